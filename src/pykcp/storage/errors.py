@@ -1,0 +1,46 @@
+"""Errors of the store layer; `registry` translates them into API statuses."""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """Something the store could not do."""
+
+
+class Mismatch(StoreError):
+    """A compare failed: the key is at another revision than expected (0: absent)."""
+
+    def __init__(self, key: str, found: int) -> None:
+        super().__init__(f"{key} is at revision {found}")
+        self.key = key
+        self.found = found
+
+
+class Compacted(StoreError):
+    """The revision asked for has been forgotten."""
+
+    def __init__(self, revision: int, oldest: int) -> None:
+        super().__init__(f"revision {revision} is older than {oldest}")
+        self.revision = revision
+        self.oldest = oldest
+
+
+class FutureRevision(StoreError):
+    """The revision asked for does not exist yet."""
+
+    def __init__(self, revision: int, current: int) -> None:
+        super().__init__(f"revision {revision} is newer than {current}")
+        self.revision = revision
+        self.current = current
+
+
+class Unavailable(StoreError):
+    """The store cannot answer now; the caller may try again later."""
+
+
+class StoreFull(StoreError):
+    """No room on the disk (or etcd's quota is used up)."""
+
+
+class Corrupt(StoreError):
+    """The file is damaged; the message names it and says what to do."""

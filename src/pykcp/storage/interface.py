@@ -1,0 +1,176 @@
+"""The store: keys, values, revisions; nothing of HTTP or Kubernetes.
+
+A store is a log of revisions and a table of current values. The revision is one
+counter that only goes up; every committed operation has one. Reads see committed
+state only and are never blocked by a writer. Events arrive in revision order,
+each exactly once, on the event loop.
+
+Values are bytes with the revision already in them: a writer hands over the bytes
+before and after the place where the revision belongs (`Value`), the store fills
+in the number when it is known. So what is stored is what is served.
+
+`terms` is the text by which values are filtered without decoding them: entries
+separated by TERM_SEPARATOR, with a separator at both ends, for example
+`\\x1fapp=web\\x1ftier=back\\x1f` ("" when there are none). A `Condition` asks whether any of some
+substrings occurs in it. `indexes` are entries of an inverted index, by which
+keys are found without knowing a prefix ("all children of this owner").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+TERM_SEPARATOR = "\x1f"
+
+
+class Value(NamedTuple):
+    """Bytes around the place of the revision: head + str(revision) + tail."""
+
+    head: bytes
+    tail: bytes
+
+
+class Entry(NamedTuple):
+    """A current value. `revision` is that of its last change, `created` of its first."""
+
+    key: str
+    revision: int
+    value: bytes
+    terms: str
+
+
+class Put(NamedTuple):
+    """Write a value if the key is at revision `expect` (0: absent, None: whatever)."""
+
+    key: str
+    value: Value
+    terms: str = ""
+    indexes: tuple[str, ...] = ()
+    expect: int | None = None
+
+
+class Delete(NamedTuple):
+    """Remove a key; `value` is what watchers see as its last state (with the new revision)."""
+
+    key: str
+    value: Value
+    expect: int | None = None
+
+
+class Check(NamedTuple):
+    """Only compare: the key must be at revision `expect` (0: absent)."""
+
+    key: str
+    expect: int
+
+
+Operation = Put | Delete | Check
+
+
+class Condition(NamedTuple):
+    """True if any of the substrings occurs in the terms; the opposite when negated."""
+
+    any_of: tuple[str, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A range of keys: those that start with `prefix` and come after `after`."""
+
+    prefix: str
+    after: str = ""
+    """Exclusive start, a whole key; "" for the beginning."""
+    limit: int = 0
+    """0: all."""
+    at: int = 0
+    """The revision to read at; 0: now."""
+    where: tuple[Condition, ...] = ()
+    residual: Callable[[str], bool] | None = None
+    """A further test on the terms, for what conditions cannot say."""
+    count_remaining: bool = False
+
+
+class Page(NamedTuple):
+    values: list[bytes]
+    revision: int
+    """The revision of the whole answer: a watch from here misses nothing."""
+    next_after: str
+    """Where the next page starts (pass as `after`); "" at the end."""
+    remaining: int | None
+    """How many keys follow, if asked for and there is no filter."""
+
+
+class Event:
+    """One committed change, shared by all who see it."""
+
+    __slots__ = ("created", "deleted", "key", "memo", "previous_terms", "revision", "terms", "value")
+
+    def __init__(
+        self, revision: int, key: str, value: bytes, terms: str,
+        previous_terms: str, created: bool, deleted: bool,
+    ) -> None:
+        self.revision = revision
+        self.key = key
+        self.value = value
+        self.terms = terms
+        self.previous_terms = previous_terms
+        self.created = created
+        self.deleted = deleted
+        self.memo: dict[object, bytes] | None = None
+        """Encoded forms of this event, made once by whoever needs one first."""
+
+
+class Store(Protocol):
+    revision: int
+    """The newest revision whose events have been delivered to listeners."""
+    compacted: int
+    """Reads and watches below this revision raise Compacted."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None:
+        """Commit what was accepted, then close."""
+
+    def get(self, key: str) -> Entry | None: ...
+
+    async def list(self, query: Query) -> Page:
+        """One consistent snapshot, however long; does not hold the loop for long.
+
+        Does not suspend at all when the answer is short.
+        Raises Compacted (query.at too old) or FutureRevision (newer than the store).
+        """
+
+    async def count(self, prefix: str) -> int: ...
+
+    def lookup(self, index: str, *, after: str = "", limit: int = 0) -> list[str]:
+        """Keys whose current value carries this index entry, in order."""
+
+    async def write(self, operations: Sequence[Operation]) -> list[int]:
+        """All or nothing; returns each operation's revision (a Check gets 0).
+
+        Returns after the data is safe on disk and events are delivered to listeners.
+        Raises Mismatch (key, revision found), Unavailable, or StoreFull.
+        """
+
+    def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
+        """Be called with every committed batch, in order; returns how to stop."""
+
+    async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
+        """Events with after < revision <= until, oldest first, at most `limit` matching ones.
+
+        An answer of fewer than `limit` means there are no more up to `until`.
+        Raises Compacted.
+        """
+
+    async def compact(self, revision: int) -> None:
+        """Forget superseded values older than this revision and give the disk space back."""
+
+    def health(self) -> str | None:
+        """None when well, otherwise one line saying what is wrong."""
+
+
+Clock = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]

@@ -1,0 +1,112 @@
+"""What the rest of the server sees of HTTP: requests, responses and streams.
+
+The wire calls `Application.handle` once per request. Small answers are given
+synchronously and cost no task; a handler that must wait returns a coroutine,
+which the connection runs as a task of its own and cancels when the client goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+Header = tuple[str, str]
+"""A header field; names are lower case, values are latin-1 text."""
+
+
+class Peer(Protocol):
+    """The connection a request came over."""
+
+    protocol: str
+    """`HTTP/1.1` or `HTTP/2.0`."""
+    address: str
+    """The client's IP address."""
+    port: int
+    certificate: bytes | None
+    """DER of the client's certificate if it showed one (chain not judged here)."""
+    memo: dict[str, Any]
+    """What the application wants to remember for the life of the connection."""
+
+
+class Request(Protocol):
+    method: str
+    path: str
+    """Still percent-encoded, without the query."""
+    query: str
+    """Without the question mark."""
+    headers: Sequence[Header]
+    peer: Peer
+    body: bytes
+    """The whole body; empty while `is_streaming`."""
+    truncated: bool
+    """The body was longer than the limit; the rest is thrown away and the answer should be 413."""
+    is_streaming: bool
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header (lower-case name)."""
+
+    def header_all(self, name: str) -> list[str]: ...
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives, if `is_streaming`."""
+
+
+class Stream(Protocol):
+    """An answer that is written piece by piece: a watch, a proxied body, a WebSocket."""
+
+    backlog: int
+    """Bytes accepted but not yet handed to the socket (flow control, slow reader)."""
+    closed: bool
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes; never blocks. All that one turn of the loop queues is one write.
+
+        On a WebSocket each call is one message.
+        """
+
+    async def drain(self) -> None:
+        """Wait until the backlog is below the low-water mark. Raises ConnectionError if gone."""
+
+    def end(self) -> None:
+        """Finish cleanly."""
+
+    def abort(self) -> None:
+        """Break the stream off so that the client cannot take it for complete."""
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call once when the stream is over, whoever ended it; at once if it is over already."""
+
+
+class WebSocket(Stream, Protocol):
+    subprotocol: str
+
+    def write_text(self, text: str) -> None: ...
+
+    def messages(self) -> AsyncIterator[bytes | str]:
+        """What the client sends, until it closes."""
+
+
+class Exchange(Protocol):
+    request: Request
+    responded: bool
+
+    def respond(
+        self, status: int, headers: Sequence[Header], body: bytes | Sequence[bytes] = b""
+    ) -> None:
+        """The whole answer; content-length is added. HEAD answers lose their body."""
+
+    def start(self, status: int, headers: Sequence[Header]) -> Stream:
+        """Begin an answer of unknown length."""
+
+    def websocket(self, subprotocol: str = "", headers: Sequence[Header] = ()) -> WebSocket:
+        """Accept the client's upgrade."""
+
+    def wants_websocket(self) -> bool: ...
+
+
+class Application(Protocol):
+    def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
+        """Answer one request. Whatever escapes is logged and answered with a plain 500."""
+
+    def wants_streaming(self, request: Request) -> bool:
+        """Whether to call `handle` before the body has arrived (proxying)."""
