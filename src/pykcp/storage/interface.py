@@ -22,7 +22,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-TERM_SEPARATOR = "\x1f"
+from pykcp.machinery.terms import TERM_SEPARATOR as TERM_SEPARATOR  # noqa: PLC0414 — part of this API
+from pykcp.machinery.terms import Condition as Condition  # noqa: PLC0414 — likewise
 
 
 class Value(NamedTuple):
@@ -33,7 +34,7 @@ class Value(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A current value. `revision` is that of its last change, `created` of its first."""
+    """A current value; `revision` is that of its last change."""
 
     key: str
     revision: int
@@ -52,7 +53,10 @@ class Put(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Remove a key; `value` is what watchers see as its last state (with the new revision)."""
+    """Remove a key; `value` is what watchers see as its last state (with the new revision).
+
+    A key that is not there cannot be deleted: Mismatch, found at 0.
+    """
 
     key: str
     value: Value
@@ -67,13 +71,6 @@ class Check(NamedTuple):
 
 
 Operation = Put | Delete | Check
-
-
-class Condition(NamedTuple):
-    """True if any of the substrings occurs in the terms; the opposite when negated."""
-
-    any_of: tuple[str, ...]
-    negated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +148,7 @@ class Store(Protocol):
     async def write(self, operations: Sequence[Operation]) -> list[int]:
         """All or nothing; returns each operation's revision (a Check gets 0).
 
+        A transaction names each key at most once.
         Returns after the data is safe on disk and events are delivered to listeners.
         Raises Mismatch (key, revision found), Unavailable, or StoreFull.
         """
