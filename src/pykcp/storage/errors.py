@@ -44,3 +44,11 @@ class StoreFull(StoreError):
 
 class Corrupt(StoreError):
     """The file is damaged; the message names it and says what to do."""
+
+
+class InUse(StoreError):
+    """Another process has the store open; the message names the file and the process."""
+
+
+class TooLarge(StoreError):
+    """The store does not take values or transactions of this size."""

@@ -72,6 +72,9 @@ class Check(NamedTuple):
 
 Operation = Put | Delete | Check
 
+Keys = list[str]
+Revisions = list[int]
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -103,11 +106,26 @@ class Page(NamedTuple):
 class Event:
     """One committed change, shared by all who see it."""
 
-    __slots__ = ("created", "deleted", "key", "memo", "previous_terms", "revision", "terms", "value")
+    __slots__ = (
+        "created",
+        "deleted",
+        "key",
+        "memo",
+        "previous_terms",
+        "revision",
+        "terms",
+        "value",
+    )
 
-    def __init__(
-        self, revision: int, key: str, value: bytes, terms: str,
-        previous_terms: str, created: bool, deleted: bool,
+    def __init__(  # noqa: PLR0917 - made once per change, by position
+        self,
+        revision: int,
+        key: str,
+        value: bytes,
+        terms: str,
+        previous_terms: str,
+        created: bool,
+        deleted: bool,
     ) -> None:
         self.revision = revision
         self.key = key
@@ -142,10 +160,10 @@ class Store(Protocol):
 
     async def count(self, prefix: str) -> int: ...
 
-    def lookup(self, index: str, *, after: str = "", limit: int = 0) -> list[str]:
+    def lookup(self, index: str, *, after: str = "", limit: int = 0) -> Keys:
         """Keys whose current value carries this index entry, in order."""
 
-    async def write(self, operations: Sequence[Operation]) -> list[int]:
+    async def write(self, operations: Sequence[Operation]) -> Revisions:
         """All or nothing; returns each operation's revision (a Check gets 0).
 
         A transaction names each key at most once.

@@ -1,0 +1,101 @@
+"""What a transaction does, as data: the pure part that all stores share.
+
+`plan` compares a transaction with what the table says and answers with the
+changes it makes, one per written key, each with its own revision; or it raises
+Mismatch and nothing has happened. Applying changes is the store's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from pykcp.storage.errors import Mismatch
+from pykcp.storage.interface import Check, Delete, Event, Operation, Put
+from pykcp.storage.terms import join_indexes
+
+
+class Row(NamedTuple):
+    """What the table of current values says of a key, without its value."""
+
+    revision: int
+    deleted: bool
+    terms: str
+    indexes: str
+    """Joined, see `terms.join_indexes`."""
+
+
+class Change(NamedTuple):
+    revision: int
+    key: str
+    previous: int
+    """The revision of the key's last change, its deletion included; 0: none known."""
+    created: bool
+    deleted: bool
+    value: bytes
+    terms: str
+    """Of a deleted value: its last ones."""
+    previous_terms: str
+    indexes: str
+    previous_indexes: str
+
+
+Find = Callable[[str], Row | None]
+
+
+def plan(operations: Sequence[Operation], find: Find, revision: int) -> list[Change]:
+    """The changes of a transaction, numbered upwards from the revision after this one."""
+    if len(operations) > 1 and len({operation.key for operation in operations}) < len(operations):
+        raise ValueError("a transaction names each key once")
+    rows = [compare(operation, find(operation.key)) for operation in operations]
+    changes: list[Change] = []
+    for operation, row in zip(operations, rows, strict=True):
+        if isinstance(operation, Check):
+            continue
+        revision += 1
+        changes.append(change(operation, row, revision))
+    return changes
+
+
+def compare(operation: Operation, row: Row | None) -> Row | None:
+    """The row, if the operation may go ahead on it."""
+    found = 0 if row is None or row.deleted else row.revision
+    if operation.expect is not None and operation.expect != found:
+        raise Mismatch(operation.key, found)
+    if not found and isinstance(operation, Delete):
+        raise Mismatch(operation.key, 0)
+    return row
+
+
+def change(operation: Put | Delete, row: Row | None, revision: int) -> Change:
+    head, tail = operation.value
+    value = b"%b%d%b" % (head, revision, tail)
+    created = row is None or row.deleted
+    previous = 0 if row is None else row.revision
+    terms, indexes = ("", "") if row is None or row.deleted else (row.terms, row.indexes)
+    if isinstance(operation, Delete):
+        return Change(
+            revision, operation.key, previous, False, True, value, terms, terms, "", indexes
+        )
+    joined = join_indexes(operation.indexes) if operation.indexes else ""
+    return Change(
+        revision, operation.key, previous, created, False, value,
+        operation.terms, terms, joined, indexes,
+    )  # fmt: skip
+
+
+def revisions(operations: Sequence[Operation], changes: Sequence[Change]) -> list[int]:
+    """What `write` returns: the revision of each operation, 0 for those that only compare."""
+    made = iter(changes)
+    return [0 if isinstance(operation, Check) else next(made).revision for operation in operations]
+
+
+def row_after(change: Change) -> Row:
+    return Row(change.revision, change.deleted, change.terms, change.indexes)
+
+
+def event(change: Change) -> Event:
+    return Event(
+        change.revision, change.key, change.value, change.terms,
+        change.previous_terms, change.created, change.deleted,
+    )  # fmt: skip

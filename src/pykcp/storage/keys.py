@@ -1,0 +1,22 @@
+"""Ranges of keys. Python's order of strings and SQLite's order of UTF-8 bytes are the same."""
+
+from __future__ import annotations
+
+FIRST_SURROGATE, LAST_SURROGATE = 0xD800, 0xDFFF
+
+
+def end_of_prefix(prefix: str) -> str | None:
+    """The smallest key after all keys that start with the prefix; None: there is no such key."""
+    while prefix:
+        following = ord(prefix[-1]) + 1
+        if FIRST_SURROGATE <= following <= LAST_SURROGATE:
+            following = LAST_SURROGATE + 1
+        if following <= 0x10FFFF:
+            return prefix[:-1] + chr(following)
+        prefix = prefix[:-1]
+    return None
+
+
+def start_of_range(prefix: str, after: str) -> str:
+    """The smallest key that starts with the prefix and comes after `after` (inclusive start)."""
+    return max(prefix, after + "\0") if after else prefix

@@ -1,0 +1,144 @@
+"""The store in memory, for tests: the contract and nothing else."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Sequence
+
+from pykcp.storage import changes as planning
+from pykcp.storage.changes import Change, Row
+from pykcp.storage.errors import Compacted, FutureRevision
+from pykcp.storage.interface import Entry, Event, Keys, Operation, Page, Query, Revisions
+from pykcp.storage.keys import start_of_range
+from pykcp.storage.listeners import Listeners
+from pykcp.storage.terms import is_filtered, predicate, split_indexes
+
+Changes = list[Change]
+
+
+class MemoryStore:
+    def __init__(self) -> None:
+        self.revision = 0
+        self.compacted = 0
+        self._keys: list[str] = []
+        """All keys there is something to say of, in order; deleted ones until compaction."""
+        self._changes: dict[str, list[Change]] = {}
+        """Of each key, oldest first."""
+        self._events: list[Event] = []
+        self._listeners = Listeners()
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
+    def get(self, key: str) -> Entry | None:
+        change = self._change_at(key, self.revision)
+        return Entry(key, change.revision, change.value, change.terms) if change else None
+
+    async def list(self, query: Query) -> Page:
+        at = query.at or self.revision
+        if at < self.compacted:
+            raise Compacted(at, self.compacted)
+        if at > self.revision:
+            raise FutureRevision(at, self.revision)
+        wanted = predicate(query.where, query.residual)
+        found = [
+            change
+            for change in self._range(query.prefix, query.after, at)
+            if wanted is None or wanted(change.terms)
+        ]
+        if not query.limit or len(found) <= query.limit:
+            return Page([change.value for change in found], at, "", None)
+        page = found[: query.limit]
+        counted = query.count_remaining and not is_filtered(query)
+        return Page(
+            [change.value for change in page],
+            at,
+            page[-1].key,
+            len(found) - query.limit if counted else None,
+        )
+
+    async def count(self, prefix: str) -> int:
+        return len(self._range(prefix, "", self.revision))
+
+    def lookup(self, index: str, *, after: str = "", limit: int = 0) -> Keys:
+        found = [
+            change.key
+            for change in self._range("", after, self.revision)
+            if index in split_indexes(change.indexes)
+        ]
+        return found[:limit] if limit else found
+
+    async def write(self, operations: Sequence[Operation]) -> Revisions:
+        changes = planning.plan(operations, self._row, self.revision)
+        for change in changes:
+            if change.key not in self._changes:
+                self._changes[change.key] = []
+                insort(self._keys, change.key)
+            self._changes[change.key].append(change)
+        if changes:
+            events = [planning.event(change) for change in changes]
+            self._events.extend(events)
+            self.revision = changes[-1].revision
+            self._listeners.tell(events)
+        return planning.revisions(operations, changes)
+
+    def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
+        return self._listeners.add(callback)
+
+    async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
+        if after < self.compacted:
+            raise Compacted(after, self.compacted)
+        return [
+            event
+            for event in self._events
+            if after < event.revision <= until and event.key.startswith(prefix)
+        ][:limit]
+
+    async def compact(self, revision: int) -> None:
+        if revision > self.revision:
+            raise FutureRevision(revision, self.revision)
+        if revision <= self.compacted:
+            return
+        self.compacted = revision
+        self._events = [event for event in self._events if event.revision > revision]
+        for key in tuple(self._keys):
+            self._forget(key, revision)
+
+    def health(self) -> str | None:
+        return None
+
+    def _forget(self, key: str, revision: int) -> None:
+        """Of what a key was before the revision, keep only its state at the revision."""
+        changes = self._changes[key]
+        newer = [change for change in changes if change.revision > revision]
+        then = self._change_at(key, revision)
+        kept = [then, *newer] if then else newer
+        if kept:
+            self._changes[key] = kept
+        else:
+            del self._changes[key]
+            self._keys.remove(key)
+
+    def _row(self, key: str) -> Row | None:
+        changes = self._changes.get(key)
+        return planning.row_after(changes[-1]) if changes else None
+
+    def _change_at(self, key: str, at: int) -> Change | None:
+        """What was current at a revision."""
+        for change in reversed(self._changes.get(key, ())):
+            if change.revision <= at:
+                return None if change.deleted else change
+        return None
+
+    def _range(self, prefix: str, after: str, at: int) -> Changes:
+        found: list[Change] = []
+        for index in range(bisect_left(self._keys, start_of_range(prefix, after)), len(self._keys)):
+            key = self._keys[index]
+            if not key.startswith(prefix):
+                break
+            if change := self._change_at(key, at):
+                found.append(change)
+        return found

@@ -1,0 +1,213 @@
+"""Group commit: many transactions, one sync.
+
+Transactions wait in a queue. A batch of them is compared and its rows are
+written on the event loop's thread, which costs some microseconds each and waits
+for nothing; only COMMIT, which waits for the disk, runs in a thread of its own.
+While it runs the next batch gathers. When it is done, the outcome is announced
+on the loop: revision, listeners, then the writers.
+
+A compare may have seen what an earlier transaction of the same batch wrote, so
+that a Mismatch, too, is only told when the batch is safe. If COMMIT fails,
+everybody in the batch hears of it and nothing has happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from pykcp.storage import changes as planning
+from pykcp.storage.changes import Change, Row
+from pykcp.storage.errors import Mismatch, StoreError, Unavailable
+from pykcp.storage.interface import Operation
+from pykcp.storage.sqlite import tables
+from pykcp.storage.sqlite.worker import Worker
+
+BATCH_SECONDS = 0.003
+"""How long a batch may hold the loop; what does not fit waits for the next one."""
+
+Maintenance = Callable[[sqlite3.Connection], object]
+"""Work on the write connection within a batch; short, by contract."""
+
+
+class Batch:
+    """What one COMMIT makes safe, and what is then told to whom."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.futures: list[asyncio.Future[Any]] = []
+        """Everyone who waits for this batch."""
+        self.results: list[tuple[asyncio.Future[Any], object]] = []
+        self.mismatches: list[tuple[asyncio.Future[Any], Mismatch]] = []
+        self.rows: dict[str, Row] = {}
+        """What the batch itself has changed, for the compares that follow."""
+        self.has_maintenance = False
+
+    def resolve(self) -> None:
+        for future, result in self.results:
+            if not future.done():
+                future.set_result(result)
+        for future, mismatch in self.mismatches:
+            if not future.done():
+                future.set_exception(mismatch)
+
+    def fail(self, error: BaseException) -> None:
+        for future in self.futures:
+            if not future.done():
+                future.set_exception(error)
+
+
+class GroupCommit:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        worker: Worker,
+        revision: int,
+        *,
+        most_bytes: int,
+        announce: Callable[[list[Change]], None],
+        translate: Callable[[sqlite3.Error], StoreError],
+    ) -> None:
+        self._connection = connection
+        self._worker = worker
+        self._revision = revision
+        """The newest revision given out; ahead of the announced one while a batch commits."""
+        self._most_bytes = most_bytes
+        self._announce = announce
+        self._translate = translate
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[tuple[Sequence[Operation], asyncio.Future[list[int]]]] = deque()
+        self._maintenance: deque[tuple[Maintenance, asyncio.Future[object]]] = deque()
+        self._busy = False
+        """A batch commits, or a flush is about to start one."""
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+        self.failure: StoreError | None = None
+        """Why the last batch failed; None when it did not."""
+
+    async def write(self, operations: Sequence[Operation]) -> list[int]:
+        self._refuse_if_closed()
+        future: asyncio.Future[list[int]] = self._loop.create_future()
+        self._queue.append((operations, future))
+        self._wake()
+        return await future
+
+    async def maintain(self, work: Maintenance) -> object:
+        """Run some work on the write connection between transactions, in their commit."""
+        self._refuse_if_closed()
+        future: asyncio.Future[object] = self._loop.create_future()
+        self._maintenance.append((work, future))
+        self._wake()
+        return await future
+
+    async def close(self) -> None:
+        """Take nothing more; return when what was taken has been committed."""
+        self._closed = True
+        await self._idle.wait()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise Unavailable("the store is stopping")
+
+    def _wake(self) -> None:
+        if not self._busy:
+            # Not at once: whoever else is ready in this turn of the loop joins the batch.
+            self._busy = True
+            self._idle.clear()
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Start batches until one has something to commit or nobody waits."""
+        while self._queue or self._maintenance:
+            batch = Batch()
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                self._fill(batch)
+                if batch.changes:
+                    tables.apply(self._connection, batch.changes)
+            except Exception as error:  # noqa: BLE001 - told to everyone in the batch
+                self._fail(batch, error)
+                continue
+            if batch.changes or batch.has_maintenance:
+                self._worker.submit(self._commit, partial(self._done, batch))
+                return
+            self._roll_back()
+            batch.resolve()
+        self._busy = False
+        self._idle.set()
+
+    def _fill(self, batch: Batch) -> None:
+        if self._maintenance:
+            self._maintain(batch, *self._maintenance.popleft())
+        deadline = perf_counter() + BATCH_SECONDS
+        size = 0
+        while self._queue and size < self._most_bytes:
+            operations, future = self._queue.popleft()
+            if not future.done():  # its caller may have given up
+                batch.futures.append(future)
+                size += self._add(batch, operations, future)
+            if perf_counter() > deadline:
+                return
+
+    def _maintain(self, batch: Batch, work: Maintenance, future: asyncio.Future[object]) -> None:
+        batch.futures.append(future)
+        batch.has_maintenance = True
+        batch.results.append((future, work(self._connection)))
+
+    def _add(
+        self, batch: Batch, operations: Sequence[Operation], future: asyncio.Future[list[int]]
+    ) -> int:
+        connection, rows = self._connection, batch.rows
+
+        def find(key: str) -> Row | None:
+            return rows.get(key) or tables.find(connection, key)
+
+        try:
+            changes = planning.plan(operations, find, self._revision)
+        except Mismatch as mismatch:
+            batch.mismatches.append((future, mismatch))
+            return 0
+        except ValueError as error:
+            future.set_exception(error)
+            return 0
+        batch.results.append((future, planning.revisions(operations, changes)))
+        size = 0
+        for change in changes:
+            rows[change.key] = planning.row_after(change)
+            size += len(change.value)
+        self._revision += len(changes)
+        batch.changes.extend(changes)
+        return size
+
+    def _commit(self) -> None:
+        """In the worker's thread."""
+        self._connection.execute("COMMIT")
+
+    def _done(self, batch: Batch, error: BaseException | None) -> None:
+        if error is not None:
+            self._fail(batch, error)
+        else:
+            self.failure = None
+            if batch.changes:
+                self._announce(batch.changes)
+            batch.resolve()
+        self._flush()
+
+    def _fail(self, batch: Batch, error: BaseException) -> None:
+        self._roll_back()
+        self._revision -= len(batch.changes)
+        if isinstance(error, sqlite3.Error):
+            self.failure = self._translate(error)
+            error = self.failure
+        batch.fail(error)
+
+    def _roll_back(self) -> None:
+        # Some failures have SQLite roll back by itself.
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")

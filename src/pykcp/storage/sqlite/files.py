@@ -1,0 +1,133 @@
+"""The file of a store: opening, creating, checking, locking, and what its errors mean."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pathlib
+import sqlite3
+
+from pykcp.storage.errors import Corrupt, InUse, StoreError, StoreFull, Unavailable
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x6B637030
+"""Written in the file's header, so that another program's file is not taken for ours."""
+
+SCHEMA = """
+CREATE TABLE log(
+    seq INTEGER PRIMARY KEY, key TEXT NOT NULL, prev INTEGER NOT NULL,
+    flags INTEGER NOT NULL, terms TEXT NOT NULL, value BLOB NOT NULL);
+CREATE TABLE current(
+    key TEXT PRIMARY KEY, seq INTEGER NOT NULL, deleted INTEGER NOT NULL,
+    terms TEXT NOT NULL, indexes TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE idx(term TEXT, key TEXT, PRIMARY KEY(term, key)) WITHOUT ROWID;
+CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+"""
+
+WHAT_TO_DO = (
+    "stop the server, keep a copy of the file, and restore a backup"
+    " or salvage what is left with `sqlite3 FILE .recover`"
+)
+
+
+def connect(
+    path: pathlib.Path, *, synchronous: str = "FULL", cache_kib: int = 2048, mmap_bytes: int = 0
+) -> sqlite3.Connection:
+    """A connection in autocommit mode that never starts transactions or checkpoints by itself."""
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, cached_statements=64, timeout=5
+    )
+    for pragma in (
+        f"synchronous={synchronous}",
+        "wal_autocheckpoint=0",
+        f"cache_size=-{cache_kib}",
+        f"mmap_size={mmap_bytes}",
+        "secure_delete=OFF",
+        "temp_store=MEMORY",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+    return connection
+
+
+def create_or_check(connection: sqlite3.Connection, path: pathlib.Path) -> None:
+    """Make the tables in a new file; refuse a file that is not ours or too new."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if tables == 0:
+        create(connection)
+        return
+    if application != APPLICATION_ID:
+        raise Corrupt(f"{path} is an SQLite file, but not one of this program; {WHAT_TO_DO}")
+    version = read_meta(connection, "schema")
+    if version != SCHEMA_VERSION:
+        raise StoreError(
+            f"{path} has schema version {version}, this program knows {SCHEMA_VERSION}:"
+            " start the program that wrote it, or a newer one"
+        )
+
+
+def create(connection: sqlite3.Connection) -> None:
+    # The page layout is fixed by the first write, so these come before any table.
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
+    connection.execute("PRAGMA journal_mode=WAL").close()
+    connection.executescript(
+        f"BEGIN; PRAGMA application_id={APPLICATION_ID}; {SCHEMA}"
+        f"INSERT INTO meta VALUES('schema', {SCHEMA_VERSION}); COMMIT;"
+    )
+
+
+def read_meta(connection: sqlite3.Connection, name: str) -> int:
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def write_meta(connection: sqlite3.Connection, name: str, value: int) -> None:
+    connection.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (name, value))
+
+
+def make_private_file(path: pathlib.Path) -> None:
+    """Secrets are in it: only the owner reads it (SQLite gives its side files the same mode)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def translate(error: sqlite3.Error, path: pathlib.Path) -> StoreError:
+    """What an error of SQLite means to those who use the store."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return Corrupt(f"{path} is damaged ({error}): {WHAT_TO_DO}")
+    # SQLite says FULL for ENOSPC only; a quota or a limit on the file's size is an I/O error.
+    if name in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
+        return StoreFull(f"no room to write {path}: {error}")
+    return Unavailable(f"{path}: {error}")
+
+
+class Lock:
+    """One process per file. Also remembers whether the last user stopped in order."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._lock_path = path.with_name(path.name + ".lock")
+        self._descriptor = -1
+        self.was_clean = True
+
+    def acquire(self) -> None:
+        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            raise InUse(f"{self._path} is in use by process {owner}") from None
+        self.was_clean = not os.pread(descriptor, 32, 0)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        self._descriptor = descriptor
+
+    def release(self, *, clean: bool = True) -> None:
+        if self._descriptor < 0:
+            return
+        if clean:
+            os.ftruncate(self._descriptor, 0)
+        os.close(self._descriptor)
+        self._descriptor = -1

@@ -1,0 +1,142 @@
+"""The reading half of a store on SQLite tables, whoever fills them."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from pykcp.storage.errors import Compacted, FutureRevision
+from pykcp.storage.interface import Entry, Event, Keys, Page, Query
+from pykcp.storage.listeners import Listeners
+from pykcp.storage.ring import RecentEvents
+from pykcp.storage.sqlite import files, scans
+from pykcp.storage.terms import is_filtered
+
+EVENTS_PER_TURN = 2_000
+"""How many events in memory are looked at before the loop gets its turn."""
+
+Events = list[Event]
+
+
+class ReadingHalf:
+    """Serves reads and listeners; a subclass writes, and says so with `_publish`."""
+
+    def __init__(self, path: pathlib.Path, *, recent_bytes: int, readers: int) -> None:
+        self.revision = 0
+        self.compacted = 0
+        self._path = path
+        self._recent_bytes = recent_bytes
+        self._listeners = Listeners()
+        self._recent = RecentEvents(0, recent_bytes)
+        self._points: sqlite3.Connection | None = None
+        """For reads that finish at once; never inside a transaction."""
+        self._readers = scans.Readers(self._connect_reader, readers)
+
+    def get(self, key: str) -> Entry | None:
+        try:
+            return scans.get(self._point_connection(), key)
+        except sqlite3.Error as error:
+            raise files.translate(error, self._path) from error
+
+    def lookup(self, index: str, *, after: str = "", limit: int = 0) -> Keys:
+        with self._translated():
+            return scans.lookup(self._point_connection(), index, after, limit)
+
+    async def list(self, query: Query) -> Page:
+        connection = await self._readers.take()
+        try:
+            with self._translated(), scans.snapshot(connection) as newest:
+                return await self._page(connection, query, newest)
+        finally:
+            self._readers.give(connection)
+
+    async def count(self, prefix: str) -> int:
+        connection = await self._readers.take()
+        try:
+            with self._translated(), scans.snapshot(connection):
+                return await scans.count(connection, prefix, "")
+        finally:
+            self._readers.give(connection)
+
+    def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
+        return self._listeners.add(callback)
+
+    async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
+        events: list[Event] = []
+        while True:
+            if after < self.compacted:
+                raise Compacted(after, self.compacted)
+            page = self._recent.page(after, until, EVENTS_PER_TURN)
+            if page is None:
+                missing = limit - len(events)
+                return events + await self._history_on_disk(prefix, after, until, missing)
+            events.extend(event for event in page if event.key.startswith(prefix))
+            if len(events) >= limit or len(page) < EVENTS_PER_TURN:
+                return events[:limit]
+            after = page[-1].revision
+            await asyncio.sleep(0)
+
+    async def _history_on_disk(self, prefix: str, after: int, until: int, limit: int) -> Events:
+        connection = await self._readers.take()
+        try:
+            with self._translated(), scans.snapshot(connection):
+                # Whoever waited for a connection may have waited too long.
+                if after < self.compacted:
+                    raise Compacted(after, self.compacted)
+                return await scans.history(connection, prefix, after, until, limit)
+        finally:
+            self._readers.give(connection)
+
+    async def _page(self, connection: sqlite3.Connection, query: Query, newest: int) -> Page:
+        # What is published is in the snapshot; what the snapshot has may not be published yet.
+        newest = max(newest, self.revision)
+        at = query.at or newest
+        if at < self.compacted:
+            raise Compacted(at, self.compacted)
+        if at > newest:
+            raise FutureRevision(at, newest)
+        older = at if at < newest else None
+        values, next_after = await scans.scan(connection, query, older)
+        remaining: int | None = None
+        if query.count_remaining and next_after and not is_filtered(query):
+            remaining = await self._count_after(connection, query.prefix, next_after, older)
+        return Page(values, at, next_after, remaining)
+
+    async def _count_after(
+        self, connection: sqlite3.Connection, prefix: str, after: str, at: int | None
+    ) -> int:
+        if at is None:
+            return await scans.count(connection, prefix, after)
+        return await scans.count_at(connection, Query(prefix, after=after), at)
+
+    def _publish(self, revision: int, events: Sequence[Event]) -> None:
+        """The batch is safe: reads and watches may rely on it."""
+        self._recent.add(events)
+        self.revision = revision
+        self._listeners.tell(events)
+
+    def _point_connection(self) -> sqlite3.Connection:
+        if self._points is None:
+            self._points = self._connect_reader()
+        return self._points
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        connection = files.connect(self._path)
+        connection.execute("PRAGMA query_only=ON").close()
+        return connection
+
+    def _close_readers(self) -> None:
+        self._readers.close()
+        if self._points is not None:
+            self._points.close()
+            self._points = None
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise files.translate(error, self._path) from error

@@ -1,0 +1,284 @@
+"""Reading: points, ranges and history, at the newest or at an older revision.
+
+A long scan runs in slices on a connection of its own, whose read transaction is
+its snapshot: between slices the loop is free, and whatever is written meanwhile
+is not seen. A short one never suspends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from functools import lru_cache
+from time import perf_counter
+
+from pykcp.storage import terms
+from pykcp.storage.interface import Entry, Event, Query
+from pykcp.storage.keys import end_of_prefix, start_of_range
+from pykcp.storage.sqlite.tables import CREATED, DELETED
+
+SLICE_SECONDS = 0.003
+ROWS_PER_FETCH = 256
+KEYS_PER_COUNT = 20_000
+ROWS_PER_HISTORY_STEP = 1_000
+
+GET = (
+    "SELECT c.seq, l.value, c.terms FROM current c CROSS JOIN log l ON l.seq = c.seq"
+    " WHERE c.key = ? AND c.deleted = 0"
+)
+NEWEST = "SELECT max(seq) FROM log"
+OLDER = "SELECT seq, prev, flags, terms, value FROM log WHERE seq = ?"
+LOOKUP = "SELECT key FROM idx WHERE term = ? AND key > ? ORDER BY key LIMIT ?"
+COUNT = (
+    "SELECT count(*), coalesce(sum(deleted), 0), max(key) FROM"
+    " (SELECT key, deleted FROM current WHERE key >= ? AND key < ? ORDER BY key LIMIT ?)"
+)
+HISTORY_STEP = (
+    "SELECT max(seq) FROM (SELECT seq FROM log WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?)"
+)
+HISTORY = (
+    "SELECT l.seq, l.key, l.value, l.terms, l.flags, p.terms"
+    " FROM log l LEFT JOIN log p ON p.seq = l.prev"
+    " WHERE l.seq > ? AND l.seq <= ? AND l.key >= ? AND l.key < ? ORDER BY l.seq LIMIT ?"
+)
+
+NO_END = b""
+"""In SQLite every text is smaller than every blob."""
+
+
+class Slices:
+    """Gives the loop to others whenever a slice of time is used up."""
+
+    __slots__ = ("_deadline",)
+
+    def __init__(self) -> None:
+        self._deadline = perf_counter() + SLICE_SECONDS
+
+    def is_over(self) -> bool:
+        return perf_counter() > self._deadline
+
+    async def rest(self) -> None:
+        await asyncio.sleep(0)
+        self._deadline = perf_counter() + SLICE_SECONDS
+
+
+class Readers:
+    """Connections for scans, made when needed and kept."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], most: int) -> None:
+        self._connect = connect
+        self._most = most
+        self._idle: list[sqlite3.Connection] = []
+        self._count = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> sqlite3.Connection:
+        while True:
+            if self._idle:
+                return self._idle.pop()
+            if self._count < self._most:
+                self._count += 1
+                return self._connect()
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def give(self, connection: sqlite3.Connection) -> None:
+        self._idle.append(connection)
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def close(self) -> None:
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+        self._count = 0
+
+
+@contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[int]:
+    """A read transaction; yields the newest revision in it."""
+    connection.execute("BEGIN")
+    try:
+        yield connection.execute(NEWEST).fetchone()[0] or 0
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def get(connection: sqlite3.Connection, key: str) -> Entry | None:
+    row = connection.execute(GET, (key,)).fetchone()
+    return Entry(key, row[0], row[1], row[2]) if row else None
+
+
+def lookup(connection: sqlite3.Connection, index: str, after: str, limit: int) -> list[str]:
+    return [row[0] for row in connection.execute(LOOKUP, (index, after, limit or -1))]
+
+
+async def scan(
+    connection: sqlite3.Connection, query: Query, at: int | None
+) -> tuple[list[bytes], str]:
+    """Values of a range, and the last key if a limit cut it off.
+
+    `at` is None for the snapshot's own revision. To know whether there is more
+    behind the limit, one more than asked for is looked at.
+    """
+    rows = current_rows(connection, query) if at is None else rows_at(connection, query, at)
+    wanted = query.limit + 1 if query.limit else 0
+    values: list[bytes] = []
+    last = ""
+    slices = Slices()
+    with closing(rows):
+        for batch in rows:
+            missing = wanted - len(values)
+            if wanted and len(batch) >= missing:
+                values.extend([row[1] for row in batch[: missing - 1]])
+                return values, batch[missing - 2][0] if missing > 1 else last
+            if batch:
+                values.extend([row[1] for row in batch])
+                last = batch[-1][0]
+            if slices.is_over():
+                await slices.rest()
+    return values, ""
+
+
+Found = list[tuple[str, bytes]]
+
+
+def current_rows(connection: sqlite3.Connection, query: Query) -> Generator[Found, None, None]:
+    """Keys and values, some at a time."""
+    conditions, parameters = terms.sql_conditions(query.where, "c.terms")
+    residual = query.residual
+    cursor = connection.execute(
+        select_current(conditions, residual is not None), (*key_range(query), *parameters)
+    )
+    try:
+        size = rows_per_fetch(query)
+        while batch := cursor.fetchmany(size):
+            yield batch if residual is None else [row for row in batch if residual(row[2])]
+            size = ROWS_PER_FETCH
+    finally:
+        cursor.close()
+
+
+def rows_at(connection: sqlite3.Connection, query: Query, at: int) -> Generator[Found, None, None]:
+    """The same at an older revision: newer rows lead back to the one that was current then."""
+    conditions, parameters = terms.sql_conditions(query.where, "c.terms")
+    residual, wanted = query.residual, terms.predicate(query.where, query.residual)
+    cursor = connection.execute(select_at(conditions), (*key_range(query), at, *parameters))
+    try:
+        size = rows_per_fetch(query)
+        while batch := cursor.fetchmany(size):
+            found: Found = []
+            for key, value, row_terms, seq, previous in batch:
+                if seq <= at:
+                    if residual is None or residual(row_terms):
+                        found.append((key, value))
+                    continue
+                older = row_at(connection, previous, at)
+                if older is not None and (wanted is None or wanted(older[0])):
+                    found.append((key, older[1]))
+            yield found
+            size = ROWS_PER_FETCH
+    finally:
+        cursor.close()
+
+
+def row_at(connection: sqlite3.Connection, seq: int, at: int) -> tuple[str, bytes] | None:
+    """Terms and value of the newest row at or before a revision, going back from row `seq`."""
+    while seq:
+        row = connection.execute(OLDER, (seq,)).fetchone()
+        if row is None:  # a tombstone that compaction has taken away
+            return None
+        if row[0] <= at:
+            return None if row[2] & DELETED else (row[3], row[4])
+        seq = row[1]
+    return None
+
+
+def rows_per_fetch(query: Query) -> int:
+    return query.limit + 1 if 0 < query.limit < ROWS_PER_FETCH else ROWS_PER_FETCH
+
+
+def key_range(query: Query) -> tuple[str, str | bytes]:
+    return start_of_range(query.prefix, query.after), end_of_prefix(query.prefix) or NO_END
+
+
+@lru_cache(maxsize=256)
+def select_current(conditions: str, with_terms: bool) -> str:
+    return (  # the conditions are of our making: nothing in them but `?`
+        f"SELECT c.key, l.value{', c.terms' if with_terms else ''}"  # noqa: S608
+        " FROM current c CROSS JOIN log l ON l.seq = c.seq"
+        f" WHERE c.key >= ? AND c.key < ? AND c.deleted = 0{conditions} ORDER BY c.key"
+    )
+
+
+@lru_cache(maxsize=256)
+def select_at(conditions: str) -> str:
+    return (
+        "SELECT c.key, l.value, c.terms, c.seq, l.prev"  # noqa: S608
+        " FROM current c CROSS JOIN log l ON l.seq = c.seq"
+        " WHERE c.key >= ? AND c.key < ?"
+        f" AND (c.seq > ? OR (c.deleted = 0{conditions})) ORDER BY c.key"
+    )
+
+
+async def count(connection: sqlite3.Connection, prefix: str, after: str) -> int:
+    """How many keys are in a range at the snapshot's revision."""
+    start, end = start_of_range(prefix, after), end_of_prefix(prefix) or NO_END
+    total: int = 0
+    slices = Slices()
+    while True:
+        keys, deleted, last = connection.execute(COUNT, (start, end, KEYS_PER_COUNT)).fetchone()
+        total += keys - deleted
+        if keys < KEYS_PER_COUNT:
+            return total
+        start = last + "\0"
+        if slices.is_over():
+            await slices.rest()
+
+
+async def count_at(connection: sqlite3.Connection, query: Query, at: int) -> int:
+    total = 0
+    slices = Slices()
+    with closing(rows_at(connection, query, at)) as rows:
+        for batch in rows:
+            total += len(batch)
+            if slices.is_over():
+                await slices.rest()
+    return total
+
+
+async def history(
+    connection: sqlite3.Connection, prefix: str, after: int, until: int, limit: int
+) -> list[Event]:
+    """Events from the log, oldest first; looks at a bounded number of rows at a time."""
+    end = end_of_prefix(prefix) or NO_END
+    events: list[Event] = []
+    slices = Slices()
+    while len(events) < limit:
+        step = (after, until, ROWS_PER_HISTORY_STEP)
+        (last,) = connection.execute(HISTORY_STEP, step).fetchone()
+        if last is None:
+            break
+        rows = connection.execute(HISTORY, (after, last, prefix, end, limit - len(events)))
+        events.extend(event_of_row(*row) for row in rows)
+        after = last
+        if slices.is_over():
+            await slices.rest()
+    return events
+
+
+def event_of_row(  # noqa: PLR0917 - the columns of HISTORY
+    seq: int, key: str, value: bytes, row_terms: str, flags: int, previous_terms: str | None
+) -> Event:
+    created = bool(flags & CREATED)
+    return Event(
+        seq, key, value, row_terms, "" if created else previous_terms or "",
+        created, bool(flags & DELETED),
+    )  # fmt: skip

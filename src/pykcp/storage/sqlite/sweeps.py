@@ -1,0 +1,68 @@
+"""Compaction: forgetting superseded rows and giving the disk space back, in small steps.
+
+A row may go when the next row of its key is old enough: nobody reads the time
+in between any more. That next row names it (`prev`), so a sweep over the rows
+that have become old finds everything there is to delete, without an index. A
+tombstone that is old enough goes itself, and with it its key.
+
+Each step is part of some batch of the group commit: it holds the writer for a
+millisecond or two, and what it has done is recorded with it, so that a sweep
+that was cut off goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from pykcp.storage.sqlite.files import read_meta, write_meta
+from pykcp.storage.sqlite.tables import DELETED
+
+ROWS_PER_STEP = 256
+BYTES_PER_STEP = 1 << 20
+PAGES_PER_STEP = 128
+SPARE_PAGES = 1024
+"""Free pages that are kept: the next writes would only have to grow the file again."""
+SPARE_SHARE = 8
+"""… and one in so many of all pages."""
+
+OLD_ROWS = (
+    "SELECT l.seq, l.key, l.flags, l.prev, coalesce(length(p.value), 0)"
+    " FROM log l LEFT JOIN log p ON p.seq = l.prev"
+    " WHERE l.seq > ? AND l.seq <= ? ORDER BY l.seq LIMIT ?"
+)
+
+
+def sweep(connection: sqlite3.Connection, target: int) -> bool:
+    """One step towards having forgotten all before `target`; True: there is more to do."""
+    swept = read_meta(connection, "swept")
+    rows = connection.execute(OLD_ROWS, (swept, target, ROWS_PER_STEP)).fetchall()
+    superseded: list[tuple[int]] = []
+    tombstones: list[tuple[str, int]] = []
+    size = 0
+    for seq, key, flags, previous, previous_size in rows:
+        if previous:
+            superseded.append((previous,))
+        if flags & DELETED:
+            tombstones.append((key, seq))
+        swept, size = seq, size + previous_size
+        if size > BYTES_PER_STEP:
+            break
+    connection.executemany("DELETE FROM log WHERE seq = ?", superseded)
+    connection.executemany("DELETE FROM current WHERE key = ? AND seq = ?", tombstones)
+    connection.executemany("DELETE FROM log WHERE seq = ?", [(seq,) for _, seq in tombstones])
+    is_more = len(rows) == ROWS_PER_STEP or size > BYTES_PER_STEP
+    write_meta(connection, "compacted", target)
+    write_meta(connection, "swept", swept if is_more else target)
+    return is_more
+
+
+def shrink(connection: sqlite3.Connection) -> bool:
+    """Give some free pages back to the file system; True: there are more."""
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    excess = free - max(SPARE_PAGES, pages // SPARE_SHARE)
+    if excess <= 0:
+        return False
+    # The pragma works while its (empty) rows are fetched.
+    connection.execute(f"PRAGMA incremental_vacuum({min(excess, PAGES_PER_STEP)})").fetchall()
+    return bool(excess > PAGES_PER_STEP)

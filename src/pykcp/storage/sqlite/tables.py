@@ -1,0 +1,60 @@
+"""Writing: how changes become rows.
+
+Every value is written once, into the log; the table of current keys points into
+it. A deleted key stays in the table as a tombstone until compaction, because
+reads at older revisions find their way from the newest row of a key back along
+`prev`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from pykcp.storage.changes import Change, Row
+from pykcp.storage.terms import split_indexes
+
+CREATED, DELETED = 1, 2
+"""Flags of a log row."""
+
+FIND = "SELECT seq, deleted, terms, indexes FROM current WHERE key = ?"
+APPEND = "INSERT INTO log(seq, key, prev, flags, terms, value) VALUES(?, ?, ?, ?, ?, ?)"
+POINT = (
+    "INSERT INTO current(key, seq, deleted, terms, indexes) VALUES(?, ?, ?, ?, ?)"
+    " ON CONFLICT(key) DO UPDATE SET seq = excluded.seq, deleted = excluded.deleted,"
+    " terms = excluded.terms, indexes = excluded.indexes"
+)
+ADD_INDEX = "INSERT OR IGNORE INTO idx(term, key) VALUES(?, ?)"
+DROP_INDEX = "DELETE FROM idx WHERE term = ? AND key = ?"
+
+
+def find(connection: sqlite3.Connection, key: str) -> Row | None:
+    found = connection.execute(FIND, (key,)).fetchone()
+    return Row(found[0], found[1] != 0, found[2], found[3]) if found else None
+
+
+def apply(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
+    """Write the changes, in order, within the open transaction."""
+    connection.executemany(APPEND, map(log_row, changes))
+    newest = {change.key: change for change in changes} if len(changes) > 1 else None
+    connection.executemany(POINT, map(current_row, newest.values() if newest else changes))
+    reindexed = [change for change in changes if change.indexes != change.previous_indexes]
+    if reindexed:
+        update_indexes(connection, reindexed)
+
+
+def log_row(change: Change) -> tuple[int, str, int, int, str, bytes]:
+    flags = DELETED if change.deleted else CREATED if change.created else 0
+    return change.revision, change.key, change.previous, flags, change.terms, change.value
+
+
+def current_row(change: Change) -> tuple[str, int, bool, str, str]:
+    return change.key, change.revision, change.deleted, change.terms, change.indexes
+
+
+def update_indexes(connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
+    for change in changes:
+        before = set(split_indexes(change.previous_indexes))
+        after = set(split_indexes(change.indexes))
+        connection.executemany(DROP_INDEX, [(term, change.key) for term in before - after])
+        connection.executemany(ADD_INDEX, [(term, change.key) for term in after - before])
