@@ -1,0 +1,68 @@
+"""Where a request carries its bearer token: a header, or a WebSocket subprotocol."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from pykcp.auth.authn.interface import Rejected
+from pykcp.wire.exchange import Request
+
+_WEBSOCKET_PREFIX = "base64url.bearer.authorization.k8s.io."
+
+
+def bearer_token(authorization: str | None) -> str | None:
+    """The token of an `Authorization` header; None if it carries none."""
+    if not authorization:
+        return None
+    parts = authorization.strip().split(" ", 2)
+    if len(parts) < 2 or parts[0].lower() != "bearer" or not parts[1]:
+        return None
+    return parts[1]
+
+
+def websocket_token(request: Request) -> str | None:
+    """Browsers cannot set headers on a WebSocket; they offer the token as a subprotocol.
+
+    Raises Rejected if it is offered in a way that cannot work.
+    """
+    if (request.header("upgrade") or "").lower() != "websocket":
+        return None
+    encoded, others = _offered(request)
+    if not encoded:
+        return None
+    if len(encoded) > 1:
+        raise Rejected("multiple base64.bearer.authorization tokens specified")
+    token = _decode(encoded[0])
+    if token and not others:  # one must be left to be echoed to the client
+        raise Rejected("missing additional subprotocol")
+    return token or None
+
+
+def _offered(request: Request) -> tuple[list[str], list[str]]:
+    """The encoded tokens and the other subprotocols."""
+    encoded: list[str] = []
+    others: list[str] = []
+    for value in request.header_all("sec-websocket-protocol"):
+        for protocol in map(str.strip, value.split(",")):
+            if protocol.startswith(_WEBSOCKET_PREFIX):
+                encoded.append(protocol[len(_WEBSOCKET_PREFIX) :])
+            else:
+                others.append(protocol)
+    return encoded, others
+
+
+def _decode(encoded: str) -> str:
+    try:
+        padding = "=" * (-len(encoded) % 4)
+        return base64.b64decode(encoded + padding, altchars=b"-_", validate=True).decode()
+    except binascii.Error:
+        raise Rejected("invalid base64.bearer.authorization token encoding") from None
+    except UnicodeDecodeError:
+        raise Rejected("invalid base64.bearer.authorization token") from None
+
+
+def without_token_protocol(value: str) -> str:
+    """A `Sec-WebSocket-Protocol` value that is safe to choose from and to echo."""
+    protocols = map(str.strip, value.split(","))
+    return ",".join(one for one in protocols if not one.startswith(_WEBSOCKET_PREFIX))

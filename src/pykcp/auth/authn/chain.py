@@ -1,0 +1,195 @@
+"""The union of all ways to prove an identity, in upstream's order; first success wins.
+
+Admin tokens, proxy headers, client certificates, bearer tokens (token file, service
+accounts, later OIDC and webhooks), anonymous. A credential that is refused does not stop
+others from succeeding, but it stops the request from passing as anonymous: that is a 401.
+
+Answers are remembered twice: on the connection, for the next request with the same
+`Authorization` header, and by the token's hash, for other connections. Neither outlives the
+credential, nor TOKEN_TTL for tokens, whose object may be deleted meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from pykcp.auth.authn.anonymous import Anonymous
+from pykcp.auth.authn.bearer import bearer_token, websocket_token
+from pykcp.auth.authn.interface import Authenticated, Rejected, TokenAuthenticator
+from pykcp.auth.authn.request_header import RequestHeaders
+from pykcp.auth.authn.x509 import ClientCertificates
+from pykcp.auth.bounded import Bounded
+from pykcp.auth.errors import aggregate
+from pykcp.auth.user import User, authenticated
+from pykcp.machinery.status import Unauthorized
+from pykcp.wire.exchange import Request
+
+TOKEN_TTL = 10.0
+"""Seconds for which a token is taken at its word; upstream's."""
+_MEMO = "auth.user"
+_INVALID_TOKEN = "invalid bearer token"  # noqa: S105 - a message
+
+
+class _Memo(NamedTuple):
+    authorization: str | None
+    until: float
+    chain: Authentication
+    user: User
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One request on its way through the union."""
+
+    cluster: str
+    now: float
+    audiences: Sequence[str]
+    refusals: list[str] = field(default_factory=list)
+
+
+class Authentication:
+    """Says who sent a request."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        admin: TokenAuthenticator | None = None,
+        proxy: RequestHeaders | None = None,
+        certificates: ClientCertificates | None = None,
+        tokens: Sequence[TokenAuthenticator] = (),
+        anonymous: Anonymous | None = None,
+        api_audiences: Sequence[str] = (),
+        remember: int = 8192,
+    ) -> None:
+        self._clock = clock
+        self._admin = () if admin is None else (admin,)
+        self._proxy, self._certificates = proxy, certificates
+        self._tokens, self._anonymous = tuple(tokens), anonymous
+        self.api_audiences = tuple(api_audiences)
+        self._known: Bounded[bytes, Authenticated] = Bounded(remember)
+
+    def peek(self, request: Request) -> User | None:
+        """Who it is, if this connection has proved it before; None: call `authenticate`."""
+        memo: _Memo | None = request.peer.memo.get(_MEMO)
+        if (
+            memo is None
+            or memo.authorization != request.header("authorization")
+            or memo.chain is not self
+            or memo.until <= self._clock()
+        ):
+            return None
+        return memo.user
+
+    async def authenticate(
+        self, request: Request, cluster: str = "", path: str | None = None
+    ) -> Authenticated:
+        """Who it is. `path` is the request's without its cluster. Raises Unauthorized."""
+        attempt = _Attempt(cluster, self._clock(), self.api_audiences)
+        token = bearer_token(request.header("authorization"))
+        found = None
+        if token is not None and self._admin:
+            found = await _first_success(self._admin, token, attempt)
+        if found is None:
+            found = self._by_peer(request, attempt)
+        if found is None and token is not None:
+            found = await self._by_token(token, attempt)
+        if found is not None:
+            self._remember(request, found, attempt.now)
+            return found
+        return await self._without_header(request, path, attempt)
+
+    async def review_token(
+        self, token: str, audiences: Sequence[str], cluster: str
+    ) -> Authenticated:
+        """Who holds a token, for a TokenReview. Raises Rejected with all reasons."""
+        attempt = _Attempt(cluster, self._clock(), audiences or self.api_audiences)
+        for group in filter(None, (self._admin, self._tokens)):
+            found = await _first_success(group, token, attempt)
+            if found is not None:
+                return found
+        raise Rejected(aggregate(attempt.refusals or [_INVALID_TOKEN]))
+
+    def forget(self) -> None:
+        """Prove tokens again (a key or a token file was replaced)."""
+        self._known.clear()
+
+    def _by_peer(self, request: Request, attempt: _Attempt) -> Authenticated | None:
+        der = request.peer.certificate
+        found: Authenticated | None = None
+        if der is not None and self._proxy is not None:
+            try:
+                found = self._proxy.authenticate(request, der, attempt.now)
+            except Rejected as error:
+                attempt.refusals.append(str(error))
+        if der is not None and found is None and self._certificates is not None:
+            try:
+                found = self._certificates.authenticate(der, attempt.now)
+            except Rejected as error:
+                attempt.refusals.append(str(error))
+        return found
+
+    async def _by_token(self, token: str, attempt: _Attempt) -> Authenticated | None:
+        if not self._tokens:
+            return None
+        digest = hashlib.sha256(token.encode()).digest()
+        known = self._known.get(digest)
+        if known is not None and attempt.now < known.expires:
+            return known
+        found = await _first_success(self._tokens, token, attempt)
+        if found is None or not found.is_portable:
+            return found
+        found = replace(found, expires=min(found.expires, attempt.now + TOKEN_TTL))
+        self._known.put(digest, found)
+        return found
+
+    async def _without_header(
+        self, request: Request, path: str | None, attempt: _Attempt
+    ) -> Authenticated:
+        """A WebSocket's token, or nobody in particular."""
+        try:
+            token = websocket_token(request)
+        except Rejected as error:
+            attempt.refusals.append(str(error))
+            token = None
+        found = None if token is None else await self._by_token(token, attempt)
+        if found is not None:
+            return found
+        user = None
+        if not attempt.refusals and self._anonymous is not None:
+            user = self._anonymous.authenticate(request.path if path is None else path)
+        if user is None:
+            cause = Rejected(aggregate(attempt.refusals)) if attempt.refusals else None
+            raise Unauthorized from cause
+        return Authenticated(user)
+
+    def _remember(self, request: Request, found: Authenticated, now: float) -> None:
+        """On the connection, unless the next request with these credentials may differ."""
+        peer = request.peer
+        if not found.is_portable or found.warnings:
+            return
+        der, proxy = peer.certificate, self._proxy
+        if der is not None and proxy is not None and proxy.is_trusted(der, now):
+            return  # the next request may name another user
+        peer.memo[_MEMO] = _Memo(request.header("authorization"), found.expires, self, found.user)
+
+
+async def _first_success(
+    group: Sequence[TokenAuthenticator], token: str, attempt: _Attempt
+) -> Authenticated | None:
+    errors: list[str] = []
+    for authenticator in group:
+        try:
+            found = await authenticator.authenticate(
+                token, attempt.audiences, attempt.cluster, attempt.now
+            )
+        except Rejected as error:
+            errors.append(str(error))
+            continue
+        if found is not None:
+            return replace(found, user=authenticated(found.user))
+    attempt.refusals.append(aggregate(errors) if errors else _INVALID_TOKEN)
+    return None

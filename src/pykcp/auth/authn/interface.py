@@ -1,0 +1,47 @@
+"""What authenticators are given and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+from pykcp.auth.user import User
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    """A proven identity."""
+
+    user: User
+    audiences: tuple[str, ...] = ()
+    """Which of the audiences asked for the credential is good for."""
+    expires: float = inf
+    """Wall-clock seconds after which the proof must be made again."""
+    is_portable: bool = True
+    """Whether the same credential proves the same in every logical cluster."""
+    warnings: tuple[str, ...] = ()
+    """Texts for `Warning` headers."""
+
+
+class Rejected(Exception):
+    """A credential that was recognised and is not good; the text goes to the log only."""
+
+
+class TokenAuthenticator(Protocol):
+    async def authenticate(
+        self, token: str, audiences: Sequence[str], cluster: str, now: float
+    ) -> Authenticated | None:
+        """Who holds this bearer token; None if it is not one of ours.
+
+        `audiences` are those asked for (empty: whatever). Raises Rejected.
+        """
+
+
+def common_audiences(accepted: Sequence[str], requested: Sequence[str]) -> tuple[str, ...] | None:
+    """The audiences of a credential that knows none itself; None if it must be refused."""
+    if not requested:
+        return ()
+    common = tuple(audience for audience in accepted if audience in requested)
+    return None if accepted and not common else common

@@ -1,0 +1,115 @@
+"""Users named by a trusted proxy in request headers.
+
+The proxy proves itself by a client certificate of the request-header CA, with an allowed
+common name; only then do its headers mean anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from pykcp.auth.authn.interface import Authenticated, Rejected
+from pykcp.auth.authn.x509 import CertificateVerifier
+from pykcp.auth.user import User, authenticated
+from pykcp.wire.exchange import Header, Request
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderNames:
+    """Which headers carry the identity (`--requestheader-*`)."""
+
+    username: tuple[str, ...] = ("x-remote-user",)
+    uid: tuple[str, ...] = ("x-remote-uid",)
+    group: tuple[str, ...] = ("x-remote-group",)
+    extra_prefix: tuple[str, ...] = ("x-remote-extra-",)
+
+    @classmethod
+    def parse(
+        cls,
+        username: Sequence[str],
+        uid: Sequence[str],
+        group: Sequence[str],
+        extra_prefix: Sequence[str],
+    ) -> HeaderNames:
+        """From flags, in any case. Raises ValueError."""
+        return cls(*(_normalised(names) for names in (username, uid, group, extra_prefix)))
+
+
+def _normalised(names: Sequence[str]) -> tuple[str, ...]:
+    trimmed = tuple(name.strip().lower() for name in names)
+    if "" in trimmed:
+        raise ValueError('empty header ""')
+    return trimmed
+
+
+class RequestHeaders:
+    def __init__(
+        self,
+        verifier: CertificateVerifier,
+        allowed_names: Sequence[str] = (),
+        headers: HeaderNames | None = None,
+    ) -> None:
+        self._verifier = verifier
+        self._allowed = frozenset(allowed_names)
+        self._headers = headers or HeaderNames()
+
+    def is_trusted(self, der: bytes, now: float) -> bool:
+        """Whether the peer is a proxy, whatever it says in this request."""
+        try:
+            self._check_peer(der, now)
+        except Rejected:
+            return False
+        return True
+
+    def authenticate(self, request: Request, der: bytes, now: float) -> Authenticated | None:
+        """Whom the proxy speaks for; None if it does not say. Raises Rejected."""
+        self._check_peer(der, now)
+        name = _first(request, self._headers.username)
+        if not name:
+            return None
+        uid = _first(request, self._headers.uid)
+        groups = [v for header in self._headers.group for v in request.header_all(header) if v]
+        extra = _extra(request.headers, self._headers.extra_prefix)
+        return Authenticated(authenticated(User(name, uid, tuple(groups), extra)))
+
+    def _check_peer(self, der: bytes, now: float) -> None:
+        certificate = self._verifier.verify(der, now)
+        if self._allowed and certificate.common_name not in self._allowed:
+            raise Rejected(
+                f"x509: subject with cn={certificate.common_name} is not in the allowed list"
+            )
+
+
+def _first(request: Request, names: Sequence[str]) -> str:
+    for name in names:
+        value = request.header(name)
+        if value:
+            return value
+    return ""
+
+
+def _extra(headers: Sequence[Header], prefixes: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for prefix in prefixes:
+        for name, value in headers:
+            if name.startswith(prefix):
+                key = extra_key(name[len(prefix) :])
+                found[key] = (*found.get(key, ()), value)
+    return found
+
+
+def extra_key(encoded: str) -> str:
+    """An extra key out of a header name: lower case, percent-encoding undone if it is valid."""
+    encoded = encoded.lower()
+    if "%" not in encoded:
+        return encoded
+    for index, character in enumerate(encoded):
+        if character == "%" and not _is_hex_pair(encoded[index + 1 : index + 3]):
+            return encoded
+    return unquote(encoded)
+
+
+def _is_hex_pair(text: str) -> bool:
+    return len(text) == 2 and all(character in "0123456789abcdef" for character in text)

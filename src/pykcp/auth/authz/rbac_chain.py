@@ -1,0 +1,187 @@
+"""kcp's nested chain around RBAC, for one request in one logical cluster.
+
+    01-requiredgroups → 02-content → 03-systemcrd → 04-maxpermissionpolicy →
+    05-bootstrap | 05-local | 05-global
+
+Evaluation is synchronous and pure over cluster states that are in memory; if one is missing
+it raises NotLoaded, the caller loads it and evaluates again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from pykcp.auth.authz import rbac, stages
+from pykcp.auth.authz.attributes import Attributes, Decision, Step, Verdict, path_attributes
+from pykcp.auth.authz.rbac import Policy, RbacAnswer
+from pykcp.auth.authz.role_cache import (
+    ADMIN_CLUSTER,
+    NOWHERE,
+    ClusterState,
+    NotLoaded,
+    RoleSource,
+)
+from pykcp.auth.authz.rules import Rule
+from pykcp.auth.bounded import Bounded
+from pykcp.auth.scopes import effective_users
+from pykcp.auth.user import User
+from pykcp.machinery.status import go_quote
+
+_GRANTED, _DENIED = "access granted", "access denied"
+_NO_CEILING = stages.delegate("no relevant binding found")
+
+StateOf = Callable[[str], ClusterState]
+
+
+class Ceiling(Protocol):
+    """Stage 04: the maximal permission policy of bound APIs."""
+
+    def __call__(self, attributes: Attributes, cluster: str, state_of: StateOf) -> stages.Finding:
+        """Hand on with `stages.delegate`, or refuse. May raise NotLoaded."""
+
+
+class ChainAnswer(NamedTuple):
+    decision: Decision
+    depends_on_name: bool
+
+
+class RbacChain:
+    def __init__(
+        self,
+        roles: RoleSource,
+        ceiling: Ceiling | None = None,
+        remember: int = 8192,
+    ) -> None:
+        self.roles = roles
+        self._ceiling = ceiling
+        self._access: Bounded[tuple[int, User], bool] = Bounded(remember)
+
+    def decide(
+        self, cluster: str, attributes: Attributes, is_deep: bool, held: dict[str, ClusterState]
+    ) -> ChainAnswer:
+        """One decision. `held` are states that were loaded for it. Raises NotLoaded."""
+        state_of = self.state_getter(held)
+        state = state_of(cluster) if cluster else NOWHERE
+        users = effective_users(cluster, attributes.user)
+        groups = frozenset(group for user in users for group in user.groups)
+        situation = stages.Situation(cluster, state.facts, groups, is_deep)
+
+        in_order: tuple[tuple[str, Callable[[], stages.Finding]], ...] = (
+            ("01-requiredgroups", lambda: stages.required_groups(attributes, situation)),
+            ("02-content", lambda: self._content(attributes, situation, state, users, state_of)),
+            ("03-systemcrd", lambda: stages.system_crd(attributes, situation)),
+            ("04-maxpermissionpolicy", lambda: self._limit(attributes, cluster, state_of)),
+        )
+        passed: list[tuple[str, str]] = []
+        by_name = False
+        for stage, look in in_order:
+            verdict, reason, depends_on_name = look()
+            by_name = by_name or depends_on_name
+            if verdict is not None:
+                steps = [Step(stage, verdict, reason)]
+                return ChainAnswer(_conclude(verdict, steps, passed), by_name)
+            passed.append((stage, reason))
+        answer = self._rbac(attributes, state, users, passed, state_of)
+        return answer._replace(depends_on_name=True) if by_name else answer
+
+    def state_getter(self, held: dict[str, ClusterState]) -> StateOf:
+        def state_of(cluster: str) -> ClusterState:
+            # What is in memory is never older than what was loaded for this decision.
+            state = self.roles.get(cluster) or held.get(cluster)
+            if state is None:
+                raise NotLoaded(cluster)
+            return state
+
+        return state_of
+
+    def _limit(self, attributes: Attributes, cluster: str, state_of: StateOf) -> stages.Finding:
+        return self._ceiling(attributes, cluster, state_of) if self._ceiling else _NO_CEILING
+
+    def _content(
+        self,
+        attributes: Attributes,
+        situation: stages.Situation,
+        state: ClusterState,
+        users: Sequence[User],
+        state_of: StateOf,
+    ) -> stages.Finding:
+        def has_access() -> bool:
+            key = (state.serial, attributes.user)
+            known = self._access.get(key)
+            if known is not None:
+                return known
+            admin = state_of(ADMIN_CLUSTER)
+            allowed = _may_enter(attributes.user, state, users, admin.policy)
+            if admin is self.roles.get(ADMIN_CLUSTER):  # not one that changed while it was read
+                self._access.put(key, allowed)
+            return allowed
+
+        return stages.content(attributes, situation, has_access)
+
+    def _rbac(
+        self,
+        attributes: Attributes,
+        state: ClusterState,
+        users: Sequence[User],
+        passed: list[tuple[str, str]],
+        state_of: StateOf,
+    ) -> ChainAnswer:
+        """05: a union of what is granted everywhere, here, and in a replica of here."""
+        admin = state_of(ADMIN_CLUSTER).policy
+        here = f"cluster {go_quote(state.name)} policy"
+        sources: list[tuple[str, str, Policy]] = [
+            ("05-bootstrap", "bootstrap policy", admin),
+            ("05-local", f"local {here}", state.policy),
+        ]
+        if state.replicated is not None:
+            sources.append(("05-global", f"global {here}", state.replicated))
+        steps: list[Step] = []
+        depends_on_name = False
+        for stage, source, policy in sources:
+            answer: RbacAnswer = rbac.authorize(policy, (policy, admin), users, attributes)
+            depends_on_name = depends_on_name or answer.depends_on_name
+            verdict = Verdict.ALLOW if answer.allowed else Verdict.NO_OPINION
+            steps.append(Step(stage, verdict, f"{source}: {answer.reason}"))
+            if answer.allowed:
+                decision = _conclude(verdict, steps, passed)
+                return ChainAnswer(decision, answer.depends_on_name)
+        return ChainAnswer(_conclude(Verdict.NO_OPINION, steps, passed), depends_on_name)
+
+    def rules_for(
+        self, cluster: str, user: User, namespace: str, held: dict[str, ClusterState]
+    ) -> tuple[list[Rule], list[str]]:
+        """What a user may do by RBAC alone, everywhere and here. Raises NotLoaded."""
+        state_of = self.state_getter(held)
+        users = effective_users(cluster, user)
+        admin = state_of(ADMIN_CLUSTER).policy
+        rules, errors = rbac.rules_for(admin, (admin,), users, namespace)
+        if not cluster:
+            return rules, [*errors, "empty cluster name"]
+        local = state_of(cluster).policy
+        local_rules, local_errors = rbac.rules_for(local, (local, admin), users, namespace)
+        return rules + local_rules, errors + local_errors
+
+    def role_rules(
+        self, cluster: str, kind: str, name: str, namespace: str, held: dict[str, ClusterState]
+    ) -> rbac.Rules:
+        """The rules a roleRef stands for. Raises RoleError or NotLoaded."""
+        state_of = self.state_getter(held)
+        policies = (state_of(cluster).policy, state_of(ADMIN_CLUSTER).policy)
+        return rbac.resolve(kind, name, namespace, policies)
+
+
+def _may_enter(user: User, state: ClusterState, users: Sequence[User], admin: Policy) -> bool:
+    """Verb `access` on `/`, granted here, in a replica of here, or in `system:admin`."""
+    question = path_attributes(user, "access", "/")
+    policies = [state.policy, admin]
+    if state.replicated is not None:
+        policies.insert(1, state.replicated)
+    return any(rbac.authorize(policy, policies, users, question).allowed for policy in policies)
+
+
+def _conclude(verdict: Verdict, steps: list[Step], passed: list[tuple[str, str]]) -> Decision:
+    """The decision as clients see it; stages that handed on share the verdict."""
+    outer = [Step(stage, verdict, reason) for stage, reason in reversed(passed)]
+    reason = _GRANTED if verdict is Verdict.ALLOW else _DENIED
+    return Decision(verdict, reason, (*steps, *outer))

@@ -1,0 +1,155 @@
+"""What authorization needs to know of a logical cluster, in memory while it is in use.
+
+A cluster's RBAC objects and the facts of its LogicalCluster are loaded on first use, kept
+as an index, dropped when one of them changes (`invalidate`, called for every event of the
+five kinds) and when too many other clusters were used since. Decisions are remembered under
+a state's `serial`: a new serial makes them unreachable, so nothing has to be searched for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Protocol
+
+from pykcp.auth.authz.rbac import Policy, RbacObjects
+from pykcp.auth.bounded import Bounded
+from pykcp.types import Object
+
+ADMIN_CLUSTER = "system:admin"
+"""Its roles and bindings count everywhere."""
+
+WATCHED = frozenset(
+    {"clusterroles", "clusterrolebindings", "roles", "rolebindings", "logicalclusters"}
+)
+"""The resources whose events must be passed to `RoleCache.invalidate`."""
+
+_REQUIRED_GROUPS = "authorization.kcp.io/required-groups"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What a LogicalCluster object says that matters to access."""
+
+    phase: str = ""
+    required_groups: str | None = None
+    """The annotation: clauses separated by `;`, groups within one by `,`."""
+
+    @classmethod
+    def of(cls, logical_cluster: Object) -> ClusterFacts:
+        annotations = (logical_cluster.get("metadata") or {}).get("annotations") or {}
+        phase = (logical_cluster.get("status") or {}).get("phase") or ""
+        return cls(phase, annotations.get(_REQUIRED_GROUPS))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterContent:
+    """What a loader brings."""
+
+    objects: RbacObjects = field(default_factory=RbacObjects)
+    replicated: RbacObjects | None = None
+    """The same from the cache server, for a cluster that lives on another shard."""
+    logical_cluster: Object | None = None
+    """The object named `cluster`; None: there is no such logical cluster."""
+
+
+Loader = Callable[[str], Awaitable[ClusterContent]]
+"""Reads one logical cluster's RBAC objects and its LogicalCluster from the store."""
+
+
+class ClusterState:
+    """One logical cluster, as authorization sees it."""
+
+    __slots__ = ("facts", "name", "policy", "replicated", "serial")
+
+    def __init__(self, name: str, content: ClusterContent, serial: int) -> None:
+        self.name = name
+        self.policy = Policy(content.objects)
+        self.replicated = None if content.replicated is None else Policy(content.replicated)
+        found = content.logical_cluster
+        self.facts = None if found is None else ClusterFacts.of(found)
+        self.serial = serial
+        """Changes whenever a decision made in this cluster might."""
+
+
+NOWHERE = ClusterState("", ClusterContent(), 0)
+"""Where requests go that are for no logical cluster in particular."""
+
+
+class NotLoaded(LookupError):
+    """Evaluation needs a logical cluster that is not in memory: load it and try again."""
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__(cluster)
+        self.cluster = cluster
+
+
+class RoleSource(Protocol):
+    """Where authorization finds the roles and bindings of logical clusters."""
+
+    def get(self, cluster: str) -> ClusterState | None:
+        """The state if it is in memory."""
+
+    async def load(self, cluster: str) -> ClusterState:
+        """The state, read if need be."""
+
+
+class RoleCache:
+    """A bounded memory of cluster states."""
+
+    def __init__(self, load: Loader, remember: int = 2048) -> None:
+        self._load = load
+        self._states: Bounded[str, ClusterState] = Bounded(remember)
+        self._admin: ClusterState | None = None
+        self._serials = count(1)
+        self._tickets: dict[str, set[object]] = {}
+
+    def get(self, cluster: str) -> ClusterState | None:
+        if cluster == ADMIN_CLUSTER:
+            return self._admin
+        return self._states.get(cluster)
+
+    async def load(self, cluster: str) -> ClusterState:
+        """Read a cluster; what changed while reading is served once and not kept."""
+        ticket = object()
+        self._tickets.setdefault(cluster, set()).add(ticket)
+        try:
+            content = await self._load(cluster)
+            state = ClusterState(cluster, content, next(self._serials))
+            if ticket in self._tickets.get(cluster, ()):
+                self._keep(state)
+            return state
+        finally:
+            self._drop_ticket(cluster, ticket)
+
+    def invalidate(self, cluster: str, resource: str) -> None:
+        """An object of this resource changed in this cluster."""
+        if resource not in WATCHED:
+            return
+        self._tickets.pop(cluster, None)
+        if cluster == ADMIN_CLUSTER:
+            self._admin = None
+            for state in self._states.values():
+                state.serial = next(self._serials)
+        else:
+            self._states.drop(cluster)
+
+    def clear(self) -> None:
+        """Forget everything (the store was replaced or replayed)."""
+        self._tickets.clear()
+        self._states.clear()
+        self._admin = None
+
+    def _keep(self, state: ClusterState) -> None:
+        if state.name == ADMIN_CLUSTER:
+            self._admin = state
+        else:
+            self._states.put(state.name, state)
+
+    def _drop_ticket(self, cluster: str, ticket: object) -> None:
+        held = self._tickets.get(cluster)
+        if held is not None:
+            held.discard(ticket)
+            if not held:
+                del self._tickets[cluster]

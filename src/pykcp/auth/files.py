@@ -1,0 +1,54 @@
+"""Credential files: private, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+class CredentialError(Exception):
+    """A key, certificate or token file that cannot be used; the text says which and why."""
+
+
+def ensure_directory(path: Path) -> None:
+    """A directory that only its owner can enter; an existing one is left as it is."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CredentialError(f"cannot make {path}: {error.strerror or error}") from error
+
+
+def write_private(path: Path, content: bytes) -> None:
+    _write(path, content, 0o600)
+
+
+def write_public(path: Path, content: bytes) -> None:
+    _write(path, content, 0o644)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """Write beside the file and rename: a reader sees the old content or the new one."""
+    ensure_directory(path.parent)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)  # whatever the umask, or a left-over file's mode
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise CredentialError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CredentialError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def read_if_present(path: Path) -> bytes | None:
+    return read(path) if path.exists() else None

@@ -1,0 +1,180 @@
+"""As whom a user counts in one logical cluster: scopes and warrants.
+
+A *scope* (extra `authentication.kcp.io/scopes`) ties an identity to logical clusters;
+outside of them it counts as an anonymous member of `system:authenticated`. A *warrant*
+(extra `authorization.kcp.io/warrant`) is a further identity, as JSON, that a user may act
+as when its own rights do not suffice. Service accounts belong to the logical cluster that
+issued their token, and are known in others by a global name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+
+from pykcp.auth.user import (
+    ANONYMOUS,
+    ANONYMOUS_USER,
+    AUTHENTICATED,
+    CLUSTER_NAME_KEY,
+    CLUSTER_SCOPE,
+    INITIALIZER_PREFIX,
+    SCOPES_KEY,
+    SERVICE_ACCOUNT_PREFIX,
+    TERMINATOR_PREFIX,
+    UNAUTHENTICATED,
+    WARRANT_KEY,
+    User,
+    is_service_account,
+)
+
+_GLOBAL_SERVICE_ACCOUNT_PREFIX = "system:kcp:serviceaccount:"
+
+
+def _is_foreign(user: User, cluster: str) -> bool:
+    """Whether a service account comes from another logical cluster.
+
+    One that does not say where it comes from counts as local: a SubjectAccessReview
+    names service accounts without their cluster.
+    """
+    clusters = user.extra.get(CLUSTER_NAME_KEY, ())
+    return bool(clusters) and clusters != (cluster,)
+
+
+def is_in_scope(user: User, cluster: str) -> bool:
+    """Whether the identity is valid in this logical cluster."""
+    if is_service_account(user) and _is_foreign(user, cluster):
+        return False
+    wanted = CLUSTER_SCOPE + cluster
+    return all(wanted in value.split(",") for value in user.extra.get(SCOPES_KEY, ()))
+
+
+def effective_scopes(values: Sequence[str]) -> list[str]:
+    """The intersection of all values, each a comma-separated list, in the first one's order."""
+    if not values:
+        return []
+    scopes = values[0].split(",")
+    for value in values[1:]:
+        further = value.split(",")
+        scopes = [scope for scope in scopes if scope in further]
+    return scopes
+
+
+def _origin_groups(user: User) -> Iterable[str]:
+    """`system:cluster:<name>` for each cluster the user is tied to."""
+    for scope in effective_scopes(user.extra.get(SCOPES_KEY, ())):
+        if scope.startswith(CLUSTER_SCOPE):
+            yield "system:" + scope
+
+
+def _warrants(user: User) -> Iterable[User]:
+    """The identities a user carries as warrants; what does not parse is not a warrant."""
+    values = user.extra.get(WARRANT_KEY)
+    if not values:
+        return
+    for value in values:
+        try:
+            warrant = _user_from_warrant(orjson.loads(value))
+        except (orjson.JSONDecodeError, TypeError):
+            continue
+        if warrant is not None:
+            yield warrant
+
+
+def _user_from_warrant(decoded: Any) -> User | None:
+    if decoded is None:
+        return User("")
+    if not isinstance(decoded, dict):
+        return None
+    name, uid = decoded.get("user") or "", decoded.get("uid") or ""
+    groups, extra = decoded.get("groups") or [], decoded.get("extra") or {}
+    if not (isinstance(name, str) and isinstance(uid, str) and _is_strings(groups)):
+        return None
+    if not isinstance(extra, dict) or not all(v is None or _is_strings(v) for v in extra.values()):
+        return None
+    return User(name, uid, tuple(groups), {k: tuple(v or ()) for k, v in extra.items()})
+
+
+def _is_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def effective_users(cluster: str, user: User) -> tuple[User, ...]:
+    """As whom a user counts in one logical cluster: itself if in scope, and its warrants."""
+    if not user.extra and not is_service_account(user):
+        return (user,)  # nearly everybody
+    found: list[User] = []
+    fallen: set[bool] = set()
+    _collect_effective(cluster, user, found, fallen)
+    if True in fallen:
+        found.append(User(ANONYMOUS, groups=(AUTHENTICATED, *_origin_groups(user))))
+    if False in fallen:
+        found.append(ANONYMOUS_USER)
+    return tuple(found)
+
+
+def _collect_effective(cluster: str, user: User, found: list[User], fallen: set[bool]) -> None:
+    """Append what `user` counts as; note in `fallen` whether one out of scope was authenticated."""
+    if is_in_scope(user, cluster):
+        found.append(user)
+    else:
+        fallen.add(AUTHENTICATED in user.groups)
+    if is_service_account(user):
+        origin = user.extra.get(CLUSTER_NAME_KEY, ())
+        if len(origin) == 1:
+            found.append(_as_global_service_account(user, origin[0]))
+    for warrant in _warrants(user):
+        if is_service_account(warrant) and not warrant.extra.get(CLUSTER_NAME_KEY):
+            continue  # a service account without a cluster could be anybody's
+        groups = (*warrant.groups, *_origin_groups(warrant))
+        _collect_effective(
+            cluster, User(warrant.name, warrant.uid, groups, warrant.extra), found, fallen
+        )
+
+
+def _global_service_account_name(user: User, origin: str) -> str:
+    suffix = user.name[len(SERVICE_ACCOUNT_PREFIX) :]
+    return f"{_GLOBAL_SERVICE_ACCOUNT_PREFIX}{origin}:{suffix}"
+
+
+def _as_global_service_account(user: User, origin: str) -> User:
+    """The name by which other logical clusters can bind roles to a service account."""
+    groups = [group for group in user.groups if group == AUTHENTICATED]
+    groups.extend(_origin_groups(user))
+    return User(_global_service_account_name(user, origin), groups=tuple(groups), extra=user.extra)
+
+
+def effective_groups(cluster: str, user: User) -> frozenset[str]:
+    """All groups of all effective users."""
+    users = effective_users(cluster, user)
+    return frozenset(group for one in users for group in one.groups)
+
+
+def has_lifecycle_group(groups: Iterable[str]) -> bool:
+    """Whether a virtual workspace vouches for this request (initializer or terminator)."""
+    return any(g.startswith((INITIALIZER_PREFIX, TERMINATOR_PREFIX)) for g in groups)
+
+
+def prefixed(user: User, prefix: str) -> User:
+    """The user as a maximal permission policy knows it: name, groups and warrants prefixed."""
+    name = prefix + user.name
+    if is_service_account(user):
+        origin = user.extra.get(CLUSTER_NAME_KEY, ())
+        if len(origin) != 1:
+            kind = AUTHENTICATED if AUTHENTICATED in user.groups else UNAUTHENTICATED
+            return User(prefix + ANONYMOUS, groups=(prefix + kind,))
+        name = prefix + _global_service_account_name(user, origin[0])
+    extra = {key: values for key, values in user.extra.items() if key != WARRANT_KEY}
+    warrants = tuple(_warrant_json(prefixed(warrant, prefix)) for warrant in _warrants(user))
+    if warrants:
+        extra[WARRANT_KEY] = warrants
+    return User(name, user.uid, tuple(prefix + group for group in user.groups), extra)
+
+
+def _warrant_json(user: User) -> str:
+    fields: dict[str, Any] = {"user": user.name, "groups": list(user.groups)}
+    fields["extra"] = {key: list(user.extra[key]) for key in sorted(user.extra)}
+    fields["uid"] = user.uid
+    return orjson.dumps({key: value for key, value in fields.items() if value}).decode()
