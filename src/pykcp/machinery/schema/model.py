@@ -30,6 +30,8 @@ class Schema:
     required: tuple[str, ...] = ()
     additional: Schema | None = None
     """additionalProperties: the schema of a map's values; None: not a map."""
+    additional_allowed: bool | None = None
+    """additionalProperties written as true or false; None: not written that way."""
     items: Schema | None = None
 
     default: Any = None
@@ -72,6 +74,16 @@ class Schema:
     """x-kubernetes-validations, as written."""
     extensions: dict[str, Any] = field(default_factory=dict)
     """What else is published with the node (externalDocs, title, example, x-…)."""
+
+    # how Go's structs carry the value; only built-in kinds have these
+    go_type: str = ""
+    """v1.ObjectMeta, []string, …: what decoding errors name. "": not typed in Go."""
+    codec: str = ""
+    """Set for values with a decoder of their own: time, micro-time, quantity, raw, …"""
+    pointer: bool = False
+    """Unset is told from empty."""
+    presence: str = ""
+    """When a value is written: "" (not if empty), always, or omitzero (not if a zero struct)."""
 
     @property
     def is_map(self) -> bool:
