@@ -26,7 +26,7 @@ from pykcp.storage.changes import Change, Row
 from pykcp.storage.errors import Mismatch, StoreError, Unavailable
 from pykcp.storage.interface import Operation
 from pykcp.storage.sqlite import tables
-from pykcp.storage.sqlite.worker import Worker
+from pykcp.storage.sqlite.worker import Done, Worker
 
 BATCH_SECONDS = 0.003
 """How long a batch may hold the loop; what does not fit waits for the next one."""
@@ -83,6 +83,7 @@ class GroupCommit:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[tuple[Sequence[Operation], asyncio.Future[list[int]]]] = deque()
         self._maintenance: deque[tuple[Maintenance, asyncio.Future[object]]] = deque()
+        self._intermissions: deque[tuple[Callable[[], None], Done]] = deque()
         self._busy = False
         """A batch commits, or a flush is about to start one."""
         self._idle = asyncio.Event()
@@ -106,6 +107,29 @@ class GroupCommit:
         self._wake()
         return await future
 
+    def intermission(self, work: Callable[[], None], done: Done) -> None:
+        """Run something off the loop at a moment in which no transaction is open."""
+        self._intermissions.append((work, done))
+        self._wake()
+
+    async def pause(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        """The same with the write connection, for a caller who waits."""
+        self._refuse_if_closed()
+        future: asyncio.Future[None] = self._loop.create_future()
+
+        def done(error: BaseException | None) -> None:
+            if isinstance(error, sqlite3.Error):
+                error = self._translate(error)
+            if future.done():
+                return
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+        self.intermission(partial(work, self._connection), done)
+        await future
+
     async def close(self) -> None:
         """Take nothing more; return when what was taken has been committed."""
         self._closed = True
@@ -124,7 +148,11 @@ class GroupCommit:
 
     def _flush(self) -> None:
         """Start batches until one has something to commit or nobody waits."""
-        while self._queue or self._maintenance:
+        while self._queue or self._maintenance or self._intermissions:
+            if self._intermissions:
+                work, done = self._intermissions.popleft()
+                self._worker.submit(work, partial(self._intermission_over, done))
+                return
             batch = Batch()
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -188,6 +216,10 @@ class GroupCommit:
     def _commit(self) -> None:
         """In the worker's thread."""
         self._connection.execute("COMMIT")
+
+    def _intermission_over(self, done: Done, error: BaseException | None) -> None:
+        done(error)
+        self._flush()
 
     def _done(self, batch: Batch, error: BaseException | None) -> None:
         if error is not None:

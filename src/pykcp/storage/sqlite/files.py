@@ -13,6 +13,9 @@ SCHEMA_VERSION = 1
 APPLICATION_ID = 0x6B637030
 """Written in the file's header, so that another program's file is not taken for ours."""
 
+PAGE_BYTES = 8192
+"""Holds five objects of 1.5 KB (a page of 4096 holds two): a fifth less disk, faster scans."""
+
 SCHEMA = """
 CREATE TABLE log(
     seq INTEGER PRIMARY KEY, key TEXT NOT NULL, prev INTEGER NOT NULL,
@@ -31,7 +34,12 @@ WHAT_TO_DO = (
 
 
 def connect(
-    path: pathlib.Path, *, synchronous: str = "FULL", cache_kib: int = 2048, mmap_bytes: int = 0
+    path: pathlib.Path,
+    *,
+    synchronous: str = "FULL",
+    cache_kib: int = 2048,
+    mmap_bytes: int = 0,
+    journal_bytes: int = 32 << 20,
 ) -> sqlite3.Connection:
     """A connection in autocommit mode that never starts transactions or checkpoints by itself."""
     connection = sqlite3.connect(
@@ -44,6 +52,7 @@ def connect(
         f"mmap_size={mmap_bytes}",
         "secure_delete=OFF",
         "temp_store=MEMORY",
+        f"journal_size_limit={journal_bytes}",
     ):
         connection.execute(f"PRAGMA {pragma}").close()
     return connection
@@ -68,6 +77,7 @@ def create_or_check(connection: sqlite3.Connection, path: pathlib.Path) -> None:
 
 def create(connection: sqlite3.Connection) -> None:
     # The page layout is fixed by the first write, so these come before any table.
+    connection.execute(f"PRAGMA page_size={PAGE_BYTES}").close()
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL").close()
     connection.execute("PRAGMA journal_mode=WAL").close()
     connection.executescript(

@@ -18,7 +18,26 @@ from pykcp.storage.terms import is_filtered
 EVENTS_PER_TURN = 2_000
 """How many events in memory are looked at before the loop gets its turn."""
 
+POINTS_CACHE_KIB = 8192
+
 Events = list[Event]
+
+
+class RemainingCounts:
+    """How many keys of a prefix come after a place, at a revision. A few are remembered."""
+
+    MOST = 512
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, int, str], int] = {}
+
+    def get(self, prefix: str, revision: int, after: str) -> int | None:
+        return self._counts.get((prefix, revision, after))
+
+    def put(self, prefix: str, revision: int, after: str, count: int) -> None:
+        if len(self._counts) >= self.MOST:
+            self._counts.clear()
+        self._counts[prefix, revision, after] = count
 
 
 class ReadingHalf:
@@ -33,6 +52,7 @@ class ReadingHalf:
         self._recent = RecentEvents(0, recent_bytes)
         self._points: sqlite3.Connection | None = None
         """For reads that finish at once; never inside a transaction."""
+        self._remaining = RemainingCounts()
         self._readers = scans.Readers(self._connect_reader, readers)
 
     def get(self, key: str) -> Entry | None:
@@ -57,7 +77,7 @@ class ReadingHalf:
         connection = await self._readers.take()
         try:
             with self._translated(), scans.snapshot(connection):
-                return await scans.count(connection, prefix, "")
+                return await scans.count(connection, Query(prefix), None)
         finally:
             self._readers.give(connection)
 
@@ -100,17 +120,17 @@ class ReadingHalf:
             raise FutureRevision(at, newest)
         older = at if at < newest else None
         values, next_after = await scans.scan(connection, query, older)
-        remaining: int | None = None
-        if query.count_remaining and next_after and not is_filtered(query):
-            remaining = await self._count_after(connection, query.prefix, next_after, older)
-        return Page(values, at, next_after, remaining)
-
-    async def _count_after(
-        self, connection: sqlite3.Connection, prefix: str, after: str, at: int | None
-    ) -> int:
-        if at is None:
-            return await scans.count(connection, prefix, after)
-        return await scans.count_at(connection, Query(prefix, after=after), at)
+        if not next_after or not query.count_remaining or is_filtered(query):
+            return Page(values, at, next_after, None)
+        # Pages of one list are at one revision: count for the first, subtract for the others.
+        following = self._remaining.get(query.prefix, at, query.after)
+        if following is None:
+            rest = Query(query.prefix, after=next_after)
+            following = len(values) + await scans.count(connection, rest, older)
+            self._remaining.put(query.prefix, at, query.after, following)
+        following -= len(values)
+        self._remaining.put(query.prefix, at, next_after, following)
+        return Page(values, at, next_after, following)
 
     def _publish(self, revision: int, events: Sequence[Event]) -> None:
         """The batch is safe: reads and watches may rely on it."""
@@ -120,11 +140,11 @@ class ReadingHalf:
 
     def _point_connection(self) -> sqlite3.Connection:
         if self._points is None:
-            self._points = self._connect_reader()
+            self._points = self._connect_reader(POINTS_CACHE_KIB)
         return self._points
 
-    def _connect_reader(self) -> sqlite3.Connection:
-        connection = files.connect(self._path)
+    def _connect_reader(self, cache_kib: int = 2048) -> sqlite3.Connection:
+        connection = files.connect(self._path, cache_kib=cache_kib)
         connection.execute("PRAGMA query_only=ON").close()
         return connection
 

@@ -32,10 +32,8 @@ GET = (
 NEWEST = "SELECT max(seq) FROM log"
 OLDER = "SELECT seq, prev, flags, terms, value FROM log WHERE seq = ?"
 LOOKUP = "SELECT key FROM idx WHERE term = ? AND key > ? ORDER BY key LIMIT ?"
-COUNT = (
-    "SELECT count(*), coalesce(sum(deleted), 0), max(key) FROM"
-    " (SELECT key, deleted FROM current WHERE key >= ? AND key < ? ORDER BY key LIMIT ?)"
-)
+COUNT = "SELECT count(*) FROM current WHERE key >= ? AND key < ? AND deleted = 0"
+SKIP = "SELECT key FROM current WHERE key >= ? AND key < ? ORDER BY key LIMIT 1 OFFSET ?"
 HISTORY_STEP = (
     "SELECT max(seq) FROM (SELECT seq FROM log WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?)"
 )
@@ -74,25 +72,51 @@ class Readers:
         self._idle: list[sqlite3.Connection] = []
         self._count = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
+        self._drained: Callable[[], None] | None = None
+        self._is_held = False
 
     async def take(self) -> sqlite3.Connection:
         while True:
-            if self._idle:
-                return self._idle.pop()
-            if self._count < self._most:
-                self._count += 1
-                return self._connect()
+            if not self._is_held:
+                if self._idle:
+                    return self._idle.pop()
+                if self._count < self._most:
+                    connection = self._connect()
+                    self._count += 1
+                    return connection
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
 
     def give(self, connection: sqlite3.Connection) -> None:
         self._idle.append(connection)
-        while self._waiters:
+        if self._is_held:
+            self._tell_if_drained()
+        else:
+            self._wake(1)
+
+    def drain(self, drained: Callable[[], None]) -> None:
+        """Hold new scans back until `resume`; say when those under way are through."""
+        self._is_held = True
+        self._drained = drained
+        self._tell_if_drained()
+
+    def resume(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._wake(self._most)
+
+    def _tell_if_drained(self) -> None:
+        if self._drained is not None and len(self._idle) == self._count:
+            drained, self._drained = self._drained, None
+            drained()
+
+    def _wake(self, count: int) -> None:
+        while self._waiters and count:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                return
+                count -= 1
 
     def close(self) -> None:
         for connection in self._idle:
@@ -228,30 +252,33 @@ def select_at(conditions: str) -> str:
     )
 
 
-async def count(connection: sqlite3.Connection, prefix: str, after: str) -> int:
-    """How many keys are in a range at the snapshot's revision."""
-    start, end = start_of_range(prefix, after), end_of_prefix(prefix) or NO_END
+async def count(connection: sqlite3.Connection, query: Query, at: int | None) -> int:
+    """How many keys are in a range; `at` as for `scan`."""
     total: int = 0
     slices = Slices()
-    while True:
-        keys, deleted, last = connection.execute(COUNT, (start, end, KEYS_PER_COUNT)).fetchone()
-        total += keys - deleted
-        if keys < KEYS_PER_COUNT:
-            return total
-        start = last + "\0"
-        if slices.is_over():
-            await slices.rest()
-
-
-async def count_at(connection: sqlite3.Connection, query: Query, at: int) -> int:
-    total = 0
-    slices = Slices()
-    with closing(rows_at(connection, query, at)) as rows:
-        for batch in rows:
-            total += len(batch)
+    with closing(
+        counts(connection, query) if at is None else counts_at(connection, query, at)
+    ) as parts:
+        for part in parts:
+            total += part
             if slices.is_over():
                 await slices.rest()
     return total
+
+
+def counts(connection: sqlite3.Connection, query: Query) -> Generator[int, None, None]:
+    start: str | bytes
+    start, end = key_range(query)
+    while row := connection.execute(SKIP, (start, end, KEYS_PER_COUNT)).fetchone():
+        yield connection.execute(COUNT, (start, row[0])).fetchone()[0]
+        start = row[0]
+    yield connection.execute(COUNT, (start, end)).fetchone()[0]
+
+
+def counts_at(connection: sqlite3.Connection, query: Query, at: int) -> Generator[int, None, None]:
+    with closing(rows_at(connection, query, at)) as rows:
+        for batch in rows:
+            yield len(batch)
 
 
 async def history(

@@ -15,6 +15,7 @@ from pykcp.storage.errors import FutureRevision, Unavailable
 from pykcp.storage.interface import Operation, Revisions
 from pykcp.storage.ring import RecentEvents
 from pykcp.storage.sqlite import files, scans, sweeps
+from pykcp.storage.sqlite.checkpoints import Checkpoints
 from pykcp.storage.sqlite.commits import GroupCommit
 from pykcp.storage.sqlite.reading import ReadingHalf
 from pykcp.storage.sqlite.worker import Worker
@@ -28,7 +29,14 @@ class SQLiteSettings:
     """A batch takes no more transactions once it has this many bytes of values."""
     readers: int = 8
     """Scans that may be under way at once; more wait."""
+    checkpoint_bytes: int = 16 << 20
+    """The write-ahead log is carried over into the file about every so many bytes."""
+    log_bytes: int = 128 << 20
+    """How far it may grow when scans keep it from starting over; then they have to wait."""
 
+
+WRITER_CACHE_KIB = 8192
+"""Room for what a batch changes: nothing goes to disk before COMMIT, which is in a thread."""
 
 DEFAULT_SETTINGS = SQLiteSettings()
 
@@ -41,6 +49,9 @@ class SQLiteStore(ReadingHalf):
         self._commits: GroupCommit | None = None
         self._compacting = asyncio.Lock()
         self._worker: Worker | None = None
+        self._checkpoints: Checkpoints | None = None
+        self._checkpoint_worker: Worker | None = None
+        self._checkpointer: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
 
     async def start(self) -> None:
@@ -58,9 +69,7 @@ class SQLiteStore(ReadingHalf):
     async def stop(self) -> None:
         if self._commits is not None:
             await self._commits.close()
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+        self._stop_workers()
         self._close_readers()
         if self._writer is not None:
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
@@ -77,15 +86,29 @@ class SQLiteStore(ReadingHalf):
             if revision <= self.compacted:
                 return
             self.compacted = revision
-            while await commits.maintain(partial(sweeps.sweep, target=revision)):
-                pass
-            while await commits.maintain(sweeps.shrink):
-                pass
+            is_more = True
+            while is_more:
+                is_more = bool(await commits.maintain(partial(sweeps.sweep, target=revision)))
+                self._note_pages(sweeps.ROWS_PER_STEP)
+            await self._shrink(commits)
 
     def health(self) -> str | None:
         if self._commits is None:
             return "the store is not running"
         return None if self._commits.failure is None else str(self._commits.failure)
+
+    async def _shrink(self, commits: GroupCommit) -> None:
+        def excess(connection: sqlite3.Connection) -> object:
+            return sweeps.excess_pages(connection)
+
+        while (pages := await commits.maintain(excess)) and isinstance(pages, int):
+            pages = min(pages, sweeps.PAGES_PER_STEP)
+            await commits.pause(partial(sweeps.shrink, pages=pages))
+            self._note_pages(2 * pages)
+
+    def _note_pages(self, pages: int) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.note_bytes(pages * files.PAGE_BYTES)
 
     def _started(self) -> GroupCommit:
         if self._commits is None:
@@ -93,30 +116,44 @@ class SQLiteStore(ReadingHalf):
         return self._commits
 
     def _open(self) -> None:
-        self._writer = writer = files.connect(self._path)
+        self._writer = writer = files.connect(self._path, cache_kib=WRITER_CACHE_KIB)
         files.create_or_check(writer, self._path)
         self.compacted = files.read_meta(writer, "compacted")
         newest = writer.execute(scans.NEWEST).fetchone()[0] or 0
         self.revision = max(newest, self.compacted)
         self._recent = RecentEvents(self.revision, self._settings.recent_bytes)
-        self._worker = Worker("store-commit", asyncio.get_running_loop())
+        self._checkpointer = files.connect(self._path)
+        loop = asyncio.get_running_loop()
+        self._worker = Worker("store-commit", loop)
+        self._checkpoint_worker = Worker("store-checkpoint", loop)
         self._commits = GroupCommit(
             writer, self._worker, self.revision,
             most_bytes=self._settings.batch_bytes,
             announce=self._committed,
             translate=partial(files.translate, path=self._path),
         )  # fmt: skip
+        self._checkpoints = Checkpoints(
+            self._checkpointer, self._checkpoint_worker, self._commits, self._readers,
+            after_bytes=self._settings.checkpoint_bytes, most_bytes=self._settings.log_bytes,
+        )  # fmt: skip
 
     def _committed(self, changes: list[Change]) -> None:
         self._publish(changes[-1].revision, [planning.event(change) for change in changes])
+        if self._checkpoints is not None:
+            self._checkpoints.note(changes)
+
+    def _stop_workers(self) -> None:
+        for worker in (self._checkpoint_worker, self._worker):
+            if worker is not None:
+                worker.close()
+        self._checkpoint_worker = self._worker = None
 
     def _close(self) -> None:
+        self._stop_workers()
         self._close_readers()
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-        self._commits = None
+        for connection in (self._checkpointer, self._writer):
+            if connection is not None:
+                connection.close()
+        self._checkpointer = self._writer = None
+        self._commits = self._checkpoints = None
         self._lock.release()

@@ -7,7 +7,8 @@ tombstone that is old enough goes itself, and with it its key.
 
 Each step is part of some batch of the group commit: it holds the writer for a
 millisecond or two, and what it has done is recorded with it, so that a sweep
-that was cut off goes on where it stopped.
+that was cut off goes on where it stopped. Afterwards the file is cut shorter, in
+intermissions of the group commit.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import sqlite3
 from pykcp.storage.sqlite.files import read_meta, write_meta
 from pykcp.storage.sqlite.tables import DELETED
 
-ROWS_PER_STEP = 256
+ROWS_PER_STEP = 128
 BYTES_PER_STEP = 1 << 20
-PAGES_PER_STEP = 128
+PAGES_PER_STEP = 256
 SPARE_PAGES = 1024
 """Free pages that are kept: the next writes would only have to grow the file again."""
 SPARE_SHARE = 8
@@ -56,13 +57,14 @@ def sweep(connection: sqlite3.Connection, target: int) -> bool:
     return is_more
 
 
-def shrink(connection: sqlite3.Connection) -> bool:
-    """Give some free pages back to the file system; True: there are more."""
+def excess_pages(connection: sqlite3.Connection) -> int:
+    """How many free pages should be given back."""
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    excess = free - max(SPARE_PAGES, pages // SPARE_SHARE)
-    if excess <= 0:
-        return False
-    # The pragma works while its (empty) rows are fetched.
-    connection.execute(f"PRAGMA incremental_vacuum({min(excess, PAGES_PER_STEP)})").fetchall()
-    return bool(excess > PAGES_PER_STEP)
+    return max(0, int(free) - max(SPARE_PAGES, int(pages) // SPARE_SHARE))
+
+
+def shrink(connection: sqlite3.Connection, pages: int) -> None:
+    """Give free pages back to the file system, in a transaction of its own."""
+    # Only a script is run to its end: the pragma frees one page with each (empty) row.
+    connection.executescript(f"PRAGMA incremental_vacuum({pages})")

@@ -7,7 +7,8 @@ import queue
 import threading
 from collections.abc import Callable
 
-Job = tuple[Callable[[], None], Callable[[BaseException | None], None]]
+Done = Callable[[BaseException | None], None]
+Job = tuple[Callable[[], None], Done]
 
 
 class Worker:
@@ -19,9 +20,7 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def submit(
-        self, work: Callable[[], None], done: Callable[[BaseException | None], None]
-    ) -> None:
+    def submit(self, work: Callable[[], None], done: Done) -> None:
         self._jobs.put((work, done))
 
     async def run(self, work: Callable[[], None]) -> None:

@@ -1,0 +1,90 @@
+"""Carrying the write-ahead log over into the file, without anybody waiting for it.
+
+Done in two parts. The bulk is copied in a thread of its own while writers go on.
+What they have added meanwhile is copied in an intermission, a moment in which no
+transaction is open: only then is nothing left over, and the next transaction
+starts the write-ahead log from its beginning.
+
+A reader in an old snapshot keeps the log from starting over; usually the next
+round succeeds. If the log has grown past `most_bytes`, new scans are held back
+until those under way are through.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+
+from pykcp.storage.changes import Change
+from pykcp.storage.sqlite.commits import GroupCommit
+from pykcp.storage.sqlite.files import PAGE_BYTES
+from pykcp.storage.sqlite.scans import Readers
+from pykcp.storage.sqlite.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+PAGES_PER_CHANGE = 2
+"""About what a change adds to the log beside its value: a page of the log and one of the table."""
+
+
+class Checkpoints:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        worker: Worker,
+        commits: GroupCommit,
+        readers: Readers,
+        *,
+        after_bytes: int,
+        most_bytes: int,
+    ) -> None:
+        self._connection = connection
+        self._worker = worker
+        self._commits = commits
+        self._readers = readers
+        self._after_bytes = after_bytes
+        self._most_bytes = most_bytes
+        self._pending = 0
+        """Bytes added since the last checkpoint, as a guess from above."""
+        self._running = False
+        self._log_bytes = 0
+        self.failure: str | None = None
+
+    def note(self, changes: list[Change]) -> None:
+        """A batch has been committed."""
+        size = len(changes) * PAGES_PER_CHANGE * PAGE_BYTES
+        for change in changes:
+            size += len(change.value)
+        self.note_bytes(size)
+
+    def note_bytes(self, size: int) -> None:
+        """The write-ahead log has grown; start a checkpoint if it is time."""
+        self._pending += size
+        if self._pending >= self._after_bytes and not self._running:
+            self._running = True
+            self._pending = 0
+            self._worker.submit(self._copy, self._copied)
+
+    def _copied(self, error: BaseException | None) -> None:
+        if error is not None:
+            self._finished(error)
+        elif self._log_bytes > self._most_bytes:
+            self._readers.drain(self._ask_for_intermission)
+        else:
+            self._ask_for_intermission()
+
+    def _ask_for_intermission(self) -> None:
+        self._commits.intermission(self._copy, self._finished)
+
+    def _finished(self, error: BaseException | None) -> None:
+        self._readers.resume()
+        self._running = False
+        self.failure = None if error is None else f"checkpoint failed: {error}"
+        if error is not None:
+            # Nothing is lost: the data is in the write-ahead log, and the next round tries again.
+            logger.error("%s", self.failure)
+
+    def _copy(self) -> None:
+        """In a thread: copy what no reader stands in the way of."""
+        _, frames, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        self._log_bytes = frames * PAGE_BYTES
