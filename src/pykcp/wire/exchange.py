@@ -35,7 +35,10 @@ class Request(Protocol):
     query: str
     """Without the question mark."""
     headers: Sequence[Header]
-    peer: Peer
+
+    @property
+    def peer(self) -> Peer: ...
+
     body: bytes
     """The whole body; empty while `is_streaming`."""
     truncated: bool
@@ -54,9 +57,11 @@ class Request(Protocol):
 class Stream(Protocol):
     """An answer that is written piece by piece: a watch, a proxied body, a WebSocket."""
 
-    backlog: int
-    """Bytes accepted but not yet handed to the socket (flow control, slow reader)."""
     closed: bool
+
+    @property
+    def backlog(self) -> int:
+        """Bytes accepted but not yet handed to the socket (flow control, slow reader)."""
 
     def write(self, data: bytes) -> None:
         """Queue bytes; never blocks. All that one turn of the loop queues is one write.
@@ -87,8 +92,10 @@ class WebSocket(Stream, Protocol):
 
 
 class Exchange(Protocol):
-    request: Request
     responded: bool
+
+    @property
+    def request(self) -> Request: ...
 
     def respond(
         self, status: int, headers: Sequence[Header], body: bytes | Sequence[bytes] = b""

@@ -1,0 +1,302 @@
+"""HTTP/1.1 on a connection, parsed by httptools.
+
+Requests are answered one after the other, in the order in which they came.  The
+parser cannot be stopped in the middle of what it was fed, so pipelined requests
+may pile up: as many as one read brings, then reading pauses until they are
+answered.
+
+A request that breaks the rules is put in the queue like any other, with the
+answer that it gets in the application's place; the connection closes after it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import httptools
+
+from pykcp.wire.exchange import Header
+from pykcp.wire.heads import Head
+from pykcp.wire.http1_exchange import Http1Exchange
+from pykcp.wire.http1_head import Rejected, http1_head
+from pykcp.wire.request import Request
+from pykcp.wire.serving import Hub
+from pykcp.wire.websocket import WebSocketDriver
+
+if TYPE_CHECKING:
+    from pykcp.wire.connection import Connection
+
+_LINGER = 2.0
+"""Seconds in which a client may go on sending a body that nobody wants, to read its answer."""
+
+
+class Http1Driver:
+    """Feeds the parser and keeps the order of answers."""
+
+    protocol = "HTTP/1.1"
+
+    def __init__(self, connection: Connection, hub: Hub) -> None:
+        self.connection = connection
+        self.hub = hub
+        self.pending: deque[bytes | memoryview] = deque()
+        self.pending_size = 0
+        self.is_draining = False
+        self._parser = httptools.HttpRequestParser(self)
+        self._target = b""
+        self._headers: list[Header] = []
+        self._head_size = 0
+        self._is_in_head = False
+        self._receiving: Http1Exchange | None = None
+        """The exchange whose body the parser is in."""
+        self._queue: deque[Http1Exchange] = deque()
+        """Exchanges not yet answered to the end; the first may be with the application."""
+        self._is_advancing = False
+        self._held: bytes | None = None
+        """What came after a request that asked for another protocol, until that is decided."""
+        self._is_deaf = False
+        """Nothing more is taken from the client: it broke the rules, or we are closing."""
+        self._is_over = False
+        self._linger_until: float | None = None
+        self._since = hub.loop.time()
+        """When the present wait began: for a head, for its end, or for a body."""
+        self._has_had_request = False
+        self._sent = 0
+        self._stall_mark = (0, 0.0)
+
+    # -- what the connection calls -------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        if self._held is not None:
+            self._held += data
+        elif not self._is_deaf:
+            self._feed(data)
+            self.advance()
+
+    def take_output(self, may_send_bodies: bool) -> list[bytes | memoryview]:
+        """What is to be written in this turn."""
+        if not may_send_bodies or not self.pending_size:
+            return []
+        pending, out = self.pending, []
+        room = min(self.hub.settings.turn_size, self.pending_size)
+        self.pending_size -= room
+        self._sent += room
+        while room:
+            part = pending.popleft()
+            if len(part) > room:
+                view = memoryview(part)
+                pending.appendleft(view[room:])
+                part = view[:room]
+            out.append(part)
+            room -= len(part)
+        if self._queue and self.pending_size <= self.hub.settings.low_water:
+            self._queue[0].relieve()
+            self.advance()
+        return out
+
+    def send(self, *parts: bytes) -> None:
+        """Queue octets for the client."""
+        self.pending.extend(parts)
+        self.pending_size += sum(map(len, parts))
+        self.connection.flush_soon()
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self.pending_size)
+
+    @property
+    def is_finished(self) -> bool:
+        return self._is_over and not self.pending_size and self._linger_until is None
+
+    @property
+    def idle_since(self) -> float | None:
+        return None if self._queue or self._is_in_head else self._since
+
+    def wind_down(self) -> None:
+        """Close after the answer in progress."""
+        self.is_draining = True
+        if not self._queue and not self._is_in_head:
+            self._is_over = self._is_deaf = True
+            self.connection.flush_soon()
+
+    def connection_lost(self) -> None:
+        self._is_over = self._is_deaf = True
+        queue, self._queue = self._queue, deque()
+        for exchange in queue:
+            exchange.lost()
+
+    def check(self, now: float) -> None:
+        settings = self.hub.settings
+        waited = now - self._since
+        if self._linger_until is not None:
+            if now > self._linger_until:
+                self._stop_lingering()
+        elif self._is_in_head:
+            if waited > settings.header_timeout:
+                self._is_in_head = False
+                self._reject(Rejected(408, "request head not completed in time"))
+        elif self._receiving is not None:
+            if waited > settings.body_timeout and not self._receiving.is_served:
+                self._reject(Rejected(408, "request body not completed in time"))
+        elif not self._queue:
+            limit = settings.idle_timeout if self._has_had_request else settings.header_timeout
+            if waited > limit:
+                self.wind_down()
+        if self.pending_size:
+            self._check_stall(now)
+        self.advance()
+
+    def _check_stall(self, now: float) -> None:
+        sent, since = self._stall_mark
+        if sent != self._sent or not since:
+            self._stall_mark = (self._sent, now)
+        elif now - since > self.hub.settings.write_stall_timeout:
+            self.connection.abort()
+
+    # -- parsing -------------------------------------------------------------------------------
+
+    def _feed(self, data: bytes) -> None:
+        if not self._is_in_head and self._receiving is None:
+            self._since = self.hub.loop.time()
+        try:
+            self._parser.feed_data(data)
+            if self._is_in_head:  # the parser keeps an unfinished field to itself
+                self._count_head(len(data))
+        except httptools.HttpParserUpgrade as upgrade:
+            self._held = data[upgrade.args[0] :]
+            self._parser = httptools.HttpRequestParser(self)
+        except Rejected as rejected:
+            self._reject(rejected)
+        except httptools.HttpParserCallbackError as error:
+            if not isinstance(error.__context__, Rejected):
+                raise
+            self._reject(error.__context__)
+        except httptools.HttpParserError:
+            self._reject(Rejected(400, "malformed request"))
+
+    def on_message_begin(self) -> None:
+        self._target = b""
+        self._headers = []
+        self._head_size = 0
+        self._is_in_head = True
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+        self._count_head(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_in_head:  # trailers are counted and thrown away
+            self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1").strip()))
+        self._count_head(len(name) + len(value) + 32)
+
+    def _count_head(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > self.hub.settings.max_header_list_size:
+            raise Rejected(431, "header fields too large")
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        self._has_had_request = True
+        parser = self._parser
+        version = parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            raise Rejected(505, "unsupported protocol version")
+        method = parser.get_method().decode("latin-1")
+        head = http1_head(method, self._target.decode("latin-1"), self._headers, version)
+        exchange = Http1Exchange(self, Request(head, self.connection.peer), version)
+        exchange.keeps_alive = parser.should_keep_alive()
+        self._receiving = exchange
+        self._queue.append(exchange)
+        if head.content_length or head.first("transfer-encoding") is not None:
+            exchange.await_body()
+
+    def on_body(self, data: bytes) -> None:
+        exchange = self._receiving
+        if exchange is not None:
+            exchange.receive(data)
+            if self.hub.buffered > self.hub.settings.max_buffered_bodies:
+                raise Rejected(503, "too many request bodies in progress")
+
+    def on_message_complete(self) -> None:
+        exchange, self._receiving = self._receiving, None
+        if exchange is not None:
+            exchange.body_ended()
+        if self._linger_until is not None:
+            self._stop_lingering()
+
+    def _reject(self, rejected: Rejected) -> None:
+        """Answer in the application's place, after what came before, and close."""
+        self._is_deaf = True
+        exchange, self._receiving = self._receiving, None
+        if exchange is None:
+            request = Request(Head("GET", "/", []), self.connection.peer)
+            exchange = Http1Exchange(self, request, "1.1")
+            self._queue.append(exchange)
+        elif exchange.is_served:
+            self.connection.abort()  # in the middle of a body that somebody is reading
+            return
+        exchange.is_complete = True
+        exchange.keeps_alive = False
+        exchange.rejection = (rejected.status, f"{rejected.status} {rejected.reason}\n".encode())
+
+    # -- the order of answers ------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Give the next request to the application when its turn has come."""
+        if self._is_advancing:
+            return
+        self._is_advancing = True
+        try:
+            while self._queue and not self._is_over:
+                exchange = self._queue[0]
+                if not exchange.is_served:
+                    if not exchange.is_due or self.pending_size > self.hub.settings.turn_size:
+                        break
+                    exchange.serve()
+                if not exchange.is_answered:
+                    break
+                self._queue.popleft()
+                self._after(exchange)
+        finally:
+            self._is_advancing = False
+        self.connection.set_reading(self._wants_more())
+
+    def _wants_more(self) -> bool:
+        if len(self._queue) > 1:
+            return False
+        reader = self._queue[0].request.reader if self._queue else None
+        return reader is None or reader.size <= self.hub.settings.stream_window
+
+    def _after(self, exchange: Http1Exchange) -> None:
+        self._since = self.hub.loop.time()
+        if not exchange.keeps_alive or not exchange.is_complete:
+            self._is_over = True
+            if exchange.is_complete:
+                self._is_deaf = True
+            else:
+                # Closing now would reset the connection and take the answer with it.
+                self._linger_until = self._since + _LINGER
+            self.connection.flush_soon()
+        elif self._held is not None:
+            held, self._held = self._held, None
+            self._feed(held)
+
+    def _stop_lingering(self) -> None:
+        self._linger_until = None
+        self._is_deaf = True
+        self.connection.flush_soon()
+
+    def switch_to_websocket(self, exchange: Http1Exchange, subprotocol: str) -> WebSocketDriver:
+        """The connection is a WebSocket from now on."""
+        held, self._held = self._held or b"", None
+        driver = WebSocketDriver(self.connection, self.hub, exchange, subprotocol)
+        driver.take_over(self.pending, self.pending_size)
+        self.pending = deque()
+        self.pending_size = 0
+        self._queue.clear()
+        self._is_over = self._is_deaf = True
+        self.connection.driver = driver
+        self.connection.set_reading(True)
+        if held:
+            self.hub.loop.call_soon(self.connection.feed, held)
+        return driver

@@ -1,0 +1,598 @@
+"""HTTP/2 as a pure state machine, the server's side (RFC 9113).
+
+Octets go in through `receive`, which returns what they meant; octets come out of
+`out`, a list that whoever holds the socket joins and empties.  There is no
+socket here, no clock (`receive` is told the time) and no event loop.
+
+Sending.  An answer's octets go straight to `out` while the client's windows and
+the `room` of this turn allow; the rest waits on its stream.  `pump` moves what
+waits, a frame of each ready stream in turn, so that one long list does not hold
+up the watches beside it.
+
+Receiving.  The connection's window is topped up as data arrives, a stream's when
+its data has been `consume`d: a stream that the application does not read holds
+at most one stream window of memory.
+
+A request that comes and is broken off within one `receive` leaves its event
+behind, but its stream is closed by then; the caller must look before it works.
+
+Limits against abuse: concurrent streams, header list size, CONTINUATION count,
+and two leaky buckets: one for streams broken off by the client, one for frames
+that bring nothing forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from pykcp.wire import frames
+from pykcp.wire.frames import (
+    ACK,
+    COMPRESSION_ERROR,
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    ENHANCE_YOUR_CALM,
+    FLOW_CONTROL_ERROR,
+    FRAME_SIZE_ERROR,
+    HAS_PRIORITY,
+    HEADERS,
+    MAX_STREAM_ID,
+    MAX_WINDOW,
+    NO_ERROR,
+    PING,
+    PROTOCOL_ERROR,
+    REFUSED_STREAM,
+    SETTINGS,
+    STREAM_CLOSED,
+    ConnectionFault,
+    StreamFault,
+)
+from pykcp.wire.heads import Head, Malformed, check_trailers, http2_head
+from pykcp.wire.hpack import DEFAULT_TABLE_SIZE, Decoder, HeaderListTooLarge, HpackError
+from pykcp.wire.http2_sending import (
+    LARGEST_FRAME_SENT,
+    Outbound,
+    Relieved,
+    StreamEnded,
+    StreamState,
+)
+from pykcp.wire.huffman import Huffman
+from pykcp.wire.rate import Bucket
+from pykcp.wire.settings import WireSettings
+
+_HEADS_REMEMBERED = 64
+_GAPS_REMEMBERED = 16
+_unpack_header = frames.HEADER.unpack_from
+
+
+class RequestReceived:
+    """A request's head; its body follows as `BodyReceived` unless `is_complete`."""
+
+    __slots__ = ("head", "is_complete", "stream")
+
+    def __init__(self, stream: StreamState, head: Head | None, is_complete: bool) -> None:
+        self.stream = stream
+        self.head = head
+        """None if the header list was too large: answer 431."""
+        self.is_complete = is_complete
+
+
+class BodyReceived:
+    """A piece of a request's body."""
+
+    __slots__ = ("data", "is_last", "stream")
+
+    def __init__(self, stream: StreamState, data: bytes, is_last: bool) -> None:
+        self.stream = stream
+        self.data = data
+        self.is_last = is_last
+
+
+class StreamLost:
+    """The stream is over without the answer having been completed."""
+
+    __slots__ = ("code", "stream")
+
+    def __init__(self, stream: StreamState, code: int) -> None:
+        self.stream = stream
+        self.code = code
+
+
+class ConnectionFailed:
+    """The client broke the protocol; send what is in `out` and close."""
+
+    __slots__ = ("code", "reason")
+
+    def __init__(self, code: int, reason: str) -> None:
+        self.code = code
+        self.reason = reason
+
+
+Event: TypeAlias = (
+    RequestReceived | BodyReceived | StreamLost | StreamEnded | Relieved | ConnectionFailed
+)
+
+
+class _PartialBlock:
+    """A header block whose CONTINUATION frames are still to come."""
+
+    __slots__ = ("count", "flags", "pieces", "size", "stream_id")
+
+    def __init__(self, stream_id: int, flags: int, piece: bytes) -> None:
+        self.stream_id = stream_id
+        self.flags = flags
+        self.pieces = [piece]
+        self.size = len(piece)
+        self.count = 0
+
+
+class Http2(Outbound):
+    """The server's side of one HTTP/2 connection."""
+
+    def __init__(self, settings: WireSettings, huffman: Huffman) -> None:
+        super().__init__()
+        self._settings = settings
+        self._decoder = Decoder(huffman, settings.max_header_list_size)
+        self._heads: dict[bytes, Head] = {}
+        self._heads_generation = 0
+        self._buffer = b""
+        self._preface_missing = frames.PREFACE
+        self._has_settings = False
+        self._partial: _PartialBlock | None = None
+        self._now = 0.0
+        self._resets = Bucket(settings.reset_burst, settings.reset_rate)
+        self._idle_frames = Bucket(settings.idle_frame_burst, settings.idle_frame_rate)
+        self._initial_window = frames.DEFAULT_WINDOW
+        self._receive_window = settings.connection_window
+        self._received = 0
+        self._gaps: list[tuple[int, int]] = []
+        self._drain_ping = b""
+        self.last_id = 0
+        """The highest stream that the client opened."""
+        self.orphans = 0
+        """Streams that are over while the caller still works for them; they count as open."""
+        self.is_going_away = False
+        """No stream is accepted any more."""
+        self.is_failed = False
+        self.out.append(self._greeting())
+
+    def _greeting(self) -> bytes:
+        settings = self._settings
+        return frames.settings(
+            {
+                frames.SETTINGS_MAX_CONCURRENT_STREAMS: settings.max_concurrent_streams,
+                frames.SETTINGS_INITIAL_WINDOW_SIZE: settings.stream_window,
+                frames.SETTINGS_MAX_FRAME_SIZE: settings.max_frame,
+                frames.SETTINGS_MAX_HEADER_LIST_SIZE: settings.max_header_list_size,
+            }
+        ) + frames.window_update(0, settings.connection_window - frames.DEFAULT_WINDOW)
+
+    @property
+    def is_mid_request(self) -> bool:
+        """A frame or a header block has begun and not ended."""
+        return bool(self._buffer) or self._partial is not None or not self._has_settings
+
+    # -- receiving -----------------------------------------------------------------------------
+
+    def receive(self, data: bytes, now: float) -> list[Event]:
+        """Take octets from the client; what they meant, in order."""
+        self._now = now
+        if not self.is_failed:
+            try:
+                self._receive(data)
+            except ConnectionFault as fault:
+                self.fail(fault.code, fault.reason)
+        return self.take_events()
+
+    def take_events(self) -> list[Event]:
+        """What happened since, by receiving or by pumping."""
+        events, self.events = self.events, []
+        return events
+
+    def _receive(self, data: bytes) -> None:
+        if self._buffer:
+            data = self._buffer + data
+            self._buffer = b""
+        position = 0
+        if self._preface_missing:
+            position = self._receive_preface(data)
+        size = len(data)
+        max_frame = self._settings.max_frame
+        while size - position >= 9:
+            word, flags, stream_id = _unpack_header(data, position)
+            length = word >> 8
+            if length > max_frame:
+                raise ConnectionFault(FRAME_SIZE_ERROR, "frame too large")
+            end = position + 9 + length
+            if end > size:
+                break
+            try:
+                self._on_frame(
+                    word & 0xFF, flags, stream_id & MAX_STREAM_ID, data[position + 9 : end]
+                )
+            except StreamFault as fault:
+                self._fail_stream(fault)
+            position = end
+        if position < size:
+            self._buffer = data[position:]
+
+    def _receive_preface(self, data: bytes) -> int:
+        missing = self._preface_missing
+        piece = data[: len(missing)]
+        if not missing.startswith(piece):
+            raise ConnectionFault(PROTOCOL_ERROR, "not the HTTP/2 preface")
+        self._preface_missing = missing[len(piece) :]
+        return len(piece)
+
+    def _on_frame(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
+        if self._partial is not None and kind != CONTINUATION:
+            raise ConnectionFault(PROTOCOL_ERROR, "header block interrupted")
+        if not self._has_settings:
+            if kind != SETTINGS or flags & ACK:
+                raise ConnectionFault(PROTOCOL_ERROR, "first frame is not SETTINGS")
+            self._has_settings = True
+        if kind == HEADERS:
+            self._on_headers(flags, stream_id, payload)
+        elif kind == DATA:
+            self._on_data(flags, stream_id, payload)
+        else:
+            handler = _HANDLERS.get(kind)
+            if handler is None:
+                self._count_idle_frame()  # unknown kinds are ignored, but not for ever
+            else:
+                handler(self, flags, stream_id, payload)
+
+    def _count_idle_frame(self, cost: int = 1) -> None:
+        if not self._idle_frames.take(self._now, cost):
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many frames to no purpose")
+
+    # -- headers -------------------------------------------------------------------------------
+
+    def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if not stream_id & 1:
+            raise ConnectionFault(PROTOCOL_ERROR, "stream is not the client's")
+        block = frames.without_padding(flags, payload)
+        if flags & HAS_PRIORITY:
+            _check_priority(stream_id, block)
+            block = block[5:]
+        if flags & END_HEADERS:
+            self._on_block(stream_id, flags, block)
+        else:
+            self._partial = _PartialBlock(stream_id, flags, block)
+
+    def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
+        partial = self._partial
+        if partial is None or partial.stream_id != stream_id:
+            raise ConnectionFault(PROTOCOL_ERROR, "CONTINUATION of nothing")
+        partial.pieces.append(payload)
+        partial.size += len(payload)
+        partial.count += 1
+        if (
+            partial.size > self._settings.max_header_list_size
+            or partial.count > self._settings.max_continuations
+        ):
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "header block too large")
+        if flags & END_HEADERS:
+            self._partial = None
+            self._on_block(stream_id, partial.flags, b"".join(partial.pieces))
+
+    def _on_block(self, stream_id: int, flags: int, block: bytes) -> None:
+        if stream_id <= self.last_id:
+            self._on_trailers(stream_id, flags, block)
+            return
+        if stream_id > self.last_id + 2:
+            self._gaps = [*self._gaps[1 - _GAPS_REMEMBERED :], (self.last_id, stream_id)]
+        if self.is_going_away:
+            self._decode(block)  # only for the table that both sides keep
+            return
+        self.last_id = stream_id
+        try:
+            head = self._head(block)
+        except Malformed as error:
+            raise StreamFault(stream_id, PROTOCOL_ERROR, str(error)) from None
+        if len(self.streams) + self.orphans >= self._settings.max_concurrent_streams:
+            self._count_reset()
+            raise StreamFault(stream_id, REFUSED_STREAM, "too many streams")
+        self._open(stream_id, head, bool(flags & END_STREAM))
+
+    def _open(self, stream_id: int, head: Head | None, is_complete: bool) -> None:
+        if head is not None and is_complete and head.content_length:
+            raise StreamFault(stream_id, PROTOCOL_ERROR, "body shorter than announced")
+        stream = StreamState(stream_id, self._initial_window, self._settings.stream_window)
+        self.streams[stream_id] = stream
+        if is_complete:
+            stream.is_remote_open = False
+        elif head is not None:
+            stream.expected = head.content_length
+        self.events.append(RequestReceived(stream, head, is_complete))
+
+    def _head(self, block: bytes) -> Head | None:
+        decoder = self._decoder
+        generation = decoder.generation
+        if generation == self._heads_generation:
+            known = self._heads.get(block)
+            if known is not None:
+                return known
+        fields = self._decode(block)
+        if decoder.is_oversize:
+            return None
+        head = http2_head(fields, decoder.has_seen_invalid_field)
+        if decoder.generation == generation:
+            self._remember(block, head, generation)
+        return head
+
+    def _remember(self, block: bytes, head: Head, generation: int) -> None:
+        if self._heads_generation != generation or len(self._heads) >= _HEADS_REMEMBERED:
+            self._heads = {}
+            self._heads_generation = generation
+        self._heads[block] = head
+
+    def _decode(self, block: bytes) -> list[tuple[str, str]]:
+        try:
+            return self._decoder.decode(block)
+        except HeaderListTooLarge as error:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, str(error)) from None
+        except HpackError as error:
+            raise ConnectionFault(COMPRESSION_ERROR, str(error)) from None
+
+    def _on_trailers(self, stream_id: int, flags: int, block: bytes) -> None:
+        fields = self._decode(block)
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            if stream_id in self._reset_ids:
+                return
+            if any(low < stream_id < high for low, high in self._gaps):
+                raise ConnectionFault(PROTOCOL_ERROR, "stream identifier went back")
+            raise ConnectionFault(STREAM_CLOSED, "HEADERS on a closed stream")
+        if not stream.is_remote_open:
+            raise StreamFault(stream_id, STREAM_CLOSED, "HEADERS after the end")
+        if not flags & END_STREAM:
+            raise StreamFault(stream_id, PROTOCOL_ERROR, "trailers that do not end the stream")
+        try:
+            check_trailers(fields)
+        except Malformed as error:
+            raise StreamFault(stream_id, PROTOCOL_ERROR, str(error)) from None
+        self._finish_body(stream, b"")
+
+    # -- data ----------------------------------------------------------------------------------
+
+    def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
+        size = len(payload)  # padding counts
+        self._receive_window -= size
+        if self._receive_window < 0:
+            raise ConnectionFault(FLOW_CONTROL_ERROR, "connection window exceeded")
+        self._top_up(size)
+        stream = self.streams.get(stream_id)
+        if stream is None or not stream.is_remote_open:
+            self._on_stray_data(stream_id)
+            return
+        stream.receive_window -= size
+        if stream.receive_window < 0:
+            raise StreamFault(stream_id, FLOW_CONTROL_ERROR, "stream window exceeded")
+        data = frames.without_padding(flags, payload)
+        if size > len(data):
+            self.consume(stream, size - len(data))
+        if stream.expected is not None:
+            stream.expected -= len(data)
+            if stream.expected < 0:
+                raise StreamFault(stream_id, PROTOCOL_ERROR, "body longer than announced")
+        if flags & END_STREAM:
+            self._finish_body(stream, data)
+        elif data:
+            self.events.append(BodyReceived(stream, data, is_last=False))
+        else:
+            self._count_idle_frame()
+
+    def _finish_body(self, stream: StreamState, data: bytes) -> None:
+        if stream.expected:
+            raise StreamFault(stream.id, PROTOCOL_ERROR, "body shorter than announced")
+        stream.is_remote_open = False
+        self.events.append(BodyReceived(stream, data, is_last=True))
+
+    def _on_stray_data(self, stream_id: int) -> None:
+        self._check_not_idle(stream_id)
+        if stream_id not in self._reset_ids:
+            raise StreamFault(stream_id, STREAM_CLOSED, "DATA on a closed stream")
+
+    def _top_up(self, size: int) -> None:
+        self._received += size
+        if self._received > self._settings.connection_window // 2:
+            self.out.append(frames.window_update(0, self._received))
+            self._receive_window += self._received
+            self._received = 0
+
+    def consume(self, stream: StreamState, size: int) -> None:
+        """The caller is done with that much of a stream's data: let the client send more."""
+        if not stream.is_remote_open:
+            return
+        stream.consumed += size
+        if stream.consumed > self._settings.stream_window // 2:
+            self.out.append(frames.window_update(stream.id, stream.consumed))
+            stream.receive_window += stream.consumed
+            stream.consumed = 0
+
+    # -- the small frames ----------------------------------------------------------------------
+
+    def _on_window_update(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise ConnectionFault(FRAME_SIZE_ERROR, "bad WINDOW_UPDATE")
+        increment = frames.U32.unpack(payload)[0] & MAX_WINDOW
+        if not stream_id:
+            self.window += increment
+            if not increment or self.window > MAX_WINDOW:
+                code = FLOW_CONTROL_ERROR if increment else PROTOCOL_ERROR
+                raise ConnectionFault(code, "bad window increment")
+            self._count_small_increment(increment)
+            return
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            self._check_not_idle(stream_id)
+            self._count_small_increment(increment)
+            return
+        if not increment:
+            raise StreamFault(stream_id, PROTOCOL_ERROR, "window increment of zero")
+        if stream.window + increment > MAX_WINDOW:
+            raise StreamFault(stream_id, FLOW_CONTROL_ERROR, "window too large")
+        self._count_small_increment(increment)
+        self.widen(stream, increment)
+
+    def _count_small_increment(self, increment: int) -> None:
+        """Windows opened a few octets at a time make us send as many frames."""
+        if increment < 1024:
+            self._count_idle_frame()
+
+    def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if stream_id:
+            raise ConnectionFault(PROTOCOL_ERROR, "SETTINGS on a stream")
+        if flags & ACK:
+            if payload:
+                raise ConnectionFault(FRAME_SIZE_ERROR, "SETTINGS acknowledgement with a payload")
+            return
+        if len(payload) % 6:
+            raise ConnectionFault(FRAME_SIZE_ERROR, "bad SETTINGS")
+        self._count_idle_frame(1 + len(payload) // 6)
+        for setting, value in frames.SETTING.iter_unpack(payload):
+            self._on_setting(setting, value)
+        self.out.append(_SETTINGS_ACK)
+
+    def _on_setting(self, setting: int, value: int) -> None:
+        if setting == frames.SETTINGS_INITIAL_WINDOW_SIZE:
+            if value > MAX_WINDOW:
+                raise ConnectionFault(FLOW_CONTROL_ERROR, "initial window too large")
+            self._change_initial_window(value)
+        elif setting == frames.SETTINGS_MAX_FRAME_SIZE:
+            if not frames.MIN_MAX_FRAME <= value <= frames.MAX_MAX_FRAME:
+                raise ConnectionFault(PROTOCOL_ERROR, "bad frame size")
+            self.peer_max_frame = min(value, LARGEST_FRAME_SENT)
+        elif setting == frames.SETTINGS_HEADER_TABLE_SIZE:
+            if value < DEFAULT_TABLE_SIZE:
+                self._owes_table_update = True
+        elif setting == frames.SETTINGS_ENABLE_PUSH and value > 1:
+            raise ConnectionFault(PROTOCOL_ERROR, "bad ENABLE_PUSH")
+
+    def _change_initial_window(self, value: int) -> None:
+        difference = value - self._initial_window
+        self._initial_window = value
+        if not difference:
+            return
+        self._count_idle_frame(1 + len(self.streams) // 16)
+        for stream in self.streams.values():
+            if stream.window + difference > MAX_WINDOW:
+                raise ConnectionFault(FLOW_CONTROL_ERROR, "window too large")
+            self.widen(stream, difference)
+
+    def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if stream_id:
+            raise ConnectionFault(PROTOCOL_ERROR, "PING on a stream")
+        if len(payload) != 8:
+            raise ConnectionFault(FRAME_SIZE_ERROR, "bad PING")
+        self._count_idle_frame()
+        if not flags & ACK:
+            self.out.append(frames.frame(PING, ACK, 0, payload))
+        elif payload == self._drain_ping:
+            self.refuse_new_streams()
+
+    def _on_priority(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        if not stream_id:
+            raise ConnectionFault(PROTOCOL_ERROR, "PRIORITY on the connection")
+        self._count_idle_frame()
+        if len(payload) != 5:
+            raise StreamFault(stream_id, FRAME_SIZE_ERROR, "bad PRIORITY")
+        _check_priority(stream_id, payload)
+
+    def _on_reset(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise ConnectionFault(FRAME_SIZE_ERROR, "bad RST_STREAM")
+        self._check_not_idle(stream_id)
+        self._count_reset()
+        stream = self.streams.get(stream_id)
+        if stream is not None:
+            self.forget(stream)
+            self.events.append(StreamLost(stream, frames.U32.unpack(payload)[0]))
+
+    def _count_reset(self) -> None:
+        if not self._resets.take(self._now):
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many streams broken off")
+
+    def _on_push_promise(self, _flags: int, _stream_id: int, _payload: bytes) -> None:
+        raise ConnectionFault(PROTOCOL_ERROR, "PUSH_PROMISE from a client")
+
+    def _on_goaway(self, _flags: int, stream_id: int, payload: bytes) -> None:
+        if stream_id:
+            raise ConnectionFault(PROTOCOL_ERROR, "GOAWAY on a stream")
+        if len(payload) < 8:
+            raise ConnectionFault(FRAME_SIZE_ERROR, "bad GOAWAY")
+        self._count_idle_frame()
+        self.is_going_away = True
+
+    def _check_not_idle(self, stream_id: int) -> None:
+        if not stream_id or stream_id > self.last_id or not stream_id & 1:
+            raise ConnectionFault(PROTOCOL_ERROR, "frame on an idle stream")
+
+    # -- ends ----------------------------------------------------------------------------------
+
+    def announce_drain(self, ping: bytes = b"goodbye!") -> None:
+        """First half of a graceful end: say so, still take what is on its way.
+
+        The client's answer to the PING proves that it has heard; then, or when the caller has
+        waited long enough, comes `refuse_new_streams`.
+        """
+        if not self.is_going_away and not self._drain_ping:
+            self._drain_ping = ping
+            self.out.append(frames.goaway(MAX_STREAM_ID, NO_ERROR))
+            self.out.append(frames.frame(PING, 0, 0, ping))
+
+    def refuse_new_streams(self) -> None:
+        """Second half: name the last stream that will be answered."""
+        if not self.is_going_away:
+            self.is_going_away = True
+            self.out.append(frames.goaway(self.last_id, NO_ERROR))
+
+    @property
+    def is_finished(self) -> bool:
+        """Nothing more will happen on this connection."""
+        return self.is_failed or (self.is_going_away and not self.streams)
+
+    def fail(self, code: int, reason: str) -> None:
+        """End the connection and every stream on it."""
+        if self.is_failed:
+            return
+        self.is_failed = True
+        self.out.append(frames.goaway(self.last_id, code, reason))
+        for stream in [*self.streams.values()]:
+            self.forget(stream)
+            self.events.append(StreamLost(stream, code))
+        self.events.append(ConnectionFailed(code, reason))
+
+    def _fail_stream(self, fault: StreamFault) -> None:
+        stream = self.streams.get(fault.stream_id)
+        self._send_reset(fault.stream_id, fault.code)
+        self._count_idle_frame()
+        if stream is not None:
+            self.forget(stream)
+            self.events.append(StreamLost(stream, fault.code))
+
+
+_SETTINGS_ACK = frames.frame(SETTINGS, ACK, 0)
+_HANDLERS: dict[int, Callable[[Http2, int, int, bytes], None]] = {
+    frames.PRIORITY: Http2._on_priority,
+    frames.RST_STREAM: Http2._on_reset,
+    frames.SETTINGS: Http2._on_settings,
+    frames.PUSH_PROMISE: Http2._on_push_promise,
+    frames.PING: Http2._on_ping,
+    frames.GOAWAY: Http2._on_goaway,
+    frames.WINDOW_UPDATE: Http2._on_window_update,
+    frames.CONTINUATION: Http2._on_continuation,
+}
+
+
+def _check_priority(stream_id: int, payload: bytes) -> None:
+    """Priorities are ignored, but a stream may not depend on itself."""
+    if len(payload) < 5:
+        raise ConnectionFault(FRAME_SIZE_ERROR, "priority cut short")
+    if frames.U32.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
+        # No stream fault: the header block behind it would never reach the decoder.
+        raise ConnectionFault(PROTOCOL_ERROR, "stream depends on itself")

@@ -1,0 +1,103 @@
+"""A listening socket with its certificate, its connections and their end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import ssl
+
+from pykcp.wire.connection import Connection
+from pykcp.wire.exchange import Application
+from pykcp.wire.serving import Hub
+from pykcp.wire.settings import TLSSettings, WireSettings
+from pykcp.wire.tls import make_context
+
+_log = logging.getLogger(__name__)
+
+
+class ListenError(OSError):
+    """The address cannot be listened on; the message is for people."""
+
+
+class Listener:
+    """Serves an application on one address."""
+
+    def __init__(
+        self,
+        application: Application,
+        settings: WireSettings | None = None,
+        tls: TLSSettings | None = None,
+    ) -> None:
+        self._application = application
+        self._settings = settings or WireSettings()
+        self._tls = tls
+        self._context: ssl.SSLContext | None = None
+        self._hub: Hub | None = None
+        self._server: asyncio.Server | None = None
+        self.port = 0
+        """The port listened on, once started."""
+
+    async def start(self, host: str, port: int, backlog: int = 1024) -> Listener:
+        """Listen; port 0 takes a free one.  Raises `ListenError`, or OSError for bad TLS files."""
+        if problems := [*self._settings.problems()]:
+            raise ValueError("; ".join(problems))
+        if self._tls is not None:
+            self._context = make_context(self._tls)
+        loop = asyncio.get_running_loop()
+        self._hub = Hub(self._application, self._settings, loop)
+        try:
+            self._server = await loop.create_server(
+                self._connection, host or None, port, backlog=backlog
+            )
+        except OSError as error:
+            raise ListenError(error.errno, _explain(error, host, port)) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def _connection(self) -> Connection:
+        assert self._hub is not None
+        return Connection(self._hub, self._context)
+
+    def reload_certificate(self) -> None:
+        """Read the certificate files again; new connections get the new one.
+
+        If they cannot be read, the old certificate stays and the error is raised.
+        """
+        if self._tls is not None:
+            self._context = make_context(self._tls)
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._hub.connections) if self._hub is not None else 0
+
+    async def drain(self, seconds: float) -> None:
+        """Accept nothing new, let what is in progress end, then close what is left."""
+        if self._hub is None:
+            return
+        if self._server is not None:
+            self._server.close()
+        self._hub.drain()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._hub.wait_until_empty()
+        except TimeoutError:
+            _log.info("drain ended with %d connections open", len(self._hub.connections))
+        await self.close()
+
+    async def close(self) -> None:
+        """Close everything at once and wait until the handlers' tasks have ended."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._hub is not None:
+            await self._hub.close()
+
+
+def _explain(error: OSError, host: str, port: int) -> str:
+    where = f"{host or '*'}:{port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{where} is in use by another program"
+    if error.errno == errno.EACCES:
+        return f"{where} may not be listened on: permission denied"
+    return f"cannot listen on {where}: {error.strerror or error}"

@@ -1,0 +1,131 @@
+"""Requests and the peer that sends them, the same for both protocols."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from pykcp.wire.exchange import Header
+from pykcp.wire.heads import Head
+
+
+class Peer:
+    """The other end of a connection."""
+
+    __slots__ = ("address", "certificate", "intermediates", "memo", "port", "protocol")
+
+    def __init__(self, address: str, port: int) -> None:
+        self.protocol = ""
+        self.address = address
+        self.port = port
+        self.certificate: bytes | None = None
+        self.intermediates: tuple[bytes, ...] = ()
+        """DER of what the client sent along with its certificate."""
+        self.memo: dict[str, Any] = {}
+
+
+class ClientGone(ConnectionError):
+    """The client broke the request off."""
+
+
+class Request:
+    """One request."""
+
+    __slots__ = (
+        "_head",
+        "body",
+        "headers",
+        "is_streaming",
+        "method",
+        "path",
+        "peer",
+        "query",
+        "reader",
+        "truncated",
+    )
+
+    def __init__(self, head: Head, peer: Peer) -> None:
+        self._head = head
+        self.method = head.method
+        self.path = head.path
+        self.query = head.query
+        self.headers: Sequence[Header] = head.headers
+        self.peer = peer
+        self.body = b""
+        self.truncated = False
+        self.is_streaming = False
+        self.reader: BodyReader | None = None
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header (lower-case name)."""
+        return self._head.first(name)
+
+    def header_all(self, name: str) -> list[str]:
+        return [value for key, value in self.headers if key == name]
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives, if `is_streaming`."""
+        if self.reader is None:
+            return _all_at_once(self.body)
+        return self.reader.chunks()
+
+
+async def _all_at_once(body: bytes) -> AsyncIterator[bytes]:
+    if body:
+        yield body
+
+
+class BodyReader:
+    """Pieces of a body between the connection and whoever reads them."""
+
+    __slots__ = ("_consumed", "_error", "_is_ended", "_pieces", "_start", "_waiter", "size")
+
+    def __init__(self, consumed: Callable[[int], None], start: Callable[[], None]) -> None:
+        self._consumed = consumed
+        self._start: Callable[[], None] | None = start
+        self._pieces: deque[bytes] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_ended = False
+        self._error: Exception | None = None
+        self.size = 0
+        """Octets that wait to be read."""
+
+    def feed(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self.size += len(data)
+        self._wake()
+
+    def end(self) -> None:
+        self._is_ended = True
+        self._wake()
+
+    def fail(self, error: Exception) -> None:
+        if not self._is_ended and self._error is None:
+            self._error = error
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        if self._start is not None:
+            self._start()
+            self._start = None
+        while True:
+            while self._pieces:
+                piece = self._pieces.popleft()
+                self.size -= len(piece)
+                self._consumed(len(piece))
+                yield piece
+            if self._error is not None:
+                raise self._error
+            if self._is_ended:
+                return
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None

@@ -1,0 +1,129 @@
+"""What a listener may be told, with safe defaults.
+
+The values for timeouts, header size and streams are those that kube-apiserver
+serves with, where it has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+
+
+@dataclass(frozen=True, slots=True)
+class WireSettings:
+    """Limits of a listener and of each of its connections."""
+
+    max_header_list_size: int = 1 * _MIB
+    """Octets of a request's header fields together, 32 added for each; more gets 431."""
+
+    max_concurrent_streams: int = 1000
+    """Requests in progress on one HTTP/2 connection, watches included.
+
+    Go's clients open another connection when they hit it.  A plain kube-apiserver allows 250;
+    servers that stand behind a proxy, which puts many users' watches on one connection, allow 1000.
+    """
+
+    max_body: int = 3 * _MIB + 64 * _KIB
+    """Octets of a request body that are kept; a longer one is handed over as `truncated`."""
+
+    max_buffered_per_connection: int = 64 * _MIB
+    """Octets of unfinished request bodies, and of answers that the client does not take.
+
+    Further requests on that connection are refused (they may be tried again).
+    """
+
+    max_buffered_bodies: int = 256 * _MIB
+    """Octets of unfinished request bodies on all connections of the listener together."""
+
+    max_connections: int = 10_000
+    """Open connections; to admit one more the longest idle one is closed."""
+
+    stream_window: int = 256 * _KIB
+    """HTTP/2: what a client may send on a stream before we have taken it."""
+
+    connection_window: int = 1 * _MIB
+    """HTTP/2: the same for all streams of a connection."""
+
+    max_frame: int = 16 * _KIB
+    """HTTP/2: largest frame accepted."""
+
+    handshake_timeout: float = 10.0
+    """Seconds for the TLS handshake."""
+
+    header_timeout: float = 32.0
+    """Seconds from the first octet of a request's head to its last."""
+
+    body_timeout: float = 60.0
+    """Seconds from the head of a request to the end of its body, if the body is buffered."""
+
+    idle_timeout: float = 90.0
+    """Seconds that a connection may have nothing to do."""
+
+    write_stall_timeout: float = 120.0
+    """Seconds that a client may take nothing of what is waiting for it."""
+
+    low_water: int = 32 * _KIB
+    """`Stream.drain` waits until no more than this is waiting."""
+
+    socket_buffer: int = 128 * _KIB
+    """Octets that may wait in the event loop for a socket before streams keep theirs back."""
+
+    turn_size: int = 256 * _KIB
+    """Octets of bodies encrypted and written at a go; then other connections have their turn."""
+
+    reset_burst: int = 1000
+    """HTTP/2: streams that a client may break off at once (rapid reset)."""
+
+    reset_rate: float = 50.0
+    """HTTP/2: streams that a client may break off per second in the long run."""
+
+    idle_frame_burst: int = 10_000
+    """HTTP/2: frames that bring nothing forward (PING, SETTINGS, PRIORITY, empty ones) at once."""
+
+    idle_frame_rate: float = 500.0
+    """HTTP/2: such frames per second in the long run."""
+
+    max_continuations: int = 128
+    """HTTP/2: CONTINUATION frames of one header block."""
+
+    max_websocket_message: int = 4 * _MIB
+    """Octets of one message that a WebSocket client sends."""
+
+    def problems(self) -> Iterator[str]:
+        """All that is wrong with these values, one sentence each."""
+        for name in self.__dataclass_fields__:
+            if getattr(self, name) <= 0:
+                yield f"{name} must be positive"
+        if not 16384 <= self.max_frame < 2**24:
+            yield "max_frame must be between 16384 and 16777215"
+        if not 65535 <= self.connection_window < 2**31:
+            yield "connection_window must be between 65535 and 2147483647"
+        if self.stream_window >= 2**31:
+            yield "stream_window must be at most 2147483647"
+
+
+@dataclass(frozen=True, slots=True)
+class TLSSettings:
+    """Whose certificate to show and whether to ask for the client's."""
+
+    cert_file: str
+    """PEM with the serving certificate and its intermediates."""
+
+    key_file: str
+    """PEM with its private key."""
+
+    request_client_certificate: bool = True
+    """Ask every client for a certificate; none is required and none is judged here.
+
+    The application reads it as `Peer.certificate` and answers 401 if it does not trust it.
+    """
+
+    client_ca_file: str | None = None
+    """Used only where the TLS library cannot be told to leave judging to the application.
+
+    There a client whose certificate was not issued by this bundle fails the handshake.
+    """

@@ -1,0 +1,61 @@
+"""What every kind of streamed answer has in common: its end, and waiting for a slow client."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from pykcp.wire.request import ClientGone
+
+_log = logging.getLogger(__name__)
+
+
+class AnswerStream:
+    """Base of the streams of both protocols and of WebSockets."""
+
+    __slots__ = ("_callbacks", "_waiter", "closed")
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._callbacks: list[Callable[[], None]] = []
+        self._waiter: asyncio.Future[None] | None = None
+
+    def is_relieved(self) -> bool:
+        """Whether the backlog is below the low-water mark; if not, `relieve` will be called."""
+        raise NotImplementedError
+
+    async def drain(self) -> None:
+        """Wait until the backlog is below the low-water mark."""
+        while not self.closed and not self.is_relieved():
+            if self._waiter is None:
+                self._waiter = asyncio.get_running_loop().create_future()
+            # Several may wait; one that is cancelled must not cancel the others.
+            await asyncio.shield(self._waiter)
+        if self.closed:
+            raise ClientGone("stream is closed")
+
+    def relieve(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call once when the stream is over; at once if it is over already."""
+        if self.closed:
+            callback()
+        else:
+            self._callbacks.append(callback)
+
+    def finish(self) -> None:
+        """The stream is over, whoever ended it."""
+        if self.closed:
+            return
+        self.closed = True
+        self.relieve()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:  # noqa: BLE001  # the other callbacks must still be called
+                _log.exception("callback at the end of a stream failed")

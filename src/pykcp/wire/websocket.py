@@ -1,0 +1,265 @@
+"""WebSocket (RFC 6455) on an HTTP/1.1 connection, framed by wsproto.
+
+Which subprotocol is spoken is the application's choice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from wsproto.connection import Connection as Framing
+from wsproto.connection import ConnectionState, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
+from wsproto.frame_protocol import CloseReason
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+
+from pykcp.wire.exchange import Header
+from pykcp.wire.request import Request
+from pykcp.wire.serving import Hub
+from pykcp.wire.streams import AnswerStream
+
+if TYPE_CHECKING:
+    from pykcp.wire.connection import Connection
+    from pykcp.wire.http1_exchange import Http1Exchange
+
+_log = logging.getLogger(__name__)
+
+_MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_CLOSE_GRACE = 5.0
+"""Seconds that a client has to answer our close."""
+
+
+def is_websocket_request(request: Request) -> bool:
+    """Whether the client asks for the protocol in the one version there is."""
+    key = request.header("sec-websocket-key")
+    return (
+        request.method == "GET"
+        and key is not None
+        and _is_key(key)
+        and "websocket" in _tokens(request, "upgrade")
+        and "upgrade" in _tokens(request, "connection")
+        and request.header("sec-websocket-version") == "13"
+    )
+
+
+def _tokens(request: Request, name: str) -> set[str]:
+    values = ",".join(request.header_all(name))
+    return {token.strip().lower() for token in values.split(",")}
+
+
+def _is_key(key: str) -> bool:
+    try:
+        return len(base64.b64decode(key, validate=True)) == 16
+    except ValueError:
+        return False
+
+
+def accept_headers(request: Request, subprotocol: str) -> list[Header]:
+    """The answer to the client's key."""
+    key = request.header("sec-websocket-key") or ""
+    digest = hashlib.sha1(key.encode("latin-1") + _MAGIC, usedforsecurity=False).digest()
+    headers = [
+        ("upgrade", "websocket"),
+        ("connection", "Upgrade"),
+        ("sec-websocket-accept", base64.b64encode(digest).decode()),
+    ]
+    if subprotocol:
+        headers.append(("sec-websocket-protocol", subprotocol))
+    return headers
+
+
+class WebSocketDriver(AnswerStream):
+    """Drives the connection and is, at the same time, the `WebSocket` that the application has."""
+
+    protocol = "HTTP/1.1"
+
+    def __init__(
+        self, connection: Connection, hub: Hub, exchange: Http1Exchange, subprotocol: str
+    ) -> None:
+        super().__init__()
+        self.connection = connection
+        self.hub = hub
+        self.subprotocol = subprotocol
+        self.out: deque[bytes | memoryview] = deque()
+        self._out_size = 0
+        self._exchange = exchange
+        self._framing = Framing(ConnectionType.SERVER)
+        self._partial: list[Any] = []  # all bytes or all str
+        self._partial_size = 0
+        self._inbox: deque[bytes | str] = deque()
+        self._inbox_size = 0
+        self._reader: asyncio.Future[None] | None = None
+        self._close_by: float | None = None
+        self._is_over = False
+        self._stalled_since: float | None = None
+
+    # -- what the connection calls -------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        try:
+            self._framing.receive_data(data)
+            for event in self._framing.events():
+                if isinstance(event, BytesMessage | TextMessage):
+                    self._on_message(event)
+                elif isinstance(event, Ping):
+                    self._send(self._framing.send(event.response()))
+                elif isinstance(event, CloseConnection):
+                    self._on_close(event)
+        except RemoteProtocolError as error:
+            _log.info("WebSocket of %s: %s", self.connection.peer.address, error)
+            self._close(CloseReason.PROTOCOL_ERROR)
+            self._is_over = True
+
+    def _on_message(self, event: BytesMessage | TextMessage) -> None:
+        data = event.data if isinstance(event.data, str) else bytes(event.data)
+        self._partial.append(data)
+        self._partial_size += len(data)
+        if self._partial_size > self.hub.settings.max_websocket_message:
+            self._close(CloseReason.MESSAGE_TOO_BIG)
+            self._is_over = True
+        elif event.message_finished:
+            pieces, self._partial, self._partial_size = self._partial, [], 0
+            self._deliver(pieces[0] if len(pieces) == 1 else data[:0].join(pieces))
+
+    def _deliver(self, message: bytes | str) -> None:
+        if not self.closed:
+            self._inbox.append(message)
+            self._inbox_size += len(message)
+            self._set_reading()
+            _wake(self._reader)
+
+    def _on_close(self, event: CloseConnection) -> None:
+        if self._framing.state is ConnectionState.REMOTE_CLOSING:
+            self._send(self._framing.send(event.response()))
+        self._is_over = True
+        self.finish()
+
+    def take_over(self, parts: Iterable[bytes | memoryview], size: int) -> None:
+        """What HTTP/1.1 had still to send goes first."""
+        self.out.extend(parts)
+        self._out_size += size
+
+    def take_output(self, may_send_bodies: bool) -> list[bytes | memoryview]:
+        """What is to be written in this turn."""
+        if not may_send_bodies:
+            return []
+        out: list[bytes | memoryview] = []
+        room = self.hub.settings.turn_size
+        while self.out and room > 0:
+            part = self.out.popleft()
+            out.append(part)
+            room -= len(part)
+            self._out_size -= len(part)
+        if self.is_relieved():
+            self.relieve()
+        self._stalled_since = None
+        return out
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self.out)
+
+    @property
+    def is_finished(self) -> bool:
+        return self._is_over and not self.out
+
+    @property
+    def idle_since(self) -> float | None:
+        return None
+
+    def wind_down(self) -> None:
+        """A WebSocket ends when the application ends it."""
+
+    def connection_lost(self) -> None:
+        self._is_over = True
+        self._exchange.lost()
+
+    def check(self, now: float) -> None:
+        if self._close_by is not None and now > self._close_by:
+            self._is_over = True
+            self.connection.flush_soon()
+        if not self.out:
+            self._stalled_since = None
+        elif self._stalled_since is None:
+            self._stalled_since = now
+        elif now - self._stalled_since > self.hub.settings.write_stall_timeout:
+            self.connection.abort()
+
+    # -- what the application calls ------------------------------------------------------------
+
+    @property
+    def backlog(self) -> int:
+        return self._out_size
+
+    def write(self, data: bytes) -> None:
+        """Send one binary message."""
+        if not self.closed:
+            self._send(self._framing.send(BytesMessage(data)))
+
+    def write_text(self, text: str) -> None:
+        """Send one text message."""
+        if not self.closed:
+            self._send(self._framing.send(TextMessage(text)))
+
+    async def messages(self) -> AsyncIterator[bytes | str]:
+        """What the client sends, until it closes."""
+        while True:
+            while self._inbox:
+                message = self._inbox.popleft()
+                self._inbox_size -= len(message)
+                self._set_reading()
+                yield message
+            if self.closed:
+                return
+            self._reader = self.hub.loop.create_future()
+            await self._reader
+
+    def end(self) -> None:
+        """Close with the code for "done"."""
+        self._close(CloseReason.NORMAL_CLOSURE)
+
+    def is_relieved(self) -> bool:
+        return self._out_size <= self.hub.settings.low_water
+
+    def finish(self) -> None:
+        super().finish()
+        _wake(self._reader)
+
+    def abort(self) -> None:
+        """Break the connection off without a closing frame."""
+        if not self.closed:
+            self.finish()
+            self.connection.abort()
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _send(self, octets: bytes) -> None:
+        self.out.append(octets)
+        self._out_size += len(octets)
+        self.connection.flush_soon()
+
+    def _close(self, reason: CloseReason) -> None:
+        if self.closed:
+            return
+        try:
+            self._send(self._framing.send(CloseConnection(reason)))
+        except LocalProtocolError:
+            self._is_over = True  # the closing frames have crossed
+        self._close_by = self.hub.loop.time() + _CLOSE_GRACE
+        self.finish()
+        self.connection.flush_soon()
+
+    def _set_reading(self) -> None:
+        limit = self.hub.settings.max_websocket_message
+        self.connection.set_reading(self._inbox_size <= limit)
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
