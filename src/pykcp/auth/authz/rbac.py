@@ -119,9 +119,6 @@ class Policy:
         return self._roles.get((namespace, name))
 
 
-EMPTY_POLICY = Policy(RbacObjects())
-
-
 class RoleError(LookupError):
     """A binding whose role cannot be resolved."""
 
@@ -210,3 +207,6 @@ def _namespace(obj: Object) -> str:
 
 def _rules(role: Object) -> Rules:
     return tuple(Rule.from_json(rule) for rule in role.get("rules") or ())
+
+
+EMPTY_POLICY = Policy(RbacObjects())

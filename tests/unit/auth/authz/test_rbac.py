@@ -1,0 +1,208 @@
+"""Roles and bindings: to whom they apply and where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykcp.auth.authz import rbac
+from pykcp.auth.authz.attributes import Attributes, path_attributes
+from pykcp.auth.authz.rbac import Policy, RbacObjects, RoleError
+from pykcp.auth.authz.rules import Rule
+from pykcp.auth.user import User
+
+ALICE = User("alice", groups=("team",))
+BOT = User("system:serviceaccount:ns:bot")
+
+
+def role(name: str, *rules: dict[str, Any], namespace: str = "") -> dict[str, Any]:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {"metadata": metadata, "rules": list(rules)}
+
+
+def binding(
+    name: str, ref: str, *subjects: dict[str, str], namespace: str = "", kind: str = "ClusterRole"
+) -> dict[str, Any]:
+    metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
+    return {
+        "metadata": metadata,
+        "roleRef": {"kind": kind, "name": ref},
+        "subjects": list(subjects),
+    }
+
+
+def user(name: str) -> dict[str, str]:
+    return {"kind": "User", "name": name}
+
+
+def group(name: str) -> dict[str, str]:
+    return {"kind": "Group", "name": name}
+
+
+def account(name: str, namespace: str = "") -> dict[str, str]:
+    return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+
+
+READ = {"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"]}
+NAMED = {**READ, "resourceNames": ["one"]}
+URL = {"verbs": ["get"], "nonResourceURLs": ["/x"]}
+
+
+def ask(
+    policy: Policy, who: User, namespace: str = "", name: str = "", roles: Any = None
+) -> rbac.RbacAnswer:
+    attributes = Attributes(who, "get", namespace, "", "configmaps", name=name)
+    return rbac.authorize(policy, roles or [policy], [who], attributes)
+
+
+@pytest.mark.parametrize(
+    ("subject", "who", "allowed"),
+    [
+        (user("alice"), ALICE, True),
+        (user("bob"), ALICE, False),
+        (group("team"), ALICE, True),
+        (group("alice"), ALICE, False),
+        (user("team"), ALICE, False),
+        (account("bot", "ns"), BOT, True),
+        (account("bot", "other"), BOT, False),
+        (account("bot"), BOT, False),
+        (user("system:serviceaccount:ns:bot"), BOT, True),
+        ({"kind": "Other", "name": "alice"}, ALICE, False),
+    ],
+)
+def test_subjects_of_a_cluster_role_binding(
+    subject: dict[str, str], who: User, allowed: bool
+) -> None:
+    policy = Policy(
+        RbacObjects([role("reader", READ)], [binding("b", "reader", user("nobody"), subject)])
+    )
+    assert ask(policy, who).allowed is allowed
+    assert ask(policy, who, "any-namespace").allowed is allowed
+
+
+@pytest.mark.parametrize(
+    ("subject", "who"), [(user("alice"), ALICE), (account("bot"), BOT), (account("bot", "ns"), BOT)]
+)
+def test_a_role_binding_counts_in_its_namespace_only(subject: dict[str, str], who: User) -> None:
+    policy = Policy(
+        RbacObjects(
+            [role("reader", READ, URL)],
+            role_bindings=[binding("b", "reader", subject, namespace="ns")],
+        )
+    )
+    assert ask(policy, who, "ns").allowed
+    assert not ask(policy, who, "other").allowed
+    assert not ask(policy, who).allowed
+    asked = path_attributes(who, "get", "/x")
+    assert not rbac.authorize(policy, [policy], [who], asked).allowed
+
+
+def test_roles_are_looked_up_in_the_bindings_namespace() -> None:
+    objects = RbacObjects(
+        roles=[role("reader", READ, namespace="ns"), role("reader", namespace="other")],
+        role_bindings=[
+            binding("b", "reader", user("alice"), namespace="ns", kind="Role"),
+            binding("b", "reader", user("alice"), namespace="other", kind="Role"),
+        ],
+    )
+    policy = Policy(objects)
+    assert ask(policy, ALICE, "ns").allowed
+    assert not ask(policy, ALICE, "other").allowed
+
+
+def test_roles_of_another_policy_can_be_bound_and_ones_own_come_first() -> None:
+    admin = Policy(RbacObjects([role("reader", READ), role("shadowed", READ)]))
+    local = Policy(
+        RbacObjects(
+            [role("shadowed")],
+            [binding("a", "reader", user("alice")), binding("b", "shadowed", group("team"))],
+        )
+    )
+    assert ask(local, ALICE, roles=[local, admin]).allowed
+    assert not ask(local, User("x", groups=("team",)), roles=[local, admin]).allowed
+
+
+@pytest.mark.parametrize(
+    ("objects", "who", "namespace", "reason"),
+    [
+        (
+            RbacObjects([role("r", READ)], [binding("b", "r", group("team"))]),
+            ALICE, "",
+            'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "team"',
+        ),
+        (
+            RbacObjects(
+                roles=[role("r", READ, namespace="ns")],
+                role_bindings=[binding("b", "r", account("bot"), namespace="ns", kind="Role")],
+            ),
+            BOT, "ns",
+            'RBAC: allowed by RoleBinding "b/ns" of Role "r" to ServiceAccount "bot/ns"',
+        ),
+        (RbacObjects(), ALICE, "", ""),
+        (
+            RbacObjects([], [binding("b", "gone", user("alice"))]), ALICE, "",
+            'RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found',
+        ),
+        (
+            RbacObjects(
+                [],
+                [binding("b", "x", user("alice"), kind="Odd"), binding("c", "gone", user("alice"))],
+            ),
+            ALICE, "",
+            ('RBAC: [unsupported role reference kind: "Odd", '
+            'clusterrole.rbac.authorization.k8s.io "gone" not found]'),
+        ),
+    ],
+)  # fmt: skip
+def test_reasons(objects: RbacObjects, who: User, namespace: str, reason: str) -> None:
+    assert ask(Policy(objects), who, namespace).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("rules", "name", "allowed", "depends"),
+    [
+        ([READ], "one", True, False),
+        ([NAMED], "one", True, True),
+        ([NAMED], "two", False, True),
+        ([NAMED], "", False, True),
+        ([NAMED, READ], "one", True, False),
+        ([URL], "one", False, False),
+    ],
+)
+def test_whether_the_answer_holds_for_other_names(
+    rules: list[dict[str, Any]], name: str, allowed: bool, depends: bool
+) -> None:
+    policy = Policy(RbacObjects([role("r", *rules)], [binding("b", "r", user("alice"))]))
+    answer = ask(policy, ALICE, name=name)
+    assert (answer.allowed, answer.depends_on_name) == (allowed, depends)
+
+
+def test_rules_for_lists_each_binding_once() -> None:
+    objects = RbacObjects(
+        [role("a", READ), role("b", URL)],
+        [
+            binding("two", "b", user("alice"), group("team")),
+            binding("one", "a", group("team")),
+            binding("gone", "missing", user("alice")),
+        ],
+        role_bindings=[binding("one", "a", user("alice"), namespace="ns")],
+    )
+    policy = Policy(objects)
+    rules, errors = rbac.rules_for(policy, [policy], [ALICE], "ns")
+    assert sorted(rules, key=repr) == sorted(
+        [Rule.from_json(READ), Rule.from_json(URL), Rule.from_json(READ)], key=repr
+    )
+    assert errors == ['clusterrole.rbac.authorization.k8s.io "missing" not found']
+
+
+def test_a_role_that_does_not_exist_cannot_be_resolved() -> None:
+    with pytest.raises(RoleError, match=r'role\.rbac\.authorization\.k8s\.io "x" not found'):
+        rbac.resolve("Role", "x", "ns", [rbac.EMPTY_POLICY])
+
+
+def test_objects_with_parts_missing_grant_nothing() -> None:
+    policy = Policy(
+        RbacObjects([{}], [{}, {"metadata": None, "subjects": None}], [{}], [{"subjects": [{}]}])
+    )
+    assert not ask(policy, User("")).allowed
