@@ -1,0 +1,1 @@
+"""asyncio tools that know nothing of Kubernetes."""

@@ -53,6 +53,8 @@ class StatusError(Exception):
         self.group, self.kind, self.name, self.uid = group, kind, name, uid
         self.causes = tuple(causes)
         self.retry_after = retry_after
+        self.continue_token = ""
+        """Set on an expired list: a token with which it can go on, inconsistently."""
         self._details = details
         if code is not None:
             self.code = code
@@ -82,7 +84,7 @@ class StatusError(Exception):
         out: Object = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": {"continue": self.continue_token} if self.continue_token else {},
             "status": "Failure",
             "message": self.message,
         }

@@ -1,0 +1,1 @@
+"""The composition root of one kcp shard: settings, wiring, process."""

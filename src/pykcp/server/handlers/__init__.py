@@ -1,0 +1,1 @@
+"""One module per verb: from a call to an answer."""

@@ -1,0 +1,64 @@
+"""The program `kcp`: `kcp start` runs a server, `kcp start options` lists its flags."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+USAGE = """kcp serves many isolated Kubernetes-style API spaces from one light process.
+
+Usage:
+  kcp start [flags]     run a server; state goes to .kcp in this directory
+  kcp start options     list all flags of `kcp start`
+  kcp --version         say which version this is
+  kcp --help            this text
+
+Once it runs:
+  export KUBECONFIG=.kcp/admin.kubeconfig
+  kubectl api-resources
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("--help", "-h", "help"):
+        print(USAGE, end="")
+        return 0
+    if words[0] in ("--version", "version"):
+        from pykcp.server.version import GIT_VERSION
+
+        print(f"kcp version {GIT_VERSION}")
+        return 0
+    if words[0] != "start":
+        print(f'Error: unknown command "{words[0]}" for "kcp"; try kcp --help', file=sys.stderr)
+        return 1
+    return start(words[1:])
+
+
+def start(words: Sequence[str]) -> int:
+    from pykcp.cli.flags import FlagError
+    from pykcp.cli.start_flags import START_FLAGS, settings_from
+    from pykcp.shard.settings import SettingsError
+
+    if words and words[0] == "options":
+        print("The following flags can be given to `kcp start`:\n" + START_FLAGS.usage(), end="")
+        return 0
+    if any(word in ("--help", "-h") for word in words):
+        print("Run a kcp server.\n\nUsage:\n  kcp start [flags]\n" + START_FLAGS.usage(), end="")
+        return 0
+    try:
+        values, rest = START_FLAGS.parse(words)
+        if rest:
+            raise FlagError(f'unknown command "{rest[0]}" for "kcp start"')
+        settings = settings_from(values).checked()
+    except (FlagError, SettingsError) as error:
+        for line in str(error).splitlines():
+            print(f"Error: {line}", file=sys.stderr)
+        return 1
+    from pykcp.shard.process import run
+
+    return run(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,243 @@
+"""The flags of `kcp start`, with kcp's names, defaults and meanings."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from pykcp.cli.flags import Flag, FlagError, FlagSet
+from pykcp.features import GATES
+from pykcp.shard.settings import ShardSettings
+
+
+def _ignored(name: str, kind: str = "string", default: Any = "", help_text: str = "") -> Flag:
+    return Flag(name, kind, default, help_text or "Known to kcp.", is_ignored=True)
+
+
+def _later(name: str, kind: str = "string", default: Any = "") -> Flag:
+    """A flag that must not be ignored: somebody relies on what it protects."""
+    return Flag(name, kind, default, "Not supported yet.", is_hidden=True, is_refused=True)
+
+
+SECTIONS: list[tuple[str, list[Flag]]] = [
+    ("Generic", [
+        Flag("root-directory", "string", ".kcp", "Directory in which the server keeps its state, keys and kubeconfig."),
+        Flag("kubeconfig-path", "string", "admin.kubeconfig", "Where to write the admin kubeconfig, relative to the root directory."),
+        Flag("authentication-admin-token-path", "string", ".admin-token-store", "Where to keep the hash of the shard-admin token, relative to the root directory."),
+        Flag("batteries-included", "strings", ["workspace-types", "admin"], "Sets of objects to start with: workspace-types, admin, user, metrics-viewer. +name and -name change the default."),
+        Flag("feature-gates", "map", {}, "Switch alpha and beta features on or off, name=true or name=false."),
+        Flag("run-controllers", "bool", True, "Run the controllers in this process."),
+        Flag("unsupported-run-individual-controllers", "strings", [], "Run only these controllers.", is_hidden=True, is_ignored=True),
+        Flag("external-hostname", "string", "", "Host name under which clients reach this server."),
+        Flag("profiler-address", "string", "", "Address on which to open a profiler.", is_ignored=True),
+    ]),
+    ("Secure serving", [
+        Flag("bind-address", "string", "0.0.0.0", "IP address to listen on."),  # noqa: S104
+        Flag("secure-port", "int", 6443, "Port to serve HTTPS on."),
+        Flag("experimental-bind-free-port", "bool", False, "Listen on any free port (with --secure-port=0).", is_hidden=True),
+        Flag("tls-cert-file", "string", "", "Serving certificate (PEM). Made in the root directory if not given."),
+        Flag("tls-private-key-file", "string", "", "Key of the serving certificate (PEM)."),
+        Flag("tls-min-version", "string", "VersionTLS12", "Lowest TLS version to accept: VersionTLS12 or VersionTLS13."),
+        _ignored("tls-cipher-suites", "strings", []),
+        _ignored("tls-sni-cert-key", "strings", []),
+        _ignored("cert-dir"),
+        _ignored("http2-max-streams-per-connection", "int", 0),
+        _ignored("permit-port-sharing", "bool", False),
+        _ignored("permit-address-sharing", "bool", False),
+        _ignored("disable-http2-serving", "bool", False),
+        _ignored("goaway-chance"),
+        _ignored("cors-allowed-origins", "strings", []),
+        Flag("shutdown-delay-duration", "duration", 0.0, "Time between a stop signal and refusing new requests.", is_ignored=True),
+        Flag("shutdown-watch-termination-grace-period", "duration", 0.0, "Time that open watches get to end.", is_ignored=True),
+        _ignored("shutdown-send-retry-after", "bool", False),
+    ]),
+    ("Shard", [
+        Flag("shard-name", "string", "root", "Name of this shard; `root` makes it the root shard."),
+        Flag("shard-base-url", "string", "", "URL at which other components reach this shard."),
+        Flag("shard-external-url", "string", "", "URL that users reach this shard by, usually the front-proxy's."),
+        Flag("shard-virtual-workspace-url", "string", "", "URL of the virtual workspaces of this shard."),
+        _ignored("shard-virtual-workspace-ca-file"),
+        _ignored("shard-client-cert-file"),
+        _ignored("shard-client-key-file"),
+        _ignored("shard-kubeconfig-file"),
+        _later("root-shard-kubeconfig-file"),
+        _ignored("root-identities-file"),
+        _later("cache-kubeconfig"),
+        _ignored("logical-cluster-admin-kubeconfig"),
+        _ignored("external-logical-cluster-admin-kubeconfig"),
+        _ignored("mount-proxy-client-cert-file"),
+        _ignored("mount-proxy-client-key-file"),
+        _later("miniproxy-mapping-file"),
+        _ignored("enable-home-workspaces", "bool", True),
+        _ignored("home-workspaces-home-creator-groups", "strings", ["system:authenticated"]),
+        _ignored("run-virtual-workspaces", "bool", True),
+        _ignored("enable-leader-election", "bool", False),
+        _ignored("leader-election-namespace", "string", "kube-system"),
+        _ignored("leader-election-name", "string", "kcp-controllers"),
+        _ignored("conversion-cel-transformation-timeout", "duration", 1.0),
+        _later("logical-cluster-total-object-limit", "int", 0),
+        _ignored("logical-cluster-object-count-scan-interval", "duration", 60.0),
+    ]),
+    ("Authentication", [
+        Flag("client-ca-file", "string", "", "CA bundle (PEM) that client certificates are checked against."),
+        Flag("token-auth-file", "string", "", "CSV file of static bearer tokens: token,user,uid,\"group1,group2\"."),
+        Flag("anonymous-auth", "bool", True, "Let requests without credentials through as system:anonymous."),
+        Flag("api-audiences", "strings", [], "Audiences that service-account tokens are checked for; the issuer if not given."),
+        Flag("service-account-key-file", "strings", [], "Public or private keys (PEM) that service-account tokens are checked with; repeatable."),
+        Flag("service-account-signing-key-file", "string", "", "Private key (PEM) that service-account tokens are signed with."),
+        Flag("service-account-issuer", "strings", ["https://kcp.default.svc"], "Issuer of service-account tokens; the first one signs."),
+        Flag("service-account-lookup", "bool", True, "Refuse tokens whose service account or secret is gone."),
+        Flag("service-account-max-token-expiration", "duration", 0.0, "Longest life of a token that may be asked for."),
+        _ignored("service-account-extend-token-expiration", "bool", True),
+        _ignored("service-account-jwks-uri"),
+        Flag("requestheader-client-ca-file", "string", "", "CA bundle (PEM) of the proxies whose identity headers are believed."),
+        Flag("requestheader-allowed-names", "strings", [], "Common names of such proxies; all that the CA signed if empty."),
+        Flag("requestheader-username-headers", "strings", ["X-Remote-User"], "Headers that carry the user name."),
+        Flag("requestheader-uid-headers", "strings", ["X-Remote-Uid"], "Headers that carry the user's uid."),
+        Flag("requestheader-group-headers", "strings", ["X-Remote-Group"], "Headers that carry groups."),
+        Flag("requestheader-extra-headers-prefix", "strings", ["X-Remote-Extra-"], "Prefixes of headers that carry extra attributes."),
+        _later("authentication-config"),
+        _later("authentication-token-webhook-config-file"),
+        _ignored("authentication-token-webhook-cache-ttl", "duration", 120.0),
+        _ignored("authentication-token-webhook-version", "string", "v1beta1"),
+        _later("enable-bootstrap-token-auth", "bool", False),
+        *[_later(f"oidc-{n}") for n in ("issuer-url", "client-id", "ca-file", "username-claim", "username-prefix", "groups-claim", "groups-prefix")],
+        _ignored("oidc-signing-algs", "strings", ["RS256"]),
+        _ignored("oidc-required-claim", "map", {}),
+        _ignored("proxy-client-cert-file"),
+        _ignored("proxy-client-key-file"),
+    ]),
+    ("Authorization", [
+        Flag("authorization-order", "strings", ["AlwaysAllowGroups", "AlwaysAllowPaths", "RBAC", "Webhook"], "Authorizers in the order in which they are asked."),
+        Flag("authorization-always-allow-paths", "strings", ["/healthz", "/readyz", "/livez"], "Paths open to everybody; a trailing * matches a prefix."),
+        _later("authorization-webhook-config-file"),
+        _ignored("authorization-webhook-version", "string", "v1beta1"),
+        _ignored("authorization-webhook-cache-authorized-ttl", "duration", 300.0),
+        _ignored("authorization-webhook-cache-unauthorized-ttl", "duration", 30.0),
+    ]),
+    ("Storage", [
+        Flag("etcd-servers", "strings", [], "etcd to store everything in; an embedded store in the root directory if not given."),
+        Flag("etcd-prefix", "string", "/registry", "Prefix of all keys in etcd."),
+        Flag("etcd-certfile", "string", "", "Client certificate (PEM) for etcd."),
+        Flag("etcd-keyfile", "string", "", "Key of the client certificate for etcd."),
+        Flag("etcd-cafile", "string", "", "CA bundle (PEM) of etcd's servers."),
+        Flag("event-ttl", "duration", 3600.0, "How long events are kept."),
+        _ignored("etcd-compaction-interval", "duration", 300.0),
+        _ignored("etcd-count-metric-poll-period", "duration", 60.0),
+        _ignored("etcd-db-metric-poll-interval", "duration", 30.0),
+        _ignored("etcd-healthcheck-timeout", "duration", 2.0),
+        _ignored("etcd-readycheck-timeout", "duration", 2.0),
+        _ignored("etcd-servers-overrides", "strings", []),
+        _ignored("storage-backend"),
+        _ignored("storage-media-type", "string", "application/json"),
+        _ignored("storage-initialization-timeout", "duration", 60.0),
+        _ignored("lease-reuse-duration-seconds", "int", 60),
+        _ignored("watch-cache", "bool", True),
+        _ignored("watch-cache-sizes", "strings", []),
+        _later("encryption-provider-config"),
+        _ignored("encryption-provider-config-automatic-reload", "bool", False),
+        *[_ignored(f"embedded-etcd-{n}") for n in ("directory", "client-port", "peer-port", "listen-metrics-urls", "wal-size-bytes", "quota-backend-bytes")],
+        _ignored("embedded-etcd-force-new-cluster", "bool", False),
+    ]),
+    ("Audit", [
+        *[_later(f"audit-{n}") for n in ("policy-file", "log-path", "webhook-config-file")],
+        *[_ignored(f"audit-{n}") for n in ("log-format", "log-mode", "log-version", "webhook-mode", "webhook-version")],
+        *[_ignored(f"audit-log-{n}", "int", 0) for n in ("maxage", "maxbackup", "maxsize")],
+        _ignored("audit-log-compress", "bool", False),
+        *[_ignored(f"audit-{b}-{n}") for b in ("log", "webhook") for n in ("batch-buffer-size", "batch-max-size", "batch-max-wait", "batch-throttle-burst", "batch-throttle-qps", "truncate-max-batch-size", "truncate-max-event-size")],
+        *[_ignored(f"audit-{b}-{n}", "bool", False) for b in ("log", "webhook") for n in ("batch-throttle-enable", "truncate-enabled")],
+        _ignored("audit-webhook-initial-backoff", "duration", 10.0),
+    ]),
+    ("Logs", [
+        Flag("v", "int", 2, "How much to log; 0 only warnings, 2 the ordinary, 4 and more for debugging."),
+        Flag("logging-format", "string", "text", "Form of the log: text or json."),
+        _ignored("vmodule"),
+        _ignored("log-flush-frequency", "duration", 5.0),
+        _ignored("log-json-info-buffer-size"),
+        _ignored("log-json-split-stream", "bool", False),
+        _ignored("log-text-info-buffer-size"),
+        _ignored("log-text-split-stream", "bool", False),
+        _ignored("tracing-config-file"),
+        _ignored("profiling", "bool", True),
+        _ignored("contention-profiling", "bool", False),
+        _ignored("show-hidden-metrics-for-version"),
+        _ignored("allow-metric-labels", "strings", []),
+        _ignored("allow-metric-labels-manifest"),
+        _ignored("disabled-metrics", "strings", []),
+    ]),
+]
+
+START_FLAGS = FlagSet(SECTIONS, short={"v": "v"})
+
+
+def settings_from(values: dict[str, Any]) -> ShardSettings:
+    """The settings that a parsed command line asks for."""
+    return ShardSettings(
+        root_directory=pathlib.Path(values["root-directory"]),
+        bind_address=values["bind-address"],
+        secure_port=values["secure-port"],
+        bind_free_port=values["experimental-bind-free-port"],
+        external_hostname=values["external-hostname"],
+        shard_name=values["shard-name"],
+        shard_base_url=values["shard-base-url"],
+        shard_external_url=values["shard-external-url"],
+        shard_virtual_workspace_url=values["shard-virtual-workspace-url"],
+        client_ca_file=values["client-ca-file"],
+        tls_cert_file=values["tls-cert-file"],
+        tls_private_key_file=values["tls-private-key-file"],
+        tls_min_version=values["tls-min-version"],
+        token_auth_file=values["token-auth-file"],
+        anonymous_auth=values["anonymous-auth"],
+        api_audiences=tuple(values["api-audiences"]),
+        service_account_key_files=tuple(values["service-account-key-file"]),
+        service_account_signing_key_file=values["service-account-signing-key-file"],
+        service_account_issuer=values["service-account-issuer"][0],
+        service_account_lookup=values["service-account-lookup"],
+        service_account_max_expiration=values["service-account-max-token-expiration"],
+        requestheader_client_ca_file=values["requestheader-client-ca-file"],
+        requestheader_allowed_names=tuple(values["requestheader-allowed-names"]),
+        requestheader_username_headers=tuple(values["requestheader-username-headers"]),
+        requestheader_group_headers=tuple(values["requestheader-group-headers"]),
+        requestheader_uid_headers=tuple(values["requestheader-uid-headers"]),
+        requestheader_extra_headers_prefix=tuple(values["requestheader-extra-headers-prefix"]),
+        authorization_always_allow_paths=tuple(values["authorization-always-allow-paths"]),
+        authorization_order=tuple(values["authorization-order"]),
+        batteries=_batteries(values["batteries-included"]),
+        kubeconfig_path=values["kubeconfig-path"],
+        admin_token_path=values["authentication-admin-token-path"],
+        event_ttl=values["event-ttl"],
+        run_controllers=values["run-controllers"],
+        etcd_servers=tuple(values["etcd-servers"]),
+        etcd_prefix=values["etcd-prefix"],
+        etcd_certfile=values["etcd-certfile"],
+        etcd_keyfile=values["etcd-keyfile"],
+        etcd_cafile=values["etcd-cafile"],
+        feature_gates=_gates(values["feature-gates"]),
+        verbosity=values["v"],
+        logging_format=values["logging-format"],
+    )
+
+
+def _batteries(names: list[str]) -> frozenset[str]:
+    """`+x` and `-x` change the default, plain names replace it."""
+    changes = [n for n in names if n[:1] in "+-"]
+    plain = {n for n in names if n[:1] not in "+-"}
+    chosen = plain or {"workspace-types", "admin"}
+    for change in changes:
+        (chosen.add if change[0] == "+" else chosen.discard)(change[1:])
+    return frozenset(chosen)
+
+
+def _gates(given: dict[str, str]) -> dict[str, bool]:
+    chosen: dict[str, bool] = {}
+    problems = []
+    for name, text in given.items():
+        if name not in GATES:
+            problems.append(f"unrecognized feature gate: {name}")
+        elif text.lower() not in ("true", "false"):
+            problems.append(f"invalid value of {name}: {text}, must be true or false")
+        else:
+            chosen[name] = text.lower() == "true"
+    if problems:
+        raise FlagError("\n".join(problems))
+    return chosen

@@ -1,0 +1,33 @@
+"""Groups, versions and resources as small values."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class GroupVersionResource(NamedTuple):
+    group: str
+    version: str
+    resource: str
+
+    def __str__(self) -> str:
+        return ".".join(part for part in (self.resource, self.version, self.group) if part)
+
+
+def split_api_version(api_version: str) -> tuple[str, str]:
+    """`apps/v1` → (`apps`, `v1`); `v1` → (``, `v1`)."""
+    group, _, version = api_version.rpartition("/")
+    return group, version
+
+
+NAMESPACES = GroupVersionResource("", "v1", "namespaces")
+CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
+SECRETS = GroupVersionResource("", "v1", "secrets")
+SERVICE_ACCOUNTS = GroupVersionResource("", "v1", "serviceaccounts")
+EVENTS = GroupVersionResource("", "v1", "events")
+CLUSTER_ROLES = GroupVersionResource("rbac.authorization.k8s.io", "v1", "clusterroles")
+CLUSTER_ROLE_BINDINGS = GroupVersionResource("rbac.authorization.k8s.io", "v1", "clusterrolebindings")
+ROLES = GroupVersionResource("rbac.authorization.k8s.io", "v1", "roles")
+ROLE_BINDINGS = GroupVersionResource("rbac.authorization.k8s.io", "v1", "rolebindings")
+CUSTOM_RESOURCE_DEFINITIONS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+LOGICAL_CLUSTERS = GroupVersionResource("core.kcp.io", "v1alpha1", "logicalclusters")

@@ -1,0 +1,48 @@
+"""What the registry asks of admission: change an object, then judge it.
+
+The plug-ins live in `admission`; the registry only knows this protocol, so that
+controllers and HTTP pass the same gates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pykcp.registry.context import RequestContext
+from pykcp.types import Object
+
+if TYPE_CHECKING:
+    from pykcp.registry.resource import Resource
+
+
+@dataclass(slots=True)
+class AdmissionRequest:
+    """One write, as admission sees it."""
+
+    context: RequestContext
+    resource: Resource
+    operation: str
+    """CREATE, UPDATE, DELETE or CONNECT."""
+    namespace: str
+    name: str
+    obj: Object | None
+    """The new object; plug-ins that mutate change it in place. None for DELETE."""
+    old: Object | None = None
+    subresource: str = ""
+
+
+class Admission(Protocol):
+    async def mutate(self, request: AdmissionRequest) -> None: ...
+
+    async def validate(self, request: AdmissionRequest) -> None: ...
+
+
+class NoAdmission:
+    """Admits everything; for controllers' own bookkeeping and for tests."""
+
+    async def mutate(self, request: AdmissionRequest) -> None:
+        return
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        return

@@ -1,0 +1,93 @@
+"""Objects as stored bytes: what is stored is what is served.
+
+The stored form is JSON without apiVersion and kind, with the resource version as
+the first thing in it, so that the store can fill in the revision and the server
+can put the type in front, both without decoding.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from pykcp.storage.interface import Value
+from pykcp.types import Object
+
+HEAD = b'{"metadata":{"resourceVersion":"'
+_HEAD_LENGTH = len(HEAD)
+CLUSTER_ANNOTATION = "kcp.io/cluster"
+
+
+def encode(obj: Object, cluster: str) -> Value:
+    """The stored form of an object; the cluster annotation is stamped, whatever was sent."""
+    metadata = obj["metadata"]
+    annotations = dict(metadata.get("annotations") or ())
+    annotations[CLUSTER_ANNOTATION] = cluster
+    out: Object = {
+        "metadata": {"resourceVersion": "", **metadata, "annotations": annotations}
+    }
+    out["metadata"]["resourceVersion"] = ""
+    for key, value in obj.items():
+        if key not in _TYPE_AND_METADATA:
+            out[key] = value
+    return Value(HEAD, orjson.dumps(out)[_HEAD_LENGTH:])
+
+
+_TYPE_AND_METADATA = frozenset(("apiVersion", "kind", "metadata"))
+
+
+def decode(value: bytes) -> Object:
+    """The stored form as a fresh dict (no apiVersion, no kind)."""
+    obj: Object = orjson.loads(value)
+    return obj
+
+
+def decode_without_cluster(value: bytes) -> Object:
+    """The object as its writer knows it: without the cluster annotation."""
+    obj: Object = orjson.loads(value)
+    strip_cluster(obj)
+    return obj
+
+
+def strip_cluster(obj: Object) -> None:
+    """Drop the cluster annotation, which only the store may say."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict):
+        return
+    annotations = metadata.get("annotations")
+    if isinstance(annotations, dict) and CLUSTER_ANNOTATION in annotations:
+        del annotations[CLUSTER_ANNOTATION]
+        if not annotations:
+            del metadata["annotations"]
+
+
+def reopen(value: bytes) -> Value:
+    """Stored bytes with the place of the revision open again, for a last event."""
+    return Value(HEAD, value[value.index(b'"', _HEAD_LENGTH) :])
+
+
+def fill(value: Value, revision: int) -> bytes:
+    return b"%b%d%b" % (value.head, revision, value.tail)
+
+
+def revision_of(value: bytes) -> int:
+    return int(value[_HEAD_LENGTH : value.index(b'"', _HEAD_LENGTH)])
+
+
+def type_prefix(api_version: str, kind: str) -> bytes:
+    """What is put in front of stored bytes (less their opening brace) when served."""
+    return b'{"kind":%b,"apiVersion":%b,' % (orjson.dumps(kind), orjson.dumps(api_version))
+
+
+def unversioned(obj: Object, cluster: str) -> bytes:
+    """The stored form of something that is not stored (a dry run): its own version, or none."""
+    value = encode(obj, cluster)
+    revision = obj["metadata"].get("resourceVersion", "")
+    if revision:
+        return value.head + revision.encode() + value.tail
+    return b'{"metadata":{' + value.tail[2:]
+
+
+def copy(obj: Object) -> Object:
+    """A deep copy by way of JSON: several times faster than `copy.deepcopy`."""
+    copied: Object = orjson.loads(orjson.dumps(obj))
+    return copied

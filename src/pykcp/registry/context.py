@@ -1,0 +1,29 @@
+"""Who asks, where and how: what every verb is told besides the object itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pykcp.auth.user import User
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request, from HTTP, a controller or a virtual workspace alike."""
+
+    cluster: str
+    """The logical cluster's name, or `*` for a read over all of them."""
+    user: User
+    manager: str = "unknown"
+    """The field manager: asked for, or taken from the user agent."""
+    dry_run: bool = False
+    field_validation: str = "Warn"
+    """Ignore, Warn or Strict."""
+    warnings: list[str] = field(default_factory=list)
+    """Texts for `Warning` headers."""
+    audit: dict[str, str] = field(default_factory=dict)
+    """Annotations for the audit event."""
+
+    def warn(self, text: str) -> None:
+        if text not in self.warnings:
+            self.warnings.append(text)

@@ -1,0 +1,119 @@
+"""Create: from a decoded object to a committed one."""
+
+from __future__ import annotations
+
+from pykcp.apis.kube.validation.rules import Facts
+from pykcp.machinery.status import AlreadyExists, BadRequest, Invalid, StatusError
+from pykcp.registry import codec
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.context import RequestContext
+from pykcp.registry.errors import translate
+from pykcp.registry.indexes import index_entries
+from pykcp.registry.resource import Resource
+from pykcp.storage.errors import Mismatch, StoreError
+from pykcp.storage.interface import Put
+from pykcp.types import Object
+
+_SYSTEM_FIELDS = (
+    "creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
+)
+_GENERATE_TRIES = 8
+_GENERATED_LENGTH = 58
+
+
+async def create(
+    resource: Resource, ctx: RequestContext, namespace: str, obj: Object, *, is_managed: bool = False
+) -> bytes:
+    """Create a decoded object; returns the stored bytes.
+
+    `is_managed`: the object comes from server-side apply and knows its managers already.
+    """
+    metadata = obj.setdefault("metadata", {})
+    for name in _SYSTEM_FIELDS:
+        metadata.pop(name, None)
+    match_namespace(resource, namespace, metadata)
+    sources = resource.services.sources
+    now = sources.now()
+    if not is_managed:
+        resource.rules.manage_update(None, obj, ctx.manager, "", now)
+    admission = resource.services.admission
+    request = AdmissionRequest(
+        ctx, resource, "CREATE", namespace, metadata.get("name", ""), obj
+    )
+    await admission.mutate(request)
+    metadata["creationTimestamp"] = now
+    metadata["uid"] = sources.uid()
+    is_generated = bool(metadata.get("generateName")) and not metadata.get("name")
+    for attempt in range(_GENERATE_TRIES if is_generated else 1):
+        if is_generated:
+            metadata["name"] = metadata["generateName"][:_GENERATED_LENGTH] + sources.suffix()
+        try:
+            return await _create_named(resource, ctx, request)
+        except AlreadyExists:
+            if not is_generated or attempt == _GENERATE_TRIES - 1:
+                raise
+    raise AssertionError
+
+
+async def _create_named(
+    resource: Resource, ctx: RequestContext, request: AdmissionRequest
+) -> bytes:
+    obj = request.obj
+    assert obj is not None
+    metadata = obj["metadata"]
+    request.name = metadata.get("name", "")
+    errors, warnings = resource.rules.before_create(obj, facts_of(resource, ctx))
+    if errors:
+        raise Invalid.fields(resource.group, resource.kind, request.name, errors)
+    for text in warnings:
+        ctx.warn(text)
+    await resource.services.admission.validate(request)
+    return await _write(resource, ctx, request.namespace, obj)
+
+
+def facts_of(resource: Resource, ctx: RequestContext) -> Facts:
+    """What a kind's rules may know of the request."""
+    user, sources = ctx.user, resource.services.sources
+    return Facts(
+        user.name, user.uid, user.groups, user.extra, sources.now.clock(), sources.uid,
+        resource.services.check_cel,
+    )
+
+
+async def _write(resource: Resource, ctx: RequestContext, namespace: str, obj: Object) -> bytes:
+    name = obj["metadata"]["name"]
+    key = resource.key(ctx.cluster, namespace, name)
+    store = resource.services.store
+    if ctx.dry_run:
+        if store.get(key) is not None:
+            raise AlreadyExists.resource(resource.group, resource.plural, name)
+        return codec.unversioned(obj, ctx.cluster)
+    if obj["metadata"].pop("resourceVersion", ""):
+        raise StatusError(
+            "resourceVersion should not be set on objects to be created", reason="", details=False
+        )
+    stored = resource.conversion.to_storage(obj) if resource.conversion else obj
+    value = codec.encode(stored, ctx.cluster)
+    put = Put(key, value, resource.terms_of(stored), index_entries(ctx.cluster, stored), 0)
+    try:
+        (revision,) = await store.write((put,))
+    except Mismatch as error:
+        raise AlreadyExists.resource(resource.group, resource.plural, name) from error
+    except StoreError as error:
+        raise translate(error) from error
+    return codec.fill(value, revision)
+
+
+def match_namespace(resource: Resource, namespace: str, metadata: Object) -> None:
+    """The object's namespace is the request's; an empty one is filled in."""
+    if not resource.namespaced:
+        namespace = ""
+    given = metadata.get("namespace") or ""
+    if given and given != namespace:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if namespace:
+        metadata["namespace"] = namespace
+    else:
+        metadata.pop("namespace", None)

@@ -1,0 +1,98 @@
+"""Delete and delete-collection."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykcp.machinery.status import OPTIMISTIC_LOCK, Conflict, NotFound
+from pykcp.registry import codec
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.context import RequestContext
+from pykcp.registry.deletion import Action, DeleteOptions, check_preconditions, plan, plan_namespace
+from pykcp.registry.errors import translate
+from pykcp.registry.indexes import index_entries
+from pykcp.registry.read import ListOptions, find, list_objects
+from pykcp.registry.resource import Resource
+from pykcp.storage.errors import Mismatch, StoreError
+from pykcp.storage.interface import Delete, Entry, Put
+from pykcp.types import Object
+
+_TRIES = 64
+
+
+class Deleted(NamedTuple):
+    value: bytes
+    """The object's last state, or its state with the deletion mark."""
+    is_gone: bool
+    uid: str
+
+
+async def delete(
+    resource: Resource, ctx: RequestContext, namespace: str, name: str, options: DeleteOptions
+) -> Deleted:
+    for _ in range(_TRIES):
+        entry = find(resource, ctx, namespace, name)
+        try:
+            return await _delete_once(resource, ctx, namespace, name, options, entry)
+        except Mismatch:
+            continue
+        except StoreError as error:
+            raise translate(error) from error
+    raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
+
+
+async def _delete_once(
+    resource: Resource, ctx: RequestContext, namespace: str, name: str, options: DeleteOptions,
+    entry: Entry,
+) -> Deleted:
+    obj = codec.decode_without_cluster(entry.value)
+    check_preconditions(obj, options, resource.group, resource.plural, name)
+    request = AdmissionRequest(ctx, resource, "DELETE", namespace, name, None, obj)
+    await resource.services.admission.mutate(request)
+    await resource.services.admission.validate(request)
+    uid = obj["metadata"]["uid"]
+    now = resource.services.sources.now()
+    if (resource.group, resource.plural) == ("", "namespaces"):
+        action = plan_namespace(obj, now)
+    else:
+        action = plan(obj, options, now=now, collects_garbage=resource.collects_garbage)
+    if action is Action.REMOVE:
+        return await _remove(resource, ctx, entry, uid)
+    if action is Action.NOTHING:
+        return Deleted(entry.value, is_gone=False, uid=uid)
+    return Deleted(await _mark(resource, ctx, obj, entry), is_gone=False, uid=uid)
+
+
+async def _remove(resource: Resource, ctx: RequestContext, entry: Entry, uid: str) -> Deleted:
+    if not ctx.dry_run:
+        last = codec.reopen(entry.value)
+        await resource.services.store.write((Delete(entry.key, last, entry.revision),))
+    return Deleted(entry.value, is_gone=True, uid=uid)
+
+
+async def _mark(resource: Resource, ctx: RequestContext, obj: Object, entry: Entry) -> bytes:
+    if ctx.dry_run:
+        return codec.unversioned(obj, ctx.cluster)
+    value = codec.encode(obj, ctx.cluster)
+    put = Put(
+        entry.key, value, resource.terms_of(obj), index_entries(ctx.cluster, obj), entry.revision
+    )
+    (revision,) = await resource.services.store.write((put,))
+    return codec.fill(value, revision)
+
+
+async def delete_collection(
+    resource: Resource, ctx: RequestContext, namespace: str, options: DeleteOptions,
+    listing: ListOptions,
+) -> list[bytes]:
+    """Delete everything that a list finds; returns what it found."""
+    found = await list_objects(resource, ctx, namespace, listing)
+    for value in found.values:
+        metadata = codec.decode(value)["metadata"]
+        try:
+            await delete(
+                resource, ctx, metadata.get("namespace", ""), metadata["name"], options
+            )
+        except NotFound:
+            continue  # somebody else deleted it: that is what was asked for
+    return found.values

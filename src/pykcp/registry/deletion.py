@@ -1,0 +1,127 @@
+"""What a delete does to an object: remove it, mark it, or nothing. Pure.
+
+Finalizers keep an object; propagation policies are finalizers too (`orphan`,
+`foregroundDeletion`) that the garbage collector takes away when it is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from pykcp.machinery.status import Conflict
+from pykcp.types import Object
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+
+
+@dataclass(slots=True)
+class DeleteOptions:
+    """The options of a DELETE, from its body or its query."""
+
+    grace_period: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    orphan_dependents: bool | None = None
+    propagation: str | None = None
+
+
+class Action(Enum):
+    REMOVE = "remove"
+    """Take it out of the store now."""
+    MARK = "mark"
+    """Write the object back, marked as being deleted."""
+    NOTHING = "nothing"
+    """It is being deleted already and the request changes nothing."""
+
+
+def check_preconditions(
+    obj: Object, options: DeleteOptions, group: str, resource: str, name: str
+) -> None:
+    metadata = obj["metadata"]
+    if options.uid is not None and options.uid != metadata.get("uid"):
+        raise Conflict.resource(
+            group, resource, name,
+            f"Precondition failed: UID in precondition: {options.uid}, "
+            f"UID in object meta: {metadata.get('uid')}",
+        )
+    if (
+        options.resource_version is not None
+        and options.resource_version != metadata.get("resourceVersion")
+    ):
+        raise Conflict.resource(
+            group, resource, name,
+            f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
+            f"ResourceVersion in object meta: {metadata.get('resourceVersion')}",
+        )
+
+
+def plan(obj: Object, options: DeleteOptions, *, now: str, collects_garbage: bool) -> Action:
+    """Decide, and change the object in place when it is only to be marked."""
+    metadata = obj["metadata"]
+    before = list(metadata.get("finalizers") or ())
+    finalizers = (
+        _with_propagation(before, options) if collects_garbage else before
+    )
+    if not finalizers:
+        return Action.REMOVE
+    if finalizers == before and metadata.get("deletionTimestamp"):
+        return Action.NOTHING
+    metadata["finalizers"] = finalizers
+    mark_as_deleting(metadata, now)
+    return Action.MARK
+
+
+def plan_namespace(obj: Object, now: str) -> Action:
+    """A namespace is only marked; its controller empties it and then lets go of it."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp"):
+        metadata["deletionTimestamp"] = now
+        obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+        return Action.MARK
+    if (obj.get("spec") or {}).get("finalizers") or metadata.get("finalizers"):
+        return Action.NOTHING
+    return Action.REMOVE
+
+
+def mark_as_deleting(metadata: Object, now: str) -> None:
+    if not metadata.get("deletionTimestamp"):
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+        metadata["deletionTimestamp"] = now
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def is_finished(metadata: Object) -> bool:
+    """Whether an update took the last finalizer away from an object being deleted."""
+    return bool(metadata.get("deletionTimestamp")) and not metadata.get("finalizers") and not metadata.get(
+        "deletionGracePeriodSeconds"
+    )
+
+
+def _with_propagation(existing: list[str], options: DeleteOptions) -> list[str]:
+    orphan = _wants_orphans(existing, options)
+    foreground = not orphan and _wants_foreground(existing, options)
+    out = [f for f in existing if f not in (ORPHAN, FOREGROUND)]
+    if orphan:
+        out.append(ORPHAN)
+    if foreground:
+        out.append(FOREGROUND)
+    return existing if set(out) == set(existing) else out
+
+
+def _wants_orphans(existing: list[str], options: DeleteOptions) -> bool:
+    if options.orphan_dependents is not None:
+        return options.orphan_dependents
+    if options.propagation is not None:
+        return options.propagation == "Orphan"
+    return ORPHAN in existing
+
+
+def _wants_foreground(existing: list[str], options: DeleteOptions) -> bool:
+    if options.orphan_dependents is not None:
+        return False
+    if options.propagation is not None:
+        return options.propagation == "Foreground"
+    return FOREGROUND in existing

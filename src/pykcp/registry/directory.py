@@ -1,0 +1,71 @@
+"""Which resources a logical cluster serves, and how they are reached.
+
+Built-in kinds are served everywhere and exist once. What a cluster adds of its
+own (CRDs, bound schemas) is looked up per cluster, lazily, by the sources given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.registry.resource import Resource
+
+MakeResource = Callable[[ResourceDefinition, str], Resource]
+
+
+class ResourceSource(Protocol):
+    """Kinds that only some clusters have."""
+
+    def find(
+        self, cluster: str, group: str, version: str, plural: str, identity: str
+    ) -> Resource | None: ...
+
+    def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]: ...
+
+
+class Directory:
+    def __init__(
+        self, builtins: Sequence[ResourceDefinition], make: MakeResource,
+        sources: Sequence[ResourceSource] = (),
+    ) -> None:
+        self._builtins = tuple(builtins)
+        self._make = make
+        self._sources = tuple(sources)
+        self._known = {
+            (d.group, version, d.plural): d for d in builtins for version in d.versions
+        }
+        self._made: dict[tuple[str, str, str], Resource] = {}
+
+    def add_source(self, source: ResourceSource) -> None:
+        self._sources = (*self._sources, source)
+
+    def find(
+        self, cluster: str, group: str, version: str, plural: str, identity: str = ""
+    ) -> Resource | None:
+        key = (group, version, plural)
+        resource = self._made.get(key)
+        if resource is not None:
+            return resource
+        definition = self._known.get(key)
+        if definition is not None:
+            resource = self._made[key] = self._make(definition, version)
+            return resource
+        for source in self._sources:
+            resource = source.find(cluster, group, version, plural, identity)
+            if resource is not None:
+                return resource
+        return None
+
+    def builtin(self, group: str, version: str, plural: str) -> Resource:
+        """A kind that is always there, for controllers and admission."""
+        resource = self.find("", group, version, plural)
+        assert resource is not None, f"{plural}.{version}.{group} is not built in"
+        return resource
+
+    def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
+        own: tuple[ResourceDefinition, ...] = ()
+        for source in self._sources:
+            own += source.definitions(cluster)
+        return self._builtins + own if own else self._builtins

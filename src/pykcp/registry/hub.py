@@ -1,0 +1,218 @@
+"""The watch hub: committed events to everybody who watches, each encoded once.
+
+Watchers stand under the prefix they watch (a resource, a cluster's, a
+namespace's, or one key). Those that want the same thing in the same form share a
+group, so an event is matched and encoded once per group and written to each
+member's sink as the same bytes. There is no task, queue or timer per watcher
+except the deadline the client asked for; a watcher that cannot keep up is ended
+and resumes from its resource version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pykcp.registry.keys import enclosing_prefixes
+from pykcp.storage.interface import Event, Store
+
+TermsFilter = Callable[[str], bool]
+
+BACKLOG_LIMIT = 8 * 1024 * 1024
+"""Bytes a watcher may leave unread before its watch is ended."""
+BOOKMARK_PERIOD = 60.0
+_SLOTS = 12
+
+
+class Sink(Protocol):
+    """Where a watcher's bytes go: a wire stream, a socket, a test's list."""
+
+    backlog: int
+    closed: bool
+
+    def write(self, data: bytes) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class EventEncoder(Protocol):
+    """How a group of watchers sees events; instances are compared by `form`."""
+
+    form: object
+
+    def event(self, kind: str, event: Event) -> bytes: ...
+
+    def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes: ...
+
+
+class Watcher:
+    """One open watch."""
+
+    __slots__ = ("_group", "deadline", "is_open", "on_end", "since", "sink", "slot", "wants_bookmarks")
+
+    def __init__(self, sink: Sink, since: int, *, wants_bookmarks: bool) -> None:
+        self.sink = sink
+        self.since = since
+        self.wants_bookmarks = wants_bookmarks
+        self.deadline: asyncio.TimerHandle | None = None
+        self.on_end: Callable[[], None] | None = None
+        self.is_open = True
+        self.slot = 0
+        self._group: WatchGroup | None = None
+
+
+class WatchGroup:
+    """Watchers of one prefix with one filter and one encoding."""
+
+    __slots__ = ("encoder", "key", "matches", "prefix", "watchers")
+
+    def __init__(
+        self, prefix: str, key: object, matches: TermsFilter | None, encoder: EventEncoder
+    ) -> None:
+        self.prefix = prefix
+        self.key = key
+        self.matches = matches
+        self.encoder = encoder
+        self.watchers: dict[Watcher, None] = {}
+
+    def kind_of(self, event: Event) -> str | None:
+        """What the event is to these watchers: an object may enter or leave a selection."""
+        matches = self.matches
+        if matches is None:
+            return "DELETED" if event.deleted else "ADDED" if event.created else "MODIFIED"
+        before = not event.created and matches(event.previous_terms)
+        after = not event.deleted and matches(event.terms)
+        if after:
+            return "MODIFIED" if before else "ADDED"
+        return "DELETED" if before else None
+
+
+class Hub:
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._store = store
+        self._loop = loop or asyncio.get_running_loop()
+        self._buckets: dict[str, dict[object, WatchGroup]] = {}
+        self._next_slot = 0
+        self._bookmarked: list[dict[Watcher, None]] = [{} for _ in range(_SLOTS)]
+        self._turn = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self.count = 0
+        self.delivered = 0
+        self.ended_slow = 0
+        self._unlisten = store.listen(self.deliver)
+
+    def close(self) -> None:
+        """End every watch, so that a server can drain."""
+        self._unlisten()
+        if self._timer is not None:
+            self._timer.cancel()
+        for groups in list(self._buckets.values()):
+            for group in list(groups.values()):
+                for watcher in list(group.watchers):
+                    self.end(watcher)
+
+    def open(
+        self, prefix: str, key: object, matches: TermsFilter | None, encoder: EventEncoder,
+        watcher: Watcher, timeout: float,
+    ) -> None:
+        """From now on the watcher gets every event newer than its `since`."""
+        group_key = (key, encoder.form)
+        groups = self._buckets.setdefault(prefix, {})
+        group = groups.get(group_key)
+        if group is None:
+            group = groups[group_key] = WatchGroup(prefix, group_key, matches, encoder)
+        group.watchers[watcher] = None
+        watcher._group = group
+        watcher.deadline = self._loop.call_later(timeout, self._expire, watcher)
+        self.count += 1
+        if watcher.wants_bookmarks:
+            self._plan_bookmarks(watcher)
+
+    def end(self, watcher: Watcher) -> None:
+        """Take a watcher out and finish its stream; safe to call twice."""
+        if not watcher.is_open:
+            return
+        watcher.is_open = False
+        group = watcher._group
+        if group is not None:
+            group.watchers.pop(watcher, None)
+            self.count -= 1
+            if not group.watchers:
+                self._drop(group)
+        if watcher.deadline is not None:
+            watcher.deadline.cancel()
+        self._bookmarked[watcher.slot].pop(watcher, None)
+        if not watcher.sink.closed:
+            watcher.sink.end()
+        if watcher.on_end is not None:
+            watcher.on_end()
+
+    def end_under(self, prefix: str) -> None:
+        """End all watches below a prefix: their type or their cluster is gone."""
+        for bucket in [b for b in self._buckets if b.startswith(prefix)]:
+            for group in list(self._buckets[bucket].values()):
+                for watcher in list(group.watchers):
+                    self.end(watcher)
+
+    def _drop(self, group: WatchGroup) -> None:
+        groups = self._buckets.get(group.prefix)
+        if groups is not None and groups.pop(group.key, None) is not None and not groups:
+            del self._buckets[group.prefix]
+
+    def deliver(self, events: Sequence[Event]) -> None:
+        buckets = self._buckets
+        if not buckets:
+            return
+        for event in events:
+            for prefix in enclosing_prefixes(event.key):
+                groups = buckets.get(prefix)
+                if groups:
+                    for group in list(groups.values()):
+                        self._deliver_to(group, event)
+
+    def _deliver_to(self, group: WatchGroup, event: Event) -> None:
+        kind = group.kind_of(event)
+        if kind is None:
+            return
+        data = group.encoder.event(kind, event)
+        revision = event.revision
+        slow: list[Watcher] = []
+        for watcher in group.watchers:
+            if watcher.since < revision:
+                sink = watcher.sink
+                sink.write(data)
+                if sink.backlog > BACKLOG_LIMIT:
+                    slow.append(watcher)
+        self.delivered += len(group.watchers)
+        for watcher in slow:
+            self.ended_slow += 1
+            self.end(watcher)
+
+    def _expire(self, watcher: Watcher) -> None:
+        """The client's time is over; a last bookmark lets it resume where it is."""
+        if watcher.is_open and watcher.wants_bookmarks:
+            self._bookmark(watcher)
+        self.end(watcher)
+
+    def _plan_bookmarks(self, watcher: Watcher) -> None:
+        watcher.slot = self._next_slot = (self._next_slot + 1) % _SLOTS
+        self._bookmarked[watcher.slot][watcher] = None
+        if self._timer is None:
+            self._timer = self._loop.call_later(BOOKMARK_PERIOD / _SLOTS, self._bookmark_slot)
+
+    def _bookmark_slot(self) -> None:
+        self._turn = (self._turn + 1) % _SLOTS
+        for watcher in list(self._bookmarked[self._turn]):
+            self._bookmark(watcher)
+        if any(self._bookmarked):
+            self._timer = self._loop.call_later(BOOKMARK_PERIOD / _SLOTS, self._bookmark_slot)
+        else:
+            self._timer = None
+
+    def _bookmark(self, watcher: Watcher) -> None:
+        group = watcher._group
+        if group is None or watcher.sink.closed:
+            return
+        revision = max(self._store.revision, watcher.since)
+        watcher.sink.write(group.encoder.bookmark(revision, is_initial_end=False))

@@ -1,0 +1,50 @@
+"""The layout of keys: `<group>/<resource>[:<identity>]/<cluster>/<namespace>/<name>`.
+
+Positions are fixed (a cluster-scoped object has an empty namespace), so every
+prefix that is ever listed or watched ends with a slash: a resource in all
+logical clusters, in one, in one namespace.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+WILDCARD = "*"
+
+
+class KeyParts(NamedTuple):
+    resource_prefix: str
+    cluster: str
+    namespace: str
+    name: str
+
+
+def resource_prefix(group: str, resource: str, identity: str = "") -> str:
+    suffix = f":{identity}" if identity else ""
+    return f"{group or 'core'}/{resource}{suffix}/"
+
+
+def object_key(prefix: str, cluster: str, namespace: str, name: str) -> str:
+    return f"{prefix}{cluster}/{namespace}/{name}"
+
+
+def range_prefix(prefix: str, cluster: str, namespace: str = "") -> str:
+    """The prefix of everything in a cluster (or all of them, `*`), or in one namespace."""
+    if cluster == WILDCARD:
+        return prefix
+    if namespace:
+        return f"{prefix}{cluster}/{namespace}/"
+    return f"{prefix}{cluster}/"
+
+
+def split_key(key: str) -> KeyParts:
+    group, resource, cluster, namespace, name = key.split("/", 4)
+    return KeyParts(f"{group}/{resource}/", cluster, namespace, name)
+
+
+def enclosing_prefixes(key: str) -> tuple[str, str, str, str]:
+    """The prefixes under which somebody may watch this key, and the key itself."""
+    resource_end = key.index("/", key.index("/") + 1) + 1
+    cluster_end = key.index("/", resource_end) + 1
+    namespace_end = key.index("/", cluster_end) + 1
+    return key[:resource_end], key[:cluster_end], key[:namespace_end], key

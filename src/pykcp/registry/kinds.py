@@ -1,0 +1,51 @@
+"""What the registry asks of a kind: the seam between verbs and kinds.
+
+Built-in kinds answer with typed decoding and hand-written rules, CRDs with their
+structural schema; the verbs do not see which.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+from pykcp.apis.kube.validation.rules import Facts
+from pykcp.machinery.status import FieldError
+from pykcp.types import Object
+
+
+Verdict: TypeAlias = tuple[list[FieldError], list[str]]
+"""Errors, and warnings if there are none."""
+
+
+class Kind(Protocol):
+    create_on_update: bool
+    """A PUT of something missing creates it."""
+    unconditional_update: bool
+    """A PUT without a resource version overwrites whatever is there."""
+
+    def decode(self, obj: Object, problems: list[str]) -> Object:
+        """The object as the kind knows it: typed, unknown fields dropped, defaults filled in.
+
+        Unknown fields are added to `problems` in upstream's words; BadRequest if a value has the
+        wrong type.
+        """
+
+    def before_create(self, obj: Object, facts: Facts) -> Verdict:
+        """Prepare a named object (drop status, set the generation) and judge it."""
+
+    def before_update(self, new: Object, old: Object, subresource: str, facts: Facts) -> Verdict:
+        """Keep what this subresource may not change, and judge the rest."""
+
+    def selectable(self, obj: Object) -> dict[str, str]:
+        """The values of the kind's own selectable fields."""
+
+    def manage_update(  # noqa: PLR0917
+        self, live: Object | None, new: Object, manager: str, subresource: str, now: str
+    ) -> None:
+        """Set `new`'s managedFields after a create, update or patch by `manager`."""
+
+    def manage_apply(  # noqa: PLR0917
+        self, live: Object | None, applied: Object, manager: str, subresource: str, now: str,
+        *, force: bool,
+    ) -> Object:
+        """Merge an applied configuration into the live object; Conflict if others own its fields."""

@@ -1,0 +1,113 @@
+"""The registry as a client: how controllers and bootstrapping in this process read and write.
+
+They pass the same admission, validation and field management as HTTP requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pykcp.auth.user import MASTERS, User
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import NotFound
+from pykcp.registry import codec
+from pykcp.registry.context import RequestContext
+from pykcp.registry.create import create
+from pykcp.registry.delete import delete
+from pykcp.registry.deletion import DeleteOptions
+from pykcp.registry.directory import Directory
+from pykcp.registry.read import ListOptions, list_objects
+from pykcp.registry.resource import Resource
+from pykcp.registry.selection import select
+from pykcp.registry.update import Change, update
+from pykcp.types import Object
+
+
+class LocalClient:
+    """Verbs on objects of this process' store, in any logical cluster."""
+
+    def __init__(self, directory: Directory, name: str, *groups: str) -> None:
+        self._directory = directory
+        self._user = User(name, groups=groups or (MASTERS,))
+        self._manager = name.rpartition(":")[2]
+
+    def resource(self, cluster: str, kind: GroupVersionResource) -> Resource:
+        found = self._directory.find(cluster, kind.group, kind.version, kind.resource)
+        if found is None:
+            raise NotFound(f"{kind} is not served in logical cluster {cluster}")
+        return found
+
+    def _context(self, cluster: str) -> RequestContext:
+        return RequestContext(cluster, self._user, self._manager, field_validation="Ignore")
+
+    def get(
+        self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = ""
+    ) -> Object | None:
+        """The object, or None if there is none."""
+        resource = self.resource(cluster, kind)
+        entry = resource.services.store.get(resource.key(cluster, namespace, name))
+        return None if entry is None else resource.object_of(entry.value)
+
+    async def list(
+        self, cluster: str, kind: GroupVersionResource, namespace: str = "", *,
+        labels: str = "", fields: str = "",
+    ) -> list[Object]:
+        """All objects of a cluster (or of all, `*`), of a namespace, of a selection."""
+        resource = self.resource(cluster, kind)
+        options = ListOptions(select(labels, fields, resource.known_fields))
+        listing = await list_objects(resource, self._context(cluster), namespace, options)
+        return [resource.object_of(value) for value in listing.values]
+
+    async def create(self, cluster: str, kind: GroupVersionResource, obj: Object) -> Object:
+        resource = self.resource(cluster, kind)
+        decoded = resource.rules.decode(obj, [])
+        namespace = (obj.get("metadata") or {}).get("namespace", "")
+        value = await create(resource, self._context(cluster), namespace, decoded)
+        return resource.object_of(value)
+
+    async def update(
+        self, cluster: str, kind: GroupVersionResource, obj: Object, subresource: str = ""
+    ) -> Object:
+        """Write an object back; Conflict if it changed since it was read."""
+        metadata = obj["metadata"]
+        return await self.change(
+            cluster, kind, metadata["name"], lambda _: obj, metadata.get("namespace", ""), subresource
+        )
+
+    async def change(
+        self, cluster: str, kind: GroupVersionResource, name: str, make: Callable[[Object], Any],
+        namespace: str = "", subresource: str = "",
+    ) -> Object:
+        """Read, change and write, again if somebody was faster.
+
+        `make` changes the object in place, or returns another one. NotFound if there is none.
+        """
+        resource = self.resource(cluster, kind)
+
+        def changed(live: Object | None) -> Object:
+            assert live is not None  # this client's updates never create
+            copy = codec.copy(live)
+            made = make(copy)
+            new = resource.rules.decode(copy if made is None else made, [])
+            codec.strip_cluster(new)
+            return new
+
+        written = await update(
+            resource, self._context(cluster), namespace, name, Change(changed, is_patch=True),
+            subresource,
+        )
+        return resource.object_of(written.value)
+
+    async def delete(  # noqa: PLR0917
+        self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = "",
+        uid: str | None = None, propagation: str | None = None,
+    ) -> bool:
+        """Delete; False if it was gone already."""
+        resource = self.resource(cluster, kind)
+        options = DeleteOptions(uid=uid, propagation=propagation)
+        try:
+            await delete(resource, self._context(cluster), namespace, name, options)
+        except NotFound:
+            return False
+        return True

@@ -1,0 +1,137 @@
+"""Get and list: bytes out of the store, decoded only when nothing else will do."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+import orjson
+
+from pykcp.machinery.status import BadRequest, Expired, NotFound
+from pykcp.registry.context import RequestContext
+from pykcp.registry.errors import too_large_revision, translate
+from pykcp.registry.keys import WILDCARD, range_prefix
+from pykcp.registry.resource import Resource
+from pykcp.registry.selection import EVERYTHING, Selection
+from pykcp.storage.errors import Compacted, StoreError
+from pykcp.storage.interface import Entry, Page, Query
+
+
+def find(resource: Resource, ctx: RequestContext, namespace: str, name: str) -> Entry:
+    """The stored entry, or NotFound."""
+    entry = resource.services.store.get(resource.key(ctx.cluster, namespace, name))
+    if entry is None:
+        raise NotFound.resource(resource.group, resource.plural, name)
+    return entry
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """The query of a list, parsed and checked."""
+
+    selection: Selection = EVERYTHING
+    limit: int = 0
+    after: str = ""
+    """A key to go on from, out of a continue token."""
+    at: int = 0
+    """The revision to read at; 0: now."""
+    not_older_than: int = 0
+    is_continued: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    values: list[bytes]
+    revision: int
+    continue_token: str
+    remaining: int | None
+
+
+async def list_objects(
+    resource: Resource, ctx: RequestContext, namespace: str, options: ListOptions
+) -> Listing:
+    store = resource.services.store
+    if options.not_older_than > store.revision:
+        raise too_large_revision(options.not_older_than, store.revision)
+    selection = options.selection
+    if selection.namespace and not namespace and resource.namespaced and ctx.cluster != WILDCARD:
+        namespace = selection.namespace
+    if selection.name and ctx.cluster != WILDCARD and (namespace or not resource.namespaced):
+        return _list_one(resource, ctx, namespace, selection)
+    prefix = range_prefix(resource.prefix, ctx.cluster, namespace if resource.namespaced else "")
+    query = Query(
+        prefix=prefix,
+        after=options.after,
+        limit=options.limit,
+        at=options.at,
+        where=selection.conditions,
+        residual=selection.residual,
+        count_remaining=options.limit > 0 and selection.selects_all,
+    )
+    try:
+        page = await store.list(query)
+    except Compacted as error:
+        raise _expired(prefix, options, store.revision) from error
+    except StoreError as error:
+        raise translate(error) from error
+    return _listing(page, prefix, options)
+
+
+def _list_one(
+    resource: Resource, ctx: RequestContext, namespace: str, selection: Selection
+) -> Listing:
+    store = resource.services.store
+    entry = store.get(resource.key(ctx.cluster, namespace, selection.name))
+    revision = max(store.revision, entry.revision if entry else 0)
+    matches = selection.matcher()
+    values = [entry.value] if entry and (matches is None or matches(entry.terms)) else []
+    return Listing(values, revision, "", None)
+
+
+def _listing(page: Page, prefix: str, options: ListOptions) -> Listing:
+    revision = options.at or page.revision
+    token = encode_token(revision, page.next_after[len(prefix) :]) if page.next_after else ""
+    return Listing(page.values, revision, token, page.remaining if token else None)
+
+
+def encode_token(revision: int, start: str) -> str:
+    """Where a list goes on: upstream's form, so that its clients' tools can read it."""
+    token = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start + "\0"})
+    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
+def decode_token(token: str) -> tuple[int, str]:
+    """Revision and key (below the prefix) of a continue token; 400 if it is not one of ours."""
+    try:
+        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        content = orjson.loads(raw)
+        if content["v"] != "meta.k8s.io/v1":
+            raise BadRequest(f'continue key is not valid: server does not recognize this encoded version "{content["v"]}"')
+        revision, start = int(content["rv"]), str(content.get("start", ""))
+    except (binascii.Error, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise BadRequest(f"continue key is not valid: {error}") from error
+    if not start:
+        raise BadRequest("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")
+    clean = start.rstrip("\0")
+    if ".." in clean.split("/"):
+        raise BadRequest(f"continue key is not valid: {clean}")
+    return revision, clean
+
+
+def _expired(prefix: str, options: ListOptions, revision: int) -> Expired:
+    if not options.is_continued:
+        return Expired(
+            "The resourceVersion for the provided list is too old.", details=False
+        )
+    token = encode_token(0, options.after[len(prefix) :])
+    error = Expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new "
+        "list without the continue parameter, or use the continue token in this response to retrieve the "
+        "remainder of the results. Continuing with the provided token results in an inconsistent list - "
+        "objects that were created, modified, or deleted between the time the first chunk was returned "
+        "and now may show up in the list.",
+        details=False,
+    )
+    error.continue_token = token
+    return error

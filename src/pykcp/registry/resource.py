@@ -1,0 +1,139 @@
+"""One kind at one version, ready to be read and written in any logical cluster.
+
+A `Resource` joins a definition (what the kind is) with the services of this
+process (store, hub, admission). It holds no objects and exists once per kind and
+version, not per cluster. The verbs are functions in modules of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.apis.kube.validation.rules import CelCheck
+from pykcp.machinery.terms import label_terms
+from pykcp.registry.admitting import Admission
+from pykcp.registry.clock import Sources
+from pykcp.registry.codec import decode, type_prefix
+from pykcp.registry.hub import Hub
+from pykcp.registry.keys import object_key, resource_prefix
+from pykcp.registry.kinds import Kind
+from pykcp.registry.traits import IGNORES_DEPENDENTS, RETURNS_DELETED
+from pykcp.storage.interface import Store
+from pykcp.types import Object
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What all resources of a process share."""
+
+    store: Store
+    hub: Hub
+    admission: Admission
+    sources: Sources
+    check_cel: CelCheck | None = None
+    """Compiles expressions in policies; None while nobody does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Between the version served and the form stored; absent when only the label differs."""
+
+    to_storage: Callable[[Object], Object]
+    from_storage: Callable[[Object], Object]
+
+
+_EVERYWHERE = frozenset(("metadata.name", "metadata.namespace"))
+
+
+class Resource:
+    __slots__ = (
+        "api_version",
+        "collects_garbage",
+        "conversion",
+        "definition",
+        "group",
+        "kind",
+        "known_fields",
+        "list_type",
+        "namespaced",
+        "plural",
+        "prefix",
+        "returns_deleted",
+        "rules",
+        "services",
+        "type_prefix",
+        "version",
+    )
+
+    def __init__(
+        self,
+        definition: ResourceDefinition,
+        version: str,
+        rules: Kind,
+        services: Services,
+        conversion: Conversion | None = None,
+        identity: str = "",
+    ) -> None:
+        self.definition = definition
+        self.version = version
+        self.group = definition.group
+        self.plural = definition.plural
+        self.kind = definition.kind
+        self.namespaced = definition.namespaced
+        self.api_version = f"{self.group}/{version}" if self.group else version
+        storage_group, storage_resource = definition.storage
+        self.prefix = resource_prefix(storage_group, storage_resource, identity)
+        self.type_prefix = type_prefix(self.api_version, self.kind)
+        self.list_type = type_prefix(self.api_version, definition.list_kind)
+        own = definition.version(version).selectable_fields
+        self.known_fields = own | _EVERYWHERE if own else None
+        self.rules = rules
+        name = (self.group, self.plural)
+        self.returns_deleted = name in RETURNS_DELETED
+        """DELETE answers with the object rather than with a Status."""
+        self.collects_garbage = name not in IGNORES_DEPENDENTS
+        """Propagation policies mean something for this kind."""
+        self.services = services
+        self.conversion = conversion
+
+    def key(self, cluster: str, namespace: str, name: str) -> str:
+        return object_key(self.prefix, cluster, namespace if self.namespaced else "", name)
+
+    def terms_of(self, stored: Object) -> str:
+        """The text by which the object is selected: labels and selectable fields."""
+        metadata = stored["metadata"]
+        chosen = dict(self.rules.selectable(stored)) if self.known_fields else {}
+        chosen["metadata.name"] = metadata["name"]
+        if self.namespaced:
+            chosen["metadata.namespace"] = metadata.get("namespace", "")
+        return label_terms(metadata.get("labels"), chosen)
+
+    def served(self, value: bytes) -> bytes:
+        """Stored bytes as this version shows them."""
+        if self.conversion is not None:
+            return self._converted(value)
+        return self.type_prefix + value[1:]
+
+    def item(self, value: bytes) -> bytes:
+        """Stored bytes as an item of a list: native kinds leave their type out there."""
+        if not self.definition.native:
+            return self.served(value)
+        if self.conversion is not None:
+            return b"{" + self._converted(value)[len(self.type_prefix) :]
+        return value
+
+    def _converted(self, value: bytes) -> bytes:
+        assert self.conversion is not None
+        import orjson
+
+        converted = self.conversion.from_storage(decode(value))
+        return self.type_prefix + orjson.dumps(converted)[1:]
+
+    def object_of(self, value: bytes) -> Object:
+        """Stored bytes as an object of this version, type included."""
+        obj = decode(value)
+        if self.conversion is not None:
+            obj = self.conversion.from_storage(obj)
+        return {"kind": self.kind, "apiVersion": self.api_version, **obj}

@@ -1,0 +1,190 @@
+"""Update, patch and apply: read, change, check, compare and write; again if somebody was faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pykcp.machinery.status import (
+    OPTIMISTIC_LOCK,
+    BadRequest,
+    Conflict,
+    Invalid,
+    NotFound,
+    StatusError,
+    invalid,
+)
+from pykcp.registry import codec
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.context import RequestContext
+from pykcp.registry.create import create, facts_of
+from pykcp.registry.deletion import is_finished
+from pykcp.registry.errors import translate
+from pykcp.registry.indexes import index_entries
+from pykcp.registry.resource import Resource
+from pykcp.storage.errors import Mismatch, StoreError
+from pykcp.storage.interface import Delete, Entry, Put
+from pykcp.types import Object
+
+_TRIES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How the new object comes from the live one (None if there is none yet)."""
+
+    make: Callable[[Object | None], Object]
+    """Must not change its argument; called again when the write has to be tried again."""
+    is_apply: bool = False
+    """The result carries its managedFields already, and a missing object is created."""
+    is_patch: bool = False
+    """The result has the live object's resource version unless the patch says another."""
+
+
+class Written(NamedTuple):
+    value: bytes
+    was_created: bool
+
+
+async def update(
+    resource: Resource, ctx: RequestContext, namespace: str, name: str, change: Change,
+    subresource: str = "",
+) -> Written:
+    key = resource.key(ctx.cluster, namespace, name)
+    for _ in range(_TRIES):
+        entry = resource.services.store.get(key)
+        if entry is None:
+            return await _create_missing(resource, ctx, namespace, name, change, subresource)
+        try:
+            value = await _update_once(resource, ctx, namespace, name, change, subresource, entry)
+        except Mismatch:
+            continue
+        except StoreError as error:
+            raise translate(error) from error
+        return Written(value, was_created=False)
+    raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
+
+
+async def _create_missing(
+    resource: Resource, ctx: RequestContext, namespace: str, name: str, change: Change,
+    subresource: str,
+) -> Written:
+    may_create = (change.is_apply or (resource.rules.create_on_update and not change.is_patch)) and not subresource
+    if not may_create:
+        raise NotFound.resource(resource.group, resource.plural, name)
+    obj = change.make(None)
+    uid = obj["metadata"].get("uid")
+    if uid:
+        raise Conflict.resource(
+            resource.group, resource.plural, name,
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: ",
+        )
+    check_name(resource, namespace, name, obj)
+    if change.is_apply:
+        obj["metadata"].pop("resourceVersion", None)
+    elif obj["metadata"].get("resourceVersion"):
+        raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
+    return Written(await create(resource, ctx, namespace, obj, is_managed=change.is_apply), was_created=True)
+
+
+def check_name(resource: Resource, namespace: str, name: str, obj: Object) -> None:
+    """The object's name and namespace must be the URL's; an empty namespace is filled in."""
+    metadata = obj.setdefault("metadata", {})
+    given = metadata.get("name") or ""
+    if not given:
+        raise BadRequest(
+            "the name of the object (based on URL) was undeterminable: name must be provided"
+        )
+    if given != name:
+        raise BadRequest(
+            f"the name of the object ({given}) does not match the name on the URL ({name})"
+        )
+    if not resource.namespaced:
+        return
+    own = metadata.get("namespace") or ""
+    if own and own != namespace:
+        raise BadRequest(
+            f"the namespace of the object ({own}) does not match the namespace on the request ({namespace})"
+        )
+    metadata["namespace"] = namespace
+
+
+async def _update_once(
+    resource: Resource, ctx: RequestContext, namespace: str, name: str, change: Change,
+    subresource: str, entry: Entry,
+) -> bytes:
+    live = _live_object(resource, entry.value)
+    new = change.make(live)
+    _check_versions(resource, name, change, new, live)
+    rules = resource.rules
+    services = resource.services
+    if not change.is_apply:
+        rules.manage_update(live, new, ctx.manager, subresource, services.sources.now())
+    request = AdmissionRequest(ctx, resource, "UPDATE", namespace, name, new, live, subresource)
+    await services.admission.mutate(request)
+    errors, warnings = rules.before_update(new, live, subresource, facts_of(resource, ctx))
+    if errors:
+        raise Invalid.fields(resource.group, resource.kind, name, errors)
+    for text in warnings:
+        ctx.warn(text)
+    await services.admission.validate(request)
+    if is_finished(new["metadata"]):
+        return await _remove(resource, ctx, new, entry)
+    if new == live:
+        return entry.value
+    return await _replace(resource, ctx, new, entry)
+
+
+def _live_object(resource: Resource, value: bytes) -> Object:
+    obj = resource.object_of(value)
+    codec.strip_cluster(obj)
+    return obj
+
+
+def _check_versions(
+    resource: Resource, name: str, change: Change, new: Object, live: Object
+) -> None:
+    metadata, old = new["metadata"], live["metadata"]
+    uid = metadata.get("uid")
+    if uid and uid != old["uid"]:
+        raise Conflict.resource(
+            resource.group, resource.plural, name,
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}",
+        )
+    version = metadata.get("resourceVersion") or ""
+    if version in ("", "0"):
+        if not resource.rules.unconditional_update and not change.is_patch and not change.is_apply:
+            raise Invalid.fields(
+                resource.group, resource.kind, name,
+                [invalid("metadata.resourceVersion", 0, "must be specified for an update")],
+            )
+        metadata["resourceVersion"] = old["resourceVersion"]
+    elif version != old["resourceVersion"]:
+        if not version.isdigit():
+            raise StatusError(
+                f'strconv.ParseUint: parsing "{version}": invalid syntax', reason="", details=False
+            )
+        raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
+
+
+async def _replace(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> bytes:
+    if ctx.dry_run:
+        return codec.unversioned(new, ctx.cluster)
+    stored = resource.conversion.to_storage(new) if resource.conversion else new
+    value = codec.encode(stored, ctx.cluster)
+    put = Put(
+        entry.key, value, resource.terms_of(stored), index_entries(ctx.cluster, stored), entry.revision
+    )
+    (revision,) = await resource.services.store.write((put,))
+    return codec.fill(value, revision)
+
+
+async def _remove(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> bytes:
+    """The last finalizer is gone: the update is the deletion."""
+    if ctx.dry_run:
+        return codec.unversioned(new, ctx.cluster)
+    stored = resource.conversion.to_storage(new) if resource.conversion else new
+    value = codec.encode(stored, ctx.cluster)
+    await resource.services.store.write((Delete(entry.key, value, entry.revision),))
+    return codec.fill(value, entry.revision)

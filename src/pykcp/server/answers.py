@@ -1,0 +1,111 @@
+"""Answers: bytes and objects to the client, in the form it asked for."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from pykcp.machinery.status import StatusError
+from pykcp.server import negotiation
+from pykcp.server.call import Call
+from pykcp.types import Object
+from pykcp.wire.exchange import Header
+
+CACHE_CONTROL: Header = ("cache-control", "no-cache, private")
+JSON_HEADERS: tuple[Header, ...] = (CACHE_CONTROL, ("content-type", "application/json"))
+_YAML_HEADERS: tuple[Header, ...] = (CACHE_CONTROL, ("content-type", "application/yaml"))
+_TEXT_HEADERS: tuple[Header, ...] = (
+    CACHE_CONTROL, ("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff"),
+)
+GZIP_ABOVE = 128 * 1024
+_NEWLINE = b"\n"
+
+
+def send_json(
+    call: Call, body: bytes | Sequence[bytes], status: int = 200, more: Sequence[Header] = ()
+) -> None:
+    """JSON bytes as they are, unless the client wants YAML or pretty JSON."""
+    accepted = call.accepted
+    if accepted.media_type != negotiation.JSON or accepted.pretty or (
+        call.info.query and wants_pretty(call)
+    ):
+        send_object(call, orjson.loads(body if isinstance(body, bytes) else b"".join(body)), status, more)
+        return
+    headers = _with_warnings(call, JSON_HEADERS, more)
+    call.exchange.respond(status, headers, body)
+
+
+def wants_pretty(call: Call) -> bool:
+    pretty = call.info.query.get("pretty")
+    if pretty:
+        return pretty[0].lower() not in ("false", "0", "")
+    return False
+
+
+def send_object(
+    call: Call, obj: Any, status: int = 200, more: Sequence[Header] = ()
+) -> None:
+    if call.accepted.media_type == negotiation.YAML:
+        import yaml
+
+        text = yaml.dump(obj, Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True)
+        call.exchange.respond(status, _with_warnings(call, _YAML_HEADERS, more), text.encode())
+        return
+    option = orjson.OPT_INDENT_2 if (call.accepted.pretty or wants_pretty(call)) else 0
+    body = orjson.dumps(obj, option=option | orjson.OPT_APPEND_NEWLINE)
+    call.exchange.respond(status, _with_warnings(call, JSON_HEADERS, more), body)
+
+
+def send_text(call: Call, text: str, status: int = 200, more: Sequence[Header] = ()) -> None:
+    call.exchange.respond(status, [*_TEXT_HEADERS, *more], text.encode())
+
+
+def send_status(call: Call, error: StatusError) -> None:
+    """An error, as a Status in JSON (or in YAML, if that is what the client reads)."""
+    more: list[Header] = []
+    if error.retry_after is not None:
+        more.append(("retry-after", str(error.retry_after)))
+    if call.accepted.transform:
+        call.accepted = negotiation.Accepted(call.accepted.media_type)
+    send_object(call, error.to_json(), error.code, more)
+
+
+def success(
+    *, name: str = "", group: str = "", kind: str = "", uid: str = "", details: bool = True
+) -> Object:
+    """The Status that says that something was done."""
+    status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    if details:
+        parts = {"name": name, "group": group, "kind": kind, "uid": uid}
+        status["details"] = {k: v for k, v in parts.items() if v}
+    return status
+
+
+def _with_warnings(
+    call: Call, headers: Sequence[Header], more: Sequence[Header]
+) -> Sequence[Header]:
+    context = call._context
+    if context is not None and context.warnings:
+        return [*headers, *more, *(("warning", warning_header(w)) for w in context.warnings)]
+    return [*headers, *more] if more else headers
+
+
+def warning_header(text: str) -> str:
+    """RFC 7234: code 299, no agent, the text quoted."""
+    clean = "".join(c if c.isprintable() else " " for c in text)
+    quoted = clean.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'.encode().decode("latin-1")
+
+
+def may_compress(call: Call, size: int) -> bool:
+    """Large answers are worth compressing, but not to a client on this machine."""
+    if size < GZIP_ABOVE or call.exchange.request.peer.address in ("127.0.0.1", "::1", ""):
+        return False
+    return "gzip" in (call.exchange.request.header("accept-encoding") or "")
+
+
+def compress(body: bytes | Sequence[bytes]) -> bytes:
+    return gzip.compress(body if isinstance(body, bytes) else b"".join(body), compresslevel=1)

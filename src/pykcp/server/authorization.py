@@ -1,0 +1,49 @@
+"""Impersonation and authorization of a call, against its logical cluster."""
+
+from __future__ import annotations
+
+from pykcp.auth.authz.attributes import Attributes, Decision, forbidden
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.server.call import Call
+from pykcp.server.impersonation import Impersonation
+
+
+class CallAuthorization:
+    """Decides at once what is known, and says when it must wait."""
+
+    def __init__(self, authorizer: Authorizer, impersonation: Impersonation) -> None:
+        self._authorizer = authorizer
+        self._impersonation = impersonation
+
+    def peek(self, call: Call) -> bool:
+        """True: go on. False: call `check`. Raises Forbidden when the refusal is known."""
+        if self._impersonation.is_asked(call):
+            return False
+        attributes = attributes_of(call)
+        decision = self._authorizer.peek(call.cluster, attributes)
+        if decision is None:
+            return False
+        _enforce(decision, attributes)
+        return True
+
+    async def check(self, call: Call) -> None:
+        if self._impersonation.is_asked(call):
+            call.user = await self._impersonation.apply(call)
+        attributes = attributes_of(call)
+        decision = await self._authorizer.authorize(call.cluster, attributes)
+        _enforce(decision, attributes)
+
+
+def _enforce(decision: Decision, attributes: Attributes) -> None:
+    if not decision.allowed:
+        raise forbidden(attributes, decision.reason)
+
+
+def attributes_of(call: Call) -> Attributes:
+    info = call.info
+    if not info.is_resource:
+        return Attributes(call.user, info.verb, path=info.path, is_resource=False)
+    return Attributes(
+        call.user, info.verb, info.namespace, info.group, info.resource, info.subresource,
+        "", True, info.name, info.version,
+    )

@@ -1,0 +1,87 @@
+"""One request on its way through the server: what handlers are given."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pykcp.auth.user import User
+from pykcp.machinery.status import BadRequest
+from pykcp.registry.context import RequestContext
+from pykcp.registry.resource import Resource
+from pykcp.server import negotiation
+from pykcp.server.request_info import RequestInfo
+from pykcp.wire.exchange import Exchange
+
+DEFAULT_MANAGER = "unknown"
+
+
+class Call:
+    """A request with its meaning, its user and, for resource requests, its resource."""
+
+    __slots__ = ("_context", "accepted", "cluster", "exchange", "info", "resource", "started", "user")
+
+    def __init__(self, exchange: Exchange, info: RequestInfo) -> None:
+        self.exchange = exchange
+        self.info = info
+        self.cluster = info.cluster
+        """The logical cluster's name, once its path is resolved."""
+        self.user: User = ANONYMOUS_USER
+        self.resource: Resource = None  # type: ignore[assignment]  # set before handlers run
+        self.accepted: negotiation.Accepted = _JSON
+        self.started = time.perf_counter()
+        self._context: RequestContext | None = None
+
+    @property
+    def context(self) -> RequestContext:
+        """The registry's view of this request, made when first needed."""
+        if self._context is None:
+            self._context = self._make_context()
+        return self._context
+
+    def _make_context(self) -> RequestContext:
+        info = self.info
+        if not info.query:
+            return RequestContext(self.cluster, self.user, self._manager())
+        return RequestContext(
+            self.cluster,
+            self.user,
+            self._manager(),
+            dry_run=self._dry_run(),
+            field_validation=info.param("fieldValidation") or "Warn",
+        )
+
+    def _manager(self) -> str:
+        asked = self.info.query.get("fieldManager") if self.info.query else None
+        if asked and asked[0]:
+            return asked[0]
+        agent = self.exchange.request.header("user-agent") or DEFAULT_MANAGER
+        name = agent.split("/", 1)[0]
+        return "".join(c for c in name if c.isprintable())[:128] or DEFAULT_MANAGER
+
+    def _dry_run(self) -> bool:
+        values = [v for v in self.info.query.get("dryRun", ()) if v]
+        return "All" in values
+
+    def negotiate(self, served: tuple[str, ...] = (negotiation.JSON, negotiation.YAML)) -> None:
+        self.accepted = negotiation.choose(self.exchange.request.header("accept") or "", served)
+
+
+_JSON = negotiation.Accepted()
+ANONYMOUS_USER = User("system:anonymous", groups=("system:unauthenticated",))
+
+
+def integer(call: Call, name: str) -> int:
+    """An integer of the query; 400 in Go's words if it is none."""
+    text = call.info.param(name)
+    if not text:
+        return 0
+    try:
+        return int(text)
+    except ValueError:
+        raise BadRequest(
+            f'strconv.ParseInt: parsing "{text}": invalid syntax', **_NO_DETAILS
+        ) from None
+
+
+_NO_DETAILS: dict[str, Any] = {"details": False}

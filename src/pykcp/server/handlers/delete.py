@@ -1,0 +1,129 @@
+"""DELETE of one object and of a collection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykcp.machinery.status import BadRequest, FieldError, Invalid, invalid, not_supported
+from pykcp.registry.delete import delete as delete_object
+from pykcp.registry.delete import delete_collection as delete_objects
+from pykcp.registry.deletion import DeleteOptions
+from pykcp.registry.read import Listing
+from pykcp.server.answers import send_json, send_object, success
+from pykcp.server.bodies import body_of, parse_as
+from pykcp.server.call import Call
+from pykcp.server.handlers.get import transformed
+from pykcp.server.handlers.list import list_body, list_options
+from pykcp.server.handlers.options import dry_run_errors, parse_bool
+from pykcp.types import Object
+
+_POLICIES = ("Background", "Foreground", "Orphan")
+
+
+async def delete(call: Call) -> None:
+    resource, info = call.resource, call.info
+    options = delete_options(call)
+    deleted = await delete_object(resource, call.context, info.namespace, info.name, options)
+    if deleted.is_gone and not resource.returns_deleted:
+        status = success(name=info.name, group=resource.group, kind=resource.plural, uid=deleted.uid)
+        send_object(call, status)
+        return
+    code = 202 if not deleted.is_gone and options.orphan_dependents is False else 200
+    if call.accepted.transform:
+        send_object(call, transformed(call, resource.object_of(deleted.value)), code)
+    else:
+        send_json(call, resource.served(deleted.value) + b"\n", code)
+
+
+async def delete_collection(call: Call) -> None:
+    resource = call.resource
+    options = delete_options(call)
+    listing = list_options(call)
+    values = await delete_objects(
+        resource, call.context, call.info.namespace, options, listing
+    )
+    revision = resource.services.store.revision
+    send_json(call, list_body(call, Listing(values, revision, "", None)))
+
+
+def delete_options(call: Call) -> DeleteOptions:
+    """From the body if there is one, otherwise from the query."""
+    body = body_of(call)
+    raw = _from_body(call) if body else _from_query(call)
+    errors = dry_run_errors(raw.get("dryRun") or [])
+    errors += _propagation_errors(raw)
+    if errors:
+        raise Invalid.fields("meta.k8s.io", "DeleteOptions", "", errors)
+    if "All" in (raw.get("dryRun") or ()):
+        call.context.dry_run = True
+    conditions = raw.get("preconditions") or {}
+    grace = raw.get("gracePeriodSeconds")
+    return DeleteOptions(
+        grace_period=grace,
+        uid=conditions.get("uid"),
+        resource_version=conditions.get("resourceVersion"),
+        orphan_dependents=raw.get("orphanDependents"),
+        propagation=raw.get("propagationPolicy"),
+    )
+
+
+def _from_body(call: Call) -> Object:
+    value = parse_as(call, "DeleteOptions")
+    if not isinstance(value, dict):
+        raise BadRequest("the object provided is unrecognized (must be of type DeleteOptions)")
+    kind, version = value.get("kind") or "DeleteOptions", value.get("apiVersion") or ""
+    if kind != "DeleteOptions":
+        raise BadRequest(
+            f'the object provided is unrecognized (must be of type DeleteOptions): no kind "{kind}" is registered'
+            f' for version "{version}"'
+        )
+    _check_types(value)
+    return value
+
+
+def _check_types(value: Object) -> None:
+    wanted: dict[str, Any] = {
+        "gracePeriodSeconds": int, "preconditions": dict, "orphanDependents": bool,
+        "propagationPolicy": str, "dryRun": list,
+    }
+    for name, kind in wanted.items():
+        given = value.get(name)
+        if given is not None and not isinstance(given, kind):
+            raise BadRequest(
+                f"DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: json: cannot unmarshal into Go struct field DeleteOptions.{name}"
+            )
+
+
+def _from_query(call: Call) -> Object:
+    info = call.info
+    if not info.query:
+        return {}
+    out: Object = {}
+    if info.param("gracePeriodSeconds"):
+        try:
+            out["gracePeriodSeconds"] = int(info.param("gracePeriodSeconds"))
+        except ValueError:
+            text = info.param("gracePeriodSeconds")
+            raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if info.param("propagationPolicy"):
+        out["propagationPolicy"] = info.param("propagationPolicy")
+    if info.param("orphanDependents"):
+        out["orphanDependents"] = parse_bool(info.param("orphanDependents"), "orphanDependents")
+    out["dryRun"] = [v for v in info.query.get("dryRun", ()) if v]
+    return out
+
+
+def _propagation_errors(raw: Object) -> list[FieldError]:
+    policy = raw.get("propagationPolicy")
+    if policy is None:
+        return []
+    if raw.get("orphanDependents") is not None:
+        return [
+            invalid(
+                "propagationPolicy", policy,
+                "orphanDependents and deletionPropagation cannot be both set",
+            )
+        ]
+    if policy not in _POLICIES:
+        return [not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil"))]
+    return []

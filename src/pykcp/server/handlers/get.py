@@ -1,0 +1,48 @@
+"""GET of one object: a lookup, a splice and a write, all without waiting."""
+
+from __future__ import annotations
+
+from pykcp.machinery.status import BadRequest
+from pykcp.registry.errors import too_large_revision
+from pykcp.registry.read import find
+from pykcp.server import transforms
+from pykcp.server.answers import send_json, send_object
+from pykcp.server.call import Call
+from pykcp.types import Object
+
+
+def get(call: Call) -> None:
+    resource = call.resource
+    info = call.info
+    if info.query:
+        _check_version(call)
+    entry = find(resource, call.context, info.namespace, info.name)
+    if call.accepted.transform:
+        send_object(call, transformed(call, resource.object_of(entry.value)))
+    else:
+        send_json(call, resource.served(entry.value) + b"\n")
+
+
+def _check_version(call: Call) -> None:
+    version = call.info.param("resourceVersion")
+    if not version or version == "0":
+        return
+    if not version.isdigit():
+        raise BadRequest(f"Invalid value: {version!r}: strconv.ParseUint".replace("'", '"'))
+    current = call.resource.services.store.revision
+    if int(version) > current:
+        raise too_large_revision(int(version), current)
+
+
+def transformed(call: Call, obj: Object) -> Object:
+    """One object as the table or the metadata that the client asked for."""
+    accepted = call.accepted
+    if accepted.transform == "Table":
+        metadata = {}
+        if "resourceVersion" in obj["metadata"]:
+            metadata["resourceVersion"] = obj["metadata"]["resourceVersion"]
+        return transforms.table(
+            call.resource, [obj], metadata, accepted.transform_version,
+            transforms.include_policy(call), call.resource.services.sources.now.clock(),
+        )
+    return transforms.partial(obj, accepted.transform_version)

@@ -1,0 +1,70 @@
+"""The options of writes: checked before anything is read."""
+
+from __future__ import annotations
+
+from pykcp.machinery.status import (
+    BadRequest,
+    FieldError,
+    Invalid,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from pykcp.server.call import Call
+
+_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
+_MAX_MANAGER = 128
+
+
+def check_write_options(call: Call, kind: str, *, is_apply: bool = False) -> None:
+    """dryRun, fieldManager, fieldValidation and force, with upstream's refusals."""
+    query = call.info.query
+    if not query and not is_apply:
+        return
+    errors = dry_run_errors([v for v in query.get("dryRun", ()) if v])
+    manager = call.info.param("fieldManager")
+    errors += manager_errors(manager)
+    validation = call.info.param("fieldValidation")
+    if validation not in _VALIDATIONS:
+        errors.append(not_supported("fieldValidation", validation, ("Ignore", "Strict", "Warn")))
+    if kind == "PatchOptions":
+        if is_apply and not manager:
+            errors.append(required("fieldManager", "is required for apply patch"))
+        if not is_apply and "force" in query:
+            from pykcp.machinery.status import forbidden
+
+            errors.append(forbidden("force", "may not be specified for non-apply patch"))
+    if errors:
+        raise Invalid.fields("meta.k8s.io", kind, "", errors)
+
+
+def dry_run_errors(values: list[str]) -> list[FieldError]:
+    return [not_supported("dryRun", values, ("All",))] if set(values) - {"All"} else []
+
+
+def manager_errors(manager: str) -> list[FieldError]:
+    errors = []
+    if len(manager.encode()) > _MAX_MANAGER:
+        errors.append(too_long("fieldManager", _MAX_MANAGER))
+    for position, character in enumerate(manager):
+        if not character.isprintable():
+            errors.append(
+                invalid(
+                    "fieldManager", manager,
+                    f"invalid character {_code_point(character)} (at position {position})",
+                )
+            )
+    return errors
+
+
+def _code_point(character: str) -> str:
+    return f"U+{ord(character):04X}"
+
+
+def parse_bool(text: str, name: str) -> bool:
+    if text.lower() in ("true", "1", "t"):
+        return True
+    if text.lower() in ("false", "0", "f", ""):
+        return False
+    raise BadRequest(f'invalid value for {name}: "{text}"')

@@ -1,0 +1,94 @@
+"""PATCH of one object: JSON, merge and strategic merge patches, and server-side apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.machinery.patch import jsonpatch, mergepatch, strategic
+from pykcp.machinery.status import BadRequest, UnsupportedMediaType
+from pykcp.registry import codec
+from pykcp.registry.update import Change, check_name, update as update_object
+from pykcp.server.answers import send_json, send_object
+from pykcp.server.bodies import body_of, decode_object, parse_yaml, raise_or_warn
+from pykcp.server.call import Call
+from pykcp.server.handlers.get import transformed
+from pykcp.server.handlers.options import check_write_options, parse_bool
+from pykcp.server.negotiation import media_type_of
+from pykcp.types import JSON, Object
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+BUILTIN = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+CUSTOM = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+
+
+async def patch(call: Call) -> None:
+    resource, info = call.resource, call.info
+    form = media_type_of(call.exchange.request.header("content-type") or "")
+    accepted = BUILTIN if resource.definition.native else CUSTOM
+    if form not in accepted:
+        raise UnsupportedMediaType(accepted)
+    check_write_options(call, "PatchOptions", is_apply=form == APPLY_PATCH)
+    body = body_of(call)
+    change = _apply(call, body) if form == APPLY_PATCH else _patch(call, form, body)
+    written = await update_object(
+        resource, call.context, info.namespace, info.name, change, info.subresource
+    )
+    status = 201 if written.was_created else 200
+    if call.accepted.transform:
+        send_object(call, transformed(call, resource.object_of(written.value)), status)
+    else:
+        send_json(call, resource.served(written.value) + b"\n", status)
+
+
+def _patch(call: Call, form: str, body: bytes) -> Change:
+    resource, info = call.resource, call.info
+    changed = _patcher(call, form, body)
+
+    def make(live: Object | None) -> Object:
+        assert live is not None  # only apply creates
+        new = decode_object(call, resource, changed(live))
+        codec.strip_cluster(new)
+        check_name(resource, info.namespace, info.name, new)
+        return new
+
+    return Change(make, is_patch=True)
+
+
+def _patcher(call: Call, form: str, body: bytes) -> Callable[[Object], JSON]:
+    """The patch, read once; applied to the live object as often as the write is tried."""
+    strict = call.context.field_validation != "Ignore"
+    if form == JSON_PATCH:
+        operations, problems = jsonpatch.decode(body, strict=strict)
+        raise_or_warn(call, problems)
+        return lambda live: jsonpatch.apply(codec.copy(live), operations)
+    if form == MERGE_PATCH:
+        merge, problems = mergepatch.decode(body, strict=strict)
+        raise_or_warn(call, problems)
+        return lambda live: mergepatch.apply(live, merge)
+    document, problems = strategic.decode(body, strict=strict)
+    raise_or_warn(call, problems)
+    schema = call.resource.definition.schema(call.resource.version)
+    return lambda live: strategic.apply(schema, live, document)
+
+
+def _apply(call: Call, body: bytes) -> Change:
+    resource, info, context = call.resource, call.info, call.context
+    document = parse_yaml(body)
+    if not isinstance(document, dict):
+        raise BadRequest("error decoding YAML: the applied configuration must be an object")
+    force = parse_bool(info.param("force"), "force")
+    now = resource.services.sources.now()
+    codec.strip_cluster(document)
+
+    def make(live: Object | None) -> Object:
+        merged = resource.rules.manage_apply(
+            live, codec.copy(document), context.manager, info.subresource, now, force=force
+        )
+        new = decode_object(call, resource, merged)
+        check_name(resource, info.namespace, info.name, new)
+        return new
+
+    return Change(make, is_apply=True)

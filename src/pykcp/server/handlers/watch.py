@@ -1,0 +1,163 @@
+"""WATCH: over chunked HTTP or a WebSocket, from the same hub."""
+
+from __future__ import annotations
+
+import random
+
+import orjson
+
+from pykcp.machinery.status import BadRequest, FieldError, Invalid, forbidden, not_supported
+from pykcp.registry.resource import Resource
+from pykcp.registry.selection import select
+from pykcp.registry.watch import (
+    INITIAL_EVENTS_END,
+    JSONEncoder,
+    WatchOptions,
+    watch as follow,
+)
+from pykcp.server import transforms
+from pykcp.server.answers import CACHE_CONTROL
+from pykcp.server.call import Call, integer
+from pykcp.server.handlers.list import parse_revision
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+_MIN_TIMEOUT = 1800
+_HEADERS = (CACHE_CONTROL, ("content-type", "application/json"))
+
+
+async def watch(call: Call) -> None:
+    """Open the stream, catch up and hand over to the hub; the task ends there."""
+    options = watch_options(call)
+    encoder = _encoder(call)
+    exchange = call.exchange
+    if exchange.wants_websocket():
+        stream = exchange.websocket(_subprotocol(call))
+    else:
+        stream = exchange.start(200, _HEADERS)
+    watcher = await follow(
+        call.resource, call.context, call.info.namespace, options, stream, encoder
+    )
+    hub = call.resource.services.hub
+    stream.on_close(lambda: hub.end(watcher))
+
+
+def _subprotocol(call: Call) -> str:
+    offered = call.exchange.request.header("sec-websocket-protocol") or ""
+    names = [n.strip() for n in offered.split(",") if n.strip()]
+    return next((n for n in names if n in ("", "base64.binary.k8s.io", "binary.k8s.io")), "")
+
+
+def watch_options(call: Call) -> WatchOptions:
+    info = call.info
+    selection = select(
+        info.param("labelSelector"), info.param("fieldSelector"), call.resource.known_fields
+    )
+    version = info.param("resourceVersion")
+    _check_initial(call, version)
+    revision = parse_revision(version)
+    asked = info.param("sendInitialEvents")
+    streams_list = bool(asked) and info.is_true("sendInitialEvents")
+    sends_initial = streams_list or (not asked and revision == 0)
+    since = revision
+    if not sends_initial and revision == 0:
+        since = call.resource.services.store.revision
+    timeout = integer(call, "timeoutSeconds")
+    bookmarks = info.is_true("allowWatchBookmarks")
+    return WatchOptions(
+        selection,
+        since=since,
+        sends_initial=sends_initial,
+        marks_initial_end=streams_list and bookmarks,
+        wants_bookmarks=bookmarks,
+        timeout=float(timeout) if timeout > 0 else _MIN_TIMEOUT * (1 + random.random()),  # noqa: S311
+    )
+
+
+def _check_initial(call: Call, version: str) -> None:
+    info = call.info
+    match = info.param("resourceVersionMatch")
+    asked = info.param("sendInitialEvents")
+    errors: list[FieldError] = []
+    if asked:
+        if not match:
+            errors.append(
+                forbidden("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+            )
+        elif match != "NotOlderThan":
+            errors.append(not_supported("resourceVersionMatch", match, ("NotOlderThan",)))
+    elif match:
+        errors.append(
+            forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+        )
+    if errors:
+        raise Invalid.fields("meta.k8s.io", "ListOptions", "", errors)
+    if info.param("continue"):
+        raise BadRequest("continue is forbidden for watch") if False else Invalid.fields(
+            "meta.k8s.io", "ListOptions", "", [forbidden("continue", "continue is forbidden for watch")]
+        )
+    del version
+
+
+def _encoder(call: Call) -> JSONEncoder:
+    accepted = call.accepted
+    if accepted.transform == "Table":
+        return TableEncoder(call.resource, accepted.transform_version, transforms.include_policy(call))
+    if accepted.transform:
+        return PartialEncoder(call.resource, accepted.transform_version)
+    return JSONEncoder(call.resource)
+
+
+class PartialEncoder(JSONEncoder):
+    """Events that carry only metadata."""
+
+    def __init__(self, resource: Resource, version: str) -> None:
+        super().__init__(resource)
+        self._version = version
+        self.form = ("partial", version, resource.api_version, resource.plural)
+
+    def initial(self, kind: str, value: bytes) -> bytes:
+        obj = transforms.partial(self._resource.object_of(value), self._version)
+        return orjson.dumps({"type": kind, "object": obj}) + b"\n"
+
+    def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
+        obj = transforms.partial({"metadata": _mark(revision, is_initial_end)}, self._version)
+        return orjson.dumps({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+
+class TableEncoder(JSONEncoder):
+    """Events whose objects are tables of one row; the first of a watch brings the columns."""
+
+    def __init__(self, resource: Resource, version: str, include: str) -> None:
+        super().__init__(resource)
+        self._version = version
+        self._include = include
+        # A table watch has state (columns come once), so it is never shared.
+        self.form = ("table", id(self))
+        self._has_columns = False
+
+    def event(self, kind: str, event: Event) -> bytes:
+        return self.initial(kind, event.value)
+
+    def initial(self, kind: str, value: bytes) -> bytes:
+        obj = self._resource.object_of(value)
+        return self._line(kind, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
+
+    def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
+        return self._line("BOOKMARK", [], _mark(revision, is_initial_end))
+
+    def _line(self, kind: str, objects: list[Object], metadata: Object) -> bytes:
+        now = self._resource.services.sources.now.clock()
+        table = transforms.table(
+            self._resource, objects, metadata, self._version, self._include, now,
+            with_columns=not self._has_columns,
+        )
+        self._has_columns = True
+        return orjson.dumps({"type": kind, "object": table}) + b"\n"
+
+
+def _mark(revision: int, is_initial_end: bool) -> Object:
+    metadata: Object = {"resourceVersion": str(revision)}
+    if is_initial_end:
+        metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+    return metadata

@@ -1,0 +1,86 @@
+"""/livez, /readyz and /healthz: named checks, alone or together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pykcp.machinery.status import NotFound
+from pykcp.server.answers import send_text
+from pykcp.server.call import Call
+
+Check = Callable[[], str | None]
+"""None when well, otherwise one line saying what is wrong."""
+
+
+class Health:
+    """The checks of a process; `ready` has those that only count once it is started."""
+
+    def __init__(self) -> None:
+        self._live: dict[str, Check] = {"ping": lambda: None, "log": lambda: None}
+        self._ready: dict[str, Check] = {}
+        self.is_draining = False
+
+    def add(self, name: str, check: Check, *, only_ready: bool = False) -> None:
+        (self._ready if only_ready else self._live)[name] = check
+
+    def checks(self, endpoint: str) -> dict[str, Check]:
+        if endpoint == "readyz":
+            return {**self._live, **self._ready, "shutdown": self._shutdown}
+        return {**self._live}
+
+    def names(self) -> list[str]:
+        """Every path that answers, for the index of paths."""
+        out = []
+        for endpoint in ("healthz", "livez", "readyz"):
+            out.append(f"/{endpoint}")
+            out += [f"/{endpoint}/{name}" for name in sorted(self.checks(endpoint))]
+        return out
+
+    def _shutdown(self) -> str | None:
+        return "process is shutting down" if self.is_draining else None
+
+    def handle(self, call: Call) -> None:
+        endpoint, _, name = call.info.path.strip("/").partition("/")
+        checks = self.checks(endpoint)
+        if name:
+            self._one(call, checks, name)
+            return
+        excluded = set(call.info.query.get("exclude", ()))
+        lines, failed = _run(checks, excluded)
+        unknown = excluded - set(checks)
+        if unknown:
+            lines.append("warn: some health checks cannot be excluded: no matches for "
+                         + ", ".join(f'"{u}"' for u in sorted(unknown)))
+        if failed:
+            text = "\n".join(lines) + f"\n{endpoint} check failed\n"
+            send_text(call, text, 500)
+        elif "verbose" in call.info.query:
+            send_text(call, "\n".join(lines) + f"\n{endpoint} check passed\n")
+        else:
+            send_text(call, "ok")
+
+    def _one(self, call: Call, checks: dict[str, Check], name: str) -> None:
+        check = checks.get(name)
+        if check is None:
+            raise NotFound.path()
+        problem = check()
+        if problem is None:
+            send_text(call, "ok")
+        else:
+            send_text(call, f"internal server error: {problem}\n", 500)
+
+
+def _run(checks: dict[str, Check], excluded: set[str]) -> tuple[list[str], Sequence[str]]:
+    lines, failed = [], []
+    for name, check in checks.items():
+        if name in excluded:
+            lines.append(f"[+]{name} excluded: ok")
+            continue
+        problem = check()
+        if problem is None:
+            lines.append(f"[+]{name} ok")
+        else:
+            # What is wrong goes to the log: health paths are open to everybody.
+            failed.append(name)
+            lines.append(f"[-]{name} failed: reason withheld")
+    return lines, failed

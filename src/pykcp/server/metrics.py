@@ -1,0 +1,48 @@
+"""What is counted of requests; names and labels are kube-apiserver's where it has them."""
+
+from __future__ import annotations
+
+import time
+
+from pykcp.observe.metrics import Counter, Histogram, Registry
+from pykcp.server.call import Call
+
+_BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class RequestMetrics:
+    """Requests by verb, resource and code. Clusters and names are never labels."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._total = Counter(
+            "apiserver_request_total",
+            "Requests answered, by verb, resource and HTTP code.",
+            ("verb", "group", "version", "resource", "subresource", "code"),
+        )
+        self._duration = Histogram(
+            "apiserver_request_duration_seconds",
+            "Time from a request's arrival to its answer, by verb; watches are not counted.",
+            ("verb",),
+            _BOUNDS,
+        )
+        registry.add(self._total, self._duration)
+
+    def observe(self, call: Call, code: int = 0) -> None:
+        info = call.info
+        if not info.is_resource:
+            self._total.add(("other", "", "", "", "", str(code or 200)))
+            return
+        verb = info.verb
+        known = call.resource is not None
+        self._total.add(
+            (
+                verb if known else "other",
+                info.group if known else "",
+                info.version if known else "",
+                info.resource if known else "",
+                info.subresource if known and code != 404 else "",
+                str(code) if code else "2xx",
+            )
+        )
+        if verb != "watch":
+            self._duration.observe((verb if known else "other",), time.perf_counter() - call.started)

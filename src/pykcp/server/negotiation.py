@@ -1,0 +1,106 @@
+"""Media types: which form of an answer a client takes, and in which form it sends. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pykcp.machinery.status import NotAcceptable
+
+JSON = "application/json"
+YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+CBOR = "application/cbor"
+SERVED = (JSON, YAML, PROTOBUF)
+"""In upstream's order, as its 406 names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The chosen form: a media type and, if asked for, a transformation."""
+
+    media_type: str = JSON
+    transform: str = ""
+    """"", Table, PartialObjectMetadata or PartialObjectMetadataList."""
+    transform_version: str = ""
+    pretty: bool = False
+    is_stream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    media_type: str
+    params: tuple[tuple[str, str], ...]
+    quality: float
+
+    def param(self, name: str) -> str:
+        return next((v for k, v in self.params if k == name), "")
+
+
+@lru_cache(maxsize=512)
+def parse_accept(header: str) -> tuple[_Clause, ...]:
+    """Clauses by quality, then by order; upstream sorts the same way (goautoneg)."""
+    clauses = []
+    for part in header.split(","):
+        fields = [f.strip() for f in part.split(";")]
+        if not fields[0]:
+            continue
+        params: list[tuple[str, str]] = []
+        quality = 1.0
+        for fieldtext in fields[1:]:
+            key, _, value = fieldtext.partition("=")
+            if key.strip() == "q":
+                try:
+                    quality = float(value)
+                except ValueError:
+                    quality = 1.0
+            else:
+                params.append((key.strip(), value.strip().strip('"')))
+        clauses.append(_Clause(fields[0].lower(), tuple(params), quality))
+    clauses.sort(key=lambda c: -c.quality)
+    return tuple(clauses)
+
+
+_TRANSFORMS = frozenset(("Table", "PartialObjectMetadata", "PartialObjectMetadataList"))
+
+
+@lru_cache(maxsize=512)
+def choose(
+    header: str, served: tuple[str, ...] = (JSON, YAML), transforms: frozenset[str] = _TRANSFORMS
+) -> Accepted:
+    """The best form that the client takes and we serve; 406 if there is none."""
+    if not header:
+        return Accepted()
+    for clause in parse_accept(header):
+        media_type = _match(clause.media_type, served)
+        if media_type is None:
+            continue
+        kind = clause.param("as")
+        if kind:
+            if (
+                kind not in transforms
+                or clause.param("g") != "meta.k8s.io"
+                or clause.param("v") not in ("v1", "v1beta1")
+            ):
+                continue
+            return Accepted(media_type, kind, clause.param("v"), clause.param("pretty") == "1")
+        return Accepted(
+            media_type, pretty=clause.param("pretty") == "1",
+            is_stream=clause.param("stream") == "watch",
+        )
+    raise NotAcceptable(served)
+
+
+def _match(asked: str, served: tuple[str, ...]) -> str | None:
+    if asked in served:
+        return asked
+    if asked == "*/*":
+        return served[0]
+    if asked.endswith("/*"):
+        return next((s for s in served if s.startswith(asked[:-1])), None)
+    return None
+
+
+def media_type_of(content_type: str) -> str:
+    """`application/json; charset=utf-8` → `application/json`."""
+    return content_type.split(";", 1)[0].strip().lower()

@@ -1,0 +1,112 @@
+"""OpenAPI v2 and v3: one document per set of definitions, made when first asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import orjson
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.machinery.status import NotFound
+from pykcp.registry.directory import Directory
+from pykcp.server.answers import JSON_HEADERS
+from pykcp.server.call import Call
+
+_KEEP = 128
+V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+V2_OLD_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
+class OpenAPI:
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        self._made: OrderedDict[tuple[object, ...], tuple[bytes, str]] = OrderedDict()
+
+    def paths(self, cluster: str) -> list[str]:
+        return ["/openapi/v2", "/openapi/v3", "/openapi/v3/"]
+
+    def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        path = call.info.path.rstrip("/")
+        if path == "/openapi/v2":
+            return self._v2(call)
+        if path == "/openapi/v3":
+            return self._index(call)
+        if path.startswith("/openapi/v3/"):
+            return self._document(call, path.removeprefix("/openapi/v3/"))
+        raise NotFound.path()
+
+    async def _index(self, call: Call) -> None:
+        definitions = self._directory.definitions(call.cluster)
+        paths = {}
+        base = f"/clusters/{call.info.cluster}" if call.info.cluster else ""
+        from pykcp.machinery.openapi import v3
+
+        for group_version in v3.group_versions(definitions):
+            _, tag = await self._make(("v3", group_version), definitions, _v3_maker(group_version))
+            url = f"{base}/openapi/v3/{group_version}?hash={tag}"
+            paths[group_version] = {"serverRelativeURL": url}
+        body = orjson.dumps({"paths": paths})
+        _respond(call, body, hashlib.sha512(body).hexdigest().upper(), "application/json")
+
+    async def _document(self, call: Call, group_version: str) -> None:
+        definitions = self._directory.definitions(call.cluster)
+        from pykcp.machinery.openapi import v3
+
+        if group_version not in v3.group_versions(definitions):
+            raise NotFound.path()
+        body, tag = await self._make(("v3", group_version), definitions, _v3_maker(group_version))
+        asked = call.info.param("hash")
+        more = ()
+        if asked == tag:
+            more = (("cache-control", "public, immutable"), ("expires", "Fri, 31 Dec 2099 00:00:00 GMT"))
+        _respond(call, body, tag, "application/json", more)
+
+    async def _v2(self, call: Call) -> None:
+        definitions = self._directory.definitions(call.cluster)
+        accept = call.exchange.request.header("accept") or ""
+        from pykcp.machinery.openapi import v2
+
+        if "proto-openapi.spec.v2" in accept:
+            body, tag = await self._make(("v2", "protobuf"), definitions, v2.protobuf)
+            media_type = V2_PROTOBUF if V2_PROTOBUF in accept else V2_OLD_PROTOBUF
+            _respond(call, body, tag, media_type)
+            return
+        body, tag = await self._make(("v2", "json"), definitions, lambda d: orjson.dumps(v2.document(d)))
+        _respond(call, body, tag, "application/json")
+
+    async def _make(
+        self, what: tuple[object, ...], definitions: tuple[ResourceDefinition, ...],
+        make: Callable[[tuple[ResourceDefinition, ...]], bytes],
+    ) -> tuple[bytes, str]:
+        key = (what, definitions)
+        made = self._made.get(key)
+        if made is None:
+            body = await asyncio.to_thread(make, definitions)
+            made = body, hashlib.sha512(body).hexdigest().upper()
+            self._made[key] = made
+            if len(self._made) > _KEEP:
+                self._made.popitem(last=False)
+        return made
+
+
+def _v3_maker(group_version: str) -> Callable[[tuple[ResourceDefinition, ...]], bytes]:
+    from pykcp.machinery.openapi import v3
+
+    return lambda definitions: orjson.dumps(v3.document(definitions, group_version))
+
+
+def _respond(
+    call: Call, body: bytes, tag: str, media_type: str, more: tuple[tuple[str, str], ...] = ()
+) -> None:
+    etag = f'"{tag}"'
+    headers = [("content-type", media_type), ("etag", etag), ("vary", "Accept"), *more]
+    if not more:
+        headers.append(JSON_HEADERS[0])
+    if call.exchange.request.header("if-none-match") == etag:
+        call.exchange.respond(304, headers)
+    else:
+        call.exchange.respond(200, headers, body)

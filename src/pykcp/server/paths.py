@@ -1,0 +1,114 @@
+"""Paths that are not resources: health, version, metrics, discovery, OpenAPI, keys, debug."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+import orjson
+
+from pykcp.machinery.status import MethodNotAllowed, NotFound
+from pykcp.observe.metrics import Registry
+from pykcp.server.answers import CACHE_CONTROL, send_object
+from pykcp.server.call import Call
+from pykcp.server.discovery import Discovery
+from pykcp.server.health import Health
+from pykcp.server.openapi import OpenAPI
+from pykcp.server.version import version
+
+PathHandler = Callable[[Call], Coroutine[Any, Any, None] | None]
+
+
+class IssuerDocuments(Protocol):
+    """What verifiers of service-account tokens read."""
+
+    def configuration(self) -> dict[str, Any]: ...
+
+    def keys(self) -> dict[str, Any]: ...
+
+
+class PathHandlers:
+    def __init__(
+        self,
+        *,
+        health: Health,
+        metrics: Registry,
+        discovery: Discovery,
+        openapi: OpenAPI,
+        issuer: IssuerDocuments,
+        debug: dict[str, Callable[[], str]],
+    ) -> None:
+        self._health, self._metrics = health, metrics
+        self._discovery, self._openapi = discovery, openapi
+        self._issuer = issuer
+        self._debug = debug
+        self._roots: dict[str, PathHandler] = {
+            "healthz": health.handle,
+            "livez": health.handle,
+            "readyz": health.handle,
+            "api": discovery.legacy,
+            "apis": discovery.groups,
+            "openapi": openapi.handle,
+            "version": self._version,
+            "metrics": self._exposition,
+            ".well-known": self._well_known,
+            "openid": self._keys,
+            "debug": self._debug_view,
+            "": self._index,
+        }
+
+    def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        root = call.info.path.strip("/").partition("/")[0]
+        handler = self._roots.get(root)
+        if handler is None:
+            raise NotFound.path()
+        if call.info.method not in ("GET", "HEAD"):
+            raise _refusal(call)
+        return handler(call)
+
+    def _version(self, call: Call) -> None:
+        if call.info.path.rstrip("/") != "/version":
+            raise NotFound.path()
+        body = orjson.dumps(version(), option=orjson.OPT_INDENT_2)
+        call.exchange.respond(200, (CACHE_CONTROL, ("content-type", "application/json")), body)
+
+    def _exposition(self, call: Call) -> None:
+        if call.info.path != "/metrics":
+            raise NotFound.path()
+        headers = (("content-type", "text/plain; version=0.0.4; charset=utf-8"),)
+        call.exchange.respond(200, headers, self._metrics.exposition().encode())
+
+    def _well_known(self, call: Call) -> None:
+        if call.info.path != "/.well-known/openid-configuration":
+            raise NotFound.path()
+        send_object(call, self._issuer.configuration())
+
+    def _keys(self, call: Call) -> None:
+        if call.info.path != "/openid/v1/jwks":
+            raise NotFound.path()
+        headers = (CACHE_CONTROL, ("content-type", "application/jwk-set+json"))
+        call.exchange.respond(200, headers, orjson.dumps(self._issuer.keys()))
+
+    def _debug_view(self, call: Call) -> None:
+        view = self._debug.get(call.info.path)
+        if view is None:
+            raise NotFound.path()
+        headers = (("content-type", "text/plain; charset=utf-8"),)
+        call.exchange.respond(200, headers, view().encode())
+
+    def _index(self, call: Call) -> None:
+        paths = [
+            *self._discovery.paths(call.cluster),
+            *self._openapi.paths(call.cluster),
+            *self._health.names(),
+            *self._debug,
+            "/.well-known/openid-configuration",
+            "/metrics",
+            "/openid/v1/jwks",
+            "/version",
+        ]
+        send_object(call, {"paths": sorted(paths)})
+
+
+def _refusal(call: Call) -> MethodNotAllowed | NotFound:
+    return MethodNotAllowed("the server does not allow this method on the requested resource")

@@ -1,0 +1,136 @@
+"""What a request is about: cluster, group, version, resource, name and verb. Pure.
+
+The rules are Kubernetes': `/api/<version>/…` and `/apis/<group>/<version>/…` are
+resource requests, everything else is a path. In front may stand
+`/clusters/<path>`, kcp's address of a logical cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, unquote
+
+_CLUSTERS = "/clusters/"
+_VERBS = {
+    "GET": "get",
+    "HEAD": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_NAMESPACE_SUBRESOURCES = frozenset(("status", "finalize"))
+
+
+@dataclass(slots=True)
+class RequestInfo:
+    """A request, understood; `is_resource` is False for plain paths."""
+
+    method: str
+    path: str
+    """The path below the cluster prefix, decoded."""
+    cluster: str = ""
+    """What stood behind /clusters/: a name, a path, `*`, or "" if there was no prefix."""
+    verb: str = ""
+    is_resource: bool = False
+    api_prefix: str = ""
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+    identity: str = ""
+    parts: tuple[str, ...] = ()
+    query: dict[str, list[str]] = field(default_factory=dict)
+
+    def param(self, name: str) -> str:
+        """The first value of a query parameter, "" if absent."""
+        values = self.query.get(name)
+        return values[0] if values else ""
+
+    def is_true(self, name: str) -> bool:
+        """Booleans in queries as Go's conversion reads them: anything but false and 0 is true."""
+        values = self.query.get(name)
+        return bool(values) and values[0].lower() not in _FALSE
+
+
+_FALSE = frozenset(("false", "0"))
+
+
+def split_cluster(path: str) -> tuple[str, str]:
+    """`/clusters/root:a/api/v1` → (`root:a`, `/api/v1`); no prefix gives ("", path)."""
+    if not path.startswith(_CLUSTERS):
+        return "", path
+    end = path.find("/", len(_CLUSTERS))
+    if end < 0:
+        return path[len(_CLUSTERS) :], "/"
+    return path[len(_CLUSTERS) : end], path[end:]
+
+
+def parse(method: str, raw_path: str, raw_query: str) -> RequestInfo:
+    path = unquote(raw_path) if "%" in raw_path else raw_path
+    cluster, path = split_cluster(path)
+    info = RequestInfo(method, path, cluster)
+    if raw_query:
+        info.query = parse_qs(raw_query, keep_blank_values=True)
+    parts = [p for p in path.split("/") if p] if "//" in path else path.strip("/").split("/")
+    if len(parts) < 3 or parts[0] not in ("api", "apis"):
+        info.verb = method.lower()
+        return info
+    if parts[0] == "api":
+        rest = parts[1:]
+    else:
+        if len(parts) < 4:
+            info.verb = method.lower()
+            return info
+        info.group = parts[1]
+        rest = parts[2:]
+    info.is_resource = True
+    info.api_prefix = parts[0]
+    info.version = rest[0]
+    _read_resource(info, rest[1:])
+    return info
+
+
+def _read_resource(info: RequestInfo, parts: list[str]) -> None:
+    if parts[0] == "watch" and len(parts) > 1:
+        info.verb = "watch"
+        parts = parts[1:]
+    else:
+        info.verb = _VERBS.get(info.method, info.method.lower())
+    if parts[0] == "namespaces" and len(parts) > 1:
+        info.namespace = parts[1]
+        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
+            parts = parts[2:]
+    info.parts = tuple(parts)
+    info.resource = parts[0]
+    if ":" in info.resource:
+        info.resource, info.identity = info.resource.split(":", 1)
+    if len(parts) > 1:
+        info.name = parts[1]
+    if len(parts) > 2:
+        info.subresource = parts[2]
+    if info.resource == "namespaces" and not info.namespace:
+        info.namespace = info.name
+    _refine_verb(info)
+
+
+def _refine_verb(info: RequestInfo) -> None:
+    if not info.name and info.verb == "get":
+        info.verb = "watch" if info.query and info.is_true("watch") else "list"
+    elif not info.name and info.verb == "delete":
+        info.verb = "deletecollection"
+    if info.verb in ("list", "watch", "deletecollection") and not info.name and info.query:
+        name = name_in_field_selector(info.param("fieldSelector"))
+        if name:
+            info.name = name
+
+
+def name_in_field_selector(selector: str) -> str:
+    """`metadata.name=x` lets a list be authorized like a get of x."""
+    for term in selector.split(","):
+        key, equals, value = term.partition("=")
+        if key.strip() == "metadata.name" and equals:
+            return value.lstrip("=").strip()
+    return ""

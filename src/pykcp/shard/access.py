@@ -1,0 +1,57 @@
+"""What authorization knows of a logical cluster, read from the store and kept current."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pykcp.auth.authz.rbac import RbacObjects
+from pykcp.auth.authz.role_cache import WATCHED, ClusterContent, RoleCache
+from pykcp.machinery.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    LOGICAL_CLUSTERS,
+    ROLE_BINDINGS,
+    ROLES,
+    GroupVersionResource,
+)
+from pykcp.registry.codec import decode
+from pykcp.registry.keys import object_key, resource_prefix, split_key
+from pykcp.storage.interface import Event, Query, Store
+from pykcp.types import Object
+
+_LOGICAL_CLUSTERS = resource_prefix(LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource)
+_GROUPS = frozenset(("rbac.authorization.k8s.io", "core.kcp.io"))
+
+
+class AccessObjects:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def load(self, cluster: str) -> ClusterContent:
+        """The RBAC objects of a cluster and its LogicalCluster."""
+        objects = RbacObjects(
+            cluster_roles=await self._all(cluster, CLUSTER_ROLES),
+            cluster_role_bindings=await self._all(cluster, CLUSTER_ROLE_BINDINGS),
+            roles=await self._all(cluster, ROLES),
+            role_bindings=await self._all(cluster, ROLE_BINDINGS),
+        )
+        entry = self._store.get(object_key(_LOGICAL_CLUSTERS, cluster, "", "cluster"))
+        return ClusterContent(objects, None if entry is None else decode(entry.value))
+
+    async def _all(self, cluster: str, kind: GroupVersionResource) -> list[Object]:
+        prefix = f"{resource_prefix(kind.group, kind.resource)}{cluster}/"
+        page = await self._store.list(Query(prefix))
+        return [decode(value) for value in page.values]
+
+    def follow(self, roles: RoleCache) -> None:
+        """Tell the cache what changed, as it is committed."""
+
+        def changed(events: Sequence[Event]) -> None:
+            for event in events:
+                group, _, rest = event.key.partition("/")
+                if group in _GROUPS:
+                    resource = rest.partition("/")[0]
+                    if resource in WATCHED:
+                        roles.invalidate(split_key(event.key).cluster, resource)
+
+        self._store.listen(changed)

@@ -1,0 +1,111 @@
+"""Keys, certificates and tokens of a shard: made once, kept in its root directory."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+import uuid
+from typing import Any
+
+from pykcp.auth.authn.anonymous import Anonymous
+from pykcp.auth.authn.chain import Authentication
+from pykcp.auth.authn.interface import TokenAuthenticator
+from pykcp.auth.authn.request_header import HeaderNames, RequestHeaders
+from pykcp.auth.authn.static_tokens import admin_tokens as admin_authenticator
+from pykcp.auth.authn.static_tokens import parse_token_file
+from pykcp.auth.authn.x509 import CertificateVerifier, ClientCertificates
+from pykcp.auth.certificates import (
+    ServingFiles,
+    ensure_client_ca,
+    ensure_serving,
+    ensure_signing_key,
+    serving_hosts,
+)
+from pykcp.auth.kubeconfig import KubeconfigPaths, admin_tokens, write_admin_kubeconfig
+from pykcp.registry.local import LocalClient
+from pykcp.shard.settings import ShardSettings
+
+
+class Credentials:
+    def __init__(self, settings: ShardSettings) -> None:
+        self._settings = settings
+        self._root = settings.root_directory
+        now = time.time()
+        self.serving = self._serving_files(now)
+        self.client_ca = self._client_ca(now)
+        self._paths = KubeconfigPaths(
+            self._root / settings.kubeconfig_path, self._root / settings.admin_token_path
+        )
+        self._tokens = admin_tokens(self._paths, lambda: str(uuid.uuid4()))
+        key_file = settings.service_account_signing_key_file
+        self.signing_key = ensure_signing_key(pathlib.Path(key_file) if key_file else self._root / "sa.key")
+        self.address = ""
+        """host:port under which this server is known."""
+
+    def _serving_files(self, now: float) -> ServingFiles:
+        settings = self._settings
+        if settings.tls_cert_file:
+            certificate = pathlib.Path(settings.tls_cert_file)
+            key = pathlib.Path(settings.tls_private_key_file)
+            return ServingFiles(certificate, key, certificate.read_bytes())
+        hosts = serving_hosts(settings.external_hostname, settings.bind_address)
+        return ensure_serving(self._root, hosts, now)
+
+    def _client_ca(self, now: float) -> bytes:
+        if self._settings.client_ca_file:
+            return pathlib.Path(self._settings.client_ca_file).read_bytes()
+        return ensure_client_ca(self._root, now).certificate
+
+    def publish(self, port: int) -> None:
+        """Write the admin kubeconfig, now that the port is known."""
+        host = self._settings.external_hostname or _reachable(self._settings.bind_address)
+        self.address = f"{host}:{port}"
+        if "admin" in self._settings.batteries:
+            write_admin_kubeconfig(
+                self._paths, f"https://{self.address}", self.serving.ca, self._tokens,
+                with_user="user" in self._settings.batteries,
+            )
+
+    def authentication(self, client: LocalClient) -> Authentication:
+        settings = self._settings
+        audiences = settings.api_audiences or (settings.service_account_issuer,)
+        tokens: list[TokenAuthenticator] = []
+        if settings.token_auth_file:
+            text = pathlib.Path(settings.token_auth_file).read_text()
+            tokens.append(parse_token_file(text, settings.token_auth_file).authenticator(audiences))
+        return Authentication(
+            clock=time.time,
+            admin=admin_authenticator(self._tokens, lambda: str(uuid.uuid4()), audiences),
+            proxy=self._proxy(),
+            certificates=ClientCertificates(CertificateVerifier(self.client_ca)),
+            tokens=tokens,
+            anonymous=Anonymous() if settings.anonymous_auth else None,
+            api_audiences=audiences,
+        )
+
+    def _proxy(self) -> RequestHeaders | None:
+        settings = self._settings
+        if not settings.requestheader_client_ca_file:
+            return None
+        bundle = pathlib.Path(settings.requestheader_client_ca_file).read_bytes()
+        names = HeaderNames.parse(
+            settings.requestheader_username_headers,
+            settings.requestheader_uid_headers,
+            settings.requestheader_group_headers,
+            settings.requestheader_extra_headers_prefix,
+        )
+        verifier = CertificateVerifier(bundle, "request header CA")
+        return RequestHeaders(verifier, settings.requestheader_allowed_names, names)
+
+    def configuration(self) -> dict[str, Any]:
+        return {}
+
+    def keys(self) -> dict[str, Any]:
+        return {}
+
+
+def _reachable(address: str) -> str:
+    """An address that clients on this machine can use."""
+    if address in ("0.0.0.0", "::", ""):  # noqa: S104
+        return "127.0.0.1"
+    return f"[{address}]" if ":" in address else address

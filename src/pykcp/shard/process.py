@@ -1,0 +1,94 @@
+"""The life of a shard: start in order, be ready, drain, stop in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.auth.files import CredentialError
+from pykcp.observe import logging as logs
+from pykcp.shard.bootstrap import bootstrap
+from pykcp.shard.credentials import Credentials
+from pykcp.shard.settings import ShardSettings
+from pykcp.shard.wiring import Shard, make_store, wire
+from pykcp.storage.errors import StoreError
+from pykcp.wire.listener import Listener, ListenError
+from pykcp.wire.settings import TLSSettings, WireSettings
+
+_log = logging.getLogger(__name__)
+
+
+def run(settings: ShardSettings) -> int:
+    """Run until a signal; the exit code of the program."""
+    logs.set_up(settings.verbosity, settings.logging_format)
+    try:
+        import uvloop
+
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    except ImportError:
+        runner = asyncio.Runner()
+    with runner:
+        try:
+            runner.run(_main(settings))
+        except (CredentialError, ListenError, StoreError) as error:
+            message = error.strerror if isinstance(error, ListenError) and error.strerror else str(error)
+            print(f"Error: {message}", file=sys.stderr)  # noqa: T201
+            return 1
+    return 0
+
+
+async def _main(settings: ShardSettings) -> None:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    async with running(settings):
+        _log.info("kcp is ready")
+        await stopping.wait()
+        _log.info("stopping")
+
+
+class running:  # noqa: N801  # used as `async with running(settings) as shard`
+    """A started shard, as a context: the tests use it too."""
+
+    def __init__(self, settings: ShardSettings) -> None:
+        self._settings = settings
+        self._owner = TaskOwner("shard")
+
+    async def __aenter__(self) -> Shard:
+        settings = self._settings
+        settings.root_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._store = make_store(settings)
+        await self._store.start()
+        try:
+            return await self._start()
+        except BaseException:  # the store's lock must not outlive a failed start
+            await self._store.stop()
+            raise
+
+    async def _start(self) -> Shard:
+        settings = self._settings
+        credentials = Credentials(settings)
+        await self._owner.__aenter__()
+        self._shard = shard = wire(settings, self._store, credentials, self._owner)
+        files = credentials.serving
+        self._listener = Listener(
+            shard.server, WireSettings(), TLSSettings(str(files.certificate_file), str(files.key_file))
+        )
+        await self._listener.start(settings.bind_address, settings.secure_port)
+        credentials.publish(self._listener.port)
+        await bootstrap(shard.client)
+        shard.port = self._listener.port
+        _log.info("serving on %s:%d", settings.bind_address, self._listener.port)
+        return shard
+
+    async def __aexit__(self, *exc: object) -> None:
+        shard = self._shard
+        shard.health.is_draining = True
+        shard.hub.close()
+        await self._listener.drain(self._settings.shutdown_seconds)
+        await self._owner.stop()
+        await self._store.stop()

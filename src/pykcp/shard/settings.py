@@ -1,0 +1,111 @@
+"""The settings of a shard: documented, checked all at once, then frozen."""
+
+from __future__ import annotations
+
+import ipaddress
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used; one problem per line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    root_directory: pathlib.Path = pathlib.Path(".kcp")
+    """Where the shard keeps its state, keys and kubeconfig."""
+    bind_address: str = "0.0.0.0"  # noqa: S104  # kcp's default: all addresses
+    secure_port: int = 6443
+    """0 together with `bind_free_port` takes any free port."""
+    bind_free_port: bool = False
+    external_hostname: str = ""
+    shard_name: str = "root"
+    shard_base_url: str = ""
+    shard_external_url: str = ""
+    shard_virtual_workspace_url: str = ""
+    client_ca_file: str = ""
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+    tls_min_version: str = "VersionTLS12"
+    token_auth_file: str = ""
+    anonymous_auth: bool = True
+    api_audiences: tuple[str, ...] = ()
+    service_account_key_files: tuple[str, ...] = ()
+    service_account_signing_key_file: str = ""
+    service_account_issuer: str = "https://kcp.default.svc"
+    service_account_lookup: bool = True
+    service_account_max_expiration: float = 0.0
+    requestheader_client_ca_file: str = ""
+    requestheader_allowed_names: tuple[str, ...] = ()
+    requestheader_username_headers: tuple[str, ...] = ("X-Remote-User",)
+    requestheader_group_headers: tuple[str, ...] = ("X-Remote-Group",)
+    requestheader_uid_headers: tuple[str, ...] = ("X-Remote-Uid",)
+    requestheader_extra_headers_prefix: tuple[str, ...] = ("X-Remote-Extra-",)
+    authorization_always_allow_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
+    authorization_order: tuple[str, ...] = ("AlwaysAllowGroups", "AlwaysAllowPaths", "RBAC", "Webhook")
+    batteries: frozenset[str] = frozenset(("workspace-types", "admin"))
+    kubeconfig_path: str = "admin.kubeconfig"
+    admin_token_path: str = ".admin-token-store"  # noqa: S105  # a file's name
+    event_ttl: float = 3600.0
+    run_controllers: bool = True
+    etcd_servers: tuple[str, ...] = ()
+    etcd_prefix: str = "/registry"
+    etcd_certfile: str = ""
+    etcd_keyfile: str = ""
+    etcd_cafile: str = ""
+    shutdown_seconds: float = 10.0
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    verbosity: int = 2
+    logging_format: str = "text"
+
+    def problems(self) -> list[str]:
+        """Everything that is wrong with these settings, each with what to do."""
+        out = []
+        if not 0 <= self.secure_port <= 65535 or (self.secure_port == 0 and not self.bind_free_port):
+            out.append(f"--secure-port {self.secure_port} is not a valid port, must be between 1 and 65535")
+        try:
+            ipaddress.ip_address(self.bind_address)
+        except ValueError:
+            out.append(f"--bind-address {self.bind_address!r} is not an IP address")
+        for flag in _FILES:
+            value = getattr(self, flag)
+            for path in (value,) if isinstance(value, str) else value:
+                if path and not pathlib.Path(path).is_file():
+                    out.append(f"--{flag.removesuffix('s').replace('_', '-')}: no such file: {path}")
+        out += _pair_problem(self, "tls_cert_file", "tls_private_key_file")
+        out += _pair_problem(self, "etcd_certfile", "etcd_keyfile")
+        for flag in ("shard_base_url", "shard_external_url", "shard_virtual_workspace_url"):
+            url = getattr(self, flag)
+            if url and urlsplit(url).scheme != "https":
+                out.append(f"--{flag.replace('_', '-')} {url!r} must be an https URL")
+        if self.logging_format not in ("text", "json"):
+            out.append(f"--logging-format {self.logging_format!r} must be text or json")
+        unknown = self.batteries - _BATTERIES
+        if unknown:
+            out.append(f"--batteries-included: unknown batteries {sorted(unknown)}, known are {sorted(_BATTERIES)}")
+        return out
+
+    def checked(self) -> ShardSettings:
+        problems = self.problems()
+        if problems:
+            raise SettingsError("\n".join(problems))
+        return self
+
+
+_FILES = (
+    "client_ca_file", "tls_cert_file", "tls_private_key_file", "token_auth_file",
+    "service_account_key_files", "service_account_signing_key_file",
+    "requestheader_client_ca_file", "etcd_certfile", "etcd_keyfile", "etcd_cafile",
+)
+_BATTERIES = frozenset(("workspace-types", "admin", "user", "metrics-viewer"))
+
+
+def _pair_problem(settings: Any, first: str, second: str) -> list[str]:
+    if bool(getattr(settings, first)) != bool(getattr(settings, second)):
+        names = f"--{first.replace('_', '-')} and --{second.replace('_', '-')}"
+        return [f"{names} must be given together"]
+    return []

@@ -1,0 +1,155 @@
+"""The composition root of a shard: every part, in the order in which it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass
+
+from pykcp.admission.chain import AdmissionChain
+from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from pykcp.aio.owner import TaskOwner
+from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
+from pykcp.auth.authn.chain import Authentication
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.auth.authz.rbac_chain import RbacChain
+from pykcp.auth.authz.role_cache import RoleCache
+from pykcp.observe.metrics import Gauge, Registry
+from pykcp.registry.clock import Sources, Timestamps
+from pykcp.registry.directory import Directory
+from pykcp.registry.hub import Hub
+from pykcp.registry.local import LocalClient
+from pykcp.registry.make import make_resource
+from pykcp.registry.resource import Resource, Services
+from pykcp.server.app import ApiServer
+from pykcp.server.authorization import CallAuthorization
+from pykcp.server.clusters import ClusterResolver
+from pykcp.server.discovery import Discovery
+from pykcp.server.health import Health
+from pykcp.server.impersonation import Impersonation
+from pykcp.server.metrics import RequestMetrics
+from pykcp.server.openapi import OpenAPI
+from pykcp.server.paths import PathHandlers
+from pykcp.server.subresources import Subresources
+from pykcp.shard.access import AccessObjects
+from pykcp.shard.clusters import LogicalClusters
+from pykcp.shard.credentials import Credentials
+from pykcp.shard.settings import ShardSettings
+from pykcp.storage.interface import Store
+
+
+@dataclass(slots=True)
+class Shard:
+    """The parts of a shard that its process starts and stops."""
+
+    settings: ShardSettings
+    store: Store
+    hub: Hub
+    directory: Directory
+    client: LocalClient
+    server: ApiServer
+    health: Health
+    metrics: Registry
+    credentials: Credentials
+    owner: TaskOwner
+    port: int = 0
+
+
+def make_store(settings: ShardSettings) -> Store:
+    """etcd if its servers are named, otherwise one file in the root directory."""
+    if settings.etcd_servers:
+        from pykcp.storage.etcd import EtcdSettings, EtcdStore
+
+        return EtcdStore(
+            EtcdSettings(
+                servers=settings.etcd_servers,
+                prefix=settings.etcd_prefix,
+                certfile=settings.etcd_certfile,
+                keyfile=settings.etcd_keyfile,
+                cafile=settings.etcd_cafile,
+                mirror_path=settings.root_directory / "etcd-mirror.db",
+            )
+        )
+    from pykcp.storage.sqlite import SQLiteStore
+
+    return SQLiteStore(settings.root_directory / "store.db")
+
+
+def wire(settings: ShardSettings, store: Store, credentials: Credentials, owner: TaskOwner) -> Shard:
+    """Build everything on a started store."""
+    loop = asyncio.get_running_loop()
+    metrics = Registry()
+    health = Health()
+    hub = Hub(store, loop)
+    sources = Sources(now=Timestamps(time.time), uid=lambda: str(uuid.uuid4()))
+    admission = AdmissionChain(
+        mutating=[NamespaceLifecycle(store)],
+        validating=[],
+    )
+    services = Services(store, hub, admission, sources)
+
+    def make(definition: ResourceDefinition, version: str) -> Resource:
+        return make_resource(definition, version, services)
+
+    directory = Directory(builtin_definitions(), make)
+    client = LocalClient(directory, "system:apiserver")
+    clusters = LogicalClusters(store)
+    access = AccessObjects(store)
+    roles = RoleCache(access.load)
+    access.follow(roles)
+    authorizer = Authorizer(
+        RbacChain(roles),
+        order=settings.authorization_order,
+        always_allow_paths=settings.authorization_always_allow_paths,
+    )
+    authentication = credentials.authentication(client)
+    server = _server(settings, directory, authentication, authorizer, clusters, credentials, health, metrics, client, owner)
+    metrics.add(*_gauges(store, hub))
+    health.add("etcd", store.health)
+    health.add("etcd-readiness", store.health, only_ready=True)
+    return Shard(
+        settings, store, hub, directory, client, server, health, metrics, credentials, owner
+    )
+
+
+def _server(  # noqa: PLR0917  # a composition root: every part by name
+    settings: ShardSettings,
+    directory: Directory,
+    authentication: Authentication,
+    authorizer: Authorizer,
+    clusters: LogicalClusters,
+    credentials: Credentials,
+    health: Health,
+    metrics: Registry,
+    client: LocalClient,
+    owner: TaskOwner,
+) -> ApiServer:
+    paths = PathHandlers(
+        health=health,
+        metrics=metrics,
+        discovery=Discovery(directory, lambda: credentials.address),
+        openapi=OpenAPI(directory),
+        issuer=credentials,
+        debug={"/debug/tasks": owner.describe},
+    )
+    return ApiServer(
+        authentication=authentication,
+        authorization=CallAuthorization(authorizer, Impersonation(authorizer)),
+        presence=clusters.check,
+        clusters=ClusterResolver(clusters),
+        directory=directory,
+        paths=paths,
+        subresources=Subresources(authentication, authorizer, credentials, client),
+        metrics=RequestMetrics(metrics),
+    )
+
+
+def _gauges(store: Store, hub: Hub) -> list[Gauge]:
+    return [
+        Gauge("pykcp_store_revision", "The store's newest revision.", lambda: store.revision),
+        Gauge("pykcp_store_compacted_revision", "Older revisions are forgotten.", lambda: store.compacted),
+        Gauge("apiserver_longrunning_requests", "Open watches.", lambda: hub.count),
+        Gauge("pykcp_watch_events_delivered", "Events written to watchers since the start.", lambda: hub.delivered),
+        Gauge("pykcp_watch_slow_ended", "Watches ended because their client did not keep up.", lambda: hub.ended_slow),
+    ]
