@@ -1,0 +1,173 @@
+"""What a kind may say about its objects, and the order in which it is asked.
+
+A `KindRules` is the strategy of a kind: functions with no-op defaults. `before_create` and
+`before_update` are upstream's sequences around them: prepare, validate, warn, canonicalise.
+Rules change the object they are given and never keep it; the old object is only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pykcp.apis.kube.validation.objectmeta import (
+    MetaNameRule,
+    name_is_path_segment,
+    name_is_subdomain,
+    validate_object_meta,
+    validate_object_meta_update,
+)
+from pykcp.machinery.meta import metadata, mutable_metadata
+from pykcp.machinery.status import FieldError
+from pykcp.types import Object
+
+CelCheck = Callable[[str, Mapping[str, Any]], list[str]]
+"""Compiles a CEL expression in an environment described by the mapping; returns the errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What rules may know of the request besides the objects."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    now: float = 0.0
+    """Seconds since 1970."""
+    new_uid: Callable[[], str] = str
+    check_cel: CelCheck | None = None
+    """None: expressions are not compiled here."""
+
+
+NO_FACTS = Facts()
+
+
+def _nothing(*_: Any) -> None:
+    return None
+
+
+def _no_errors(*_: Any) -> list[FieldError]:
+    return []
+
+
+def _no_warnings(*_: Any) -> list[str]:
+    return []
+
+
+def _no_fields(_: Object) -> dict[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class KindRules:
+    """The strategy of one kind, or of one of its subresources."""
+
+    namespaced: bool = False
+    default: Callable[[Object], None] = _nothing
+    """Fill in static defaults, in place; runs on every decoded object."""
+    prepare_for_create: Callable[[Object, Facts], None] = _nothing
+    prepare_for_update: Callable[[Object, Object, Facts], None] = _nothing
+    """New, old."""
+    validate: Callable[[Object, Facts], list[FieldError]] = _no_errors
+    validate_update: Callable[[Object, Object, Facts], list[FieldError]] = _no_errors
+    """New, old; complete: it includes what `validate` checks where upstream does so."""
+    warnings: Callable[[Object, Object | None, Facts], list[str]] = _no_warnings
+    """New, old (None on create)."""
+    canonicalize: Callable[[Object], None] = _nothing
+    """The last touch after validation."""
+    field_labels: tuple[str, ...] | None = None
+    """Selectable fields besides the defaults; None: the kind registered none of its own."""
+    selectable: Callable[[Object], dict[str, str]] = _no_fields
+    """Values of selectable fields, without metadata.name and metadata.namespace."""
+    subresources: Mapping[str, KindRules] = field(default_factory=dict)
+    """How updates of status, finalize or approval differ."""
+    create_on_update: bool = False
+    unconditional_update: bool = True
+
+
+def before_create(
+    rules: KindRules, obj: Object, facts: Facts = NO_FACTS
+) -> tuple[list[FieldError], list[str]]:
+    """Prepare and check a new object; errors, else warnings. The object must have its name."""
+    rules.prepare_for_create(obj, facts)
+    errors = rules.validate(obj, facts)
+    if not errors:
+        errors = validate_object_meta(metadata(obj), rules.namespaced, name_is_path_segment)
+    if errors:
+        return errors, []
+    warnings = rules.warnings(obj, None, facts)
+    rules.canonicalize(obj)
+    return [], warnings
+
+
+def before_update(
+    rules: KindRules, new: Object, old: Object, facts: Facts = NO_FACTS
+) -> tuple[list[FieldError], list[str]]:
+    """Prepare and check a changed object; errors, else warnings.
+
+    `rules` are those of the subresource when one is written to.
+    """
+    carry_system_metadata(new, old)
+    rules.prepare_for_update(new, old, facts)
+    fresh, stored = metadata(new), metadata(old)
+    errors = validate_object_meta(fresh, rules.namespaced, name_is_path_segment)
+    errors += validate_object_meta_update(fresh, stored)
+    errors += rules.validate_update(new, old, facts)
+    if errors:
+        return errors, []
+    warnings = rules.warnings(new, old, facts)
+    rules.canonicalize(new)
+    return [], warnings
+
+
+def carry_system_metadata(new: Object, old: Object) -> None:
+    """Generation, uid, creation and deletion are the server's: clients cannot change them."""
+    fresh, stored = mutable_metadata(new), metadata(old)
+    _carry(fresh, stored, "generation", always=True)
+    _carry(fresh, stored, "uid", always=False)
+    if stored.get("creationTimestamp"):
+        fresh["creationTimestamp"] = stored["creationTimestamp"]
+    if stored.get("deletionTimestamp"):
+        fresh["deletionTimestamp"] = stored["deletionTimestamp"]
+    if stored.get("deletionGracePeriodSeconds") is not None:
+        _carry(fresh, stored, "deletionGracePeriodSeconds", always=False)
+
+
+def _carry(fresh: Object, stored: Mapping[str, Any], name: str, *, always: bool) -> None:
+    if not always and fresh.get(name) not in {None, ""}:
+        return
+    if stored.get(name) is not None:
+        fresh[name] = stored[name]
+    else:
+        fresh.pop(name, None)
+
+
+def keep(new: Object, old: Object, *names: str) -> None:
+    """Put back top-level fields which this request may not change."""
+    for name in names:
+        if name in old:
+            new[name] = old[name]
+        else:
+            new.pop(name, None)
+
+
+def bump_generation(new: Object, old: Object) -> None:
+    """One more than the old object's, for a change of what is desired."""
+    mutable_metadata(new)["generation"] = (metadata(old).get("generation") or 0) + 1
+
+
+def set_generation(obj: Object, generation: int = 1) -> None:
+    mutable_metadata(obj)["generation"] = generation
+
+
+def metadata_rules(namespaced: bool, name_rule: MetaNameRule = name_is_subdomain) -> KindRules:
+    """Rules of a kind of which only the metadata is checked here."""
+    return KindRules(
+        namespaced=namespaced,
+        validate=lambda obj, _: validate_object_meta(metadata(obj), namespaced, name_rule),
+        validate_update=lambda new, old, _: validate_object_meta_update(
+            metadata(new), metadata(old)
+        ),
+    )
