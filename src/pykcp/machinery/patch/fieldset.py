@@ -1,0 +1,172 @@
+"""Sets of fields, kept in the form in which they are stored and served.
+
+A set is a tree of dicts keyed by path elements (`f:data`, `k:{"name":"a"}`, `v:"x"`), the
+FieldsV1 of managedFields itself, so that nothing is converted on the way in or out:
+
+    {"f:data": {".": {}, "f:a": {}}}        the fields .data and .data.a
+    {"f:data": {"f:a": {}}}                 only .data.a
+
+Read as a *set*, a dict holds elements, and `{}` is the empty set. Read as a *node*, below
+an element, `{}` says that the element is a member and nothing below it is; a node with
+children says that of itself with `"."`. No node is a lone `{".": {}}`, none has an empty
+child: the functions here keep it so and may then compare by identity.
+
+Trees are shared freely and never changed once another can see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+Fields: TypeAlias = dict[str, Any]
+"""A set, or a node of one."""
+
+Path: TypeAlias = tuple[str, ...]
+"""Path elements from the root down."""
+
+
+def from_paths(paths: Iterable[Iterable[str]]) -> Fields:
+    """The set of the given paths, each a sequence of field names: `[("metadata", "name")]`."""
+    out: Fields = {}
+    for path in paths:
+        tree: Fields = {}
+        for name in reversed(list(path)):
+            tree = {"f:" + name: tree}
+        out = union(out, tree)
+    return out
+
+
+def is_member(node: Fields) -> bool:
+    """Whether the element above a node is itself in the set."""
+    return not node or "." in node
+
+
+def as_member(node: Fields) -> Fields:
+    """The node with its own element in the set."""
+    return node if is_member(node) else {".": {}, **node}
+
+
+def below(node: Fields) -> Fields:
+    """A node read as the set of what is below it."""
+    if "." not in node:
+        return node
+    return {element: child for element, child in node.items() if element != "."}
+
+
+def union(left: Fields, right: Fields) -> Fields:
+    """What is in either."""
+    if not left or left is right:
+        return right
+    if not right:
+        return left
+    out = dict(left)
+    for element, node in right.items():
+        mine = out.get(element)
+        out[element] = node if mine is None else _union_node(mine, node)
+    return out
+
+
+def _union_node(left: Fields, right: Fields) -> Fields:
+    if left is right:
+        return left
+    if not left:
+        return as_member(right)
+    if not right:
+        return as_member(left)
+    return union(left, right)
+
+
+def difference(left: Fields, right: Fields) -> Fields:
+    """What is in the first only. A field goes without what is below it; that stays."""
+    if not left or not right:
+        return left
+    out: Fields = {}
+    is_same = True
+    for element, node in left.items():
+        other = right.get(element)
+        if other is not None:
+            rest = _difference_node(node, other)
+            is_same = is_same and rest is node
+            if rest is None:
+                continue
+            node = rest
+        out[element] = node
+    return left if is_same else out
+
+
+def _difference_node(left: Fields, right: Fields) -> Fields | None:
+    if not left:
+        return None if is_member(right) else left
+    if not right:
+        return below(left)
+    rest = difference(left, right)
+    if not rest:
+        return None
+    return {} if len(rest) == 1 and "." in rest else rest
+
+
+def recursive_difference(left: Fields, right: Fields) -> Fields:
+    """What is in the first, less the fields of the second with all that is below them."""
+    if not left or not right:
+        return left
+    out: Fields = {}
+    is_same = True
+    for element, node in left.items():
+        other = right.get(element)
+        if other is not None:
+            if is_member(other):
+                is_same = False
+                continue
+            if node:
+                rest = recursive_difference(node, other)
+                is_same = is_same and rest is node
+                if not rest:
+                    continue
+                node = {} if len(rest) == 1 and "." in rest else rest
+        out[element] = node
+    return left if is_same else out
+
+
+def intersection(left: Fields, right: Fields) -> Fields:
+    """What is in both."""
+    out: Fields = {}
+    for element, node in left.items():
+        other = right.get(element)
+        if other is not None:
+            both = _intersection_node(node, other)
+            if both is not None:
+                out[element] = both
+    return out
+
+
+def _intersection_node(left: Fields, right: Fields) -> Fields | None:
+    if is_member(left) and is_member(right):
+        both = intersection(below(left), below(right))
+        return {".": {}, **both} if both else {}
+    return intersection(left, right) or None
+
+
+def leaves(fields: Fields) -> Fields:
+    """The members that have none below them."""
+    return {element: leaves(below(node)) for element, node in fields.items()}
+
+
+def has(fields: Fields, path: Path) -> bool:
+    """Whether the field at a path is a member."""
+    node = fields
+    for element in path:
+        if element not in node:
+            return False
+        node = node[element]
+    return bool(path) and is_member(node)
+
+
+def paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
+    """Every member: at each level first the members, then what is below them."""
+    for element, node in fields.items():
+        if element != "." and is_member(node):
+            yield (*prefix, element)
+    for element, node in fields.items():
+        if node:
+            yield from paths(node, (*prefix, element))

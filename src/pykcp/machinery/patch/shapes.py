@@ -1,0 +1,530 @@
+"""Shapes: what a schema says about who may own what, and the comparison of two objects.
+
+A shape is one of four things. A *scalar* is owned whole. A *map* (a Go struct, an object
+with properties, a map) is owned key by key unless it is atomic. A *list* is owned whole
+unless it is a set of scalars or a list of keyed items. *Any* is decided by the value.
+
+Shapes are made from schema nodes on first use, property by property, and hold no objects.
+`compare` runs on every write: subtrees that are equal are passed over at C speed, and the
+sets that come out are in stored form already (`fieldset`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+from pykcp.machinery.patch.fieldset import Fields
+from pykcp.machinery.patch.fieldsv1 import key_element, scalar_text
+from pykcp.machinery.schema.model import Schema
+from pykcp.types import JSON
+
+Difference: TypeAlias = tuple[Fields | None, Fields | None]
+"""The nodes of what was changed or added, and of what was removed."""
+
+ABSENT: Final = object()
+"""No value at all, which is not null."""
+
+
+class Untypable(Exception):
+    """The object does not fit its schema where ownership needs it to."""
+
+
+def same(left: JSON, right: JSON) -> bool:
+    """Equality of values: 1 is 1.0, but not true."""
+    if left is right:
+        return True
+    mine, other = type(left), type(right)
+    if mine is not other:
+        return {mine, other} == {int, float} and bool(left == right)
+    if mine is dict:
+        return bool(left == right) and all(same(v, right[k]) for k, v in left.items())
+    if mine is list:
+        return bool(left == right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+def _as_map(value: JSON) -> dict[str, JSON]:
+    if type(value) is dict:
+        return value
+    if value is None:
+        return {}
+    raise Untypable("expected map")
+
+
+def _as_list(value: JSON) -> list[JSON]:
+    if type(value) is list:
+        return value
+    if value is None:
+        return []
+    raise Untypable("expected list")
+
+
+class Shape:
+    """How values of one schema node are owned."""
+
+    __slots__ = ()
+
+    def own(self, value: JSON) -> Fields:
+        """The node of a value that has no counterpart: itself and all that is in it."""
+        raise NotImplementedError
+
+    def compare(self, left: JSON, right: JSON) -> Difference | None:
+        """What differs between two values, both there (null is there); None if nothing does."""
+        raise NotImplementedError
+
+    def has_exact_equality(self) -> bool:
+        """Whether `==` tells all values of this shape apart; it takes 1 for true."""
+        return True
+
+
+class ScalarShape(Shape):
+    """A number, a string, a boolean, or any of them."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        """numeric, string, boolean or untyped."""
+
+    def own(self, value: JSON) -> Fields:  # noqa: ARG002
+        return {}
+
+    def compare(self, left: JSON, right: JSON) -> Difference | None:
+        return None if same(left, right) else ({}, None)
+
+
+class MapShape(Shape):
+    """Named fields, arbitrary keys, or both."""
+
+    __slots__ = ("_is_exact", "is_atomic", "is_structured", "members", "names", "others")
+
+    def __init__(
+        self,
+        members: Members,
+        others: Shape | None,
+        *,
+        is_atomic: bool = False,
+        is_structured: bool = False,
+    ) -> None:
+        self.members = members
+        """The shape of each key; `members[key]` is None for a key that is not declared."""
+        self.names = members.declared
+        self.others = others
+        self.is_atomic = is_atomic
+        self.is_structured = is_structured
+        """A Go struct upstream: a null field is as good as an absent one."""
+        self._is_exact: bool | None = None
+
+    def own(self, value: JSON) -> Fields:
+        if not _as_map(value) or self.is_atomic:
+            return {}
+        members = self.members
+        out: Fields = {".": {}}
+        for name, item in value.items():
+            shape = members[name]
+            if shape is None:
+                raise Untypable(f".{name}: field not declared in schema")
+            out["f:" + name] = shape.own(item)
+        return out
+
+    def compare(self, left: JSON, right: JSON) -> Difference | None:
+        if left == right and (self.has_exact_equality() or same(left, right)):
+            return None
+        left, right = _as_map(left), _as_map(right)
+        if self.is_atomic or not (left or right):
+            return {}, None
+        members = self.members
+        changed: Fields = {}
+        removed: Fields = {}
+        met = 0
+        for name, item in right.items():
+            shape = members[name]
+            if shape is None:
+                raise Untypable(f".{name}: field not declared in schema")
+            if name in left:
+                met += 1
+                found = shape.compare(left[name], item)
+                if found is not None:
+                    if found[0] is not None:
+                        changed["f:" + name] = found[0]
+                    if found[1] is not None:
+                        removed["f:" + name] = found[1]
+            elif item is not None or not self.is_structured:
+                changed["f:" + name] = shape.own(item)
+        if met < len(left):
+            self._add_removed(left, right, removed)
+        if changed or removed:
+            return changed or None, removed or None
+        return None
+
+    def _add_removed(self, left: dict[str, JSON], right: dict[str, JSON], removed: Fields) -> None:
+        for name, item in left.items():
+            if name not in right and not (item is None and self.is_structured):
+                shape = self.members[name]
+                if shape is None:
+                    raise Untypable(f".{name}: field not declared in schema")
+                removed["f:" + name] = shape.own(item)
+
+    def has_exact_equality(self) -> bool:
+        if self._is_exact is None:
+            self._is_exact = self.members.has_exact_equality()
+        return self._is_exact
+
+
+class ScalarMapShape(MapShape):
+    """Keys to scalars, such as labels and data: the shape of most bytes there are."""
+
+    __slots__ = ()
+
+    def own(self, value: JSON) -> Fields:
+        if not _as_map(value) or self.is_atomic:
+            return {}
+        return {".": {}, **{"f:" + name: {} for name in value}}
+
+    def compare(self, left: JSON, right: JSON) -> Difference | None:
+        if left == right and (self.has_exact_equality() or same(left, right)):
+            return None
+        left, right = _as_map(left), _as_map(right)
+        if self.is_atomic or not (left or right):
+            return {}, None
+        changed: Fields = {
+            "f:" + name: {}
+            for name, item in right.items()
+            if name not in left or not same(left[name], item)
+        }
+        removed: Fields = {"f:" + name: {} for name in left if name not in right}
+        return (changed or None, removed or None) if changed or removed else None
+
+
+class ListShape(Shape):
+    """A list owned whole, or item by item."""
+
+    __slots__ = ("_single", "defaults", "is_atomic", "items", "keys")
+
+    def __init__(
+        self,
+        items: Shape,
+        keys: tuple[str, ...] | None,
+        defaults: dict[str, JSON] | None = None,
+    ) -> None:
+        self.items = items
+        self.keys = keys
+        """The fields that name an item, as declared; () for a set of scalars; None: atomic."""
+        self.is_atomic = keys is None
+        self.defaults = defaults or {}
+        """What an item that omits a key field is taken to say there."""
+        self._single = scalar_text(keys[0]) if keys is not None and len(keys) == 1 else ""
+
+    def own(self, value: JSON) -> Fields:
+        if not _as_list(value) or self.is_atomic:
+            return {}
+        out: Fields = {".": {}}
+        for item in value:
+            element = self.element(item)
+            # Items with the same name are owned together, without what is in them.
+            out[element] = {} if element in out else self.items.own(item)
+        return out
+
+    def compare(self, left: JSON, right: JSON) -> Difference | None:
+        if left == right and (self.has_exact_equality() or same(left, right)):
+            return None
+        left, right = _as_list(left), _as_list(right)
+        if self.is_atomic or not (left or right):
+            return {}, None
+        changed: Fields = {}
+        removed: Fields = {}
+        before, after = self._by_element(left), self._by_element(right)
+        for element, olds in before.items():
+            self._compare_items(element, olds, after.get(element, []), changed, removed)
+        for element, news in after.items():
+            if element not in before:
+                self._compare_items(element, [], news, changed, removed)
+        if changed or removed:
+            return changed or None, removed or None
+        return None
+
+    def has_exact_equality(self) -> bool:
+        return self.items.has_exact_equality()
+
+    def _by_element(self, values: list[JSON]) -> dict[str, list[JSON]]:
+        out: dict[str, list[JSON]] = {}
+        for item in values:
+            out.setdefault(self.element(item), []).append(item)
+        return out
+
+    def _compare_items(
+        self, element: str, olds: list[JSON], news: list[JSON], changed: Fields, removed: Fields
+    ) -> None:
+        if len(olds) == 1 and len(news) == 1:
+            found = self.items.compare(olds[0], news[0])
+            if found is not None:
+                if found[0] is not None:
+                    changed[element] = found[0]
+                if found[1] is not None:
+                    removed[element] = found[1]
+        elif len(olds) > 1 and len(news) > 1:
+            if not same(olds, news):
+                changed[element] = {}
+        else:
+            # A name that several items share is a field of its own kind: it comes or
+            # goes as one, and what a single item owns in detail goes or comes with it.
+            if news:
+                changed[element] = self.items.own(news[0]) if len(news) == 1 else {}
+            if olds:
+                removed[element] = self.items.own(olds[0]) if len(olds) == 1 else {}
+
+    def element(self, item: JSON) -> str:
+        """The path element that names an item."""
+        if not self.keys:
+            return self._set_element(item)
+        if type(item) is not dict:
+            if item is None:
+                raise Untypable("associative list with keys may not have a null element")
+            raise Untypable("associative list with keys may not have non-map elements")
+        if self._single:
+            key = self.keys[0]
+            value = item.get(key, ABSENT)
+            if value is ABSENT:
+                value = self.defaults.get(key)
+                if value is None:
+                    raise self._omits_all()
+            return f"k:{{{self._single}:{scalar_text(value)}}}"
+        named = []
+        for key in sorted(self.keys):
+            value = item.get(key, ABSENT)
+            if value is ABSENT:
+                value = self.defaults.get(key)
+                if value is None:
+                    continue
+            named.append((key, value))
+        if not named:
+            raise self._omits_all()
+        return key_element(named)
+
+    def _omits_all(self) -> Untypable:
+        names = " ".join(f'"{key}"' for key in self.keys or ())
+        return Untypable(
+            f"associative list with keys has an element that omits all key fields [{names}] "
+            "(and doesn't have default values for any key fields)"
+        )
+
+    @staticmethod
+    def _set_element(item: JSON) -> str:
+        kind = type(item)
+        if kind is dict:
+            raise Untypable("associative list without keys has an element that's a map type")
+        if kind is list:
+            raise Untypable("not supported: associative list with lists as elements")
+        if item is None:
+            raise Untypable("associative list without keys has an element that's an explicit null")
+        return "v:" + scalar_text(item)
+
+
+class AnyShape(Shape):
+    """Whatever the value is."""
+
+    __slots__ = ("lists", "maps", "scalars")
+
+    def __init__(self, scalars: ScalarShape, lists: ListShape, maps: MapShape) -> None:
+        self.scalars, self.lists, self.maps = scalars, lists, maps
+
+    def of(self, value: JSON) -> Shape:
+        """The shape that a value takes; that of a map for null."""
+        if type(value) is list:
+            return self.lists
+        return self.maps if type(value) is dict or value is None else self.scalars
+
+    def has_exact_equality(self) -> bool:
+        return False
+
+    def own(self, value: JSON) -> Fields:
+        return self.of(value).own(value)
+
+    def compare(self, left: JSON, right: JSON) -> Difference | None:
+        mine, other = self.of(left), self.of(right)
+        if mine is other:
+            return mine.compare(left, right)
+        # From one kind to another: the old parts go, the new parts come, and the field
+        # itself has changed, unless null stood in for an empty map.
+        before = _parts(mine.own(left))
+        after = _parts(other.own(right))
+        if before is not None and after is not None:
+            return after or None, before or None
+        if before is None and after is None:
+            return {}, None
+        if after is None:
+            return {}, before
+        return ({".": {}, **after} if left is not None else after), None
+
+
+def _parts(node: Fields) -> Fields | None:
+    """The children of a node; None for a leaf."""
+    return {e: c for e, c in node.items() if e != "."} if node else None
+
+
+class Members(dict[str, Any]):
+    """Shapes by key, made when first asked for; undeclared keys are not remembered."""
+
+    __slots__ = ("_make", "declared", "others")
+
+    def __init__(self, make: _Maker, declared: dict[str, Schema], others: Shape | None) -> None:
+        super().__init__()
+        self._make = make
+        self.declared = declared
+        self.others = others
+
+    def __missing__(self, name: str) -> Shape | None:
+        schema = self.declared.get(name)
+        if schema is None:
+            return self.others
+        shape = self._make.shape(schema)
+        self[name] = shape
+        return shape
+
+    def has_exact_equality(self) -> bool:
+        """Whether no value below can be of any type."""
+        if self.others is not None and not self.others.has_exact_equality():
+            return False
+        return self._make.is_typed_throughout(self.declared)
+
+
+_RAW_EXTENSION: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+_QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+
+
+class _Maker:
+    """Makes shapes of the nodes of one kind's schema."""
+
+    def __init__(self, metadata: Schema | None, *, structured: bool, preserving: bool) -> None:
+        self._metadata = metadata
+        self._structured = structured
+        self._preserving = preserving
+        """Whether nodes made here keep unknown fields, as an ancestor asked."""
+        self._other: _Maker | None = None
+        """The maker with the opposite view of unknown fields."""
+        self._made: dict[int, tuple[Schema, Shape]] = {}
+        """One shape for a schema node, however often it is met (it is kept for its id)."""
+
+    def _inside(self, schema: Schema) -> _Maker:
+        preserving = (self._preserving and not schema.ref) or schema.preserve_unknown
+        if preserving == self._preserving:
+            return self
+        if self._other is None:
+            self._other = _Maker(self._metadata, structured=self._structured, preserving=preserving)
+            self._other._other = self
+        return self._other
+
+    def shape(self, schema: Schema) -> Shape:
+        """The shape of a node, made once."""
+        maker = self._inside(schema)
+        made = maker._made.get(id(schema))
+        if made is None:
+            made = maker._made[id(schema)] = schema, maker._new(schema)
+        return made[1]
+
+    def _new(self, schema: Schema) -> Shape:
+        if schema.ref == _RAW_EXTENSION:
+            return UNTYPED_ATOMIC
+        if schema.ref == _QUANTITY or schema.format == "quantity":
+            return ScalarShape("untyped")
+        match schema.type:
+            case "object":
+                return self._map(schema)
+            case "array":
+                return self._list(schema)
+            case "integer" | "number":
+                return ScalarShape("numeric")
+            case "boolean":
+                return ScalarShape("boolean")
+            case "string":
+                return ScalarShape("string" if schema.format in ("", "byte") else "untyped")
+        return AnyShape(ScalarShape("untyped"), self._list(schema), self._map(schema))
+
+    def _map(self, schema: Schema) -> MapShape:
+        declared = schema.properties
+        if schema.embedded_resource and self._metadata is not None:
+            text = Schema(type="string")
+            declared = {
+                **declared, "apiVersion": text, "kind": text, "metadata": self._metadata,
+            }  # fmt: skip
+        others: Shape | None = None
+        if schema.additional is not None:
+            others = self.shape(schema.additional)
+        elif self._preserving or not schema.properties:
+            others = DEDUCED
+        kind = ScalarMapShape if isinstance(others, ScalarShape) and not declared else MapShape
+        return kind(
+            Members(self, declared, others),
+            others,
+            is_atomic=schema.map_type == "atomic",
+            is_structured=self._structured and bool(schema.properties),
+        )
+
+    def _list(self, schema: Schema) -> ListShape:
+        keys = _list_keys(schema)
+        if schema.items is None:
+            return ListShape(UNTYPED_ATOMIC, keys)
+        fields = schema.items.properties
+        defaults = {
+            key: fields[key].default
+            for key in keys or ()
+            if key in fields and fields[key].has_default
+        }
+        return ListShape(self.shape(schema.items), keys, defaults)
+
+    def is_typed_throughout(self, declared: dict[str, Schema]) -> bool:
+        """Whether no node that can be reached takes values of any type."""
+        seen: set[int] = set()
+        todo = list(declared.values())
+        while todo:
+            node = todo.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            free_form = node.type == "object" and not node.properties and node.additional is None
+            if not node.type or node.preserve_unknown or free_form or node.embedded_resource:
+                return False
+            todo.extend(node.properties.values())
+            todo.extend(n for n in (node.additional, node.items) if n is not None)
+        return True
+
+
+def _list_keys(schema: Schema) -> tuple[str, ...] | None:
+    match schema.list_type:
+        case "map":
+            return schema.list_keys
+        case "set":
+            return ()
+        case "atomic":
+            return None
+    if schema.patch_strategy in ("merge", "merge,retainKeys"):
+        return (schema.patch_merge_key,) if schema.patch_merge_key else ()
+    return None
+
+
+def _free(*, granular: bool) -> AnyShape:
+    """Values that no schema describes: owned whole, or maps key by key."""
+    shape = AnyShape.__new__(AnyShape)
+    atomic = shape if not granular else UNTYPED_ATOMIC
+    members = Members(_Maker(None, structured=False, preserving=True), {}, shape)
+    maps = MapShape(members, shape, is_atomic=not granular)
+    AnyShape.__init__(shape, ScalarShape("untyped"), ListShape(atomic, None), maps)
+    return shape
+
+
+UNTYPED_ATOMIC: Final = _free(granular=False)
+DEDUCED: Final = _free(granular=True)
+
+
+def shape_of(schema: Schema, *, structured: bool) -> MapShape:
+    """The shape of a kind's objects.
+
+    `structured` kinds are Go types upstream, the others (custom resources) are free maps
+    that a schema describes; the difference shows in what null and empty mean.
+    """
+    metadata = schema.properties.get("metadata")
+    made = _Maker(metadata, structured=structured, preserving=False).shape(schema)
+    if isinstance(made, AnyShape):
+        return made.maps
+    assert isinstance(made, MapShape), "the schema of a kind is an object"
+    return made

@@ -1,0 +1,533 @@
+"""Strategic merge patch: merge patch that knows which lists are keyed.
+
+What a list is (replaced, merged by a key, a set of scalars) stands in the schema, taken
+from the Go types upstream. A patch may carry directives: `$patch` (replace, delete) in an
+object or a list element, `$retainKeys`, `$deleteFromPrimitiveList/<list>` and
+`$setElementOrder/<list>`. Built-in kinds only: custom resources do not take this type.
+
+Errors with a status of their own are 400 or 422; all others reach the client as 500 with
+their plain text, upstream's way, because scripts match those texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pykcp.machinery.patch import gojson, gotext
+from pykcp.machinery.patch.refusals import unexpected, unprocessable
+from pykcp.machinery.schema.model import Schema
+from pykcp.machinery.status import BadRequest, StatusError
+from pykcp.types import JSON, Object
+
+DIRECTIVE: Final = "$patch"
+RETAIN_KEYS: Final = "$retainKeys"
+DELETE_FROM: Final = "$deleteFromPrimitiveList"
+SET_ORDER: Final = "$setElementOrder"
+
+_BAD_ORDER = "invalid patch format of setElementOrder list"
+_BAD_RETAIN = "invalid patch format of retainKeys"
+_BAD_DELETE = "invalid patch format of primitive list"
+
+
+def decode(body: bytes, *, strict: bool) -> tuple[Object, list[str]]:
+    """The patch in a request's body, and what strict decoding has against it."""
+    try:
+        patch = gojson.decode(body)
+    except gojson.BadJSON as error:
+        raise BadRequest(str(error)) from error
+    if patch is None:
+        return {}, []
+    if not isinstance(patch, dict):
+        raise BadRequest(
+            f"json: cannot unmarshal {gojson.type_word(patch)} "
+            "into Go value of type map[string]interface {}"
+        )
+    return patch, gojson.duplicate_fields(body) if strict else []
+
+
+def apply(schema: Schema, document: Object, patch: Object) -> Object:
+    """The document with the patch merged in; neither argument is changed."""
+    return _merge_map(schema, document, patch)
+
+
+def _merge_map(schema: Schema | None, original: Object, patch: Object) -> Object:
+    if DIRECTIVE in patch:
+        return _whole_map(patch)
+    patch = dict(patch)
+    original = _retained(dict(original), patch)
+    _merge_ordered_lists(schema, original, patch)
+    for key, value in patch.items():
+        is_deletion = key.startswith(DELETE_FROM)
+        if is_deletion:
+            key = _list_name(key, DELETE_FROM, _BAD_DELETE)
+        if value is None:
+            original.pop(key, None)
+            continue
+        current: Any = original.get(key)
+        if key not in original or _go_type(current) != _go_type(value):
+            if not is_deletion:
+                _put_clean(original, key, _without_nulls(value))
+        elif isinstance(value, dict):
+            original[key] = _merge_field(schema, key, current, value)
+        elif isinstance(value, list):
+            field = _list_field(schema, key)
+            original[key] = _merge_list_field(field, list(current), value, is_deletion=is_deletion)
+        else:
+            original[key] = value
+    return original
+
+
+def _whole_map(patch: Object) -> Object:
+    """An object with a directive: it replaces, or it empties."""
+    directive = patch[DIRECTIVE]
+    if directive == "replace":
+        return {k: v for k, v in patch.items() if k != DIRECTIVE}
+    if directive == "delete":
+        return {}
+    raise _unknown_directive(directive, patch)
+
+
+def _unknown_directive(directive: JSON, patch: Object) -> StatusError:
+    shown = directive if isinstance(directive, str) else _as_verb_s(directive)
+    return unexpected(f"unknown patch type: {shown} in map: {gotext.show(patch)}")
+
+
+def _as_verb_s(value: JSON) -> str:
+    """A value under `%s` when it is no string."""
+    if value is None:
+        return "%!s(<nil>)"
+    if isinstance(value, (bool, int, float)):
+        return f"%!s({_go_type(value)}={gotext.show(value)})"
+    return gotext.show(value)
+
+
+def _merge_field(schema: Schema | None, key: str, current: Object, value: Object) -> Object:
+    field = _field(schema, key)
+    if _strategy(field) == "replace":
+        return value
+    return _merge_map(field, current, value)
+
+
+def _put_clean(target: Object, key: str, value: JSON) -> None:
+    """Take a value that had nothing to merge with: directives are dropped from it."""
+    keep, clean = _without_directives(value)
+    if keep:
+        target[key] = clean
+    else:
+        target.pop(key, None)
+
+
+def _without_directives(value: JSON) -> tuple[bool, JSON]:
+    """Whether to keep a value at all, and the value without the parts that carry directives."""
+    if isinstance(value, dict):
+        if DIRECTIVE in value:
+            return False, None
+        pairs = ((k, _without_directives(v)) for k, v in value.items())
+        return True, {k: clean for k, (keep, clean) in pairs if keep}
+    if isinstance(value, list):
+        return True, [clean for keep, clean in map(_without_directives, value) if keep]
+    return True, value
+
+
+def _without_nulls(value: JSON) -> JSON:
+    if isinstance(value, dict):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+# -- $retainKeys
+
+
+def _retained(original: Object, patch: Object) -> Object:
+    """What `$retainKeys` leaves of the original; the directive is taken off the patch."""
+    if RETAIN_KEYS not in patch:
+        return original
+    names = patch.pop(RETAIN_KEYS)
+    if not isinstance(names, list):
+        raise BadRequest(_BAD_RETAIN)
+    kept = {name for name in names if isinstance(name, str)}
+    for key, value in patch.items():
+        if value is not None and not key.startswith((DELETE_FROM, SET_ORDER)) and key not in kept:
+            raise BadRequest(_BAD_RETAIN)
+    return {k: v for k, v in original.items() if k in kept}
+
+
+# -- $setElementOrder
+
+
+def _merge_ordered_lists(schema: Schema | None, original: Object, patch: Object) -> None:
+    """Merge each list that has an order directive, and take both off the patch."""
+    for directive in [key for key in patch if key.startswith(SET_ORDER)]:
+        order = patch.pop(directive)
+        if not isinstance(order, list):
+            raise _bad_type([], order)
+        key = _list_name(directive, SET_ORDER, _BAD_ORDER)
+        current, given = original.get(key), patch.get(key)
+        if key in original and not isinstance(current, list):
+            raise _bad_type([], current)
+        if key in patch and not isinstance(given, list):
+            raise _bad_type([], given)
+        field = _list_field(schema, key)
+        merge_key = field.patch_merge_key
+        _check_order(given or [], order, merge_key)
+        server_order = list(current or [])
+        if key in original and key in patch:
+            merged = _merge_list_field(field, server_order, given or [], is_deletion=False)
+        elif key in original:
+            merged = list(current or [])
+        elif key in patch:
+            merged = _without_directives(given)[1]
+        else:
+            continue
+        in_order, others = _partition(merged, order, merge_key)
+        is_map = _element_type(current or [], given or []) == _MAP
+        original[key] = _in_element_order(
+            in_order, others, order, server_order, merge_key, is_map=is_map
+        )
+        patch.pop(key, None)
+
+
+def _check_order(given: list[Any], order: list[Any], merge_key: str) -> None:
+    """The elements of a patch must stand in the order directive, in the same order."""
+    if not order or not given:
+        return
+    wanted = _split_deletions(given)[0] if merge_key else given
+    position = 0
+    for name in order:
+        while position < len(wanted) and _has_directive(wanted[position]):
+            position += 1
+        if position == len(wanted):
+            return
+        if _same_element(wanted[position], name, merge_key):
+            position += 1
+    if position < len(wanted):
+        raise unexpected(
+            f"The order in patch list:\n{gotext.show(given)}\n doesn't match "
+            f"{SET_ORDER} list:\n{gotext.show(order)}\n"
+        )
+
+
+def _same_element(left: JSON, right: JSON, merge_key: str) -> bool:
+    if not merge_key:
+        return _same(left, right)
+    for item in (left, right):
+        if not isinstance(item, dict):
+            raise _bad_type({}, item)
+    for item in (left, right):
+        if merge_key not in item:
+            raise _no_merge_key(item, merge_key)
+    return _same(left[merge_key], right[merge_key])
+
+
+# -- lists
+
+
+def _merge_list_field(
+    field: Schema, current: list[Any], given: list[Any], *, is_deletion: bool
+) -> list[Any]:
+    """The merged list. `current` is the caller's to lose: see `_merge_list`."""
+    if is_deletion or _strategy(field) == "merge":
+        return _merge_list(field, current, given, is_deletion=is_deletion)
+    return given
+
+
+def _merge_list(
+    field: Schema, original: list[Any], patch: list[Any], *, is_deletion: bool
+) -> list[Any]:
+    """The merged list, in order.
+
+    Upstream deletes and appends within the array that holds the original, and then orders
+    by that array when there is an order directive; so `original` is left as it would be.
+    """
+    if not original and not patch:
+        return original
+    merge_key = field.patch_merge_key
+    is_map = _element_type(original, patch) == _MAP
+    if not is_map:
+        if is_deletion:
+            gone = {_identity(item) for item in patch}
+            return [item for item in original if _identity(item) not in gone]
+        merged = _deduplicated(original + patch)
+    else:
+        if not merge_key:
+            raise unexpected(f"cannot merge lists without merge key for {_element_kind(field)}")
+        array = original
+        original, patch = _apply_element_directives(array, patch, merge_key)
+        merged = _merge_elements(field.items, original, patch, merge_key)
+        if len(original) < len(array):
+            array[len(original) :] = [*merged[len(original) :], *array[len(original) :]][
+                : len(array) - len(original)
+            ]
+    given, others = _partition(merged, patch, merge_key)
+    return _in_element_order(given, others, patch, original, merge_key, is_map=is_map)
+
+
+def _apply_element_directives(
+    original: list[Any], patch: list[Any], merge_key: str
+) -> tuple[list[Any], list[Any]]:
+    """Carry out `$patch` of elements; the original and the patch that are left to merge."""
+    plain: list[Any] = []
+    array = original
+    is_replacement = False
+    for item in patch:
+        if DIRECTIVE not in item:
+            plain.append(item)
+            continue
+        match item[DIRECTIVE]:
+            case "delete":
+                if merge_key not in item:
+                    raise _no_merge_key(item, merge_key)
+                original = [
+                    o for o in original if not _has_key_value(o, merge_key, item[merge_key])
+                ]
+                array[: len(original)] = original
+            case "replace":
+                is_replacement = True
+            case "merge":
+                raise unexpected("merging lists cannot yet be specified in the patch")
+            case directive:
+                raise _unknown_directive(directive, item)
+    return (plain, []) if is_replacement else (original, plain)
+
+
+def _merge_elements(
+    element: Schema | None, original: list[Any], patch: list[Any], merge_key: str
+) -> list[Any]:
+    out = list(original)
+    for item in patch:
+        if merge_key not in item:
+            raise _no_merge_key(item, merge_key)
+        for index, candidate in enumerate(out):
+            if _has_key_value(candidate, merge_key, item[merge_key]):
+                out[index] = _merge_map(element, candidate, item)
+                break
+        else:
+            out.append(item)
+    return out
+
+
+def _has_key_value(item: Object, key: str, value: JSON) -> bool:
+    return key in item and _same(item[key], value)
+
+
+def _partition(merged: list[Any], named: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
+    """The elements that a list names, and those only the server has."""
+    if not merge_key:
+        names = {_identity(item) for item in named}
+        inside = [item for item in merged if _identity(item) in names]
+        return inside, [item for item in merged if _identity(item) not in names]
+    inside, outside = [], []
+    for item in merged:
+        if not isinstance(item, dict):
+            raise _bad_type({}, item)
+        if merge_key not in item:
+            raise _no_merge_key(item, merge_key)
+        for index, other in enumerate(named):
+            if not isinstance(other, dict):
+                raise unexpected(f"value for key {index} is not a map")
+            if _has_key_value(other, merge_key, item[merge_key]):
+                inside.append(item)
+                break
+        else:
+            outside.append(item)
+    return inside, outside
+
+
+def _in_element_order(
+    given: list[Any],
+    others: list[Any],
+    given_order: list[Any],
+    server_order: list[Any],
+    merge_key: str,
+    *,
+    is_map: bool,
+) -> list[Any]:
+    """One list of both, each in its own order, woven by where the server had them."""
+
+    def place(order: list[Any]) -> Callable[[Any], int]:
+        return lambda item: _position(order, item, merge_key, is_map=is_map)
+
+    given = _sorted_like(given, given_order, place(given_order), merge_key, is_map=is_map)
+    others = _sorted_like(others, server_order, place(server_order), merge_key, is_map=is_map)
+    on_server = place(server_order)
+    out: list[Any] = []
+    left = right = 0
+    while left < len(others) and right < len(given):
+        here, there = on_server(others[left]), on_server(given[right])
+        if 0 <= here < there:
+            out.append(others[left])
+            left += 1
+        else:
+            out.append(given[right])
+            right += 1
+    return out + others[left:] + given[right:]
+
+
+def _position(order: list[Any], item: JSON, merge_key: str, *, is_map: bool) -> int:
+    def name(value: JSON) -> JSON:
+        if not is_map:
+            return value
+        return value.get(merge_key) if isinstance(value, dict) else None
+
+    wanted = name(item)
+    return next((i for i, other in enumerate(order) if _same(name(other), wanted)), -1)
+
+
+def _sorted_like(
+    items: list[Any],
+    order: list[Any],
+    position: Callable[[Any], int],
+    merge_key: str,
+    *,
+    is_map: bool,
+) -> list[Any]:
+    deletions: list[Any] = []
+    if is_map:
+        for item in items + order:
+            if not isinstance(item, dict):
+                raise _bad_type({}, item)
+            if merge_key not in item:
+                raise _no_merge_key(item, merge_key)
+        items, deletions = _split_deletions(items)
+    # Insertion, as upstream sorts: an element that the order does not know goes before
+    # all that came earlier, so that two unknown ones change places.
+    out: list[tuple[int, Any]] = []
+    for item in items:
+        rank = position(item)
+        at = len(out)
+        while at and not (0 <= out[at - 1][0] <= rank):
+            at -= 1
+        out.insert(at, (rank, item))
+    return [item for _, item in out] + deletions
+
+
+def _split_deletions(items: list[Any]) -> tuple[list[Any], list[Any]]:
+    kept: list[Any] = []
+    deleted: list[Any] = []
+    for item in items:
+        if not isinstance(item, dict):
+            raise _bad_type({}, item)
+        (deleted if item.get(DIRECTIVE) == "delete" else kept).append(item)
+    return kept, deleted
+
+
+def _has_directive(item: JSON) -> bool:
+    return isinstance(item, dict) and DIRECTIVE in item
+
+
+def _deduplicated(items: list[Any]) -> list[Any]:
+    """Each scalar once; a repeated one gives its place to the last (the order is set later)."""
+    out = list(items)
+    first = 0
+    while first < len(out) - 1:
+        other = first + 1
+        while other < len(out):
+            if _same(out[first], out[other]):
+                last = out.pop()
+                if other < len(out):
+                    out[other] = last
+            else:
+                other += 1
+        first += 1
+    return out
+
+
+# -- what the schema says
+
+
+def _list_name(directive: str, prefix: str, refusal: str) -> str:
+    head, slash, name = directive.partition("/")
+    if not slash or head != prefix:
+        raise BadRequest(refusal)
+    return name
+
+
+def _field(schema: Schema | None, key: str) -> Schema:
+    """The schema of a member, matched as Go's decoder matches names."""
+    if schema is None or schema.additional is not None or schema.type not in ("object", ""):
+        raise unexpected(
+            "merging an object in json but data type is not struct, instead is: " + _go_kind(schema)
+        )
+    field = schema.properties.get(key)
+    if field is None:
+        folded = key.casefold()
+        field = next((s for n, s in schema.properties.items() if n.casefold() == folded), None)
+    if field is None:
+        name = schema.ref.rpartition(".")[2]
+        raise unexpected(f'unable to find api field in struct {name} for the json field "{key}"')
+    return field
+
+
+def _list_field(schema: Schema | None, key: str) -> Schema:
+    field = _field(schema, key)
+    if field.type != "array":
+        raise unexpected("expected slice or array type, but got: struct")
+    if field.items is not None and field.items.type == "array":
+        raise unexpected("unexpected slice of slice")
+    return field
+
+
+def _strategy(field: Schema) -> str:
+    """The field's strategy; retainKeys is said by the patch, not here."""
+    parts = [part for part in field.patch_strategy.split(",") if part != "retainKeys"]
+    return parts[0] if parts else ""
+
+
+def _go_kind(schema: Schema | None) -> str:
+    if schema is None:
+        return "interface"
+    if schema.additional is not None:
+        return "map"
+    return {"array": "slice", "integer": "int64", "number": "float64", "boolean": "bool"}.get(
+        schema.type, schema.type or "interface"
+    )
+
+
+def _element_kind(field: Schema) -> str:
+    return "struct" if field.items is None or field.items.properties else _go_kind(field.items)
+
+
+# -- values as Go sees them
+
+_MAP: Final = "map[string]interface {}"
+_LIST: Final = "[]interface {}"
+_GO_TYPES: Final = {
+    dict: _MAP, list: _LIST, str: "string", bool: "bool", int: "int64", float: "float64",
+}  # fmt: skip
+
+
+def _go_type(value: JSON) -> str:
+    return _GO_TYPES.get(type(value), "%!s(<nil>)")
+
+
+def _element_type(*lists: list[Any]) -> str:
+    """The one type of all elements."""
+    found = [_go_type(item) for items in lists for item in items]
+    if not found:
+        raise unexpected("no elements in any of the given slices")
+    if found[0] == _LIST:
+        raise unprocessable("lists of lists are not supported")
+    if found.count(found[0]) < len(found):
+        shown = " ".join(gotext.show(items) for items in lists)
+        raise unexpected(f"list element types are not identical: [{shown}]")
+    return found[0]
+
+
+def _identity(value: JSON) -> tuple[type, JSON]:
+    """A value as a member of a set."""
+    return type(value), repr(value) if isinstance(value, (dict, list)) else value
+
+
+def _same(left: JSON, right: JSON) -> bool:
+    return type(left) is type(right) and bool(left == right)
+
+
+def _bad_type(expected: JSON, actual: JSON) -> StatusError:
+    return unexpected(f"expected a {_go_type(expected)}, but received a {_go_type(actual)}")
+
+
+def _no_merge_key(item: Object, merge_key: str) -> StatusError:
+    return unexpected(f"map: {gotext.show(item)} does not contain declared merge key: {merge_key}")
