@@ -23,10 +23,11 @@ class Kind(Protocol):
     unconditional_update: bool
     """A PUT without a resource version overwrites whatever is there."""
 
-    def decode(self, obj: Object, problems: list[str]) -> Object:
+    def decode(self, obj: Object, problems: list[str], raw: bytes | None = None) -> Object:
         """The object as the kind knows it: typed, unknown fields dropped, defaults filled in.
 
-        Unknown fields are added to `problems` in upstream's words; BadRequest if a value has the
+        Unknown fields, and repeated ones if the text is given, are added to `problems` in
+        upstream's words; BadRequest if a value has the
         wrong type.
         """
 

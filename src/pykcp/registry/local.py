@@ -19,7 +19,6 @@ from pykcp.registry.deletion import DeleteOptions
 from pykcp.registry.directory import Directory
 from pykcp.registry.read import ListOptions, list_objects
 from pykcp.registry.resource import Resource
-from pykcp.registry.selection import select
 from pykcp.registry.update import Change, update
 from pykcp.types import Object
 
@@ -55,7 +54,7 @@ class LocalClient:
     ) -> list[Object]:
         """All objects of a cluster (or of all, `*`), of a namespace, of a selection."""
         resource = self.resource(cluster, kind)
-        options = ListOptions(select(labels, fields, resource.known_fields))
+        options = ListOptions(resource.select(labels, fields))
         listing = await list_objects(resource, self._context(cluster), namespace, options)
         return [resource.object_of(value) for value in listing.values]
 

@@ -4,29 +4,62 @@ from __future__ import annotations
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import Facts, KindRules, before_create, before_update
+from pykcp.machinery.schema.decode import DecodeError, TypedDecoder, decoder_for
+from pykcp.machinery.status import BadRequest, go_quote
+from pykcp.registry.codec import strip_cluster
 from pykcp.registry.kinds import Verdict
+from pykcp.registry.ownership import Ownership
 from pykcp.types import Object
 
 
 class NativeKind:
+    """One built-in kind at one version; its schema is read when it is first written to."""
+
     def __init__(self, definition: ResourceDefinition, version: str, rules: KindRules) -> None:
         self._definition = definition
         self._version = version
         self._rules = rules
+        self._decoder: TypedDecoder | None = None
+        self._ownership = Ownership(definition, version, _same)
         self.create_on_update = rules.create_on_update
         self.unconditional_update = rules.unconditional_update
         self.selectable = rules.selectable
 
-    def decode(self, obj: Object, problems: list[str]) -> Object:
-        self._rules.default(obj)
-        return obj
+    def decode(self, obj: Object, problems: list[str], raw: bytes | None = None) -> Object:
+        decoder = self._decoder
+        if decoder is None:
+            decoder = self._decoder = decoder_for(self._definition.schema(self._version))
+        try:
+            decoded = decoder.decode(obj, problems, raw)
+        except DecodeError as error:
+            kind = self._definition.kind
+            raise BadRequest(
+                f"{kind} in version {go_quote(self._version)} cannot be handled as a {kind}: {error}"
+            ) from error
+        strip_cluster(decoded)
+        self._rules.default(decoded)
+        return decoded
 
     def before_create(self, obj: Object, facts: Facts) -> Verdict:
         return before_create(self._rules, obj, facts)
 
     def before_update(self, new: Object, old: Object, subresource: str, facts: Facts) -> Verdict:
-        rules = self._rules.subresources.get(subresource, self._rules) if subresource else self._rules
+        rules = self._rules.subresources[subresource] if subresource else self._rules
         return before_update(rules, new, old, facts)
 
-    def manage_update(self, live, new, manager, subresource, now) -> None:
-        pass
+    def manage_update(
+        self, live: Object | None, new: Object, manager: str, subresource: str, now: str
+    ) -> None:
+        self._ownership.after_update(live, new, manager, subresource, now)
+
+    def manage_apply(
+        self, live: Object | None, applied: Object, manager: str, subresource: str, now: str,
+        *, force: bool,
+    ) -> Object:
+        fields = self._ownership.manager(subresource)
+        return fields.on_apply(live, applied, manager, now, force=force)
+
+
+def _same(obj: Object, api_version: str) -> Object:
+    """Built-in kinds here have one version each."""
+    return {**obj, "apiVersion": api_version}

@@ -7,8 +7,8 @@ version, not per cluster. The verbs are functions in modules of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import CelCheck
@@ -19,6 +19,7 @@ from pykcp.registry.codec import decode, type_prefix
 from pykcp.registry.hub import Hub
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.kinds import Kind
+from pykcp.registry.selection import Selection, select
 from pykcp.registry.traits import IGNORES_DEPENDENTS, RETURNS_DELETED
 from pykcp.storage.interface import Store
 from pykcp.types import Object
@@ -42,6 +43,8 @@ class Conversion:
 
     to_storage: Callable[[Object], Object]
     from_storage: Callable[[Object], Object]
+    field_names: Mapping[str, str] = field(default_factory=dict)
+    """Selectable fields whose name in storage is another."""
 
 
 _EVERYWHERE = frozenset(("metadata.name", "metadata.namespace"))
@@ -97,6 +100,11 @@ class Resource:
         """Propagation policies mean something for this kind."""
         self.services = services
         self.conversion = conversion
+
+    def select(self, label_text: str, field_text: str) -> Selection:
+        """Label and field selectors of a request, in terms of what is stored."""
+        names = self.conversion.field_names if self.conversion else None
+        return select(label_text, field_text, self.known_fields, names)
 
     def key(self, cluster: str, namespace: str, name: str) -> str:
         return object_key(self.prefix, cluster, namespace if self.namespaced else "", name)

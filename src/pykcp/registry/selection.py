@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from pykcp.machinery import fields, labels
@@ -57,21 +57,32 @@ def _matcher(
 EVERYTHING = Selection()
 
 
-def select(label_text: str, field_text: str, known_fields: frozenset[str] | None) -> Selection:
+def select(
+    label_text: str, field_text: str, known_fields: frozenset[str] | None,
+    stored_names: Mapping[str, str] | None = None,
+) -> Selection:
     """Parse both selectors; 400 with upstream's words if one is not understood."""
     if not label_text and not field_text:
         return EVERYTHING
-    return _select(label_text, field_text, known_fields)
+    names = tuple(sorted(stored_names.items())) if stored_names else ()
+    return _select(label_text, field_text, known_fields, names)
 
 
 @lru_cache(maxsize=1024)
-def _select(label_text: str, field_text: str, known_fields: frozenset[str] | None) -> Selection:
+def _select(
+    label_text: str, field_text: str, known_fields: frozenset[str] | None,
+    stored_names: tuple[tuple[str, str], ...],
+) -> Selection:
     try:
         conditions, residual = labels.to_conditions(labels.parse(label_text))
         field_selector = fields.check(fields.parse(field_text), known_fields)
     except labels.SelectorError as error:
         raise BadRequest(str(error)) from error
-    more, _ = fields.to_conditions(field_selector)
+    renamed = dict(stored_names)
+    stored = fields.Selector(
+        tuple(replace(r, path=renamed.get(r.path, r.path)) for r in field_selector.requirements)
+    )
+    more, _ = fields.to_conditions(stored)
     return Selection(
         f"{label_text}&{field_text}",
         conditions + more,

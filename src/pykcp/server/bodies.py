@@ -7,7 +7,6 @@ from typing import Any
 import orjson
 
 from pykcp.machinery.patch import gojson
-from pykcp.machinery.schema import duplicates
 from pykcp.machinery.status import (
     BadRequest,
     RequestEntityTooLarge,
@@ -118,11 +117,10 @@ def decode_object(call: Call, resource: Resource, value: Any, raw: bytes | None 
     obj = check_type(value, resource.kind, resource.api_version)
     problems: list[str] = []
     context = call.context
-    decoded = resource.rules.decode(obj, problems)
-    if context.field_validation != "Ignore":
-        if raw is not None:
-            problems = duplicates.of(raw, value) + problems
-        raise_or_warn(call, problems)
+    if context.field_validation == "Ignore":
+        return resource.rules.decode(obj, problems)
+    decoded = resource.rules.decode(obj, problems, raw)
+    raise_or_warn(call, problems)
     return decoded
 
 

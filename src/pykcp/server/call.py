@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from typing import Any
 
 from pykcp.auth.user import User
@@ -55,9 +56,7 @@ class Call:
         asked = self.info.query.get("fieldManager") if self.info.query else None
         if asked and asked[0]:
             return asked[0]
-        agent = self.exchange.request.header("user-agent") or DEFAULT_MANAGER
-        name = agent.split("/", 1)[0]
-        return "".join(c for c in name if c.isprintable())[:128] or DEFAULT_MANAGER
+        return manager_of_agent(self.exchange.request.header("user-agent") or "")
 
     def _dry_run(self) -> bool:
         values = [v for v in self.info.query.get("dryRun", ()) if v]
@@ -65,6 +64,13 @@ class Call:
 
     def negotiate(self, served: tuple[str, ...] = (negotiation.JSON, negotiation.YAML)) -> None:
         self.accepted = negotiation.choose(self.exchange.request.header("accept") or "", served)
+
+
+@lru_cache(maxsize=1024)
+def manager_of_agent(agent: str) -> str:
+    """The field manager that a user agent stands for: what comes before the first slash."""
+    name = agent.split("/", 1)[0]
+    return "".join(c for c in name if c.isprintable())[:128] or DEFAULT_MANAGER
 
 
 _JSON = negotiation.Accepted()

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import asyncio
 
-from pykcp.auth.authz.bootstrap_policy import bootstrap_objects
+from pykcp.auth.authz import bootstrap_policy
+from pykcp.auth.authz.bootstrap_reconcile import RoleRefChanged, reconciled
 from pykcp.machinery.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
     LOGICAL_CLUSTERS,
     NAMESPACES,
+    ROLE_BINDINGS,
+    ROLES,
     GroupVersionResource,
 )
 from pykcp.machinery.status import AlreadyExists
+from pykcp.registry import codec
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
 
 ROOT = "root"
 ADMIN = "system:admin"
-_RBAC = "rbac.authorization.k8s.io"
-_PLURALS = {
-    "ClusterRole": "clusterroles",
-    "ClusterRoleBinding": "clusterrolebindings",
-    "Role": "roles",
-    "RoleBinding": "rolebindings",
-}
 
 
 async def bootstrap(client: LocalClient) -> None:
@@ -66,27 +65,53 @@ def _namespace(name: str) -> Object:
 
 async def _admin_policy(client: LocalClient) -> None:
     """Upstream's and kcp's roles and bindings, where every cluster finds them."""
-    objects = bootstrap_objects()
-    namespaces = {o["metadata"]["namespace"] for o in objects if o["metadata"].get("namespace")}
+    objects = bootstrap_policy.objects()
+    namespaces = ["default", *bootstrap_policy.namespaces()]
     await asyncio.gather(
-        *(_ensure(client, ADMIN, NAMESPACES, _namespace(n)) for n in sorted(namespaces | {"default"}))
+        *(_ensure(client, ADMIN, NAMESPACES, _namespace(n)) for n in dict.fromkeys(namespaces))
+    )
+    by_kind = (
+        (CLUSTER_ROLES, objects.cluster_roles),
+        (CLUSTER_ROLE_BINDINGS, objects.cluster_role_bindings),
+        (ROLES, objects.roles),
+        (ROLE_BINDINGS, objects.role_bindings),
     )
     await asyncio.gather(
-        *(
-            _ensure(client, ADMIN, GroupVersionResource(_RBAC, "v1", _PLURALS[o["kind"]]), o)
-            for o in objects
-        )
+        *(_ensure(client, ADMIN, kind, obj) for kind, objs in by_kind for obj in objs)
     )
 
 
 async def _ensure(
     client: LocalClient, cluster: str, kind: GroupVersionResource, obj: Object
 ) -> None:
-    """Create the object if it is missing; what is there stays as its owner left it."""
+    """Create the object if it is missing; what is there is only completed."""
     metadata = obj["metadata"]
-    if client.get(cluster, kind, metadata["name"], metadata.get("namespace", "")) is not None:
-        return
+    name, namespace = metadata["name"], metadata.get("namespace", "")
+    existing = client.get(cluster, kind, name, namespace)
+    if existing is None:
+        await _create(client, cluster, kind, obj)
+    elif kind.group == CLUSTER_ROLES.group:
+        await _reconcile(client, cluster, kind, existing, obj)
+
+
+async def _create(
+    client: LocalClient, cluster: str, kind: GroupVersionResource, obj: Object
+) -> None:
     try:
-        await client.create(cluster, kind, obj)
+        await client.create(cluster, kind, codec.copy(obj))
     except AlreadyExists:
         return  # another replica was faster
+
+
+async def _reconcile(
+    client: LocalClient, cluster: str, kind: GroupVersionResource, existing: Object, obj: Object
+) -> None:
+    metadata = obj["metadata"]
+    try:
+        wanted = reconciled(existing, obj)
+    except RoleRefChanged:
+        await client.delete(cluster, kind, metadata["name"], metadata.get("namespace", ""))
+        await _create(client, cluster, kind, obj)
+        return
+    if wanted is not None:
+        await client.update(cluster, kind, wanted)

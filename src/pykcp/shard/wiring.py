@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from dataclasses import dataclass
 
 from pykcp.admission.chain import AdmissionChain
@@ -82,7 +81,7 @@ def wire(settings: ShardSettings, store: Store, credentials: Credentials, owner:
     metrics = Registry()
     health = Health()
     hub = Hub(store, loop)
-    sources = Sources(now=Timestamps(time.time), uid=lambda: str(uuid.uuid4()))
+    sources = Sources(now=Timestamps(time.time))
     admission = AdmissionChain(
         mutating=[NamespaceLifecycle(store)],
         validating=[],

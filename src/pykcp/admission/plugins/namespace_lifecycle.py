@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pykcp.machinery.status import Cause, Forbidden, NotFound
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.keys import object_key, resource_prefix
-from pykcp.storage.interface import Store
+from pykcp.storage.interface import Event, Store
 
 IMMORTAL = frozenset(("default", "kube-system", "kube-public"))
 _NAMESPACES = resource_prefix("", "namespaces")
 _REVIEW = ("authorization.k8s.io", "localsubjectaccessreviews")
 
 
+_REMEMBER = 4096
+
+
 class NamespaceLifecycle:
+    """Namespaces seen to be active are remembered within bounds and forgotten by events."""
+
     name = "NamespaceLifecycle"
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._active: set[str] = set()
+        store.listen(self._follow)
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.key.startswith(_NAMESPACES):
+                self._active.discard(event.key)
 
     def wants(self, request: AdmissionRequest) -> bool:
         resource = request.resource
@@ -34,11 +48,20 @@ class NamespaceLifecycle:
         if not resource.namespaced:
             raise Forbidden.resource("", "namespaces", request.name, "this namespace may not be deleted")
         key = object_key(_NAMESPACES, request.context.cluster, "", request.namespace)
+        if key in self._active:
+            return
         entry = self._store.get(key)
         if entry is None:
             raise NotFound.resource("", "namespaces", request.namespace)
-        if request.operation == "CREATE" and _TERMINATING in entry.terms:
+        if _TERMINATING not in entry.terms:
+            self._remember(key)
+        elif request.operation == "CREATE":
             raise _terminating(request)
+
+    def _remember(self, key: str) -> None:
+        if len(self._active) >= _REMEMBER:
+            self._active.clear()
+        self._active.add(key)
 
 
 _TERMINATING = "\x1ff:status.phase=Terminating\x1f"

@@ -9,7 +9,6 @@ import orjson
 from pykcp.machinery.status import BadRequest
 from pykcp.registry.keys import range_prefix
 from pykcp.registry.read import Listing, ListOptions, decode_token, list_objects
-from pykcp.registry.selection import select
 from pykcp.server import negotiation, transforms
 from pykcp.server.answers import (
     JSON_HEADERS,
@@ -90,9 +89,7 @@ def list_options(call: Call) -> ListOptions:
     info = call.info
     if not info.query:
         return _PLAIN
-    selection = select(
-        info.param("labelSelector"), info.param("fieldSelector"), call.resource.known_fields
-    )
+    selection = call.resource.select(info.param("labelSelector"), info.param("fieldSelector"))
     limit = integer(call, "limit")
     version = info.param("resourceVersion")
     match = info.param("resourceVersionMatch")

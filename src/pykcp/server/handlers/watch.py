@@ -8,7 +8,6 @@ import orjson
 
 from pykcp.machinery.status import BadRequest, FieldError, Invalid, forbidden, not_supported
 from pykcp.registry.resource import Resource
-from pykcp.registry.selection import select
 from pykcp.registry.watch import (
     INITIAL_EVENTS_END,
     JSONEncoder,
@@ -50,9 +49,7 @@ def _subprotocol(call: Call) -> str:
 
 def watch_options(call: Call) -> WatchOptions:
     info = call.info
-    selection = select(
-        info.param("labelSelector"), info.param("fieldSelector"), call.resource.known_fields
-    )
+    selection = call.resource.select(info.param("labelSelector"), info.param("fieldSelector"))
     version = info.param("resourceVersion")
     _check_initial(call, version)
     revision = parse_revision(version)

@@ -1,0 +1,94 @@
+"""managedFields of a resource: one field manager per subresource, made when first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.machinery.patch.apply import FieldManager
+from pykcp.machinery.patch.fieldset import Fields, from_paths
+from pykcp.machinery.schema.model import Schema
+from pykcp.types import Object
+
+# What a write cannot change, by subresource ("" is the object itself); it is never owned by it.
+_CSR = {
+    "": [("spec",), ("status",)],
+    "status": [("spec",), ("status", "conditions")],
+    "approval": [("spec",), ("status", "certificate")],
+}
+_WITH_STATUS = {"": [("status",)], "status": [("spec",)], "finalize": [("status",)]}
+_ALL_BUT_STATUS = {"": [("status",)], "status": [("spec",), ("metadata",)]}
+_RESETS: dict[tuple[str, str], dict[str, list[tuple[str, ...]]]] = {
+    ("certificates.k8s.io", "certificatesigningrequests"): _CSR,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): _ALL_BUT_STATUS,
+}
+
+
+def reset_fields(definition: ResourceDefinition, version: str, subresource: str) -> Fields:
+    """What a write through this subresource leaves as it is."""
+    names = {s.name for s in definition.subresources_of(version)}
+    if "status" not in names:
+        return {}
+    table = _RESETS.get(
+        (definition.group, definition.plural), _WITH_STATUS if definition.native else _ALL_BUT_STATUS
+    )
+    return from_paths(table.get(subresource, ()))
+
+
+class OtherVersions:
+    """The other versions of a kind, in which managers may have written."""
+
+    def __init__(self, definition: ResourceDefinition, convert: Callable[[Object, str], Object]) -> None:
+        self._definition = definition
+        self._convert = convert
+
+    def schema(self, api_version: str) -> Schema | None:
+        group, _, version = api_version.rpartition("/")
+        if group != self._definition.group or version not in self._definition.versions:
+            return None
+        return self._definition.schema(version)
+
+    def convert(self, obj: Object, api_version: str) -> Object:
+        return self._convert(obj, api_version)
+
+
+class Ownership:
+    """The field managers of one kind at one version."""
+
+    def __init__(self, definition: ResourceDefinition, version: str, convert: Callable[[Object, str], Object]) -> None:
+        self._definition = definition
+        self._version = version
+        self._others = OtherVersions(definition, convert)
+        self._managers: dict[str, FieldManager] = {}
+
+    def manager(self, subresource: str) -> FieldManager:
+        found = self._managers.get(subresource)
+        if found is None:
+            found = self._managers[subresource] = self._make(subresource)
+        return found
+
+    def _make(self, subresource: str) -> FieldManager:
+        definition, version = self._definition, self._version
+        api_version = definition.api_version(version)
+        return FieldManager(
+            definition.schema(version),
+            api_version,
+            definition.kind,
+            subresource=subresource,
+            structured=definition.native,
+            reset={
+                definition.api_version(v): reset_fields(definition, v, subresource)
+                for v in definition.versions
+            },
+            versions=self._others,
+        )
+
+    def after_update(
+        self, live: Object | None, new: Object, manager: str, subresource: str, now: str
+    ) -> None:
+        """Set `new`'s managedFields."""
+        entries = self.manager(subresource).on_update(live, new, manager, now)
+        if entries:
+            new["metadata"]["managedFields"] = entries
+        else:
+            new["metadata"].pop("managedFields", None)

@@ -1,0 +1,144 @@
+"""A small synchronous client for tests: JSON in, JSON out, nothing hidden."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.client import HTTPSConnection
+from typing import Any
+from urllib.parse import urlencode
+
+from pykcp.testing.kubeconfig import Access
+from pykcp.types import Object
+
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+class Reply:
+    def __init__(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def header(self, name: str) -> str | None:
+        return next((v for k, v in self.headers if k.lower() == name.lower()), None)
+
+    def header_all(self, name: str) -> list[str]:
+        return [v for k, v in self.headers if k.lower() == name.lower()]
+
+    def __repr__(self) -> str:
+        return f"<{self.status} {self.body[:400]!r}>"
+
+
+class TestClient:
+    """Talks HTTP/1.1 to one server, in one logical cluster. Threads each get a connection."""
+
+    __test__ = False  # not a test, whatever pytest thinks of the name
+
+    def __init__(self, access: Access, cluster: str = "") -> None:
+        self._access = access
+        self.prefix = f"/clusters/{cluster}" if cluster else access.path
+        self._ssl = ssl.create_default_context(cadata=access.ca)
+        self._local = threading.local()
+
+    def in_cluster(self, cluster: str) -> TestClient:
+        return TestClient(self._access, cluster)
+
+    def with_token(self, token: str) -> TestClient:
+        access = Access(self._access.host, self._access.port, self._access.path, self._access.ca, token)
+        client = TestClient(access)
+        client.prefix = self.prefix
+        return client
+
+    def request(  # noqa: PLR0917
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json",
+        accept: str = "application/json", headers: dict[str, str] | None = None, **query: Any,
+    ) -> Reply:
+        """One request; a dict or list as body is sent as JSON, bytes and text as they are."""
+        if query:
+            path = f"{path}?{urlencode(query, doseq=True)}"
+        data = body
+        if isinstance(body, (dict, list)):
+            data = json.dumps(body)
+        sent = {"Accept": accept, **(headers or {})}
+        if self._access.token:
+            sent.setdefault("Authorization", f"Bearer {self._access.token}")
+        if data is not None:
+            sent["Content-Type"] = content_type
+        for attempt in (0, 1):
+            connection = self._connection()
+            try:
+                connection.request(method, self.prefix + path, data, sent)
+                response = connection.getresponse()
+                return Reply(response.status, response.getheaders(), response.read())
+            except (ConnectionError, OSError):
+                self.close()
+                if attempt or method not in ("GET", "HEAD"):
+                    raise
+        raise AssertionError
+
+    def _connection(self) -> HTTPSConnection:
+        connection: HTTPSConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = HTTPSConnection(
+                self._access.host, self._access.port, timeout=60, context=self._ssl
+            )
+        return connection
+
+    def close(self) -> None:
+        connection = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+            self._local.connection = None
+
+    def get(self, path: str, **more: Any) -> Reply:
+        return self.request("GET", path, **more)
+
+    def post(self, path: str, body: Any, **more: Any) -> Reply:
+        return self.request("POST", path, body, **more)
+
+    def put(self, path: str, body: Any, **more: Any) -> Reply:
+        return self.request("PUT", path, body, **more)
+
+    def patch(self, path: str, body: Any, content_type: str = MERGE, **more: Any) -> Reply:
+        return self.request("PATCH", path, body, content_type, **more)
+
+    def delete(self, path: str, body: Any = None, **more: Any) -> Reply:
+        return self.request("DELETE", path, body, **more)
+
+    def watch(self, path: str, accept: str = "application/json", **query: Any) -> Iterator[Object]:
+        """Events as they come, on a connection of their own; close the generator to stop."""
+        connection = HTTPSConnection(
+            self._access.host, self._access.port, timeout=60, context=self._ssl
+        )
+        sent = {"Accept": accept, "Authorization": f"Bearer {self._access.token}"}
+        connection.request("GET", f"{self.prefix}{path}?{urlencode({'watch': 'true', **query})}", headers=sent)
+        response = connection.getresponse()
+        if response.status != 200:
+            raise AssertionError(f"watch: {response.status} {response.read()!r}")
+        try:
+            while line := response.readline():
+                yield json.loads(line)
+        finally:
+            connection.close()
+
+
+def eventually(check: Callable[[], Any], seconds: float = 15.0) -> Any:
+    """The first true answer; asserts that it comes in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = check()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"still {answer!r} after {seconds} s"
+        time.sleep(0.02)

@@ -1,0 +1,118 @@
+"""A server of one's own for a test: a real process on a free port, gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.client import HTTPSConnection
+
+from pykcp.testing.client import TestClient
+from pykcp.testing.kubeconfig import Access, read_access
+
+START_SECONDS = 30.0
+
+
+class ServerProcess:
+    """`kcp start` as a child process; it can be killed and started again on its directory."""
+
+    def __init__(self, root: pathlib.Path, flags: Sequence[str] = ()) -> None:
+        self.root = root
+        self.flags = tuple(flags)
+        self.log_path = root.parent / f"{root.name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def kubeconfig(self) -> pathlib.Path:
+        return self.root / "admin.kubeconfig"
+
+    def start(self) -> ServerProcess:
+        """Start and wait until it is ready."""
+        port_flags = (
+            [f"--secure-port={self.port}"]
+            if self.port
+            else ["--secure-port=0", "--experimental-bind-free-port"]
+        )
+        before = self.kubeconfig.stat().st_mtime_ns if self.kubeconfig.exists() else 0
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "pykcp", "start", f"--root-directory={self.root}",
+                    "--bind-address=127.0.0.1", *port_flags, *self.flags,
+                ],
+                stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        self._wait_until_ready(before)
+        return self
+
+    def _wait_until_ready(self, before: int) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            assert self._process is not None
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the server ended at start:\n{self.log()}")
+            if self.kubeconfig.exists() and self.kubeconfig.stat().st_mtime_ns != before:
+                access = read_access(self.kubeconfig, "shard-base")
+                if _is_ready(access):
+                    self.port = access.port
+                    return
+            time.sleep(0.02)
+        raise RuntimeError(f"the server was not ready in {START_SECONDS} s:\n{self.log()}")
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """As a crash: no chance to tidy up."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self, seconds: float = 20.0) -> int:
+        """Ask it to stop; returns its exit code."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(seconds)
+
+    def client(self, context: str = "shard-base", cluster: str = "") -> TestClient:
+        """A client with a context of the admin kubeconfig, optionally in some logical cluster."""
+        return TestClient(read_access(self.kubeconfig, context), cluster)
+
+
+def _is_ready(access: Access) -> bool:
+    context = ssl.create_default_context(cadata=access.ca)
+    connection = HTTPSConnection(access.host, access.port, timeout=5, context=context)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+@contextmanager
+def server(*flags: str, directory: pathlib.Path | None = None) -> Iterator[ServerProcess]:
+    """A ready server; stopped and removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="pykcp-") as temporary:
+        root = (directory or pathlib.Path(temporary)) / ".kcp"
+        process = ServerProcess(root, flags).start()
+        try:
+            yield process
+        finally:
+            if process._process is not None and process._process.poll() is None:
+                process.stop()
