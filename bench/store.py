@@ -17,6 +17,7 @@ from typing import Self
 from pykcp.storage.interface import Condition, Put, Query, Store, Value
 from pykcp.storage.memory import MemoryStore
 from pykcp.storage.sqlite import SQLiteStore
+from pykcp.storage.testing import EtcdProcess
 
 OBJECTS = 10_000
 BODY = b'"},"data":{"text":"' + b"x" * 1400 + b'"}}'
@@ -149,9 +150,25 @@ async def run(store: Store, seconds: float) -> None:
     print(f"largest memory {memory:.0f} MiB")
 
 
+def run_on_etcd(directory: pathlib.Path, seconds: float) -> None:
+    import uvloop
+
+    from pykcp.storage.etcd import EtcdSettings, EtcdStore
+
+    process = EtcdProcess(directory)
+    process.start()
+    try:
+        settings = EtcdSettings((process.url,), mirror_path=directory / "mirror")
+        uvloop.run(run(EtcdStore(settings), seconds))
+    finally:
+        process.kill()
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"etcd itself: {usage.ru_utime + usage.ru_stime:.1f} s CPU in all")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", choices=["sqlite", "memory"], default="sqlite")
+    parser.add_argument("--store", choices=["sqlite", "memory", "etcd"], default="sqlite")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--directory", type=pathlib.Path)
     options = parser.parse_args()
@@ -161,7 +178,10 @@ def main() -> None:
         store: Store = MemoryStore()
         if options.store == "sqlite":
             store = SQLiteStore(pathlib.Path(directory) / "store")
-        uvloop.run(run(store, options.seconds))
+        if options.store != "etcd":
+            uvloop.run(run(store, options.seconds))
+            return
+        run_on_etcd(pathlib.Path(directory), options.seconds)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 
@@ -25,16 +25,40 @@ from pykcp.storage.interface import (
 )
 from pykcp.storage.memory import MemoryStore
 from pykcp.storage.sqlite import SQLiteStore
+from pykcp.storage.testing import EtcdProcess, find_etcd
 
 FOREVER = 1 << 62
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
+    if find_etcd() is None:
+        pytest.skip("needs etcd: put it on PATH or name it in PYKCP_ETCD")
+    process = EtcdProcess(tmp_path_factory.mktemp("etcd"))
+    process.start()
+    yield process
+    process.kill()
+
+
+@pytest.fixture(params=["memory", "sqlite", "etcd"])
 async def store(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> AsyncIterator[Store]:
-    store: Store = MemoryStore() if request.param == "memory" else SQLiteStore(tmp_path / "store")
+    store = make_store(request, tmp_path)
     await store.start()
     yield store
     await store.stop()
+
+
+def make_store(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Store:
+    if request.param == "memory":
+        return MemoryStore()
+    if request.param == "sqlite":
+        return SQLiteStore(tmp_path / "store")
+    server: EtcdProcess = request.getfixturevalue("etcd")
+    from pykcp.storage.etcd import EtcdSettings, EtcdStore
+
+    return EtcdStore(
+        EtcdSettings((server.url,), prefix=str(tmp_path), mirror_path=tmp_path / "mirror")
+    )
 
 
 def put(
@@ -145,7 +169,7 @@ class TestWriting:
         listener = Listener(store)
         before = store.revision
         with pytest.raises(Mismatch) as raised:
-            await store.write([put("/a"), put("/b", expect=0), delete("/b")][:2])
+            await store.write([put("/a"), put("/b", expect=0), Check("/c", 0)])
         assert raised.value.key == "/b"
         assert store.get("/a") is None
         assert listener.events == []
@@ -373,7 +397,7 @@ class TestListing:
         await fill(store, 20)
         for query in (Query("/a/"), Query("/a/", limit=5), Query("/a/", at=store.revision)):
             with pytest.raises(StopIteration):
-                store.list(query).send(None)  # type: ignore[attr-defined]
+                store.list(query).send(None)
 
     async def test_long_list_is_one_snapshot_and_lets_others_run(self, store: Store) -> None:
         await fill(store, 3000)

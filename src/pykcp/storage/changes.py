@@ -45,8 +45,7 @@ Find = Callable[[str], Row | None]
 
 def plan(operations: Sequence[Operation], find: Find, revision: int) -> list[Change]:
     """The changes of a transaction, numbered upwards from the revision after this one."""
-    if len(operations) > 1 and len({operation.key for operation in operations}) < len(operations):
-        raise ValueError("a transaction names each key once")
+    refuse_repeated_keys(operations)
     rows = [compare(operation, find(operation.key)) for operation in operations]
     changes: list[Change] = []
     for operation, row in zip(operations, rows, strict=True):
@@ -55,6 +54,11 @@ def plan(operations: Sequence[Operation], find: Find, revision: int) -> list[Cha
         revision += 1
         changes.append(change(operation, row, revision))
     return changes
+
+
+def refuse_repeated_keys(operations: Sequence[Operation]) -> None:
+    if len(operations) > 1 and len({operation.key for operation in operations}) < len(operations):
+        raise ValueError("a transaction names each key once")
 
 
 def compare(operation: Operation, row: Row | None) -> Row | None:
@@ -70,18 +74,29 @@ def compare(operation: Operation, row: Row | None) -> Row | None:
 def change(operation: Put | Delete, row: Row | None, revision: int) -> Change:
     head, tail = operation.value
     value = b"%b%d%b" % (head, revision, tail)
-    created = row is None or row.deleted
-    previous = 0 if row is None else row.revision
-    terms, indexes = ("", "") if row is None or row.deleted else (row.terms, row.indexes)
     if isinstance(operation, Delete):
-        return Change(
-            revision, operation.key, previous, False, True, value, terms, terms, "", indexes
-        )
-    joined = join_indexes(operation.indexes) if operation.indexes else ""
+        return deletion(operation.key, row, revision, value)
+    indexes = join_indexes(operation.indexes) if operation.indexes else ""
+    return replacement(operation.key, row, revision, value, operation.terms, indexes)
+
+
+def replacement(  # noqa: PLR0917 - the columns of a row
+    key: str, row: Row | None, revision: int, value: bytes, terms: str, indexes: str
+) -> Change:
+    """A new value for a key, whether or not there was one."""
+    if row is None:
+        return Change(revision, key, 0, True, False, value, terms, "", indexes, "")
+    if row.deleted:
+        return Change(revision, key, row.revision, True, False, value, terms, "", indexes, "")
     return Change(
-        revision, operation.key, previous, created, False, value,
-        operation.terms, terms, joined, indexes,
+        revision, key, row.revision, False, False, value,
+        terms, row.terms, indexes, row.indexes,
     )  # fmt: skip
+
+
+def deletion(key: str, row: Row | None, revision: int, value: bytes) -> Change:
+    previous, terms, indexes = (row.revision, row.terms, row.indexes) if row else (0, "", "")
+    return Change(revision, key, previous, False, True, value, terms, terms, "", indexes)
 
 
 def revisions(operations: Sequence[Operation], changes: Sequence[Change]) -> list[int]:

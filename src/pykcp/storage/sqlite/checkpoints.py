@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Callable
 
 from pykcp.storage.changes import Change
-from pykcp.storage.sqlite.commits import GroupCommit
 from pykcp.storage.sqlite.files import PAGE_BYTES
 from pykcp.storage.sqlite.scans import Readers
-from pykcp.storage.sqlite.worker import Worker
+from pykcp.storage.sqlite.worker import Done, Worker
 
 logger = logging.getLogger(__name__)
 
 PAGES_PER_CHANGE = 2
 """About what a change adds to the log beside its value: a page of the log and one of the table."""
+
+Intermission = Callable[[Callable[[], None], Done], None]
+"""Runs something at a moment in which no transaction is open, and says how it went."""
 
 
 class Checkpoints:
@@ -32,7 +35,7 @@ class Checkpoints:
         self,
         connection: sqlite3.Connection,
         worker: Worker,
-        commits: GroupCommit,
+        intermission: Intermission,
         readers: Readers,
         *,
         after_bytes: int,
@@ -40,7 +43,8 @@ class Checkpoints:
     ) -> None:
         self._connection = connection
         self._worker = worker
-        self._commits = commits
+        self._intermission = intermission
+        self._closed = False
         self._readers = readers
         self._after_bytes = after_bytes
         self._most_bytes = most_bytes
@@ -60,13 +64,17 @@ class Checkpoints:
     def note_bytes(self, size: int) -> None:
         """The write-ahead log has grown; start a checkpoint if it is time."""
         self._pending += size
-        if self._pending >= self._after_bytes and not self._running:
+        if self._pending >= self._after_bytes and not self._running and not self._closed:
             self._running = True
             self._pending = 0
             self._worker.submit(self._copy, self._copied)
 
+    def close(self) -> None:
+        """Start nothing more."""
+        self._closed = True
+
     def _copied(self, error: BaseException | None) -> None:
-        if error is not None:
+        if error is not None or self._closed:
             self._finished(error)
         elif self._log_bytes > self._most_bytes:
             self._readers.drain(self._ask_for_intermission)
@@ -74,7 +82,7 @@ class Checkpoints:
             self._ask_for_intermission()
 
     def _ask_for_intermission(self) -> None:
-        self._commits.intermission(self._copy, self._finished)
+        self._intermission(self._copy, self._finished)
 
     def _finished(self, error: BaseException | None) -> None:
         self._readers.resume()

@@ -87,11 +87,15 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def read_meta(connection: sqlite3.Connection, name: str) -> int:
+    return int(read_text(connection, name) or 0)
+
+
+def read_text(connection: sqlite3.Connection, name: str) -> str:
     row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-    return int(row[0]) if row else 0
+    return str(row[0]) if row else ""
 
 
-def write_meta(connection: sqlite3.Connection, name: str, value: int) -> None:
+def write_meta(connection: sqlite3.Connection, name: str, value: int | str) -> None:
     connection.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (name, value))
 
 

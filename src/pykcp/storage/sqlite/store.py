@@ -69,6 +69,8 @@ class SQLiteStore(ReadingHalf):
     async def stop(self) -> None:
         if self._commits is not None:
             await self._commits.close()
+        if self._checkpoints is not None:
+            self._checkpoints.close()
         self._stop_workers()
         self._close_readers()
         if self._writer is not None:
@@ -133,7 +135,7 @@ class SQLiteStore(ReadingHalf):
             translate=partial(files.translate, path=self._path),
         )  # fmt: skip
         self._checkpoints = Checkpoints(
-            self._checkpointer, self._checkpoint_worker, self._commits, self._readers,
+            self._checkpointer, self._checkpoint_worker, self._commits.intermission, self._readers,
             after_bytes=self._settings.checkpoint_bytes, most_bytes=self._settings.log_bytes,
         )  # fmt: skip
 

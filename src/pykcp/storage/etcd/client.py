@@ -1,0 +1,215 @@
+"""Talking to etcd: several servers, one of which is in use.
+
+Every request has a time limit. A request that fails before it was sent goes to
+the next server; whatever else goes wrong is told to the caller, sorted by what
+it means for a write: `Unavailable` (it has not happened), `Undecided` (it may
+have), `StoreFull`, `TooLarge`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import grpc
+import grpc.aio
+
+from pykcp.storage.errors import Compacted, StoreError, StoreFull, TooLarge, Unavailable
+from pykcp.storage.etcd import messages
+from pykcp.storage.etcd.settings import EtcdSettings
+
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # A server that is silent for fifteen seconds is gone (etcd allows a ping every five).
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    # Ours is the backoff that counts, see `feed`.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+REQUIRE_LEADER = (("hasleader", "true"),)
+"""A watch on a server that has lost touch with the others ends, instead of falling silent."""
+
+
+class NotSent(Unavailable):
+    """Nobody took the request; another server may."""
+
+
+class Undecided(Unavailable):
+    """The request was sent and has no answer; it may still be carried out."""
+
+
+class Client:
+    def __init__(self, settings: EtcdSettings) -> None:
+        if not settings.servers:
+            raise StoreError("no etcd servers are named")
+        self._settings = settings
+        self._servers = settings.servers
+        self._current = 0
+        self._channels: dict[int, grpc.aio.Channel] = {}
+
+    @property
+    def server(self) -> str:
+        """The one in use."""
+        return self._servers[self._current]
+
+    def use_next(self) -> None:
+        self._current = (self._current + 1) % len(self._servers)
+
+    async def close(self) -> None:
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            await channel.close()
+
+    async def txn(self, request: Any, seconds: float) -> Any:
+        return await self._call("/etcdserverpb.KV/Txn", request, messages.TxnResponse, seconds)
+
+    async def range(self, request: Any, seconds: float) -> Any:
+        return await self._call("/etcdserverpb.KV/Range", request, messages.RangeResponse, seconds)
+
+    async def compact(self, revision: int, seconds: float) -> None:
+        request = messages.CompactionRequest(revision=revision)
+        response = messages.CompactionResponse
+        await self._call("/etcdserverpb.KV/Compact", request, response, seconds)
+
+    def watch(self, key: bytes, end: bytes, start_revision: int) -> Watch:
+        stream = self._channel().stream_stream(
+            "/etcdserverpb.Watch/Watch",
+            request_serializer=messages.WatchRequest.SerializeToString,
+            response_deserializer=messages.WatchResponse.FromString,
+        )
+        create = messages.WatchCreateRequest(
+            key=key, range_end=end, start_revision=start_revision, progress_notify=True
+        )
+        return Watch(stream(metadata=REQUIRE_LEADER), create, self.server)
+
+    async def _call(self, method: str, request: Any, response: Any, seconds: float) -> Any:
+        deadline = time.monotonic() + seconds
+        refused: StoreError = NotSent("no etcd server was asked")
+        for _ in self._servers:
+            server = self._current
+            call = self._channel().unary_unary(
+                method,
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=response.FromString,
+            )
+            try:
+                return await call(request, timeout=max(0.0, deadline - time.monotonic()))
+            except grpc.aio.AioRpcError as error:
+                refused = translate(error, self._servers[server])
+                if not isinstance(refused, NotSent):
+                    raise refused from error
+                if server == self._current:  # nobody else has moved on meanwhile
+                    self.use_next()
+        raise refused
+
+    def _channel(self) -> grpc.aio.Channel:
+        if self._current not in self._channels:
+            self._channels[self._current] = self._connect(self._servers[self._current])
+        return self._channels[self._current]
+
+    def _connect(self, server: str) -> grpc.aio.Channel:
+        target, is_secure = parse_server(server)
+        settings = self._settings
+        if not is_secure:
+            return grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+        credentials = grpc.ssl_channel_credentials(
+            root_certificates=read(settings.cafile),
+            private_key=read(settings.keyfile),
+            certificate_chain=read(settings.certfile),
+        )
+        return grpc.aio.secure_channel(target, credentials, options=CHANNEL_OPTIONS)
+
+
+class Watch:
+    """One stream of etcd's events."""
+
+    def __init__(self, call: Any, create: Any, server: str) -> None:
+        self._call = call
+        self._create = create
+        self._server = server
+        self._writing = asyncio.Lock()
+
+    async def responses(self) -> AsyncIterator[Any]:
+        try:
+            await self._send(messages.WatchRequest(create_request=self._create))
+            async for response in self._call:
+                if response.compact_revision:
+                    raise Compacted(self._create.start_revision, response.compact_revision)
+                if response.canceled:
+                    raise Unavailable(f"{self._server}: {response.cancel_reason}")
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise translate(error, self._server) from error
+        raise Unavailable(f"{self._server} ended the watch")
+
+    async def ask_for_progress(self) -> None:
+        """Have etcd say how far the stream is; needed when the news may be in no event of ours."""
+        try:
+            progress = messages.WatchProgressRequest()
+            await self._send(messages.WatchRequest(progress_request=progress))
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+            raise Unavailable(f"{self._server}: the watch has ended") from error
+
+    def cancel(self) -> None:
+        self._call.cancel()
+
+    async def _send(self, request: Any) -> None:
+        async with self._writing:
+            await self._call.write(request)
+
+
+def translate(error: grpc.aio.AioRpcError, server: str) -> StoreError:
+    code, details = error.code(), error.details() or ""
+    message = f"etcd at {server}: {details or code.name}"
+    if code == grpc.StatusCode.RESOURCE_EXHAUSTED and "space exceeded" in details:
+        return StoreFull(message)
+    if "too large" in details or "too many operations" in details or "larger than max" in details:
+        return TooLarge(message)
+    if code == grpc.StatusCode.OUT_OF_RANGE:
+        return Compacted(0, 0)
+    if code == grpc.StatusCode.UNAVAILABLE and "failed to connect" in details:
+        return NotSent(message)
+    if "no leader" in details or "too many requests" in details:
+        return Unavailable(message)
+    if code in REFUSED:
+        return Unavailable(message)
+    return Undecided(message)
+
+
+REFUSED = (
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.UNIMPLEMENTED,
+)
+
+
+def parse_server(server: str) -> tuple[str, bool]:
+    """The address and whether TLS is spoken there."""
+    if "://" not in server:
+        server = f"http://{server}"
+    parts = urlsplit(server)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise StoreError(f"not the address of an etcd server: {server}")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{host}:{parts.port or 2379}", parts.scheme == "https"
+
+
+def read(path: str) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error

@@ -1,0 +1,148 @@
+"""From our transactions to one request of etcd's. Pure.
+
+Transactions that have nothing to do with one another travel together, as nested
+transactions of one request: one round trip, one sync of etcd's log. etcd does
+all compares of a request before any write of it, and refuses to write a key
+twice; so no transaction joins a request that writes a key it names, or names a
+key it writes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from pykcp.storage.errors import TooLarge
+from pykcp.storage.etcd import messages
+from pykcp.storage.etcd.envelope import PLACES, Envelope, Keyspace, etcd_revision_of
+from pykcp.storage.interface import Check, Delete, Operation, Put
+from pykcp.storage.terms import join_indexes
+
+MOST_TRANSACTIONS = 32
+MOST_OPERATIONS = 90
+"""Of one transaction in a request of several. etcd's limit is 128 by default, and
+transactions within a transaction have what the outer one leaves of it."""
+MOST_BYTES = 512 << 10
+"""Of a request of several transactions; etcd takes 1.5 MiB by default."""
+
+
+class HasOperations(Protocol):
+    operations: Sequence[Operation]
+
+
+class Encoded(NamedTuple):
+    request: Any
+    places: list[list[int]]
+    """For each transaction the places of its operations (-1 for those that only compare)."""
+
+
+def take(queue: deque[Any]) -> list[Any]:
+    """Transactions from the front of the queue that may travel together, in order."""
+    taken: list[Any] = []
+    named: set[str] = set()
+    written: set[str] = set()
+    places = size = 0
+    while queue and len(taken) < MOST_TRANSACTIONS:
+        operations: Sequence[Operation] = queue[0].operations
+        keys = {operation.key for operation in operations}
+        writes = {operation.key for operation in operations if not isinstance(operation, Check)}
+        places += len(writes)
+        size += sum(size_of(operation) for operation in operations)
+        if taken and (
+            places > PLACES
+            or size > MOST_BYTES
+            or etcd_operations(operations) > MOST_OPERATIONS
+            or not written.isdisjoint(keys)
+            or not named.isdisjoint(writes)
+        ):
+            break
+        taken.append(queue.popleft())
+        named |= keys
+        written |= writes
+        if etcd_operations(operations) > MOST_OPERATIONS:
+            break
+    return taken
+
+
+def size_of(operation: Operation) -> int:
+    if isinstance(operation, Check):
+        return 0
+    return len(operation.value.head) + len(operation.value.tail)
+
+
+def etcd_operations(operations: Sequence[Operation]) -> int:
+    return sum(2 if isinstance(operation, Delete) else 1 for operation in operations)
+
+
+class Encoder:
+    def __init__(self, keyspace: Keyspace, writer: int) -> None:
+        self._keyspace = keyspace
+        self._writer = writer
+
+    def encode(self, transactions: Sequence[Sequence[Operation]], request: int) -> Encoded:
+        place = 0
+        nested: list[Any] = []
+        places: list[list[int]] = []
+        for operations in transactions:
+            writes = sum(not isinstance(operation, Check) for operation in operations)
+            if place + writes > PLACES:
+                raise TooLarge(f"a transaction writes at most {PLACES} keys")
+            transaction, taken = self._transaction(operations, request, place)
+            place += writes
+            nested.append(transaction)
+            places.append(taken)
+        if len(nested) == 1:
+            return Encoded(nested[0], places)
+        inner = [messages.RequestOp(request_txn=transaction) for transaction in nested]
+        return Encoded(messages.TxnRequest(success=inner), places)
+
+    def _transaction(
+        self, operations: Sequence[Operation], request: int, place: int
+    ) -> tuple[Any, list[int]]:
+        compares: list[Any] = []
+        writes: list[Any] = []
+        places: list[int] = []
+        for operation in operations:
+            key = self._keyspace.key(operation.key)
+            compares.extend(compare(operation, key))
+            if isinstance(operation, Check):
+                places.append(-1)
+                continue
+            writes.extend(self._writes(operation, key, request, place))
+            places.append(place)
+            place += 1
+        return messages.TxnRequest(compare=compares, success=writes), places
+
+    def _writes(self, operation: Put | Delete, key: bytes, request: int, place: int) -> list[Any]:
+        if isinstance(operation, Put):
+            indexes = join_indexes(operation.indexes)
+            envelope = Envelope(
+                place, self._writer, request, operation.terms, indexes, operation.value
+            )
+            return [put(key, envelope)]
+        grave = Envelope(place, self._writer, request, operation.key, "", operation.value)
+        delete = messages.DeleteRangeRequest(key=key)
+        return [
+            put(self._keyspace.grave(place), grave),
+            messages.RequestOp(request_delete_range=delete),
+        ]
+
+
+def put(key: bytes, envelope: Envelope) -> Any:
+    return messages.RequestOp(request_put=messages.PutRequest(key=key, value=envelope.pack()))
+
+
+def compare(operation: Operation, key: bytes) -> list[Any]:
+    if operation.expect is not None:
+        revision = etcd_revision_of(operation.expect)
+        return [
+            messages.Compare(
+                result=messages.EQUAL, target=messages.MOD, key=key, mod_revision=revision
+            )
+        ]
+    if isinstance(operation, Delete):
+        return [
+            messages.Compare(result=messages.GREATER, target=messages.MOD, key=key, mod_revision=0)
+        ]
+    return []

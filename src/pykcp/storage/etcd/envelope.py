@@ -1,0 +1,107 @@
+"""How values and revisions of the store are kept in etcd. Pure.
+
+A value in etcd is an envelope: terms, indexes and the bytes before and after the
+place of the revision, which etcd fills in by saying when it was written.
+
+etcd gives one revision to everything in a transaction, and we send many
+transactions as one. Here every operation has a revision of its own: etcd's, with
+the operation's place in the request as its last eight bits. The place is in the
+envelope, so every server reads the same number.
+
+A deletion in etcd carries no value, but watchers want the last state. It is put
+into a grave in the same transaction: a key named after the place, overwritten by
+later deletions, that says which key it belongs to.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from pykcp.storage.interface import Value
+
+PLACE_BITS = 8
+PLACES = 1 << PLACE_BITS
+
+HEADER = struct.Struct("<BBQIIII")
+FORMAT = 0x91
+"""The first byte; neither JSON nor Kubernetes' protobuf starts with it."""
+
+
+def revision_of(etcd_revision: int, place: int) -> int:
+    return etcd_revision << PLACE_BITS | place
+
+
+def newest_of(etcd_revision: int) -> int:
+    """The newest revision of the store when etcd is at this one."""
+    return etcd_revision << PLACE_BITS | PLACES - 1
+
+
+def etcd_revision_of(revision: int) -> int:
+    return revision >> PLACE_BITS
+
+
+class Envelope(NamedTuple):
+    place: int
+    writer: int
+    """Which server wrote it, and in which of its requests: it knows its own again."""
+    request: int
+    terms: str
+    indexes: str
+    value: Value
+
+    def pack(self) -> bytes:
+        terms, indexes = self.terms.encode(), self.indexes.encode()
+        head, tail = self.value
+        header = HEADER.pack(
+            FORMAT, self.place, self.writer, self.request, len(terms), len(indexes), len(head)
+        )
+        return b"".join((header, terms, indexes, head, tail))
+
+
+def unpack(data: bytes) -> Envelope:
+    """Raises ValueError for what is not an envelope."""
+    if len(data) < HEADER.size or data[0] != FORMAT:
+        raise ValueError("not a value of this program")
+    _, place, writer, request, terms_size, indexes_size, head_size = HEADER.unpack_from(data)
+    terms_end = HEADER.size + terms_size
+    indexes_end = terms_end + indexes_size
+    head_end = indexes_end + head_size
+    if head_end > len(data):
+        raise ValueError("cut off")
+    return Envelope(
+        place,
+        writer,
+        request,
+        data[HEADER.size : terms_end].decode(),
+        data[terms_end:indexes_end].decode(),
+        Value(data[indexes_end:head_end], data[head_end:]),
+    )
+
+
+class Keyspace:
+    """The names of our keys in etcd."""
+
+    def __init__(self, prefix: str) -> None:
+        self.start = "/".join(("", *filter(None, prefix.split("/")), "pykcp/")).encode()
+        self.end = self.start[:-1] + b"0"
+        """Everything of ours is between start and end; others may use the same prefix."""
+        self.data = self.start + b"data"
+        self.data_end = self.start + b"datb"
+        self.graves = self.start + b"graves/"
+        self.graves_end = self.start + b"graves0"
+
+    def key(self, key: str) -> bytes:
+        return self.data + key.encode()
+
+    def grave(self, place: int) -> bytes:
+        return self.graves + b"%d" % place
+
+    def is_data(self, etcd_key: bytes) -> bool:
+        return etcd_key.startswith(self.data)
+
+    def is_grave(self, etcd_key: bytes) -> bool:
+        return etcd_key.startswith(self.graves)
+
+    def key_of(self, etcd_key: bytes) -> str:
+        return etcd_key[len(self.data) :].decode()

@@ -1,0 +1,300 @@
+"""The local copy of what is in etcd: SQLite tables that etcd's watch keeps current.
+
+It is disposable. Nothing waits for the disk; after a power failure, or when it
+belongs to another etcd, it is thrown away and fetched again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pathlib
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+from pykcp.storage import changes as planning
+from pykcp.storage.changes import Change
+from pykcp.storage.errors import StoreError
+from pykcp.storage.etcd.decoding import EtcdEvent, Outcome, decode, rendered
+from pykcp.storage.etcd.envelope import (
+    Keyspace,
+    etcd_revision_of,
+    newest_of,
+    revision_of,
+    unpack,
+)
+from pykcp.storage.interface import Event
+from pykcp.storage.ring import RecentEvents
+from pykcp.storage.sqlite import files, scans, sweeps, tables
+from pykcp.storage.sqlite.checkpoints import Checkpoints
+from pykcp.storage.sqlite.reading import ReadingHalf
+from pykcp.storage.sqlite.worker import Done, Worker
+
+logger = logging.getLogger(__name__)
+
+CHECKPOINT_BYTES = 16 << 20
+LOG_BYTES = 128 << 20
+PAGES_PER_STEP = 64
+BOOT_ID = pathlib.Path("/proc/sys/kernel/random/boot_id")
+
+OLD_KEYS = "SELECT key, seq, terms FROM current WHERE deleted = 0 ORDER BY key"
+
+
+class Mirror(ReadingHalf):
+    def __init__(
+        self, path: pathlib.Path, keyspace: Keyspace, *, recent_bytes: int, readers: int
+    ) -> None:
+        super().__init__(path, recent_bytes=recent_bytes, readers=readers)
+        self.applied = 0
+        """The newest revision of etcd's that is here."""
+        self._keyspace = keyspace
+        self._lock = files.Lock(path)
+        self._changing = asyncio.Lock()
+        """Held while the tables are replaced or swept, which takes several turns of the loop."""
+        self._connection: sqlite3.Connection | None = None
+        self._checkpointer: sqlite3.Connection | None = None
+        self._worker: Worker | None = None
+        self._checkpoints: Checkpoints | None = None
+
+    def open(self, cluster: int, newest: int) -> None:
+        """Open the copy if it is one of this etcd (now at revision `newest`), or an empty one."""
+        files.make_private_file(self._path)
+        self._lock.acquire()
+        source = f"{cluster:x} {self._keyspace.start.decode()} {boot_id()}"
+        try:
+            is_ours = self._open_tables(source) and self.applied <= newest
+        except (sqlite3.Error, StoreError) as error:
+            logger.warning("the mirror %s cannot be used, fetching it anew: %s", self._path, error)
+            is_ours = False
+        if not is_ours:
+            self._start_over(source)
+        self._recent = RecentEvents(self.revision, self._recent_bytes)
+        self._open_checkpoints()
+
+    def close(self) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.close()
+        if self._worker is not None:
+            self._worker.close()
+        self._close_readers()
+        for connection in (self._checkpointer, self._connection):
+            if connection is not None:
+                connection.close()
+        self._worker = self._checkpoints = self._checkpointer = self._connection = None
+        self._lock.release()
+
+    def remove(self) -> None:
+        for suffix in ("", "-wal", "-shm", ".lock"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+    def apply(self, events: Sequence[EtcdEvent], writer: int) -> list[Outcome]:
+        """Take over whole revisions of etcd's, in order; says which requests of ours they were."""
+        connection = self._opened()
+        decoded = decode(
+            events,
+            self._keyspace,
+            lambda key: tables.find(connection, key),
+            self._last_value,
+            writer,
+        )
+        for key in decoded.foreign:
+            logger.warning("not a value of this program, ignored: %r in etcd", key)
+        with self._translated(), transaction(connection):
+            if decoded.changes:
+                tables.apply(connection, decoded.changes)
+        self.reached(events[-1].revision, [planning.event(change) for change in decoded.changes])
+        if self._checkpoints is not None:
+            self._checkpoints.note(decoded.changes)
+        return decoded.outcomes
+
+    def reached(self, revision: int, events: Sequence[Event] = ()) -> None:
+        """Everything up to a revision of etcd's is here."""
+        self.applied = max(self.applied, revision)
+        self._publish(newest_of(self.applied), events)
+
+    async def replace(self, pages: AsyncIterator[Any], revision: int) -> None:
+        """Start over from all that is in etcd at a revision.
+
+        Listeners hear what has changed since the last revision that was here, as
+        far as it can be told: the newest state of what changed, the last known one
+        of what is gone.
+        """
+        connection = self._opened()
+        reader = await self._readers.take()
+        try:
+            async with self._changing:
+                with self._translated(), transaction(connection), scans.snapshot(reader):
+                    events = await self._replace(connection, reader, pages, revision)
+        finally:
+            self._readers.give(reader)
+        self.compacted = newest_of(revision)
+        self._recent = RecentEvents(self.compacted, self._recent_bytes)
+        self.applied = revision
+        self.revision = self.compacted
+        if events:
+            self._listeners.tell(events)
+
+    async def compact(self, revision: int) -> None:
+        connection = self._opened()
+        async with self._changing:
+            self.compacted = max(self.compacted, revision)
+            is_more = True
+            while is_more:
+                with self._translated(), transaction(connection):
+                    is_more = sweeps.sweep(connection, self.compacted)
+                self._note_pages(sweeps.ROWS_PER_STEP)
+                await asyncio.sleep(0)
+            while pages := min(sweeps.excess_pages(connection), PAGES_PER_STEP):
+                with self._translated():
+                    sweeps.shrink(connection, pages)
+                self._note_pages(2 * pages)
+                await asyncio.sleep(0)
+
+    async def _replace(
+        self,
+        connection: sqlite3.Connection,
+        reader: sqlite3.Connection,
+        pages: AsyncIterator[Any],
+        revision: int,
+    ) -> list[Event]:
+        for table in ("log", "current", "idx"):
+            connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+        difference = Difference(reader, self.revision)
+        async for page in pages:
+            changes = [self._fetched(kv.key, kv.mod_revision, kv.value) for kv in page]
+            tables.apply(connection, changes)
+            difference.note(changes)
+        files.write_meta(connection, "compacted", newest_of(revision))
+        files.write_meta(connection, "swept", newest_of(revision))
+        return difference.events()
+
+    def _fetched(self, etcd_key: bytes, mod_revision: int, data: bytes) -> Change:
+        key = self._keyspace.key_of(etcd_key)
+        try:
+            envelope = unpack(data)
+        except ValueError as error:
+            raise StoreError(
+                f"etcd has a key below {self._keyspace.start.decode()} that this program has not"
+                f" written: {etcd_key!r} ({error}); remove it or choose another prefix"
+            ) from error
+        seq = revision_of(mod_revision, envelope.place)
+        value = rendered(envelope, seq)
+        return planning.replacement(key, None, seq, value, envelope.terms, envelope.indexes)
+
+    def _last_value(self, key: str) -> bytes:
+        entry = scans.get(self._opened(), key)
+        return entry.value if entry else b""
+
+    def _open_tables(self, source: str) -> bool:
+        """False: they are those of another etcd, or may have been damaged by a power failure."""
+        self._connection = connection = files.connect(self._path, synchronous="OFF")
+        files.create_or_check(connection, self._path)
+        if files.read_text(connection, "source") != source:
+            return False
+        self.compacted = files.read_meta(connection, "compacted")
+        newest = connection.execute(scans.NEWEST).fetchone()[0] or 0
+        self.applied = etcd_revision_of(max(newest, self.compacted))
+        self.revision = newest_of(self.applied)
+        return True
+
+    def _start_over(self, source: str) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        files.make_private_file(self._path)
+        self._connection = connection = files.connect(self._path, synchronous="OFF")
+        files.create(connection)
+        files.write_meta(connection, "source", source)
+        self.applied = self.revision = self.compacted = 0
+
+    def _open_checkpoints(self) -> None:
+        self._checkpointer = files.connect(self._path, synchronous="OFF")
+        self._worker = Worker("mirror-checkpoint", asyncio.get_running_loop())
+        self._checkpoints = Checkpoints(
+            self._checkpointer, self._worker, run_here, self._readers,
+            after_bytes=CHECKPOINT_BYTES, most_bytes=LOG_BYTES,
+        )  # fmt: skip
+
+    def _note_pages(self, pages: int) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.note_bytes(pages * files.PAGE_BYTES)
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise StoreError("the mirror is not open")
+        return self._connection
+
+
+class Difference:
+    """What a new state has that the old one had not, as events; keys are told in order."""
+
+    def __init__(self, reader: sqlite3.Connection, revision: int) -> None:
+        self._reader = reader
+        self._old: Iterator[tuple[str, int, str]] = iter(reader.execute(OLD_KEYS))
+        self._next = next(self._old, None)
+        self._revision = revision
+        self._events: list[Event] = []
+        self._is_first = revision == 0
+
+    def note(self, changes: Sequence[Change]) -> None:
+        if self._is_first:  # nobody has seen the state before: nobody misses the events
+            return
+        for change in changes:
+            self._gone_before(change.key)
+            previous = self._next if self._next and self._next[0] == change.key else None
+            if previous is not None:
+                self._next = next(self._old, None)
+            if previous is None or previous[1] != change.revision:
+                event = planning.event(change)
+                if previous is not None:
+                    event.created, event.previous_terms = False, previous[2]
+                self._events.append(event)
+
+    def events(self) -> list[Event]:
+        self._gone_before(None)
+        return sorted(self._events, key=lambda event: event.revision)
+
+    def _gone_before(self, key: str | None) -> None:
+        while self._next is not None and (key is None or self._next[0] < key):
+            gone, _, terms = self._next
+            entry = scans.get(self._reader, gone)
+            # When it was deleted cannot be told. Any number will do that is newer than what was
+            # seen and already forgotten: who stops there has to list again.
+            self._revision += 1
+            value = entry.value if entry else b""
+            self._events.append(Event(self._revision, gone, value, terms, terms, False, True))
+            self._next = next(self._old, None)
+
+
+class transaction:  # noqa: N801 - reads as a statement
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._connection.execute("COMMIT")
+        elif self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+
+def run_here(work: Callable[[], None], done: Done) -> None:
+    """The mirror's transactions are over when the loop gets to this: no need to wait."""
+    try:
+        work()
+    except sqlite3.Error as error:
+        done(error)
+    else:
+        done(None)
+
+
+def boot_id() -> str:
+    """Changes when the machine has been down: what was not synced may then be lost."""
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""

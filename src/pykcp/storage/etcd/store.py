@@ -1,0 +1,145 @@
+"""The store on etcd: a mirror that is read here, and writes that go to etcd."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import secrets
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from pykcp.storage.errors import Compacted, FutureRevision, Unavailable
+from pykcp.storage.etcd.client import Client
+from pykcp.storage.etcd.encoding import Encoder
+from pykcp.storage.etcd.envelope import Keyspace, etcd_revision_of
+from pykcp.storage.etcd.feed import FIRST_BACKOFF, Feed
+from pykcp.storage.etcd.mirror import Mirror
+from pykcp.storage.etcd.settings import EtcdSettings
+from pykcp.storage.etcd.writes import Writes
+from pykcp.storage.interface import Operation, Revisions
+
+COMPACT_SECONDS = 30.0
+
+
+class EtcdStore(Mirror):
+    def __init__(self, settings: EtcdSettings) -> None:
+        self._settings = settings
+        self._keeps_mirror = settings.mirror_path is not None
+        super().__init__(
+            settings.mirror_path or temporary_path(),
+            Keyspace(settings.prefix),
+            recent_bytes=settings.recent_bytes,
+            readers=settings.readers,
+        )
+        self._client: Client | None = None
+        self._feed: Feed | None = None
+        self._writes: Writes | None = None
+        self._following: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Find etcd, bring the mirror up to date, follow etcd from then on."""
+        deadline = time.monotonic() + self._settings.start_seconds
+        self._connect()
+        try:
+            header = await self._first_contact(deadline)
+            await self._catch_up(header, deadline)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        if self._writes is not None:
+            await self._writes.close()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait((self._following,))
+        if self._client is not None:
+            await self._client.close()
+        self._client = self._feed = self._writes = self._following = None
+        self.close()
+        if not self._keeps_mirror:
+            self.remove()
+
+    async def write(self, operations: Sequence[Operation]) -> Revisions:
+        if self._writes is None:
+            raise Unavailable("the store is not running")
+        return await self._writes.write(operations)
+
+    async def barrier(self) -> None:
+        """Return when everything that any server has acknowledged until now can be read here."""
+        feed = self._running_feed()
+        header = await feed.newest(self._settings.write_seconds)
+        await feed.reach(header.revision, self._settings.write_seconds, is_news=False)
+
+    async def compact(self, revision: int) -> None:
+        """Every server compacts its own mirror; etcd is compacted by whoever comes first."""
+        self._running_feed()
+        if revision > self.revision:
+            raise FutureRevision(revision, self.revision)
+        if revision <= self.compacted:
+            return
+        await super().compact(revision)
+        if self._client is None:
+            return
+        try:
+            await self._client.compact(etcd_revision_of(revision), COMPACT_SECONDS)
+        except Compacted:
+            return  # another server was first
+
+    def health(self) -> str | None:
+        if self._feed is None or self._writes is None:
+            return "the store is not running"
+        if self._feed.problem is not None:
+            return f"etcd is not being followed: {self._feed.problem}"
+        return None if self._writes.failure is None else str(self._writes.failure)
+
+    def _connect(self) -> None:
+        writer = secrets.randbits(64)
+        self._client = Client(self._settings)
+        self._feed = Feed(self._client, self, self._keyspace, writer)
+        self._writes = Writes(
+            self._client, self._feed, Encoder(self._keyspace, writer),
+            get=self.get, seconds=self._settings.write_seconds,
+        )  # fmt: skip
+
+    async def _first_contact(self, deadline: float) -> Any:
+        feed = self._running_feed()
+        while True:
+            seconds = deadline - time.monotonic()
+            try:
+                return await feed.newest(min(max(seconds, 0.1), self._settings.write_seconds))
+            except Unavailable as error:
+                if time.monotonic() >= deadline:
+                    servers = ", ".join(self._settings.servers)
+                    raise Unavailable(f"no etcd server answers ({servers}): {error}") from error
+            await asyncio.sleep(FIRST_BACKOFF)
+
+    async def _catch_up(self, header: Any, deadline: float) -> None:
+        feed = self._running_feed()
+        self.open(header.cluster_id, header.revision)
+        if self.applied == 0:
+            await feed.fetch(header.revision)
+        self._following = asyncio.get_running_loop().create_task(feed.run(), name="etcd-feed")
+        self._following.add_done_callback(self._feed_ended)
+        seconds = max(deadline - time.monotonic(), self._settings.write_seconds)
+        await feed.reach(header.revision, seconds, is_news=False)
+
+    def _feed_ended(self, task: asyncio.Task[None]) -> None:
+        """It runs until it is cancelled; if it ended otherwise, that is a fault to be seen."""
+        if task.cancelled() or self._feed is None:
+            return
+        self._feed.problem = f"the feed has failed: {task.exception()!r}"
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": "the feed of etcd's mirror has failed", "exception": task.exception()}
+        )
+
+    def _running_feed(self) -> Feed:
+        if self._feed is None:
+            raise Unavailable("the store is not running")
+        return self._feed
+
+
+def temporary_path() -> pathlib.Path:
+    return pathlib.Path(tempfile.gettempdir()) / f"pykcp-mirror-{secrets.token_hex(8)}"

@@ -1,0 +1,217 @@
+"""Writing to etcd: transactions wait in a queue and travel together.
+
+A write is acknowledged when etcd has carried it out and the mirror has it, so
+that whoever wrote reads what he wrote. When a request gets no answer, it may
+have been carried out nevertheless; then the mirror will tell, since every value
+names the request it came with. If the mirror has caught up with etcd and knows
+nothing of it, the write is reported as failed, outcome unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from pykcp.storage import changes as planning
+from pykcp.storage.errors import Mismatch, StoreError, Unavailable
+from pykcp.storage.etcd.client import Client, Undecided
+from pykcp.storage.etcd.decoding import Outcome
+from pykcp.storage.etcd.encoding import Encoder, take
+from pykcp.storage.etcd.envelope import etcd_revision_of, revision_of
+from pykcp.storage.etcd.feed import Feed
+from pykcp.storage.interface import Entry, Operation
+from pykcp.storage.terms import join_indexes
+
+MOST_REQUESTS = 4
+"""Under way at once. More would make the batches smaller, not the writes faster."""
+
+
+class Transaction:
+    def __init__(
+        self, operations: Sequence[Operation], future: asyncio.Future[list[int]], deadline: float
+    ) -> None:
+        self.operations = operations
+        self.future = future
+        self.deadline = deadline
+
+    def succeed(self, etcd_revision: int, places: Sequence[int]) -> None:
+        if not self.future.done():
+            self.future.set_result(
+                [0 if place < 0 else revision_of(etcd_revision, place) for place in places]
+            )
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Writes:
+    def __init__(
+        self,
+        client: Client,
+        feed: Feed,
+        encoder: Encoder,
+        *,
+        get: Callable[[str], Entry | None],
+        seconds: float,
+    ) -> None:
+        self._client = client
+        self._feed = feed
+        self._encoder = encoder
+        self._get = get
+        self._seconds = seconds
+        self._queue: deque[Transaction] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._requests = 0
+        self._is_woken = False
+        self._outcomes: dict[int, Outcome | None] = {}
+        """Of the requests under way; None: not seen in the mirror yet."""
+        self.failure: StoreError | None = None
+        """Why the last request failed; None when it did not."""
+        feed.carried_out = self._carried_out
+
+    async def write(self, operations: Sequence[Operation]) -> list[int]:
+        planning.refuse_repeated_keys(operations)
+        for operation in operations:
+            join_indexes(getattr(operation, "indexes", ()))
+        self._refuse_made_up_revisions(operations)
+        future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+        self._queue.append(Transaction(operations, future, time.monotonic() + self._seconds))
+        self._wake()
+        return await future
+
+    def _carried_out(self, outcome: Outcome) -> None:
+        """The mirror has something that one of our requests wrote."""
+        if outcome.request in self._outcomes:
+            self._outcomes[outcome.request] = outcome
+
+    async def close(self) -> None:
+        """Return when everything that was taken has been answered."""
+        while self._tasks or self._queue:
+            await asyncio.sleep(0)
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+
+    def _refuse_made_up_revisions(self, operations: Sequence[Operation]) -> None:
+        """etcd compares its own revision only; the last bits have to be compared here."""
+        for operation in operations:
+            if not operation.expect:
+                continue
+            entry = self._get(operation.key)
+            if entry is None or entry.revision == operation.expect:
+                continue
+            if etcd_revision_of(entry.revision) >= etcd_revision_of(operation.expect):
+                raise Mismatch(operation.key, entry.revision)
+
+    def _wake(self) -> None:
+        if not self._is_woken and len(self._tasks) < MOST_REQUESTS:
+            # Not at once: whoever else is ready in this turn of the loop travels along.
+            self._is_woken = True
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        self._is_woken = False
+        while self._queue and self._queue[0].future.done():  # its caller has given up
+            self._queue.popleft()
+        if not self._queue:
+            return
+        task = asyncio.get_running_loop().create_task(
+            self._carry_out(take(self._queue)), name="etcd-write"
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._sent)
+        if self._queue:
+            self._wake()
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._queue:
+            self._wake()
+
+    async def _carry_out(self, transactions: list[Transaction]) -> None:
+        self._requests += 1
+        request = self._requests & 0xFFFFFFFF
+        self._outcomes[request] = None
+        try:
+            await self._ask(transactions, request)
+            self.failure = None
+        except StoreError as error:
+            self.failure = error
+            for transaction in transactions:
+                transaction.fail(error)
+        except BaseException as error:
+            for transaction in transactions:
+                transaction.fail(Unavailable(f"the write was interrupted: {error!r}"))
+            raise
+        finally:
+            del self._outcomes[request]
+
+    async def _ask(self, transactions: list[Transaction], request: int) -> None:
+        encoded = self._encoder.encode([one.operations for one in transactions], request)
+        seconds = max(one.deadline for one in transactions) - time.monotonic()
+        try:
+            response = await self._client.txn(encoded.request, seconds)
+        except Undecided as error:
+            await self._find_out(transactions, encoded.places, request, error)
+            return
+        revision = response.header.revision
+        if len(transactions) == 1:
+            succeeded = [response.succeeded]
+        else:
+            succeeded = [inner.response_txn.succeeded for inner in response.responses]
+        # Whoever lost wants to see what won, so both wait for the mirror.
+        is_news = any(
+            done and max(places, default=-1) >= 0
+            for done, places in zip(succeeded, encoded.places, strict=True)
+        )
+        await self._feed.reach(revision, self._seconds, is_news=is_news)
+        for transaction, done, places in zip(transactions, succeeded, encoded.places, strict=True):
+            if done:
+                transaction.succeed(revision, places)
+            else:
+                self._mismatched(transaction)
+
+    async def _find_out(
+        self,
+        transactions: list[Transaction],
+        places: list[list[int]],
+        request: int,
+        error: Undecided,
+    ) -> None:
+        """There was no answer: see whether the mirror gets what was to be written."""
+        try:
+            header = await self._feed.newest(self._seconds)
+            await self._feed.reach(header.revision, self._seconds, is_news=False)
+        except StoreError:
+            # No way to find out now; but the watch may have told us before it broke.
+            if self._outcomes[request] is None:
+                raise error from None
+        outcome = self._outcomes[request]
+        if outcome is None:
+            raise error
+        for transaction, taken in zip(transactions, places, strict=True):
+            if (
+                outcome.places.issuperset(place for place in taken if place >= 0)
+                and max(taken) >= 0
+            ):
+                transaction.succeed(outcome.revision, taken)
+            else:
+                transaction.fail(error)
+
+    def _mismatched(self, transaction: Transaction) -> None:
+        for operation in transaction.operations:
+            entry = self._get(operation.key)
+            row = planning.Row(entry.revision, False, "", "") if entry else None
+            try:
+                planning.compare(operation, row)
+            except Mismatch as mismatch:
+                transaction.fail(mismatch)
+                return
+        # It has changed again since, and now it would fit.
+        if time.monotonic() < transaction.deadline:
+            self._queue.append(transaction)
+            self._wake()
+        else:
+            transaction.fail(Unavailable("the key changes faster than it can be compared"))
