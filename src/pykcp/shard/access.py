@@ -36,7 +36,9 @@ class AccessObjects:
             role_bindings=await self._all(cluster, ROLE_BINDINGS),
         )
         entry = self._store.get(object_key(_LOGICAL_CLUSTERS, cluster, "", "cluster"))
-        return ClusterContent(objects, None if entry is None else decode(entry.value))
+        return ClusterContent(
+            objects, logical_cluster=None if entry is None else decode(entry.value)
+        )
 
     async def _all(self, cluster: str, kind: GroupVersionResource) -> list[Object]:
         prefix = f"{resource_prefix(kind.group, kind.resource)}{cluster}/"

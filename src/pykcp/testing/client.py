@@ -45,18 +45,22 @@ class TestClient:
 
     __test__ = False  # not a test, whatever pytest thinks of the name
 
-    def __init__(self, access: Access, cluster: str = "") -> None:
+    def __init__(
+        self, access: Access, cluster: str = "", opened: list[HTTPSConnection] | None = None
+    ) -> None:
         self._access = access
+        self._opened: list[HTTPSConnection] = [] if opened is None else opened
+        """Every connection made, also by clients derived from this one; for `close`."""
         self.prefix = f"/clusters/{cluster}" if cluster else access.path
         self._ssl = ssl.create_default_context(cadata=access.ca)
         self._local = threading.local()
 
     def in_cluster(self, cluster: str) -> TestClient:
-        return TestClient(self._access, cluster)
+        return TestClient(self._access, cluster, self._opened)
 
     def with_token(self, token: str) -> TestClient:
         access = Access(self._access.host, self._access.port, self._access.path, self._access.ca, token)
-        client = TestClient(access)
+        client = TestClient(access, opened=self._opened)
         client.prefix = self.prefix
         return client
 
@@ -82,7 +86,7 @@ class TestClient:
                 response = connection.getresponse()
                 return Reply(response.status, response.getheaders(), response.read())
             except (ConnectionError, OSError):
-                self.close()
+                self._drop()
                 if attempt or method not in ("GET", "HEAD"):
                     raise
         raise AssertionError
@@ -93,13 +97,19 @@ class TestClient:
             connection = self._local.connection = HTTPSConnection(
                 self._access.host, self._access.port, timeout=60, context=self._ssl
             )
+            self._opened.append(connection)
         return connection
 
-    def close(self) -> None:
+    def _drop(self) -> None:
         connection = getattr(self._local, "connection", None)
         if connection is not None:
             connection.close()
             self._local.connection = None
+
+    def close(self) -> None:
+        """Close all connections, also those of other threads and derived clients."""
+        for connection in self._opened:
+            connection.close()
 
     def get(self, path: str, **more: Any) -> Reply:
         return self.request("GET", path, **more)

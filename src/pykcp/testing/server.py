@@ -29,6 +29,7 @@ class ServerProcess:
         self.log_path = root.parent / f"{root.name}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
+        self._opened: list[HTTPSConnection] = []
 
     @property
     def pid(self) -> int:
@@ -84,13 +85,15 @@ class ServerProcess:
     def stop(self, seconds: float = 20.0) -> int:
         """Ask it to stop; returns its exit code."""
         assert self._process is not None
+        for connection in self._opened:
+            connection.close()
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         return self._process.wait(seconds)
 
     def client(self, context: str = "shard-base", cluster: str = "") -> TestClient:
         """A client with a context of the admin kubeconfig, optionally in some logical cluster."""
-        return TestClient(read_access(self.kubeconfig, context), cluster)
+        return TestClient(read_access(self.kubeconfig, context), cluster, self._opened)
 
 
 def _is_ready(access: Access) -> bool:
@@ -114,5 +117,4 @@ def server(*flags: str, directory: pathlib.Path | None = None) -> Iterator[Serve
         try:
             yield process
         finally:
-            if process._process is not None and process._process.poll() is None:
-                process.stop()
+            process.stop()

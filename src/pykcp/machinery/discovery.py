@@ -1,0 +1,163 @@
+"""Discovery documents: what a set of definitions looks like to clients. Pure.
+
+Three generations are served: the old tree (`/api`, `/apis`, one list per group
+version), and the aggregated form in v2 and v2beta1 that recent clients read at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pykcp.machinery.schema.definition import ResourceDefinition, Subresource
+from pykcp.types import Object
+
+
+def api_versions(address: str) -> Object:
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    }
+
+
+def group_names(definitions: Sequence[ResourceDefinition]) -> list[str]:
+    """Groups in the order of the definitions, without the core group."""
+    return list(dict.fromkeys(d.group for d in definitions if d.group))
+
+
+def versions_of(definitions: Sequence[ResourceDefinition], group: str) -> list[str]:
+    """The group's versions, preferred first."""
+    found = {v for d in definitions if d.group == group for v in d.versions}
+    return sorted(found, key=version_priority)
+
+
+def version_priority(version: str) -> tuple[int, int, int, str]:
+    """Kubernetes' order: v10, v2, v1, v11beta2, v1beta1, v1alpha1, then the rest by name."""
+    rest = version.removeprefix("v")
+    for rank, stage in ((1, "beta"), (2, "alpha")):
+        major, found, minor = rest.partition(stage)
+        if found and major.isdigit() and (minor.isdigit() or not minor):
+            return rank, -int(major), -int(minor or 0), version
+    if rest.isdigit() and rest != version:
+        return 0, -int(rest), 0, version
+    return 3, 0, 0, version
+
+
+def api_group(definitions: Sequence[ResourceDefinition], group: str) -> Object:
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(definitions, group)}
+
+
+def api_group_list(definitions: Sequence[ResourceDefinition]) -> Object:
+    groups = [_group(definitions, name) for name in group_names(definitions)]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def _group(definitions: Sequence[ResourceDefinition], group: str) -> Object:
+    versions = [
+        {"groupVersion": f"{group}/{v}", "version": v} for v in versions_of(definitions, group)
+    ]
+    return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+
+def api_resource_list(
+    definitions: Sequence[ResourceDefinition], group: str, version: str
+) -> Object:
+    resources: list[Object] = []
+    for definition in definitions:
+        if definition.group == group and version in definition.versions:
+            resources.append(_resource(definition))
+            resources += [
+                _subresource(definition, s) for s in definition.subresources_of(version)
+            ]
+    out: Object = {"kind": "APIResourceList"}
+    if group:
+        out["apiVersion"] = "v1"
+    out["groupVersion"] = f"{group}/{version}" if group else version
+    out["resources"] = resources
+    return out
+
+
+def _resource(definition: ResourceDefinition) -> Object:
+    out: Object = {
+        "name": definition.plural,
+        "singularName": definition.singular,
+        "namespaced": definition.namespaced,
+        "kind": definition.kind,
+        "verbs": list(definition.verbs),
+    }
+    if definition.short_names:
+        out["shortNames"] = list(definition.short_names)
+    if definition.categories:
+        out["categories"] = list(definition.categories)
+    if definition.storage_version_hash:
+        out["storageVersionHash"] = definition.storage_version_hash
+    return out
+
+
+def _subresource(definition: ResourceDefinition, subresource: Subresource) -> Object:
+    out: Object = {
+        "name": f"{definition.plural}/{subresource.name}",
+        "singularName": "",
+        "namespaced": definition.namespaced,
+    }
+    if subresource.group:
+        out["group"] = subresource.group
+    if subresource.version:
+        out["version"] = subresource.version
+    out["kind"] = subresource.kind
+    out["verbs"] = list(subresource.verbs)
+    return out
+
+
+def aggregated(definitions: Sequence[ResourceDefinition], version: str) -> Object:
+    """The aggregated form; `version` is v2 or v2beta1."""
+    groups = list(dict.fromkeys(d.group for d in definitions))
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "metadata": {},
+        "items": [_aggregated_group(definitions, group) for group in groups],
+    }
+
+
+def _aggregated_group(definitions: Sequence[ResourceDefinition], group: str) -> Object:
+    metadata: Object = {"name": group} if group else {}
+    metadata["creationTimestamp"] = None
+    versions = [
+        {
+            "version": version,
+            "resources": [
+                _aggregated_resource(d, version)
+                for d in definitions
+                if d.group == group and version in d.versions
+            ],
+            "freshness": "Current",
+        }
+        for version in versions_of(definitions, group)
+    ]
+    return {"metadata": metadata, "versions": versions}
+
+
+def _aggregated_resource(definition: ResourceDefinition, version: str) -> Object:
+    out: Object = {
+        "resource": definition.plural,
+        "responseKind": {"group": "", "version": "", "kind": definition.kind},
+        "scope": "Namespaced" if definition.namespaced else "Cluster",
+        "singularResource": definition.singular,
+        "verbs": list(definition.verbs),
+    }
+    if definition.short_names:
+        out["shortNames"] = list(definition.short_names)
+    if definition.categories:
+        out["categories"] = list(definition.categories)
+    subresources = definition.subresources_of(version)
+    if subresources:
+        out["subresources"] = [
+            {
+                "subresource": s.name,
+                "responseKind": {"group": s.group, "version": s.version, "kind": s.kind},
+                "verbs": list(s.verbs),
+            }
+            for s in subresources
+        ]
+    return out
