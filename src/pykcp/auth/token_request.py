@@ -1,0 +1,128 @@
+"""TokenRequest: a service account's token, issued on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pykcp.auth.claims import bound_claims
+from pykcp.auth.tokens import TokenSigner
+from pykcp.machinery import meta
+from pykcp.machinery.status import BadRequest, Conflict, FieldError, Invalid, invalid
+from pykcp.types import Object
+
+_GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
+_DEFAULT_SECONDS = 3600
+_MIN_SECONDS, _MAX_SECONDS = 600, 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPolicy:
+    """How a server issues tokens."""
+
+    signer: TokenSigner
+    api_audiences: tuple[str, ...]
+    max_seconds: int = 0
+    """Longer requests are shortened, with a warning; 0: no limit."""
+
+
+def bound_secret_name(request: Object) -> str | None:
+    """The secret a request wants its token bound to; None if to nothing. Raises BadRequest."""
+    ref = (request.get("spec") or {}).get("boundObjectRef")
+    if not ref:
+        return None
+    version, kind = ref.get("apiVersion") or "", ref.get("kind") or ""
+    group, slash, short = version.rpartition("/")
+    if not group and kind == "Secret":
+        return ref.get("name") or ""
+    if not group and kind == "Pod":
+        raise BadRequest("spec.BoundObjectRef.Kind equal to Pod is invalid")
+    shown = f"{group}/{short}" if slash else f"/{short}"
+    raise BadRequest(f"cannot bind token to object of type {shown}, Kind={kind}")
+
+
+def issue(
+    policy: TokenPolicy,
+    request: Object,
+    service_account: Object,
+    cluster: str,
+    *,
+    secret: Object | None,
+    now: float,
+    token_id: str,
+) -> tuple[Object, list[str]]:
+    """The answered TokenRequest, and warnings. Raises Invalid or Conflict."""
+    spec = dict(request.get("spec") or {})
+    audiences: Sequence[str] = spec.get("audiences") or policy.api_audiences
+    seconds = spec.get("expirationSeconds")
+    seconds = _DEFAULT_SECONDS if seconds is None else seconds
+    _check_metadata(request, service_account)
+    errors = _duration_errors(seconds)
+    if errors:
+        raise Invalid.fields(_GROUP, _KIND, "", errors)
+    if secret is not None:
+        _check_bound(spec["boundObjectRef"], secret)
+    warnings: list[str] = []
+    if 0 < policy.max_seconds < seconds:
+        warnings.append(
+            f"requested expiration of {seconds} seconds shortened to {policy.max_seconds} seconds"
+        )
+        seconds = policy.max_seconds
+    claims = bound_claims(
+        service_account, cluster, audiences=audiences, now=now, expiration_seconds=seconds,
+        token_id=token_id, secret=secret,
+    )  # fmt: skip
+    answered = _answer(request, service_account, now)
+    bound = spec.get("boundObjectRef")
+    answered["spec"] = {
+        "audiences": list(audiences), "expirationSeconds": seconds, "boundObjectRef": bound or None,
+    }  # fmt: skip
+    expires = meta.now_rfc3339(int(now) + seconds)
+    answered["status"] = {"token": policy.signer.sign(claims), "expirationTimestamp": expires}
+    return answered, warnings
+
+
+def _check_metadata(request: Object, account: Object) -> None:
+    """Name, namespace and uid, if given, are those of the service account."""
+    given = request.get("metadata") or {}
+    name = meta.name(account)
+    for key, label in (("name", "name"), ("namespace", "namespace")):
+        value = given.get(key)
+        if value and value != (account.get("metadata") or {}).get(key):
+            why = f"must match the service account {label} if specified"
+            error = invalid(f"metadata.{key}", value, why)
+            raise Invalid.fields(_GROUP, _KIND, name, [error])
+    uid = given.get("uid")
+    if uid and uid != meta.uid(account):
+        why = (
+            f"the UID in the token request ({uid}) does not match the UID of the service account "
+            f"({meta.uid(account)})"
+        )
+        raise Conflict.resource(_GROUP, _KIND, name, why)
+
+
+def _duration_errors(seconds: int) -> list[FieldError]:
+    path = "spec.expirationSeconds"
+    if seconds < _MIN_SECONDS:
+        return [invalid(path, seconds, "may not specify a duration less than 10 minutes")]
+    if seconds > _MAX_SECONDS:
+        return [invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
+    return []
+
+
+def _check_bound(ref: Object, secret: Object) -> None:
+    uid = ref.get("uid")
+    if uid and uid != meta.uid(secret):
+        why = (
+            f"the UID in the bound object reference ({uid}) does not match the UID in record. "
+            "The object might have been deleted and then recreated"
+        )
+        raise Conflict.resource("", "Secret", ref.get("name") or "", why)
+
+
+def _answer(request: Object, account: Object, now: float) -> Object:
+    metadata = dict(request.get("metadata") or {})
+    metadata["name"], metadata["namespace"] = meta.name(account), meta.namespace(account)
+    metadata["uid"] = meta.uid(account)
+    metadata["creationTimestamp"] = meta.now_rfc3339(now)
+    return {**request, "metadata": metadata}
