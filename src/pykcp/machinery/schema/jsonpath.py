@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from pykcp.machinery.patch.gotext import show_float
+
 Values: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Values], Values]
 Path: TypeAlias = tuple[Step, ...]
@@ -330,16 +332,5 @@ def text_of(value: Any) -> str:
     if isinstance(value, list):
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     if isinstance(value, float):
-        return _float_text(value)
+        return show_float(value)
     return str(value)
-
-
-def _float_text(value: float) -> str:
-    """As Go's %v: the shortest form, exponents from 1e21 on and below 1e-4."""
-    if value and not 1e-4 <= abs(value) < 1e21:
-        mantissa, _, exponent = f"{value!r}".partition("e")
-        if not exponent:
-            mantissa, _, exponent = f"{value:.17e}".partition("e")
-            mantissa = f"{float(mantissa):g}"
-        return f"{mantissa}e{int(exponent):+03d}"
-    return str(int(value)) if value == int(value) else repr(value)

@@ -4,7 +4,7 @@
     use meta kube/meta_v1                 meta.ObjectMeta is a type of that file
     named SecretType string               a type with a name of its own
     enum NamespacePhase: Active, …        the same, with the values it may have
-    opaque Time string format=… codec=…   a component without fields
+    opaque Time string format=… codec=…   a component without fields; `of=T`: or a T
 
     kind ConfigMap list | What it is.     kind, apiVersion and, with `list`, ConfigMapList
                                           come by themselves
@@ -86,6 +86,7 @@ class Row:
     description: str
     rules: list[dict[str, Any]] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
+    go_path: str = ""
 
 
 @dataclass(slots=True)

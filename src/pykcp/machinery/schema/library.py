@@ -7,6 +7,7 @@ each other by that path. See `machinery.schema.kinds` for the text itself.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pykcp.machinery.schema.kinds import (
@@ -88,13 +89,17 @@ class Package:
     def _build_opaque(self, declaration: Declaration) -> Schema:
         head = declaration.head
         name = head.name
+        inner = next((self.component(f[3:]) for f in head.flags if f.startswith("of=")), None)
+        if name in self._components:  # built on the way, as a part of its inner type
+            return self._components[name]
         schema = self._components[name] = Schema(
             type="" if head.type == "any" else head.type,
             description=head.description,
             ref=self._ref(name, "opaque"),
             go_type=f"{self.source.go}.{name}",
+            inner=inner,
         )
-        apply_flags(schema, head.flags)
+        apply_flags(schema, tuple(f for f in head.flags if not f.startswith("of=")))
         if head.extra:
             apply_keywords(schema, head.extra)
         return schema
@@ -105,8 +110,7 @@ class Package:
         if declaration is None or item == name or "list" not in declaration.head.flags:
             raise KindsError(f"no type {name!r} in {self.source.prefix}")
         rows = [
-            Row("kind", "string", (), ""),
-            Row("apiVersion", "string", (), ""),
+            *_type_rows(),
             Row("metadata", "meta.ListMeta", (), "Standard metadata of the list."),
             Row("items", f"[{item}]!", ("required",), ""),
         ]
@@ -129,11 +133,12 @@ class Package:
         """Field lines with what `include` brings in, in Go's order."""
         rows: list[Row] = []
         if declaration.form == "kind":
-            rows += (Row("kind", "string", (), ""), Row("apiVersion", "string", (), ""))
+            rows += _type_rows()
         for row in declaration.rows:
             if row.name == "include":
                 package, name = self._resolve(row.type)
-                rows += package._rows(package.source.declarations[name])
+                included = package._rows(package.source.declarations[name])
+                rows += (replace(r, go_path=f"{name}.{r.go_path}") for r in included)
             else:
                 rows.append(row)
         return rows
@@ -157,6 +162,7 @@ class Package:
         if always:
             schema.presence = "always"
         if not self.source.crd:
+            schema.go_path = row.go_path
             self._published_default(schema, always)
         if row.rules:
             schema.rules = (*schema.rules, *row.rules)
@@ -249,6 +255,14 @@ class Package:
         return schema
 
 
+def _type_rows() -> tuple[Row, Row]:
+    """What every object says of its type, before anything else."""
+    return (
+        Row("kind", "string", (), "", go_path="TypeMeta."),
+        Row("apiVersion", "string", (), "", go_path="TypeMeta."),
+    )
+
+
 def _go_name(schema: Schema) -> str:
     return f"*{schema.go_type}" if schema.pointer else schema.go_type
 
@@ -277,4 +291,5 @@ def _reference(component: Schema) -> Schema:
         rules=component.rules,
         go_type=component.go_type,
         codec=component.codec,
+        inner=component.inner,
     )

@@ -78,8 +78,12 @@ class Schema:
     # how Go's structs carry the value; only built-in kinds have these
     go_type: str = ""
     """v1.ObjectMeta, []string, …: what decoding errors name. "": not typed in Go."""
+    go_path: str = ""
+    """Embedded structs that the field sits in, as errors name them: `TypeMeta.`."""
     codec: str = ""
     """Set for values with a decoder of their own: time, micro-time, quantity, raw, …"""
+    inner: Schema | None = None
+    """For codecs that accept a struct or something else: the struct."""
     pointer: bool = False
     """Unset is told from empty."""
     presence: str = ""
