@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from pykcp.machinery.patch import gojson
+from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import (
     BadRequest,
     RequestEntityTooLarge,
@@ -96,20 +97,41 @@ def _json_key(key: Any) -> str:
     return str(key)
 
 
-def parse_as(call: Call, kind: str) -> Any:
-    """The body as JSON values, whatever text form it came in."""
+def parse_as(call: Call, kind: str, schema: Schema | None = None) -> Any:
+    """The body as JSON values, whatever form it came in; protobuf needs the schema."""
     form = media_type(call)
     if form == negotiation.JSON:
         return parse(body_of(call), kind)
     if form == negotiation.YAML:
         return parse_yaml(body_of(call))
-    raise UnsupportedMediaType((negotiation.JSON, negotiation.YAML))
+    if form == negotiation.PROTOBUF and schema is not None:
+        return parse_protobuf(body_of(call), schema, kind)
+    raise UnsupportedMediaType(negotiation.SERVED if schema else negotiation.SERVED[:2])
+
+
+def parse_protobuf(body: bytes, schema: Schema, kind: str) -> Object:
+    """The object in a protobuf body, as the JSON values it stands for."""
+    from pykcp.apis.protobuf import codecs
+    from pykcp.machinery.protobuf import ProtobufError, open_envelope
+
+    try:
+        api_version, given, raw = open_envelope(body)
+        obj = codecs().of(schema).read(raw)
+    except ProtobufError as error:
+        raise unrecognized(kind, str(error)) from error
+    return {"kind": given or kind, "apiVersion": api_version, **obj}
 
 
 def read_object(call: Call, resource: Resource) -> Object:
     """The body as a decoded object of the resource's kind."""
-    value = parse_as(call, resource.kind)
-    return decode_object(call, resource, value, raw=call.exchange.request.body)
+    value = parse_as(call, resource.kind, native_schema(resource))
+    is_json = media_type(call) == negotiation.JSON
+    return decode_object(call, resource, value, raw=body_of(call) if is_json else None)
+
+
+def native_schema(resource: Resource) -> Schema | None:
+    """The schema of a kind that has a protobuf form; None for custom ones."""
+    return resource.definition.schema(resource.version) if resource.definition.native else None
 
 
 def decode_object(call: Call, resource: Resource, value: Any, raw: bytes | None = None) -> Object:

@@ -68,7 +68,9 @@ def delete_options(call: Call) -> DeleteOptions:
 
 
 def _from_body(call: Call) -> Object:
-    value = parse_as(call, "DeleteOptions")
+    from pykcp.apis.loader import library
+
+    value = parse_as(call, "DeleteOptions", library().kind("kube/meta_v1", "DeleteOptions"))
     if not isinstance(value, dict):
         raise BadRequest("the object provided is unrecognized (must be of type DeleteOptions)")
     kind, version = value.get("kind") or "DeleteOptions", value.get("apiVersion") or ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykcp.registry.update import Change, check_name, update as update_object
 from pykcp.server.answers import send_json, send_object
-from pykcp.server.bodies import body_of, decode_object, parse_as
+from pykcp.server.bodies import read_object
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options
@@ -14,15 +14,12 @@ from pykcp.types import Object
 async def update(call: Call) -> None:
     resource, info = call.resource, call.info
     check_write_options(call, "UpdateOptions")
-    raw = body_of(call)
-    first: list[Object] = [decode_object(call, resource, parse_as(call, resource.kind), raw)]
+    first = [read_object(call, resource)]
     check_name(resource, info.namespace, info.name, first[0])
 
     def make(live: Object | None) -> Object:
         # The body is decoded again for another try: the registry changes what it is given.
-        if first:
-            return first.pop()
-        obj = decode_object(call, resource, parse_as(call, resource.kind))
+        obj = first.pop() if first else read_object(call, resource)
         check_name(resource, info.namespace, info.name, obj)
         return obj
 
