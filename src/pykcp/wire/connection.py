@@ -18,12 +18,21 @@ from typing import Protocol, cast
 
 from pykcp.wire.frames import PREFACE
 from pykcp.wire.http1 import Http1Driver
-from pykcp.wire.http2_exchange import Http2Driver
+from pykcp.wire.http2_driver import Http2Driver
 from pykcp.wire.request import Peer
 from pykcp.wire.serving import Hub
 from pykcp.wire.tls import TLSSession
 
 _log = logging.getLogger(__name__)
+
+_SLICE = 32 * 1024
+"""Octets taken from a client at a go: some hundreds of small requests."""
+_CLOSE_GRACE = 10.0
+"""Seconds that the last octets of a connection may take."""
+_NO_TLS_ANSWER = (
+    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+)
+"""Word for word what Go's servers say: people search for it."""
 
 
 class Driver(Protocol):
@@ -32,6 +41,12 @@ class Driver(Protocol):
     protocol: str
 
     def receive(self, data: bytes) -> None: ...
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether `receive` left work for another turn: call `catch_up` then."""
+
+    def catch_up(self) -> None: ...
 
     def take_output(self, may_send_bodies: bool) -> list[bytes | memoryview]:
         """What is to be written in this turn."""
@@ -68,9 +83,13 @@ class Connection(asyncio.Protocol):
         self.is_closing = False
         self._tls = TLSSession(context) if context is not None else None
         self._sniffed = b""
+        self._inbox = b""
+        """What the client sent and this turn had no time for."""
+        self._is_behind = False
         self._is_reading = True
         self._wants_reading = True
         self._paused_since = 0.0
+        self._closing_since: float | None = None
 
     # -- called by the event loop --------------------------------------------------------------
 
@@ -94,23 +113,58 @@ class Connection(asyncio.Protocol):
             if not self._tls.has_handshaken:
                 self.flush()
                 return
+        if self._inbox:
+            self._inbox += data
+        else:
+            self._take_in(data)
+        if self._tls is not None and self._tls.is_ended:
+            self.close()
+
+    def _take_in(self, data: bytes) -> None:
+        """Work on what the client sent, but no more of it than fits in a turn."""
         if self.is_closing:
             return
+        if len(data) > _SLICE:
+            self._inbox = data[_SLICE:]
+            data = data[:_SLICE]
         # While this turn's requests are worked on, `flush_soon` need not do anything.
         self.is_flush_due = True
         if self.driver is None:
             data = self._choose_driver(data)
         if data and self.driver is not None:
             self.driver.receive(data)
+        self._end_turn()
+
+    def _end_turn(self) -> None:
         self.flush()
-        if self._tls is not None and self._tls.is_ended:
-            self.close()
+        if self._inbox or (self.driver is not None and self.driver.is_behind):
+            self.catch_up_soon()
+
+    def catch_up_soon(self) -> None:
+        """Go on in the next turn; until then nothing more is read."""
+        if not self._is_behind:
+            self._is_behind = True
+            self._set_reading()
+            self.hub.loop.call_soon(self._catch_up)
+
+    def _catch_up(self) -> None:
+        self._is_behind = False
+        if self.is_closing or self.driver is None:
+            return
+        self.is_flush_due = True
+        if self.driver.is_behind:
+            self.driver.catch_up()
+            self._end_turn()
+        else:
+            data, self._inbox = self._inbox, b""
+            self._take_in(data)
+        self._set_reading()
 
     def feed(self, data: bytes) -> None:
         """Give a driver plain octets that another has left over."""
-        if not self.is_closing and self.driver is not None:
-            self.driver.receive(data)
-            self.flush_soon()
+        self._inbox = data + self._inbox
+        if not self._is_behind:
+            self._catch_up()
 
     def eof_received(self) -> bool:
         self.close()
@@ -157,11 +211,8 @@ class Connection(asyncio.Protocol):
     def _on_tls_error(self, error: ssl.SSLError) -> None:
         _log.debug("TLS with %s failed: %s", self.peer.address, error)
         assert self._tls is not None
-        self.is_closing = True
-        alert = self._tls.take_output()
-        if alert:
-            self.transport.write(alert)
-        self.transport.close()
+        is_http = error.reason == "HTTP_REQUEST" and not self._tls.has_handshaken
+        self._close_after(_NO_TLS_ANSWER if is_http else self._tls.take_output())
 
     # -- output --------------------------------------------------------------------------------
 
@@ -196,7 +247,7 @@ class Connection(asyncio.Protocol):
         self._set_reading()
 
     def _set_reading(self) -> None:
-        should = self._wants_reading and not self.is_paused
+        should = self._wants_reading and not self.is_paused and not self._is_behind
         if should == self._is_reading or self.is_closing:
             return
         self._is_reading = should
@@ -212,11 +263,15 @@ class Connection(asyncio.Protocol):
         if self.is_closing:
             return
         parts = self.driver.take_output(not self.is_paused) if self.driver is not None else []
-        self.is_closing = True
         data = b"".join(parts)
         if self._tls is not None:
             data = self._tls.send(data) if data else b""
             data += self._tls.close()
+        self._close_after(data)
+
+    def _close_after(self, data: bytes) -> None:
+        self.is_closing = True
+        self._closing_since = self.hub.loop.time()
         if data:
             self.transport.write(data)
         self.transport.close()
@@ -239,7 +294,10 @@ class Connection(asyncio.Protocol):
     def check(self, now: float) -> None:
         """Enforce the time limits; called now and then by the listener."""
         settings = self.hub.settings
-        if self.is_paused and now - self._paused_since > settings.write_stall_timeout:
+        if self._closing_since is not None:
+            if now - self._closing_since > _CLOSE_GRACE:
+                self.abort()  # the client does not take the last words
+        elif self.is_paused and now - self._paused_since > settings.write_stall_timeout:
             self.abort()
         elif self.driver is not None:
             self.driver.check(now)

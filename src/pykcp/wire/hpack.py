@@ -310,6 +310,8 @@ class Encoder:
         return octets
 
     def _encode(self, name: str, value: str) -> bytes:
+        if not is_valid_field(name, value):
+            raise ValueError(f"header {name!r} cannot be sent")
         index = self._names.get(name, 0)
         for exact in range(index, min(index + 7, _STATIC_SIZE)) if index else ():
             if STATIC_TABLE[exact] == (name, value):

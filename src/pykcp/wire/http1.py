@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _LINGER = 2.0
 """Seconds in which a client may go on sending a body that nobody wants, to read its answer."""
+_REQUESTS_PER_TURN = 64
+"""At 30 µs a request that is 2 ms in which nobody else is heard."""
 
 
 class Http1Driver:
@@ -52,6 +54,8 @@ class Http1Driver:
         self._queue: deque[Http1Exchange] = deque()
         """Exchanges not yet answered to the end; the first may be with the application."""
         self._is_advancing = False
+        self._has_more_due = False
+        """Requests could be served for which this turn had no time."""
         self._held: bytes | None = None
         """What came after a request that asked for another protocol, until that is decided."""
         self._is_deaf = False
@@ -72,6 +76,13 @@ class Http1Driver:
         elif not self._is_deaf:
             self._feed(data)
             self.advance()
+
+    @property
+    def is_behind(self) -> bool:
+        return self._has_more_due
+
+    def catch_up(self) -> None:
+        self.advance()
 
     def take_output(self, may_send_bodies: bool) -> list[bytes | memoryview]:
         """What is to be written in this turn."""
@@ -171,6 +182,11 @@ class Http1Driver:
             if not isinstance(error.__context__, Rejected):
                 raise
             self._reject(error.__context__)
+        except httptools.HttpParserInvalidMethodError:
+            if self._has_had_request:
+                self._reject(Rejected(400, "malformed request"))
+            else:  # what does not even begin like HTTP gets no answer in HTTP
+                self._is_over = self._is_deaf = True
         except httptools.HttpParserError:
             self._reject(Rejected(400, "malformed request"))
 
@@ -246,12 +262,18 @@ class Http1Driver:
         if self._is_advancing:
             return
         self._is_advancing = True
+        self._has_more_due = False
+        served = 0
         try:
             while self._queue and not self._is_over:
                 exchange = self._queue[0]
                 if not exchange.is_served:
                     if not exchange.is_due or self.pending_size > self.hub.settings.turn_size:
                         break
+                    if served == _REQUESTS_PER_TURN:
+                        self._has_more_due = True
+                        break
+                    served += 1
                     exchange.serve()
                 if not exchange.is_answered:
                     break
@@ -259,6 +281,8 @@ class Http1Driver:
                 self._after(exchange)
         finally:
             self._is_advancing = False
+        if self._has_more_due:
+            self.connection.catch_up_soon()
         self.connection.set_reading(self._wants_more())
 
     def _wants_more(self) -> bool:

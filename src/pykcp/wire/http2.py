@@ -24,7 +24,6 @@ that bring nothing forward.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 from pykcp.wire import frames
 from pykcp.wire.frames import (
@@ -40,9 +39,6 @@ from pykcp.wire.frames import (
     HAS_PRIORITY,
     HEADERS,
     MAX_STREAM_ID,
-    MAX_WINDOW,
-    NO_ERROR,
-    PING,
     PROTOCOL_ERROR,
     REFUSED_STREAM,
     SETTINGS,
@@ -51,16 +47,10 @@ from pykcp.wire.frames import (
     StreamFault,
 )
 from pykcp.wire.heads import Head, Malformed, check_trailers, http2_head
-from pykcp.wire.hpack import DEFAULT_TABLE_SIZE, Decoder, HeaderListTooLarge, HpackError
-from pykcp.wire.http2_sending import (
-    LARGEST_FRAME_SENT,
-    Outbound,
-    Relieved,
-    StreamEnded,
-    StreamState,
-)
+from pykcp.wire.hpack import Decoder, HeaderListTooLarge, HpackError
+from pykcp.wire.http2_control import Control, check_priority
+from pykcp.wire.http2_events import BodyReceived, Event, RequestReceived, StreamState
 from pykcp.wire.huffman import Huffman
-from pykcp.wire.rate import Bucket
 from pykcp.wire.settings import WireSettings
 
 _HEADS_REMEMBERED = 64
@@ -68,73 +58,25 @@ _GAPS_REMEMBERED = 16
 _unpack_header = frames.HEADER.unpack_from
 
 
-class RequestReceived:
-    """A request's head; its body follows as `BodyReceived` unless `is_complete`."""
-
-    __slots__ = ("head", "is_complete", "stream")
-
-    def __init__(self, stream: StreamState, head: Head | None, is_complete: bool) -> None:
-        self.stream = stream
-        self.head = head
-        """None if the header list was too large: answer 431."""
-        self.is_complete = is_complete
-
-
-class BodyReceived:
-    """A piece of a request's body."""
-
-    __slots__ = ("data", "is_last", "stream")
-
-    def __init__(self, stream: StreamState, data: bytes, is_last: bool) -> None:
-        self.stream = stream
-        self.data = data
-        self.is_last = is_last
-
-
-class StreamLost:
-    """The stream is over without the answer having been completed."""
-
-    __slots__ = ("code", "stream")
-
-    def __init__(self, stream: StreamState, code: int) -> None:
-        self.stream = stream
-        self.code = code
-
-
-class ConnectionFailed:
-    """The client broke the protocol; send what is in `out` and close."""
-
-    __slots__ = ("code", "reason")
-
-    def __init__(self, code: int, reason: str) -> None:
-        self.code = code
-        self.reason = reason
-
-
-Event: TypeAlias = (
-    RequestReceived | BodyReceived | StreamLost | StreamEnded | Relieved | ConnectionFailed
-)
-
-
 class _PartialBlock:
     """A header block whose CONTINUATION frames are still to come."""
 
-    __slots__ = ("count", "flags", "pieces", "size", "stream_id")
+    __slots__ = ("count", "flags", "pieces", "since", "size", "stream_id")
 
-    def __init__(self, stream_id: int, flags: int, piece: bytes) -> None:
+    def __init__(self, stream_id: int, flags: int, piece: bytes, since: float) -> None:
         self.stream_id = stream_id
         self.flags = flags
         self.pieces = [piece]
+        self.since = since
         self.size = len(piece)
         self.count = 0
 
 
-class Http2(Outbound):
+class Http2(Control):
     """The server's side of one HTTP/2 connection."""
 
-    def __init__(self, settings: WireSettings, huffman: Huffman) -> None:
-        super().__init__()
-        self._settings = settings
+    def __init__(self, settings: WireSettings, huffman: Huffman, now: float) -> None:
+        super().__init__(settings, now)
         self._decoder = Decoder(huffman, settings.max_header_list_size)
         self._heads: dict[bytes, Head] = {}
         self._heads_generation = 0
@@ -142,38 +84,19 @@ class Http2(Outbound):
         self._preface_missing = frames.PREFACE
         self._has_settings = False
         self._partial: _PartialBlock | None = None
-        self._now = 0.0
-        self._resets = Bucket(settings.reset_burst, settings.reset_rate)
-        self._idle_frames = Bucket(settings.idle_frame_burst, settings.idle_frame_rate)
-        self._initial_window = frames.DEFAULT_WINDOW
+        self._partial_since = now
         self._receive_window = settings.connection_window
         self._received = 0
         self._gaps: list[tuple[int, int]] = []
-        self._drain_ping = b""
-        self.last_id = 0
-        """The highest stream that the client opened."""
         self.orphans = 0
         """Streams that are over while the caller still works for them; they count as open."""
-        self.is_going_away = False
-        """No stream is accepted any more."""
-        self.is_failed = False
-        self.out.append(self._greeting())
-
-    def _greeting(self) -> bytes:
-        settings = self._settings
-        return frames.settings(
-            {
-                frames.SETTINGS_MAX_CONCURRENT_STREAMS: settings.max_concurrent_streams,
-                frames.SETTINGS_INITIAL_WINDOW_SIZE: settings.stream_window,
-                frames.SETTINGS_MAX_FRAME_SIZE: settings.max_frame,
-                frames.SETTINGS_MAX_HEADER_LIST_SIZE: settings.max_header_list_size,
-            }
-        ) + frames.window_update(0, settings.connection_window - frames.DEFAULT_WINDOW)
 
     @property
-    def is_mid_request(self) -> bool:
-        """A frame or a header block has begun and not ended."""
-        return bool(self._buffer) or self._partial is not None or not self._has_settings
+    def waiting_since(self) -> float | None:
+        """Since when the rest of a frame, a header block or the greeting has been missing."""
+        if self._partial is not None:
+            return self._partial.since
+        return self._partial_since if self._buffer or not self._has_settings else None
 
     # -- receiving -----------------------------------------------------------------------------
 
@@ -193,7 +116,8 @@ class Http2(Outbound):
         return events
 
     def _receive(self, data: bytes) -> None:
-        if self._buffer:
+        was_waiting = bool(self._buffer)
+        if was_waiting:
             data = self._buffer + data
             self._buffer = b""
         position = 0
@@ -218,6 +142,8 @@ class Http2(Outbound):
             position = end
         if position < size:
             self._buffer = data[position:]
+            if position or not was_waiting:
+                self._partial_since = self._now
 
     def _receive_preface(self, data: bytes) -> int:
         missing = self._preface_missing
@@ -245,10 +171,6 @@ class Http2(Outbound):
             else:
                 handler(self, flags, stream_id, payload)
 
-    def _count_idle_frame(self, cost: int = 1) -> None:
-        if not self._idle_frames.take(self._now, cost):
-            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many frames to no purpose")
-
     # -- headers -------------------------------------------------------------------------------
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -256,12 +178,12 @@ class Http2(Outbound):
             raise ConnectionFault(PROTOCOL_ERROR, "stream is not the client's")
         block = frames.without_padding(flags, payload)
         if flags & HAS_PRIORITY:
-            _check_priority(stream_id, block)
+            check_priority(stream_id, block)
             block = block[5:]
         if flags & END_HEADERS:
             self._on_block(stream_id, flags, block)
         else:
-            self._partial = _PartialBlock(stream_id, flags, block)
+            self._partial = _PartialBlock(stream_id, flags, block, self._now)
 
     def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
         partial = self._partial
@@ -394,7 +316,7 @@ class Http2(Outbound):
 
     def _on_stray_data(self, stream_id: int) -> None:
         self._check_not_idle(stream_id)
-        if stream_id not in self._reset_ids:
+        if stream_id <= self.last_id and stream_id not in self._reset_ids:
             raise StreamFault(stream_id, STREAM_CLOSED, "DATA on a closed stream")
 
     def _top_up(self, size: int) -> None:
@@ -414,169 +336,7 @@ class Http2(Outbound):
             stream.receive_window += stream.consumed
             stream.consumed = 0
 
-    # -- the small frames ----------------------------------------------------------------------
 
-    def _on_window_update(self, _flags: int, stream_id: int, payload: bytes) -> None:
-        if len(payload) != 4:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "bad WINDOW_UPDATE")
-        increment = frames.U32.unpack(payload)[0] & MAX_WINDOW
-        if not stream_id:
-            self.window += increment
-            if not increment or self.window > MAX_WINDOW:
-                code = FLOW_CONTROL_ERROR if increment else PROTOCOL_ERROR
-                raise ConnectionFault(code, "bad window increment")
-            self._count_small_increment(increment)
-            return
-        stream = self.streams.get(stream_id)
-        if stream is None:
-            self._check_not_idle(stream_id)
-            self._count_small_increment(increment)
-            return
-        if not increment:
-            raise StreamFault(stream_id, PROTOCOL_ERROR, "window increment of zero")
-        if stream.window + increment > MAX_WINDOW:
-            raise StreamFault(stream_id, FLOW_CONTROL_ERROR, "window too large")
-        self._count_small_increment(increment)
-        self.widen(stream, increment)
-
-    def _count_small_increment(self, increment: int) -> None:
-        """Windows opened a few octets at a time make us send as many frames."""
-        if increment < 1024:
-            self._count_idle_frame()
-
-    def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "SETTINGS on a stream")
-        if flags & ACK:
-            if payload:
-                raise ConnectionFault(FRAME_SIZE_ERROR, "SETTINGS acknowledgement with a payload")
-            return
-        if len(payload) % 6:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "bad SETTINGS")
-        self._count_idle_frame(1 + len(payload) // 6)
-        for setting, value in frames.SETTING.iter_unpack(payload):
-            self._on_setting(setting, value)
-        self.out.append(_SETTINGS_ACK)
-
-    def _on_setting(self, setting: int, value: int) -> None:
-        if setting == frames.SETTINGS_INITIAL_WINDOW_SIZE:
-            if value > MAX_WINDOW:
-                raise ConnectionFault(FLOW_CONTROL_ERROR, "initial window too large")
-            self._change_initial_window(value)
-        elif setting == frames.SETTINGS_MAX_FRAME_SIZE:
-            if not frames.MIN_MAX_FRAME <= value <= frames.MAX_MAX_FRAME:
-                raise ConnectionFault(PROTOCOL_ERROR, "bad frame size")
-            self.peer_max_frame = min(value, LARGEST_FRAME_SENT)
-        elif setting == frames.SETTINGS_HEADER_TABLE_SIZE:
-            if value < DEFAULT_TABLE_SIZE:
-                self._owes_table_update = True
-        elif setting == frames.SETTINGS_ENABLE_PUSH and value > 1:
-            raise ConnectionFault(PROTOCOL_ERROR, "bad ENABLE_PUSH")
-
-    def _change_initial_window(self, value: int) -> None:
-        difference = value - self._initial_window
-        self._initial_window = value
-        if not difference:
-            return
-        self._count_idle_frame(1 + len(self.streams) // 16)
-        for stream in self.streams.values():
-            if stream.window + difference > MAX_WINDOW:
-                raise ConnectionFault(FLOW_CONTROL_ERROR, "window too large")
-            self.widen(stream, difference)
-
-    def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "PING on a stream")
-        if len(payload) != 8:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "bad PING")
-        self._count_idle_frame()
-        if not flags & ACK:
-            self.out.append(frames.frame(PING, ACK, 0, payload))
-        elif payload == self._drain_ping:
-            self.refuse_new_streams()
-
-    def _on_priority(self, _flags: int, stream_id: int, payload: bytes) -> None:
-        if not stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "PRIORITY on the connection")
-        self._count_idle_frame()
-        if len(payload) != 5:
-            raise StreamFault(stream_id, FRAME_SIZE_ERROR, "bad PRIORITY")
-        _check_priority(stream_id, payload)
-
-    def _on_reset(self, _flags: int, stream_id: int, payload: bytes) -> None:
-        if len(payload) != 4:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "bad RST_STREAM")
-        self._check_not_idle(stream_id)
-        self._count_reset()
-        stream = self.streams.get(stream_id)
-        if stream is not None:
-            self.forget(stream)
-            self.events.append(StreamLost(stream, frames.U32.unpack(payload)[0]))
-
-    def _count_reset(self) -> None:
-        if not self._resets.take(self._now):
-            raise ConnectionFault(ENHANCE_YOUR_CALM, "too many streams broken off")
-
-    def _on_push_promise(self, _flags: int, _stream_id: int, _payload: bytes) -> None:
-        raise ConnectionFault(PROTOCOL_ERROR, "PUSH_PROMISE from a client")
-
-    def _on_goaway(self, _flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id:
-            raise ConnectionFault(PROTOCOL_ERROR, "GOAWAY on a stream")
-        if len(payload) < 8:
-            raise ConnectionFault(FRAME_SIZE_ERROR, "bad GOAWAY")
-        self._count_idle_frame()
-        self.is_going_away = True
-
-    def _check_not_idle(self, stream_id: int) -> None:
-        if not stream_id or stream_id > self.last_id or not stream_id & 1:
-            raise ConnectionFault(PROTOCOL_ERROR, "frame on an idle stream")
-
-    # -- ends ----------------------------------------------------------------------------------
-
-    def announce_drain(self, ping: bytes = b"goodbye!") -> None:
-        """First half of a graceful end: say so, still take what is on its way.
-
-        The client's answer to the PING proves that it has heard; then, or when the caller has
-        waited long enough, comes `refuse_new_streams`.
-        """
-        if not self.is_going_away and not self._drain_ping:
-            self._drain_ping = ping
-            self.out.append(frames.goaway(MAX_STREAM_ID, NO_ERROR))
-            self.out.append(frames.frame(PING, 0, 0, ping))
-
-    def refuse_new_streams(self) -> None:
-        """Second half: name the last stream that will be answered."""
-        if not self.is_going_away:
-            self.is_going_away = True
-            self.out.append(frames.goaway(self.last_id, NO_ERROR))
-
-    @property
-    def is_finished(self) -> bool:
-        """Nothing more will happen on this connection."""
-        return self.is_failed or (self.is_going_away and not self.streams)
-
-    def fail(self, code: int, reason: str) -> None:
-        """End the connection and every stream on it."""
-        if self.is_failed:
-            return
-        self.is_failed = True
-        self.out.append(frames.goaway(self.last_id, code, reason))
-        for stream in [*self.streams.values()]:
-            self.forget(stream)
-            self.events.append(StreamLost(stream, code))
-        self.events.append(ConnectionFailed(code, reason))
-
-    def _fail_stream(self, fault: StreamFault) -> None:
-        stream = self.streams.get(fault.stream_id)
-        self._send_reset(fault.stream_id, fault.code)
-        self._count_idle_frame()
-        if stream is not None:
-            self.forget(stream)
-            self.events.append(StreamLost(stream, fault.code))
-
-
-_SETTINGS_ACK = frames.frame(SETTINGS, ACK, 0)
 _HANDLERS: dict[int, Callable[[Http2, int, int, bytes], None]] = {
     frames.PRIORITY: Http2._on_priority,
     frames.RST_STREAM: Http2._on_reset,
@@ -587,12 +347,3 @@ _HANDLERS: dict[int, Callable[[Http2, int, int, bytes], None]] = {
     frames.WINDOW_UPDATE: Http2._on_window_update,
     frames.CONTINUATION: Http2._on_continuation,
 }
-
-
-def _check_priority(stream_id: int, payload: bytes) -> None:
-    """Priorities are ignored, but a stream may not depend on itself."""
-    if len(payload) < 5:
-        raise ConnectionFault(FRAME_SIZE_ERROR, "priority cut short")
-    if frames.U32.unpack_from(payload)[0] & MAX_STREAM_ID == stream_id:
-        # No stream fault: the header block behind it would never reach the decoder.
-        raise ConnectionFault(PROTOCOL_ERROR, "stream depends on itself")

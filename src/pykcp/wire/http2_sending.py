@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 from pykcp.wire import frames
 from pykcp.wire.frames import (
@@ -22,6 +21,7 @@ from pykcp.wire.frames import (
     NO_ERROR,
 )
 from pykcp.wire.hpack import Encoder
+from pykcp.wire.http2_events import Event, Relieved, StreamEnded, StreamState
 
 LARGEST_FRAME_SENT = 65536
 """Even if a client takes larger ones: a frame cannot be interrupted by another stream."""
@@ -29,78 +29,12 @@ _REMEMBERED_RESETS = 256
 _pack_header = frames.HEADER.pack
 
 
-class StreamState:
-    """One stream as the state machine sees it."""
-
-    __slots__ = (
-        "consumed",
-        "ends",
-        "expected",
-        "has_moved",
-        "id",
-        "is_local_open",
-        "is_remote_open",
-        "owner",
-        "pending",
-        "pending_size",
-        "receive_window",
-        "relief_at",
-        "stalled_since",
-        "window",
-    )
-
-    def __init__(self, stream_id: int, window: int, receive_window: int) -> None:
-        self.id = stream_id
-        self.window = window
-        self.receive_window = receive_window
-        self.consumed = 0
-        self.expected: int | None = None
-        """Octets still missing to the announced content-length."""
-        self.is_remote_open = True
-        self.is_local_open = True
-        self.pending: deque[bytes | memoryview] | None = None
-        self.pending_size = 0
-        self.ends = False
-        """The stream ends when `pending` is sent."""
-        self.has_moved = False
-        """Some of `pending` went out since somebody last looked."""
-        self.stalled_since = 0.0
-        """For the caller: since when nothing has moved."""
-        self.relief_at = -1
-        """Tell by a `Relieved` event when no more than this is pending (-1: do not)."""
-        self.owner: Any = None
-        """For the caller: what this stream belongs to."""
-
-    @property
-    def is_closed(self) -> bool:
-        """Nothing can be sent any more."""
-        return not self.is_local_open
-
-
-class StreamEnded:
-    """The answer has gone out to its end after having had to wait."""
-
-    __slots__ = ("stream",)
-
-    def __init__(self, stream: StreamState) -> None:
-        self.stream = stream
-
-
-class Relieved:
-    """A stream's waiting octets have fallen to its `relief_at`."""
-
-    __slots__ = ("stream",)
-
-    def __init__(self, stream: StreamState) -> None:
-        self.stream = stream
-
-
 class Outbound:
     """What may be sent, in which order."""
 
     def __init__(self) -> None:
         self.out: list[bytes | memoryview] = []
-        self.events: list[Any] = []
+        self.events: list[Event] = []
         self.streams: dict[int, StreamState] = {}
         self.window = DEFAULT_WINDOW
         self.room = 0

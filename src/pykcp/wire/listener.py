@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import ssl
 
 from pykcp.wire.connection import Connection
 from pykcp.wire.exchange import Application
 from pykcp.wire.serving import Hub
 from pykcp.wire.settings import TLSSettings, WireSettings
-from pykcp.wire.tls import make_context
+from pykcp.wire.tls import ServingCertificate
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ class Listener:
         self._application = application
         self._settings = settings or WireSettings()
         self._tls = tls
-        self._context: ssl.SSLContext | None = None
+        self._certificate: ServingCertificate | None = None
         self._hub: Hub | None = None
         self._server: asyncio.Server | None = None
         self.port = 0
@@ -43,7 +42,7 @@ class Listener:
         if problems := [*self._settings.problems()]:
             raise ValueError("; ".join(problems))
         if self._tls is not None:
-            self._context = make_context(self._tls)
+            self._certificate = ServingCertificate(self._tls)
         loop = asyncio.get_running_loop()
         self._hub = Hub(self._application, self._settings, loop)
         try:
@@ -57,15 +56,19 @@ class Listener:
 
     def _connection(self) -> Connection:
         assert self._hub is not None
-        return Connection(self._hub, self._context)
+        if self._certificate is not None:
+            self._certificate.refresh(self._hub.loop.time())
+            return Connection(self._hub, self._certificate.context)
+        return Connection(self._hub, None)
 
     def reload_certificate(self) -> None:
         """Read the certificate files again; new connections get the new one.
 
-        If they cannot be read, the old certificate stays and the error is raised.
+        This happens by itself when the files have changed.  If they cannot be read, the old
+        certificate stays and the error is raised.
         """
-        if self._tls is not None:
-            self._context = make_context(self._tls)
+        if self._certificate is not None:
+            self._certificate.reload()
 
     @property
     def connection_count(self) -> int:

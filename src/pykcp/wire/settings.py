@@ -127,3 +127,6 @@ class TLSSettings:
 
     There a client whose certificate was not issued by this bundle fails the handshake.
     """
+
+    reload_interval: float = 10.0
+    """Seconds after which a new connection makes the listener look whether the files changed."""

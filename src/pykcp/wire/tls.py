@@ -23,6 +23,7 @@ import ctypes
 import logging
 import ssl
 import sys
+from pathlib import Path
 from typing import Any
 
 from pykcp.wire.settings import TLSSettings
@@ -90,6 +91,41 @@ def _request_client_certificates(context: ssl.SSLContext, client_ca_file: str | 
         return
     _log.warning("client certificates not issued by %s will fail the handshake", client_ca_file)
     context.load_verify_locations(client_ca_file)
+
+
+class ServingCertificate:
+    """A context that follows its files: new connections get what is in them now."""
+
+    def __init__(self, settings: TLSSettings) -> None:
+        self._settings = settings
+        self._checked_at = 0.0
+        self._seen = self._look()
+        self.context = make_context(settings)
+
+    def refresh(self, now: float) -> None:
+        """Reload if the files have changed; looked at only now and then."""
+        if now - self._checked_at < self._settings.reload_interval:
+            return
+        self._checked_at = now
+        try:
+            seen = self._look()
+            if seen != self._seen:
+                self.context = make_context(self._settings)
+                self._seen = seen
+                _log.info("serving certificate %s reloaded", self._settings.cert_file)
+        except OSError as error:  # ssl.SSLError is one: half-written files, a key of another
+            _log.warning("serving certificate not reloaded: %s", error)
+
+    def reload(self) -> None:
+        """Read the files now.  Raises OSError and keeps the old ones if they are bad."""
+        seen = self._look()
+        self.context = make_context(self._settings)
+        self._seen = seen
+
+    def _look(self) -> tuple[tuple[int, int, int], ...]:
+        files = (self._settings.cert_file, self._settings.key_file)
+        found = (Path(file).stat() for file in files)
+        return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in found)
 
 
 class TLSSession:

@@ -140,6 +140,13 @@ class WebSocketDriver(AnswerStream):
         self._is_over = True
         self.finish()
 
+    @property
+    def is_behind(self) -> bool:
+        return False
+
+    def catch_up(self) -> None:
+        """Nothing is ever left for another turn."""
+
     def take_over(self, parts: Iterable[bytes | memoryview], size: int) -> None:
         """What HTTP/1.1 had still to send goes first."""
         self.out.extend(parts)

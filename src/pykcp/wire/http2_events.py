@@ -1,0 +1,122 @@
+"""What the HTTP/2 state machine reports, and the state of a stream that most of it is about."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, TypeAlias
+
+from pykcp.wire.heads import Head
+
+
+class StreamState:
+    """One stream as the state machine sees it."""
+
+    __slots__ = (
+        "consumed",
+        "ends",
+        "expected",
+        "has_moved",
+        "id",
+        "is_local_open",
+        "is_remote_open",
+        "owner",
+        "pending",
+        "pending_size",
+        "receive_window",
+        "relief_at",
+        "stalled_since",
+        "window",
+    )
+
+    def __init__(self, stream_id: int, window: int, receive_window: int) -> None:
+        self.id = stream_id
+        self.window = window
+        self.receive_window = receive_window
+        self.consumed = 0
+        self.expected: int | None = None
+        """Octets still missing to the announced content-length."""
+        self.is_remote_open = True
+        self.is_local_open = True
+        self.pending: deque[bytes | memoryview] | None = None
+        self.pending_size = 0
+        self.ends = False
+        """The stream ends when `pending` is sent."""
+        self.has_moved = False
+        """Some of `pending` went out since somebody last looked."""
+        self.stalled_since = 0.0
+        """For the caller: since when nothing has moved."""
+        self.relief_at = -1
+        """Tell by a `Relieved` event when no more than this is pending (-1: do not)."""
+        self.owner: Any = None
+        """For the caller: what this stream belongs to."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing can be sent any more."""
+        return not self.is_local_open
+
+
+class RequestReceived:
+    """A request's head; its body follows as `BodyReceived` unless `is_complete`."""
+
+    __slots__ = ("head", "is_complete", "stream")
+
+    def __init__(self, stream: StreamState, head: Head | None, is_complete: bool) -> None:
+        self.stream = stream
+        self.head = head
+        """None if the header list was too large: answer 431."""
+        self.is_complete = is_complete
+
+
+class BodyReceived:
+    """A piece of a request's body."""
+
+    __slots__ = ("data", "is_last", "stream")
+
+    def __init__(self, stream: StreamState, data: bytes, is_last: bool) -> None:
+        self.stream = stream
+        self.data = data
+        self.is_last = is_last
+
+
+class StreamLost:
+    """The stream is over without the answer having been completed."""
+
+    __slots__ = ("code", "stream")
+
+    def __init__(self, stream: StreamState, code: int) -> None:
+        self.stream = stream
+        self.code = code
+
+
+class ConnectionFailed:
+    """The client broke the protocol; send what is in `out` and close."""
+
+    __slots__ = ("code", "reason")
+
+    def __init__(self, code: int, reason: str) -> None:
+        self.code = code
+        self.reason = reason
+
+
+class StreamEnded:
+    """The answer has gone out to its end after having had to wait."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, stream: StreamState) -> None:
+        self.stream = stream
+
+
+class Relieved:
+    """A stream's waiting octets have fallen to its `relief_at`."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, stream: StreamState) -> None:
+        self.stream = stream
+
+
+Event: TypeAlias = (
+    RequestReceived | BodyReceived | StreamLost | StreamEnded | Relieved | ConnectionFailed
+)
