@@ -253,7 +253,7 @@ def _validate_secret_update(new: Object, old: Object, facts: Facts) -> list[Fiel
 def _secret_warnings(new: Object, _: Object | None, __: Facts) -> list[str]:
     if new.get("type") != "kubernetes.io/tls":
         return []
-    from pykcp.apis.kube.validation.keypair import key_pair_error
+    from pykcp.apis.kube.validation.pem import key_pair_error
 
     data = new.get("data") or {}
     problem = key_pair_error(

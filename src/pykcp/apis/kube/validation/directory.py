@@ -7,11 +7,47 @@ from importlib import import_module
 
 from pykcp.apis.kube.validation.rules import KindRules
 
+_RBAC = "rbac.authorization.k8s.io"
+_CERTIFICATES = "certificates.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
+_AUTHENTICATION = "authentication.k8s.io"
+_AUTHORIZATION = "authorization.k8s.io"
+
 _WHERE: dict[tuple[str, str], tuple[str, str]] = {
     ("", "namespaces"): ("core", "NAMESPACE"),
     ("", "configmaps"): ("core", "CONFIG_MAP"),
     ("", "secrets"): ("core", "SECRET"),
     ("", "serviceaccounts"): ("core", "SERVICE_ACCOUNT"),
+    ("", "events"): ("events", "EVENT"),
+    ("", "resourcequotas"): ("quota", "RESOURCE_QUOTA"),
+    ("", "limitranges"): ("quota", "LIMIT_RANGE"),
+    ("events.k8s.io", "events"): ("events", "NEW_EVENT"),
+    (_RBAC, "roles"): ("rbac", "ROLE"),
+    (_RBAC, "clusterroles"): ("rbac", "CLUSTER_ROLE"),
+    (_RBAC, "rolebindings"): ("rbac", "ROLE_BINDING"),
+    (_RBAC, "clusterrolebindings"): ("rbac", "CLUSTER_ROLE_BINDING"),
+    ("coordination.k8s.io", "leases"): ("coordination", "LEASE"),
+    (_CERTIFICATES, "certificatesigningrequests"): ("certificates", "CERTIFICATE_SIGNING_REQUEST"),
+    (_ADMISSION, "validatingwebhookconfigurations"): ("admission_webhooks", "VALIDATING"),
+    (_ADMISSION, "mutatingwebhookconfigurations"): ("admission_webhooks", "MUTATING"),
+    (_ADMISSION, "validatingadmissionpolicies"): ("admission_policies", "VALIDATING_POLICY"),
+    (_ADMISSION, "validatingadmissionpolicybindings"): (
+        "admission_policies",
+        "VALIDATING_POLICY_BINDING",
+    ),
+    (_ADMISSION, "mutatingadmissionpolicies"): ("admission_policies", "MUTATING_POLICY"),
+    (_ADMISSION, "mutatingadmissionpolicybindings"): (
+        "admission_policies",
+        "MUTATING_POLICY_BINDING",
+    ),
+    (_AUTHENTICATION, "tokenreviews"): ("reviews", "UNCHECKED_REVIEW"),
+    (_AUTHENTICATION, "selfsubjectreviews"): ("reviews", "UNCHECKED_REVIEW"),
+    (_AUTHENTICATION, "tokenrequests"): ("reviews", "TOKEN_REQUEST"),
+    ("", "serviceaccounts/token"): ("reviews", "TOKEN_REQUEST"),
+    (_AUTHORIZATION, "subjectaccessreviews"): ("reviews", "SUBJECT_ACCESS_REVIEW"),
+    (_AUTHORIZATION, "selfsubjectaccessreviews"): ("reviews", "SELF_SUBJECT_ACCESS_REVIEW"),
+    (_AUTHORIZATION, "localsubjectaccessreviews"): ("reviews", "LOCAL_SUBJECT_ACCESS_REVIEW"),
+    (_AUTHORIZATION, "selfsubjectrulesreviews"): ("reviews", "UNCHECKED_REVIEW"),
 }
 
 

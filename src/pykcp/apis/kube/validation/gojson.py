@@ -53,6 +53,10 @@ class _Scanner:
         self._position += 1
         return ch
 
+    def _take_in_token(self) -> int:
+        """Inside a number or a word the end of the text reads as a space."""
+        return self._take() if self._peek() is not None else ord(" ")
+
     def _next_visible(self) -> int | None:
         while (ch := self._peek()) is not None and ch in _SPACE:
             self._position += 1
@@ -149,22 +153,22 @@ class _Scanner:
     def _number(self) -> None:
         ch = self._take()
         if ch == ord("-"):
-            ch = self._take()
+            ch = self._take_in_token()
             if not 0x30 <= ch <= 0x39:
                 self._fail(ch, "in numeric literal")
         if ch != ord("0"):
             self._digits()
         if self._peek() == ord("."):
             self._position += 1
-            ch = self._take()
+            ch = self._take_in_token()
             if not 0x30 <= ch <= 0x39:
                 self._fail(ch, "after decimal point in numeric literal")
             self._digits()
         if self._peek() in {ord("e"), ord("E")}:
             self._position += 1
-            ch = self._take()
+            ch = self._take_in_token()
             if chr(ch) in "+-":
-                ch = self._take()
+                ch = self._take_in_token()
             if not 0x30 <= ch <= 0x39:
                 self._fail(ch, "in exponent of numeric literal")
             self._digits()
@@ -175,7 +179,7 @@ class _Scanner:
 
     def _literal(self, word: bytes) -> None:
         for expected in word:
-            ch = self._take()
+            ch = self._take_in_token()
             if ch != expected:
                 where = f"in literal {word.decode()} (expecting {_quoted(expected)})"
                 self._fail(ch, where)

@@ -22,8 +22,25 @@ from pykcp.machinery.meta import metadata, mutable_metadata
 from pykcp.machinery.status import FieldError
 from pykcp.types import Object
 
-CelCheck = Callable[[str, Mapping[str, Any]], list[str]]
-"""Compiles a CEL expression in an environment described by the mapping; returns the errors."""
+
+@dataclass(frozen=True, slots=True)
+class CelUse:
+    """What a CEL expression is for, which decides what it sees and must return."""
+
+    purpose: str
+    """matchCondition, validation, messageExpression, auditAnnotation, variable, jsonPatch,
+    applyConfiguration."""
+    has_params: bool = False
+    has_authorizer: bool = True
+    has_patch_types: bool = False
+    variables: tuple[tuple[str, str], ...] = ()
+    """Names and expressions of the variables declared before."""
+    stored: bool = False
+    """It stood in the old object already."""
+
+
+CelCheck = Callable[[str, CelUse], str | None]
+"""Compiles an expression; None, or what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +100,8 @@ class KindRules:
     """Values of selectable fields, without metadata.name and metadata.namespace."""
     subresources: Mapping[str, KindRules] = field(default_factory=dict)
     """How updates of status, finalize or approval differ."""
+    error_group: str | None = None
+    """The group that errors name, where it is not the kind's own."""
     create_on_update: bool = False
     unconditional_update: bool = True
 
@@ -151,6 +170,17 @@ def keep(new: Object, old: Object, *names: str) -> None:
             new[name] = old[name]
         else:
             new.pop(name, None)
+
+
+def keep_metadata_for_status(new: Object, old: Object) -> None:
+    """A status update that may not touch metadata: only managedFields follow the request."""
+    fresh, stored = metadata(new), metadata(old)
+    kept = {name: stored[name] for name in stored if name != "managedFields"}
+    if "managedFields" in fresh:
+        kept["managedFields"] = fresh["managedFields"]
+    if fresh.get("resourceVersion"):
+        kept["resourceVersion"] = fresh["resourceVersion"]
+    new["metadata"] = kept
 
 
 def bump_generation(new: Object, old: Object) -> None:
