@@ -32,6 +32,7 @@ async def create(
     for name in _SYSTEM_FIELDS:
         metadata.pop(name, None)
     match_namespace(resource, namespace, metadata)
+    dedup_owners(ctx, metadata)
     sources = resource.services.sources
     now = sources.now()
     if not is_managed:
@@ -86,7 +87,7 @@ async def _write(resource: Resource, ctx: RequestContext, namespace: str, obj: O
     store = resource.services.store
     if ctx.dry_run:
         if store.get(key) is not None:
-            raise AlreadyExists.resource(resource.group, resource.plural, name)
+            raise _already_exists(resource, key, name)
         return codec.unversioned(obj, ctx.cluster)
     if obj["metadata"].pop("resourceVersion", ""):
         raise StatusError(
@@ -98,10 +99,41 @@ async def _write(resource: Resource, ctx: RequestContext, namespace: str, obj: O
     try:
         (revision,) = await store.write((put,))
     except Mismatch as error:
-        raise AlreadyExists.resource(resource.group, resource.plural, name) from error
+        raise _already_exists(resource, key, name) from error
     except StoreError as error:
         raise translate(error) from error
     return codec.fill(value, revision)
+
+
+def dedup_owners(ctx: RequestContext, metadata: Object) -> None:
+    """Equal owner references are kept once; the client is told."""
+    owners = metadata.get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return
+    distinct: list[Object] = []
+    repeated: list[str] = []
+    for owner in owners:
+        if owner in distinct:
+            repeated.append(owner["uid"])
+        else:
+            distinct.append(owner)
+    if repeated:
+        metadata["ownerReferences"] = distinct
+        ctx.warn(_REPEATED_OWNERS + ", ".join(dict.fromkeys(repeated)))
+
+
+_REPEATED_OWNERS = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
+    "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+)
+
+
+def _already_exists(resource: Resource, key: str, name: str) -> AlreadyExists:
+    refusal = AlreadyExists.resource(resource.group, resource.plural, name)
+    entry = resource.services.store.get(key)
+    if entry is not None and codec.decode(entry.value)["metadata"].get("deletionTimestamp"):
+        refusal.message = f"object is being deleted: {refusal.message}"
+    return refusal
 
 
 def match_namespace(resource: Resource, namespace: str, metadata: Object) -> None:

@@ -46,7 +46,7 @@ async def _delete_once(
     entry: Entry,
 ) -> Deleted:
     obj = codec.decode_without_cluster(entry.value)
-    check_preconditions(obj, options, resource.group, resource.plural, name)
+    check_preconditions(obj, options, resource.group, resource.kind)
     request = AdmissionRequest(ctx, resource, "DELETE", namespace, name, None, obj)
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)

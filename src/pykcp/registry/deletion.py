@@ -36,24 +36,21 @@ class Action(Enum):
     """It is being deleted already and the request changes nothing."""
 
 
-def check_preconditions(
-    obj: Object, options: DeleteOptions, group: str, resource: str, name: str
-) -> None:
+def check_preconditions(obj: Object, options: DeleteOptions, group: str, kind: str) -> None:
+    """Conflict, naming the kind as upstream does, if the object is not the one meant."""
     metadata = obj["metadata"]
-    if options.uid is not None and options.uid != metadata.get("uid"):
+    name, uid, version = metadata["name"], metadata.get("uid"), metadata.get("resourceVersion")
+    if options.uid is not None and options.uid != uid:
         raise Conflict.resource(
-            group, resource, name,
-            f"Precondition failed: UID in precondition: {options.uid}, "
-            f"UID in object meta: {metadata.get('uid')}",
+            group, kind, name,
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated",
         )
-    if (
-        options.resource_version is not None
-        and options.resource_version != metadata.get("resourceVersion")
-    ):
+    if options.resource_version is not None and options.resource_version != version:
         raise Conflict.resource(
-            group, resource, name,
-            f"Precondition failed: ResourceVersion in precondition: {options.resource_version}, "
-            f"ResourceVersion in object meta: {metadata.get('resourceVersion')}",
+            group, kind, name,
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+            f"ResourceVersion in record ({version}). The object might have been modified",
         )
 
 

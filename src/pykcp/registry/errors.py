@@ -31,7 +31,7 @@ def translate(error: errors.StoreError) -> StatusError:
 def too_large_revision(asked: int, current: int) -> StatusError:
     """Clients retry on this cause: the server may only be behind."""
     return Timeout(
-        f"Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
         causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
         retry_after=1,
     )

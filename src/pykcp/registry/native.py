@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import Facts, KindRules, before_create, before_update
-from pykcp.machinery.schema.decode import DecodeError, TypedDecoder, decoder_for
+from pykcp.machinery.schema.decode import DecodeError, decoder_for
+from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import BadRequest, go_quote
 from pykcp.registry.codec import strip_cluster
 from pykcp.registry.kinds import Verdict
@@ -19,23 +20,17 @@ class NativeKind:
         self._definition = definition
         self._version = version
         self._rules = rules
-        self._decoder: TypedDecoder | None = None
+        self._schema: Schema | None = None
         self._ownership = Ownership(definition, version, _same)
         self.create_on_update = rules.create_on_update
         self.unconditional_update = rules.unconditional_update
         self.selectable = rules.selectable
 
     def decode(self, obj: Object, problems: list[str], raw: bytes | None = None) -> Object:
-        decoder = self._decoder
-        if decoder is None:
-            decoder = self._decoder = decoder_for(self._definition.schema(self._version))
-        try:
-            decoded = decoder.decode(obj, problems, raw)
-        except DecodeError as error:
-            kind = self._definition.kind
-            raise BadRequest(
-                f"{kind} in version {go_quote(self._version)} cannot be handled as a {kind}: {error}"
-            ) from error
+        schema = self._schema
+        if schema is None:
+            schema = self._schema = self._definition.schema(self._version)
+        decoded = decode_native(schema, self._definition.kind, self._version, obj, problems, raw)
         strip_cluster(decoded)
         self._rules.default(decoded)
         return decoded
@@ -58,6 +53,18 @@ class NativeKind:
     ) -> Object:
         fields = self._ownership.manager(subresource)
         return fields.on_apply(live, applied, manager, now, force=force)
+
+
+def decode_native(  # noqa: PLR0917
+    schema: Schema, kind: str, version: str, obj: Object, problems: list[str], raw: bytes | None
+) -> Object:
+    """A typed object; BadRequest in Go's words if a value has the wrong type."""
+    try:
+        return decoder_for(schema).decode(obj, problems, raw)
+    except DecodeError as error:
+        raise BadRequest(
+            f"{kind} in version {go_quote(version)} cannot be handled as a {kind}: {error}"
+        ) from error
 
 
 def _same(obj: Object, api_version: str) -> Object:

@@ -18,7 +18,7 @@ from pykcp.machinery.status import (
 from pykcp.registry import codec
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.context import RequestContext
-from pykcp.registry.create import create, facts_of
+from pykcp.registry.create import create, dedup_owners, facts_of
 from pykcp.registry.deletion import is_finished
 from pykcp.registry.errors import translate
 from pykcp.registry.indexes import index_entries
@@ -75,11 +75,8 @@ async def _create_missing(
         raise NotFound.resource(resource.group, resource.plural, name)
     obj = change.make(None)
     uid = obj["metadata"].get("uid")
-    if uid:
-        raise Conflict.resource(
-            resource.group, resource.plural, name,
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: ",
-        )
+    if uid and not change.is_apply:
+        raise _other_uid(resource, name, namespace, uid, "")
     check_name(resource, namespace, name, obj)
     if change.is_apply:
         obj["metadata"].pop("resourceVersion", None)
@@ -94,7 +91,7 @@ def check_name(resource: Resource, namespace: str, name: str, obj: Object) -> No
     given = metadata.get("name") or ""
     if not given:
         raise BadRequest(
-            "the name of the object (based on URL) was undeterminable: name must be provided"
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
         )
     if given != name:
         raise BadRequest(
@@ -105,7 +102,7 @@ def check_name(resource: Resource, namespace: str, name: str, obj: Object) -> No
     own = metadata.get("namespace") or ""
     if own and own != namespace:
         raise BadRequest(
-            f"the namespace of the object ({own}) does not match the namespace on the request ({namespace})"
+            "the namespace of the provided object does not match the namespace sent on the request"
         )
     metadata["namespace"] = namespace
 
@@ -121,6 +118,7 @@ async def _update_once(
     services = resource.services
     if not change.is_apply:
         rules.manage_update(live, new, ctx.manager, subresource, services.sources.now())
+    dedup_owners(ctx, new["metadata"])
     request = AdmissionRequest(ctx, resource, "UPDATE", namespace, name, new, live, subresource)
     await services.admission.mutate(request)
     errors, warnings = rules.before_update(new, live, subresource, facts_of(resource, ctx))
@@ -147,11 +145,8 @@ def _check_versions(
 ) -> None:
     metadata, old = new["metadata"], live["metadata"]
     uid = metadata.get("uid")
-    if uid and uid != old["uid"]:
-        raise Conflict.resource(
-            resource.group, resource.plural, name,
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['uid']}",
-        )
+    if uid and uid != old["uid"] and not change.is_patch and not change.is_apply:
+        raise _other_uid(resource, name, old.get("namespace", ""), uid, old["uid"])
     version = metadata.get("resourceVersion") or ""
     if version in ("", "0"):
         if not resource.rules.unconditional_update and not change.is_patch and not change.is_apply:
@@ -166,6 +161,15 @@ def _check_versions(
                 f'strconv.ParseUint: parsing "{version}": invalid syntax', reason="", details=False
             )
         raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
+
+
+def _other_uid(resource: Resource, name: str, namespace: str, wanted: str, found: str) -> Conflict:
+    place = f"/{resource.plural}/{namespace}/{name}" if resource.namespaced else f"/{resource.plural}/{name}"
+    return Conflict.resource(
+        resource.group, resource.plural, name,
+        f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
+    )
 
 
 async def _replace(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> bytes:

@@ -30,6 +30,7 @@ from pykcp.server.clusters import ClusterResolver
 from pykcp.server.handlers import create, delete, get, list, patch, update, watch
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.paths import PathHandlers
+from pykcp.server.request_info import RequestInfo
 from pykcp.wire.exchange import Exchange, Request
 
 _log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class ClusterPresence(Protocol):
 
 
 class Subresources(Protocol):
-    """Verbs on subresources that are not simply a part of the object."""
+    """Creates that are answered rather than stored: reviews and tokens."""
 
     def find(self, call: Call) -> Handler | None: ...
 
@@ -146,9 +147,9 @@ class ApiServer:
                 f'{info.verb} is not supported on resources of kind "{info.resource}" in the `*` logical cluster',
                 group=info.group, kind=info.resource,
             )
-        if len(info.parts) > 3:
+        if len(info.parts) > 3 or _is_misplaced(info, resource):
             raise NotFound.path()
-        handler = self._subresources.find(call) if info.subresource else None
+        handler = self._subresources.find(call) if info.verb == "create" else None
         if handler is None:
             handler = VERBS.get(info.verb)
             _check_supported(call, handler)
@@ -182,13 +183,33 @@ def _check_supported(call: Call, handler: Handler | None) -> None:
         verbs = _subresource_verbs(resource, info.subresource)
         if not verbs:
             raise NotFound.path()
-    verb = info.verb
-    if info.method == "POST" and info.name and not info.subresource:
-        handler = None
-    if info.method in ("PUT", "PATCH") and not info.name:
-        handler = None
-    if handler is None or verb not in verbs:
+    if handler is None or info.verb not in verbs or not _fits_place(info, resource):
         raise MethodNotAllowed("the server does not allow this method on the requested resource")
+
+
+def _is_misplaced(info: RequestInfo, resource: Resource) -> bool:
+    """A namespaced object without its namespace, or the other way round."""
+    if not resource.namespaced or info.namespace:
+        return False
+    return len(info.parts) > 1
+
+
+def _fits_place(info: RequestInfo, resource: Resource) -> bool:
+    """Whether the method is meant for an item or a collection, as the path is one."""
+    is_item = len(info.parts) > 1
+    if info.method == "HEAD":
+        return False
+    if info.method == "POST":
+        return bool(info.subresource) or (not is_item and _in_scope(info, resource))
+    if info.method in ("PUT", "PATCH"):
+        return is_item
+    if info.method == "DELETE":
+        return is_item or _in_scope(info, resource)
+    return True
+
+
+def _in_scope(info: RequestInfo, resource: Resource) -> bool:
+    return bool(info.namespace) or not resource.namespaced
 
 
 def _subresource_verbs(resource: Resource, name: str) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ class CallAuthorization:
 
     async def check(self, call: Call) -> None:
         if self._impersonation.is_asked(call):
-            call.user = await self._impersonation.apply(call)
+            call.user = await self._impersonation.apply(call, attributes_of(call))
         attributes = attributes_of(call)
         decision = await self._authorizer.authorize(call.cluster, attributes)
         _enforce(decision, attributes)

@@ -15,7 +15,7 @@ from pykcp.machinery.status import (
     go_quote,
 )
 from pykcp.registry.resource import Resource
-from pykcp.server import negotiation
+from pykcp.server import negotiation, yaml_text
 from pykcp.server.call import Call
 from pykcp.types import Object
 
@@ -40,61 +40,27 @@ def parse(body: bytes, kind: str) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         words = gojson.syntax_error(body) or str(error)
-        raise unrecognized(kind, f"couldn't get version/kind; json parse error: {words}") from error
+        raise unrecognized(
+            kind, f"couldn't get version/kind; json parse error: {words}", body
+        ) from error
 
 
-def unrecognized(kind: str, why: str) -> BadRequest:
-    return BadRequest(f"the object provided is unrecognized (must be of type {kind}): {why}")
+def unrecognized(kind: str, why: str, body: bytes) -> BadRequest:
+    return BadRequest(
+        f"the object provided is unrecognized (must be of type {kind}): {why} ({summary(body)})"
+    )
 
 
-def parse_yaml(body: bytes) -> Any:
-    """YAML as JSON values; sorting out what YAML knows and JSON does not."""
-    import yaml
-
-    try:
-        value = yaml.load(body, Loader=_loader(yaml))  # noqa: S506  # a safe loader, with strings for times
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        text = " ".join(str(error).split())
-        raise BadRequest(f"error converting YAML to JSON: yaml: {text}") from error
-    return _json_value(value)
+_SUMMARY = 30
 
 
-def _loader(yaml: Any) -> Any:
-    """The C loader, in which a timestamp is a string: JSON has no other way to say it."""
-    global _LOADER  # noqa: PLW0603  # made once, on the first YAML body
-    if _LOADER is None:
-
-        class Loader(yaml.CSafeLoader):  # type: ignore[misc,name-defined]
-            pass
-
-        Loader.add_constructor(
-            "tag:yaml.org,2002:timestamp", Loader.yaml_constructors["tag:yaml.org,2002:str"]
-        )
-        _LOADER = Loader
-    return _LOADER
-
-
-_LOADER: Any = None
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_json_key(k): _json_value(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_json_value(v) for v in value]
-    if isinstance(value, (set, bytes)):
-        raise BadRequest("error converting YAML to JSON: yaml: unsupported value")
-    return value
-
-
-def _json_key(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    if key is None:
-        return "null"
-    return str(key)
+def summary(body: bytes) -> str:
+    """The beginning of a body, as errors quote it: text if it looks like JSON, else hex."""
+    if not body:
+        return "<empty>"
+    head = body[:_SUMMARY]
+    shown = head.decode("utf-8", "replace") if body[:1] == b"{" else head.hex()
+    return f"{shown} ..." if len(body) > _SUMMARY else shown
 
 
 def parse_as(call: Call, kind: str, schema: Schema | None = None) -> Any:
@@ -103,7 +69,11 @@ def parse_as(call: Call, kind: str, schema: Schema | None = None) -> Any:
     if form == negotiation.JSON:
         return parse(body_of(call), kind)
     if form == negotiation.YAML:
-        return parse_yaml(body_of(call))
+        body = body_of(call)
+        try:
+            return yaml_text.parse(body)
+        except yaml_text.BadYAML as error:
+            raise unrecognized(kind, str(error), body) from error
     if form == negotiation.PROTOBUF and schema is not None:
         return parse_protobuf(body_of(call), schema, kind)
     raise UnsupportedMediaType(negotiation.SERVED if schema else negotiation.SERVED[:2])
@@ -118,32 +88,54 @@ def parse_protobuf(body: bytes, schema: Schema, kind: str) -> Object:
         api_version, given, raw = open_envelope(body)
         obj = codecs().of(schema).read(raw)
     except ProtobufError as error:
-        raise unrecognized(kind, str(error)) from error
+        raise unrecognized(kind, str(error), body) from error
     return {"kind": given or kind, "apiVersion": api_version, **obj}
 
 
 def read_object(call: Call, resource: Resource) -> Object:
     """The body as a decoded object of the resource's kind."""
     value = parse_as(call, resource.kind, native_schema(resource))
-    is_json = media_type(call) == negotiation.JSON
-    return decode_object(call, resource, value, raw=body_of(call) if is_json else None)
+    body = body_of(call)
+    obj = check_type(value, resource.kind, resource.api_version, body)
+    problems: list[str] = []
+    form = media_type(call)
+    lenient = call.context.field_validation == "Ignore"
+    if form == negotiation.YAML and not lenient:
+        problems += yaml_text.duplicates(body)
+    decoded = resource.rules.decode(
+        mark_reset(obj), problems, body if form == negotiation.JSON and not lenient else None
+    )
+    if problems and not lenient:
+        _report(call, resource, problems)
+    return decoded
+
+
+def _report(call: Call, resource: Resource, problems: list[str]) -> None:
+    if call.context.field_validation == "Strict":
+        kind, version = resource.kind, go_quote(resource.version)
+        text = ", ".join(
+            f"yaml: unmarshal errors:\n  {p}" if p.startswith("line ") else p for p in problems
+        )
+        raise BadRequest(
+            f"{kind} in version {version} cannot be handled as a {kind}: strict decoding error: {text}"
+        )
+    raise_or_warn(call, problems)
+
+
+def mark_reset(obj: Object) -> Object:
+    """An empty list of managedFields asks to forget them, like a list of one empty entry.
+
+    Decoding drops empty lists, so it is written as the other form.
+    """
+    metadata = obj.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") == []:
+        metadata["managedFields"] = [{}]
+    return obj
 
 
 def native_schema(resource: Resource) -> Schema | None:
     """The schema of a kind that has a protobuf form; None for custom ones."""
     return resource.definition.schema(resource.version) if resource.definition.native else None
-
-
-def decode_object(call: Call, resource: Resource, value: Any, raw: bytes | None = None) -> Object:
-    """Check the type, decode, and report unknown fields as the client asked for."""
-    obj = check_type(value, resource.kind, resource.api_version)
-    problems: list[str] = []
-    context = call.context
-    if context.field_validation == "Ignore":
-        return resource.rules.decode(obj, problems)
-    decoded = resource.rules.decode(obj, problems, raw)
-    raise_or_warn(call, problems)
-    return decoded
 
 
 def raise_or_warn(call: Call, problems: list[str]) -> None:
@@ -157,26 +149,37 @@ def raise_or_warn(call: Call, problems: list[str]) -> None:
         context.warn(problem)
 
 
-def check_type(value: Any, kind: str, api_version: str) -> Object:
+def check_type(value: Any, kind: str, api_version: str, body: bytes) -> Object:
     """The value is an object of this kind and version, or says nothing else."""
+    if value is None:
+        return {}
     if not isinstance(value, dict):
-        raise unrecognized(
-            kind, "couldn't get version/kind; json parse error: json: cannot unmarshal "
-            f"{_go_kind(value)} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; "
-            'Kind string "json:\\"kind,omitempty\\"" }',
-        )
+        raise unrecognized(kind, _NO_STRUCT.format(_go_kind(value)), body)
     given_kind, given_version = value.get("kind"), value.get("apiVersion")
-    if (given_kind or kind) != kind or (given_version or api_version) != api_version:
-        group, _, version = (given_version or api_version).rpartition("/")
-        del group
-        raise BadRequest(
-            f"{given_kind or kind} in version {go_quote(version)} cannot be handled as a {kind}: "
-            f'converting ({given_version or api_version}.{given_kind or kind}) to ({api_version}.{kind}): unknown conversion'
-            if given_kind == kind
-            else f"the object provided is unrecognized (must be of type {kind}): "
-            f'no kind {go_quote(str(given_kind or kind))} is registered for version {go_quote(str(given_version or api_version))}'
-        )
-    return value
+    if (given_kind or kind) == kind and (given_version or api_version) == api_version:
+        return value
+    given_kind, given_version = str(given_kind or kind), str(given_version or api_version)
+    group, _, version = given_version.rpartition("/")
+    if "/" in group:
+        raise unrecognized(kind, f"unexpected GroupVersion string: {given_version}", body)
+    raise BadRequest(
+        f"{given_kind} in version {go_quote(version)} cannot be handled as a {kind}: "
+        + no_kind(given_kind, given_version)
+    )
+
+
+def no_kind(kind: str, api_version: str) -> str:
+    return (
+        f"no kind {go_quote(kind)} is registered for version {go_quote(api_version)} "
+        'in scheme "pkg/runtime/scheme.go:111"'
+    )
+
+
+_NO_STRUCT = (
+    "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type "
+    'struct {{ APIVersion string "json:\\"apiVersion,omitempty\\""; '
+    'Kind string "json:\\"kind,omitempty\\"" }}'
+)
 
 
 def _go_kind(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pykcp.machinery.status import NotAcceptable
+from pykcp.machinery.status import NotAcceptable, StatusError
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -71,10 +71,12 @@ def choose(
     """The best form that the client takes and we serve; 406 if there is none."""
     if not header:
         return Accepted()
+    is_known = False
     for clause in parse_accept(header):
         media_type = _match(clause.media_type, served)
         if media_type is None:
             continue
+        is_known = True
         kind = clause.param("as")
         if kind:
             if (
@@ -88,17 +90,18 @@ def choose(
             media_type, pretty=clause.param("pretty") == "1",
             is_stream=clause.param("stream") == "watch",
         )
-    raise NotAcceptable(served)
+    if is_known:
+        raise NotAcceptable(SERVED)
+    raise StatusError(
+        "406: Not Acceptable\n\nAvailable representations: " + ", ".join(SERVED),
+        code=406, reason="NotAcceptable",
+    )
 
 
 def _match(asked: str, served: tuple[str, ...]) -> str | None:
     if asked in served:
         return asked
-    if asked == "*/*":
-        return served[0]
-    if asked.endswith("/*"):
-        return next((s for s in served if s.startswith(asked[:-1])), None)
-    return None
+    return served[0] if asked == "*/*" else None
 
 
 def media_type_of(content_type: str) -> str:

@@ -22,9 +22,9 @@ PathHandler = Callable[[Call], Coroutine[Any, Any, None] | None]
 class IssuerDocuments(Protocol):
     """What verifiers of service-account tokens read."""
 
-    def configuration(self) -> dict[str, Any]: ...
+    def configuration(self) -> bytes: ...
 
-    def keys(self) -> dict[str, Any]: ...
+    def keys(self) -> bytes: ...
 
 
 class PathHandlers:
@@ -81,13 +81,14 @@ class PathHandlers:
     def _well_known(self, call: Call) -> None:
         if call.info.path != "/.well-known/openid-configuration":
             raise NotFound.path()
-        send_object(call, self._issuer.configuration())
+        headers = (CACHE_CONTROL, ("content-type", "application/json"))
+        call.exchange.respond(200, headers, self._issuer.configuration())
 
     def _keys(self, call: Call) -> None:
         if call.info.path != "/openid/v1/jwks":
             raise NotFound.path()
         headers = (CACHE_CONTROL, ("content-type", "application/jwk-set+json"))
-        call.exchange.respond(200, headers, orjson.dumps(self._issuer.keys()))
+        call.exchange.respond(200, headers, self._issuer.keys())
 
     def _debug_view(self, call: Call) -> None:
         view = self._debug.get(call.info.path)

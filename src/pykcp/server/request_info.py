@@ -74,8 +74,8 @@ def parse(method: str, raw_path: str, raw_query: str) -> RequestInfo:
     info = RequestInfo(method, path, cluster)
     if raw_query:
         info.query = parse_qs(raw_query, keep_blank_values=True)
-    parts = [p for p in path.split("/") if p] if "//" in path else path.strip("/").split("/")
-    if len(parts) < 3 or parts[0] not in ("api", "apis"):
+    parts = path.strip("/").split("/")
+    if len(parts) < 3 or parts[0] not in ("api", "apis") or "//" in path:
         info.verb = method.lower()
         return info
     if parts[0] == "api":

@@ -1,18 +1,144 @@
-"""Verbs on subresources, and kinds that are answered rather than stored."""
+"""Verbs that do not store what they are given: reviews and token requests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from pykcp.auth import reviews, token_request
+from pykcp.auth.authn.chain import Authentication
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.auth.user import MASTERS
+from pykcp.machinery.resources import SECRETS
+from pykcp.machinery.status import BadRequest, NotFound
+from pykcp.registry.codec import strip_cluster
+from pykcp.registry.create import match_namespace
+from pykcp.registry.local import LocalClient
+from pykcp.registry.native import decode_native
+from pykcp.registry.read import find
+from pykcp.server.answers import send_object
+from pykcp.server.bodies import check_type, media_type, parse_as, raise_or_warn, read_object
 from pykcp.server.call import Call
+from pykcp.server.handlers.options import check_write_options
+from pykcp.server.negotiation import JSON
+from pykcp.types import Object
 
 Handler = Callable[[Call], Coroutine[Any, Any, None] | None]
+_DEEP_HEADER = "x-kcp-internal-deep-subjectaccessreview"
 
 
-class Subresources:
-    def __init__(self, *parts: object) -> None:
-        self._parts = parts
+class Answered:
+    """Finds the handler of a verb that is answered rather than stored."""
+
+    def __init__(
+        self,
+        authentication: Authentication,
+        authorizer: Authorizer,
+        policy: token_request.TokenPolicy,
+        client: LocalClient,
+    ) -> None:
+        self._authentication = authentication
+        self._authorizer = authorizer
+        self._policy = policy
+        self._client = client
+        self._reviews: dict[str, Callable[[Call, Object], Awaitable[Object]]] = {
+            "subjectaccessreviews": self._subject,
+            "localsubjectaccessreviews": self._local_subject,
+            "selfsubjectaccessreviews": self._self_subject,
+            "selfsubjectrulesreviews": self._self_rules,
+            "selfsubjectreviews": self._self_review,
+            "tokenreviews": self._token_review,
+        }
 
     def find(self, call: Call) -> Handler | None:
+        info = call.info
+        if info.verb != "create":
+            return None
+        if info.subresource == "token" and (info.group, info.resource) == ("", "serviceaccounts"):
+            return self._issue_token
+        if call.resource.definition.ephemeral and not info.name:
+            return self._review
         return None
+
+    async def _review(self, call: Call) -> None:
+        check_write_options(call, "CreateOptions")
+        review = read_object(call, call.resource)
+        match_namespace(call.resource, call.info.namespace, review.setdefault("metadata", {}))
+        answer = await self._reviews[call.resource.plural](call, review)
+        send_object(call, answer, 201)
+
+    async def _subject(self, call: Call, review: Object) -> Object:
+        is_deep = (
+            call.exchange.request.header(_DEEP_HEADER) == "true" and MASTERS in call.user.groups
+        )
+        return await reviews.subject_access_review(
+            self._authorizer, call.cluster, review, is_deep=is_deep
+        )
+
+    async def _local_subject(self, call: Call, review: Object) -> Object:
+        return await reviews.local_subject_access_review(
+            self._authorizer, call.cluster, review, call.info.namespace
+        )
+
+    async def _self_subject(self, call: Call, review: Object) -> Object:
+        return await reviews.self_subject_access_review(
+            self._authorizer, call.cluster, review, call.user
+        )
+
+    async def _self_rules(self, call: Call, review: Object) -> Object:
+        return await reviews.self_subject_rules_review(
+            self._authorizer, call.cluster, review, call.user
+        )
+
+    async def _self_review(self, call: Call, review: Object) -> Object:
+        now = call.resource.services.sources.now.clock()
+        return reviews.self_subject_review(review, call.user, now)
+
+    async def _token_review(self, call: Call, review: Object) -> Object:
+        return await reviews.token_review(self._authentication, call.cluster, review)
+
+    async def _issue_token(self, call: Call) -> None:
+        info = call.info
+        check_write_options(call, "CreateOptions")
+        request = self._token_request(call)
+        entry = find(call.resource, call.context, info.namespace, info.name)
+        account = call.resource.object_of(entry.value)
+        now = call.resource.services.sources.now.clock()
+        answered, warnings = token_request.issue(
+            self._policy, request, account, call.cluster,
+            secret=self._bound_secret(call, request), now=now, token_id=str(uuid.uuid4()),
+        )
+        for text in warnings:
+            call.context.warn(text)
+        send_object(call, answered, 201)
+
+    def _token_request(self, call: Call) -> Object:
+        from pykcp.apis.loader import library
+
+        schema = library().kind("kube/authentication_v1", "TokenRequest")
+        value = parse_as(call, "TokenRequest", schema)
+        body = call.exchange.request.body
+        obj = check_type(value, "TokenRequest", "authentication.k8s.io/v1", body)
+        problems: list[str] = []
+        request = decode_native(
+            schema, "TokenRequest", "v1", obj, problems, body if media_type(call) == JSON else None
+        )
+        if call.context.field_validation != "Ignore":
+            raise_or_warn(call, problems)
+        strip_cluster(request)
+        namespace = (request.get("metadata") or {}).get("namespace")
+        if namespace and namespace != call.info.namespace:
+            raise BadRequest(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        return request
+
+    def _bound_secret(self, call: Call, request: Object) -> Object | None:
+        name = token_request.bound_secret_name(request)
+        if name is None:
+            return None
+        secret = self._client.get(call.cluster, SECRETS, name, call.info.namespace)
+        if secret is None:
+            raise NotFound.resource("", "secrets", name)
+        return secret

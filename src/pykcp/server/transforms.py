@@ -17,7 +17,10 @@ _INCLUDE = ("", "None", "Metadata", "Object")
 def include_policy(call: Call) -> str:
     policy = call.info.param("includeObject")
     if policy not in _INCLUDE:
-        raise BadRequest(f'invalid includeObject value: "{policy}"')
+        raise BadRequest(
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{policy}": '
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
     return policy or "Metadata"
 
 
@@ -57,7 +60,7 @@ def table(
 def _row(
     columns: tuple[Column, ...], obj: Object, include: str, version: str, now: datetime
 ) -> Object:
-    row: Object = {"cells": [c.cell(obj, now) if c.cell else None for c in columns]}
+    row: Object = {"cells": [c.cell(obj, now) if c.cell else None for c in columns], "object": None}
     if include == "Object":
         row["object"] = obj
     elif include == "Metadata":

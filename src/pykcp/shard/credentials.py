@@ -5,11 +5,11 @@ from __future__ import annotations
 import pathlib
 import time
 import uuid
-from typing import Any
 
 from pykcp.auth.authn.anonymous import Anonymous
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authn.interface import TokenAuthenticator
+from pykcp.auth.authn.service_account import BoundTokens, SecretTokens
 from pykcp.auth.authn.request_header import HeaderNames, RequestHeaders
 from pykcp.auth.authn.static_tokens import admin_tokens as admin_authenticator
 from pykcp.auth.authn.static_tokens import parse_token_file
@@ -21,9 +21,21 @@ from pykcp.auth.certificates import (
     ensure_signing_key,
     serving_hosts,
 )
+from pykcp.auth.claims import LEGACY_ISSUER, legacy_claims
 from pykcp.auth.kubeconfig import KubeconfigPaths, admin_tokens, write_admin_kubeconfig
+from pykcp.auth.token_request import TokenPolicy
+from pykcp.auth.tokens import (
+    TokenSigner,
+    TokenVerifier,
+    VerificationKey,
+    jwks,
+    load_verification_keys,
+    openid_configuration,
+)
+from pykcp.machinery.resources import SECRETS, SERVICE_ACCOUNTS
 from pykcp.registry.local import LocalClient
 from pykcp.shard.settings import ShardSettings
+from pykcp.types import Object
 
 
 class Credentials:
@@ -38,7 +50,14 @@ class Credentials:
         )
         self._tokens = admin_tokens(self._paths, lambda: str(uuid.uuid4()))
         key_file = settings.service_account_signing_key_file
-        self.signing_key = ensure_signing_key(pathlib.Path(key_file) if key_file else self._root / "sa.key")
+        signing_key = ensure_signing_key(pathlib.Path(key_file) if key_file else self._root / "sa.key")
+        self._signer = TokenSigner(signing_key, settings.service_account_issuer)
+        self._secret_signer = TokenSigner(signing_key, LEGACY_ISSUER)
+        self._audiences = settings.api_audiences or (settings.service_account_issuer,)
+        self.policy = TokenPolicy(
+            self._signer, self._audiences, int(settings.service_account_max_expiration)
+        )
+        self._keys = self._verification_keys()
         self.address = ""
         """host:port under which this server is known."""
 
@@ -68,11 +87,17 @@ class Credentials:
 
     def authentication(self, client: LocalClient) -> Authentication:
         settings = self._settings
-        audiences = settings.api_audiences or (settings.service_account_issuer,)
+        audiences = self._audiences
+        verifier = TokenVerifier(self._keys)
+        lookup = StoredObjects(client) if settings.service_account_lookup else None
         tokens: list[TokenAuthenticator] = []
         if settings.token_auth_file:
             text = pathlib.Path(settings.token_auth_file).read_text()
             tokens.append(parse_token_file(text, settings.token_auth_file).authenticator(audiences))
+        tokens += [
+            SecretTokens(verifier, audiences, lookup),
+            BoundTokens((settings.service_account_issuer,), verifier, audiences, lookup),
+        ]
         return Authentication(
             clock=time.time,
             admin=admin_authenticator(self._tokens, lambda: str(uuid.uuid4()), audiences),
@@ -97,11 +122,35 @@ class Credentials:
         verifier = CertificateVerifier(bundle, "request header CA")
         return RequestHeaders(verifier, settings.requestheader_allowed_names, names)
 
-    def configuration(self) -> dict[str, Any]:
-        return {}
+    def _verification_keys(self) -> list[VerificationKey]:
+        files = self._settings.service_account_key_files
+        if not files:
+            return [self._signer.verification_key]
+        return [k for f in files for k in load_verification_keys(pathlib.Path(f).read_bytes(), f)]
 
-    def keys(self) -> dict[str, Any]:
-        return {}
+    def sign_secret_token(self, account: Object, secret: Object, cluster: str) -> str:
+        """The token that lies in a secret of type service-account-token."""
+        return self._secret_signer.sign(legacy_claims(account, secret, cluster))
+
+    def configuration(self) -> bytes:
+        uri = f"https://{self.address}/openid/v1/jwks"
+        return openid_configuration(self._settings.service_account_issuer, uri, self._keys)
+
+    def keys(self) -> bytes:
+        return jwks(self._keys)
+
+
+class StoredObjects:
+    """The objects that tokens depend on, read from this shard."""
+
+    def __init__(self, client: LocalClient) -> None:
+        self._client = client
+
+    async def service_account(self, cluster: str, namespace: str, name: str) -> Object | None:
+        return self._client.get(cluster, SERVICE_ACCOUNTS, name, namespace)
+
+    async def secret(self, cluster: str, namespace: str, name: str) -> Object | None:
+        return self._client.get(cluster, SECRETS, name, namespace)
 
 
 def _reachable(address: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pykcp.admission.chain import AdmissionChain
 from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from pykcp.admission.plugins.role_escalation import RoleEscalation
 from pykcp.aio.owner import TaskOwner
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.auth.authn.chain import Authentication
@@ -30,7 +31,7 @@ from pykcp.server.impersonation import Impersonation
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.openapi import OpenAPI
 from pykcp.server.paths import PathHandlers
-from pykcp.server.subresources import Subresources
+from pykcp.server.subresources import Answered
 from pykcp.shard.access import AccessObjects
 from pykcp.shard.clusters import LogicalClusters
 from pykcp.shard.credentials import Credentials
@@ -84,7 +85,7 @@ def wire(settings: ShardSettings, store: Store, credentials: Credentials, owner:
     sources = Sources(now=Timestamps(time.time))
     admission = AdmissionChain(
         mutating=[NamespaceLifecycle(store)],
-        validating=[],
+        validating=[RoleEscalation(lambda: authorizer)],
     )
     services = Services(store, hub, admission, sources)
 
@@ -139,7 +140,7 @@ def _server(  # noqa: PLR0917  # a composition root: every part by name
         clusters=ClusterResolver(clusters),
         directory=directory,
         paths=paths,
-        subresources=Subresources(authentication, authorizer, credentials, client),
+        subresources=Answered(authentication, authorizer, credentials.policy, client),
         metrics=RequestMetrics(metrics),
     )
 

@@ -10,7 +10,7 @@ from pykcp.registry.delete import delete_collection as delete_objects
 from pykcp.registry.deletion import DeleteOptions
 from pykcp.registry.read import Listing
 from pykcp.server.answers import send_json, send_object, success
-from pykcp.server.bodies import body_of, parse_as
+from pykcp.server.bodies import body_of, no_kind, parse_as
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.list import list_body, list_options
@@ -70,15 +70,17 @@ def delete_options(call: Call) -> DeleteOptions:
 def _from_body(call: Call) -> Object:
     from pykcp.apis.loader import library
 
-    value = parse_as(call, "DeleteOptions", library().kind("kube/meta_v1", "DeleteOptions"))
+    try:
+        value = parse_as(call, "DeleteOptions", library().kind("kube/meta_v1", "DeleteOptions"))
+    except BadRequest as error:
+        # Upstream names neither the expected kind nor the body here.
+        bare = str(error).partition("DeleteOptions): ")[2].rpartition(" (")[0]
+        raise BadRequest(bare or str(error)) from error
     if not isinstance(value, dict):
-        raise BadRequest("the object provided is unrecognized (must be of type DeleteOptions)")
-    kind, version = value.get("kind") or "DeleteOptions", value.get("apiVersion") or ""
+        raise BadRequest("json: cannot unmarshal into Go value of type v1.DeleteOptions")
+    kind, version = value.get("kind") or "DeleteOptions", value.get("apiVersion") or "v1"
     if kind != "DeleteOptions":
-        raise BadRequest(
-            f'the object provided is unrecognized (must be of type DeleteOptions): no kind "{kind}" is registered'
-            f' for version "{version}"'
-        )
+        raise BadRequest(no_kind(kind, version))
     _check_types(value)
     return value
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykcp.machinery.status import BadRequest
+from pykcp.machinery.status import StatusError
 from pykcp.registry.errors import too_large_revision
 from pykcp.registry.read import find
 from pykcp.server import transforms
@@ -28,7 +28,11 @@ def _check_version(call: Call) -> None:
     if not version or version == "0":
         return
     if not version.isdigit():
-        raise BadRequest(f"Invalid value: {version!r}: strconv.ParseUint".replace("'", '"'))
+        raise StatusError(
+            f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": '
+            "invalid syntax",
+            reason="", details=False,
+        )
     current = call.resource.services.store.revision
     if int(version) > current:
         raise too_large_revision(int(version), current)

@@ -27,7 +27,7 @@ def check_write_options(call: Call, kind: str, *, is_apply: bool = False) -> Non
     errors += manager_errors(manager)
     validation = call.info.param("fieldValidation")
     if validation not in _VALIDATIONS:
-        errors.append(not_supported("fieldValidation", validation, ("Ignore", "Strict", "Warn")))
+        errors.append(not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
     if kind == "PatchOptions":
         if is_apply and not manager:
             errors.append(required("fieldManager", "is required for apply patch"))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcp.machinery.patch import jsonpatch, mergepatch, strategic
-from pykcp.machinery.status import BadRequest, UnsupportedMediaType
+from pykcp.machinery.status import BadRequest, Invalid, UnsupportedMediaType, invalid
 from pykcp.registry import codec
 from pykcp.registry.update import Change, check_name, update as update_object
 from pykcp.server.answers import send_json, send_object
-from pykcp.server.bodies import body_of, decode_object, parse_yaml, raise_or_warn
+from pykcp.server import yaml_text
+from pykcp.server.bodies import body_of, check_type, mark_reset, raise_or_warn
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options, parse_bool
@@ -46,15 +47,39 @@ async def patch(call: Call) -> None:
 def _patch(call: Call, form: str, body: bytes) -> Change:
     resource, info = call.resource, call.info
     changed = _patcher(call, form, body)
+    keeps_type = form == STRATEGIC_PATCH
 
     def make(live: Object | None) -> Object:
         assert live is not None  # only apply creates
-        new = decode_object(call, resource, changed(live))
-        codec.strip_cluster(new)
+        patched = changed(live)
+        new = _decode_patched(call, patched, keeps_type=keeps_type)
         check_name(resource, info.namespace, info.name, new)
         return new
 
     return Change(make, is_patch=True)
+
+
+def _decode_patched(call: Call, patched: JSON, *, keeps_type: bool) -> Object:
+    """The patched object, typed; what does not fit is the patch's fault: 422."""
+    resource = call.resource
+    if keeps_type:
+        patched = {**patched, "kind": resource.kind, "apiVersion": resource.api_version}
+    problems: list[str] = []
+    text = codec.sorted_text(patched)
+    try:
+        obj = check_type(patched, resource.kind, resource.api_version, text)
+        new = resource.rules.decode(mark_reset(obj), problems)
+    except BadRequest as error:
+        raise _bad_patch(text, str(error).partition(f"as a {resource.kind}: ")[2] or str(error)) from error
+    if problems and call.context.field_validation == "Strict":
+        raise _bad_patch(text, "strict decoding error: " + ", ".join(problems))
+    if call.context.field_validation != "Ignore":
+        raise_or_warn(call, problems)
+    return new
+
+
+def _bad_patch(text: bytes, why: str) -> Invalid:
+    return Invalid.fields("", "", "", [invalid("patch", text.decode(), why)])
 
 
 def _patcher(call: Call, form: str, body: bytes) -> Callable[[Object], JSON]:
@@ -76,7 +101,12 @@ def _patcher(call: Call, form: str, body: bytes) -> Callable[[Object], JSON]:
 
 def _apply(call: Call, body: bytes) -> Change:
     resource, info, context = call.resource, call.info, call.context
-    document = parse_yaml(body)
+    try:
+        document = yaml_text.parse(body)
+    except yaml_text.BadYAML as error:
+        raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {error}") from error
+    if document is None:
+        document = {}
     if not isinstance(document, dict):
         raise BadRequest("error decoding YAML: the applied configuration must be an object")
     force = parse_bool(info.param("force"), "force")
@@ -87,7 +117,7 @@ def _apply(call: Call, body: bytes) -> Change:
         merged = resource.rules.manage_apply(
             live, codec.copy(document), context.manager, info.subresource, now, force=force
         )
-        new = decode_object(call, resource, merged)
+        new = resource.rules.decode(merged, [])
         check_name(resource, info.namespace, info.name, new)
         return new
 
