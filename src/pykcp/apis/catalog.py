@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from pykcp.apis import columns
-from pykcp.apis.loader import library
+from pykcp.apis.loader import library, shared_type
 from pykcp.machinery.schema.definition import (
     Column,
     ResourceDefinition,
@@ -82,6 +82,7 @@ def native(
         short_names=short,
         strategy=plural,
         ephemeral=ephemeral,
+        shared=shared_type,
         **more,
     )
 
@@ -163,6 +164,7 @@ def _core() -> list[ResourceDefinition]:
             namespaced=True,
             short=("quota",),
             subresources=(_status("ResourceQuota"),),
+            returns_deleted=True,
         ),
         native(
             "", "Secret", "secrets", path, columns.secret, namespaced=True, selectable=("type",)
@@ -178,6 +180,7 @@ def _core() -> list[ResourceDefinition]:
             subresources=(
                 Subresource("token", "TokenRequest", CREATE_ONLY, "authentication.k8s.io", "v1"),
             ),
+            returns_deleted=True,
         ),
     ]
 

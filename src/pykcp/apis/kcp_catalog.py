@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.apis.loader import library
+from pykcp.apis.loader import library, shared_type
 from pykcp.machinery.schema.definition import ResourceDefinition, ResourceVersion, Subresource
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.schema.printer import custom_columns
@@ -67,6 +67,7 @@ def custom(
         native=False,
         strategy=f"{plural}.{group}",
         origin=origin,
+        shared=shared_type,
         **{"namespaced": False, "categories": ("kcp",), **more},
     )
 

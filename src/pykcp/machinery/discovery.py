@@ -16,8 +16,12 @@ def api_versions(address: str) -> Object:
     return {
         "kind": "APIVersions",
         "versions": ["v1"],
-        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+        "serverAddressByClientCIDRs": _addresses(address),
     }
+
+
+def _addresses(address: str) -> list[Object]:
+    return [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
 
 
 def group_names(definitions: Sequence[ResourceDefinition]) -> list[str]:
@@ -44,19 +48,23 @@ def version_priority(version: str) -> tuple[int, int, int, str]:
 
 
 def api_group(definitions: Sequence[ResourceDefinition], group: str) -> Object:
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(definitions, group)}
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(definitions, group, "")}
 
 
-def api_group_list(definitions: Sequence[ResourceDefinition]) -> Object:
-    groups = [_group(definitions, name) for name in group_names(definitions)]
+def api_group_list(definitions: Sequence[ResourceDefinition], address: str = "") -> Object:
+    """All groups; built-in ones say where they are served, if an address is given."""
+    groups = [_group(definitions, name, address) for name in group_names(definitions)]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def _group(definitions: Sequence[ResourceDefinition], group: str) -> Object:
+def _group(definitions: Sequence[ResourceDefinition], group: str, address: str) -> Object:
     versions = [
         {"groupVersion": f"{group}/{v}", "version": v} for v in versions_of(definitions, group)
     ]
-    return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+    out: Object = {"name": group, "versions": versions, "preferredVersion": versions[0]}
+    if address and any(d.native for d in definitions if d.group == group):
+        out["serverAddressByClientCIDRs"] = _addresses(address)
+    return out
 
 
 def api_resource_list(
@@ -122,7 +130,6 @@ def aggregated(definitions: Sequence[ResourceDefinition], version: str) -> Objec
 
 def _aggregated_group(definitions: Sequence[ResourceDefinition], group: str) -> Object:
     metadata: Object = {"name": group} if group else {}
-    metadata["creationTimestamp"] = None
     versions = [
         {
             "version": version,

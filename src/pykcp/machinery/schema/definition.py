@@ -104,9 +104,9 @@ class ResourceVersion:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ResourceDefinition:
-    """Names, scope, versions and verbs of one resource."""
+    """Names, scope, versions and verbs of one resource. Compared by identity: they are shared."""
 
     group: str
     plural: str
@@ -132,8 +132,12 @@ class ResourceDefinition:
     """Logical cluster that the definition comes from; "" for built-in ones."""
     ephemeral: bool = False
     """Never stored: reviews, which are answered and forgotten."""
+    returns_deleted: bool = False
+    """Documented to answer a delete with the object rather than with a Status."""
     identity: str = ""
     """Identity hash of the export that it is bound from."""
+    shared: Callable[[str], Schema] | None = None
+    """Finds the types that all kinds share (Status, DeleteOptions, …) by component name."""
 
     @property
     def versions(self) -> tuple[str, ...]:

@@ -277,6 +277,7 @@ def _reference(component: Schema) -> Schema:
         type=component.type,
         format=component.format,
         ref=component.ref,
+        component=component,
         properties=component.properties,
         required=component.required,
         additional=component.additional,

@@ -26,6 +26,9 @@ class Schema:
     ref: str = ""
     """The component's name when published (io.k8s.api.core.v1.ConfigMap), "" if inline."""
 
+    component: Schema | None = None
+    """For a node that stands for a component: the component itself."""
+
     properties: dict[str, Schema] = field(default_factory=dict)
     required: tuple[str, ...] = ()
     additional: Schema | None = None

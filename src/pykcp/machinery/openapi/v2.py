@@ -1,0 +1,132 @@
+"""The OpenAPI v2 document: everything in one, for clients that know nothing newer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pykcp.machinery.openapi import documents
+from pykcp.machinery.openapi.components import GVK, Types
+from pykcp.machinery.openapi.embedded import embed
+from pykcp.machinery.openapi.operations import Operation, Parameter
+from pykcp.machinery.openapi.v3 import CODES, SECURITY, by_path, referenced, shared_parameters
+from pykcp.machinery.schema.definition import ResourceDefinition
+from pykcp.machinery.schema.openapi_json import to_json, v2_reference
+from pykcp.types import Object
+
+
+def document(definitions: Sequence[ResourceDefinition]) -> Object:
+    contents = documents.everything(definitions)
+    return {
+        "swagger": "2.0",
+        "info": {"title": documents.TITLE, "version": documents.VERSION},
+        "paths": _paths(contents.operations),
+        "definitions": _definitions(contents.types, referenced(contents.operations)),
+        "securityDefinitions": SECURITY,
+        "security": [{"BearerToken": []}],
+    }
+
+
+def protobuf(definitions: Sequence[ResourceDefinition]) -> bytes:
+    """The same in the protobuf form that kubectl asks for."""
+    from pykcp.machinery.openapi.gnostic import encode_document
+
+    return encode_document(document(definitions))
+
+
+def _definitions(types: Types, names: Iterable[str]) -> Object:
+    out: Object = {}
+    for name, schema in types.closure(names).items():
+        json = to_json(schema, v2_reference, root=True)
+        if schema.codec in _V2_STRINGS:
+            json = {"description": schema.description, "type": "string"}
+            if schema.format:
+                json["format"] = schema.format
+        simplify(json, custom=not schema.go_type)
+        json.update(types.extensions(name))
+        out[name] = json
+    return out
+
+
+_V2_STRINGS = frozenset(("quantity", "int-or-string"))
+"""Types of several JSON types, which v2 cannot say."""
+
+
+def simplify(json: Object, *, custom: bool) -> None:
+    """Drop, in place, what v2 cannot say, or what its readers make mistakes over."""
+    json.pop("default", None)
+    for keyword in ("oneOf", "anyOf", "allOf", "not"):
+        json.pop(keyword, None)
+    if custom and (json.pop("nullable", False) or json.get("x-kubernetes-preserve-unknown-fields")):
+        for keyword in ("type", "items", "properties", "additionalProperties", "required"):
+            json.pop(keyword, None)
+    for child in json.get("properties", {}).values():
+        simplify(child, custom=custom)
+    for part in ("items", "additionalProperties"):
+        inner = json.get(part)
+        if isinstance(inner, dict):
+            simplify(inner, custom=custom)
+    if custom and json.get("x-kubernetes-embedded-resource") and "type" in json:
+        embed(json, v2_reference)
+
+
+def _paths(operations: Iterable[Operation]) -> Object:
+    out: Object = {}
+    for path, here in by_path(operations).items():
+        shared = shared_parameters(here)
+        item: Object = {op.method: _operation(op, shared) for op in here}
+        common = [_parameter(p) for p in here[0].parameters if p.name in shared]
+        if common:
+            item["parameters"] = common
+        out[path] = item
+    return out
+
+
+def _operation(operation: Operation, shared: set[str]) -> Object:
+    out: Object = {
+        "description": operation.description,
+        "consumes": list(operation.consumes),
+        "produces": list(operation.produces),
+        "schemes": ["https"],
+        "tags": list(operation.tags),
+        "operationId": operation.id,
+    }
+    parameters = [_parameter(p) for p in operation.parameters if p.name not in shared]
+    if operation.body:
+        parameters.insert(0, _body(operation))
+    if parameters:
+        out["parameters"] = parameters
+    out["responses"] = {
+        **{str(code): _response(operation, code) for code in operation.responses},
+        "401": {"description": "Unauthorized"},
+    }
+    if operation.action:
+        out["x-kubernetes-action"] = operation.action
+    if operation.gvk is not None:
+        out[GVK] = operation.gvk
+    return out
+
+
+def _body(operation: Operation) -> Object:
+    body: Object = {"name": "body", "in": "body"}
+    if operation.body_required:
+        body["required"] = True
+    return {**body, "schema": {"$ref": f"#/definitions/{operation.body}"}}
+
+
+def _response(operation: Operation, code: int) -> Object:
+    component = operation.responses[code]
+    schema = {"$ref": f"#/definitions/{component}"} if component else {"type": "string"}
+    return {"description": CODES[code], "schema": schema}
+
+
+def _parameter(parameter: Parameter) -> Object:
+    out: Object = {
+        "uniqueItems": True,
+        "type": parameter.type,
+        "description": parameter.description,
+        "name": parameter.name,
+        "in": parameter.place,
+    }
+    if parameter.place == "path":
+        out["required"] = True
+    return out

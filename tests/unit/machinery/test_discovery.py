@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from pykcp.apis.catalog import builtin_definitions
+from pykcp.machinery import discovery
+
+DEFINITIONS = builtin_definitions()
+
+
+def test_groups_come_in_order_and_say_where_they_are() -> None:
+    groups = discovery.api_group_list(DEFINITIONS, "host:1")["groups"]
+    names = [g["name"] for g in groups]
+    assert names[0] == "authentication.k8s.io"
+    assert names[:8] == list(dict.fromkeys(names))[:8]
+    by_name = {g["name"]: g for g in groups}
+    address = [{"clientCIDR": "0.0.0.0/0", "serverAddress": "host:1"}]
+    assert by_name["rbac.authorization.k8s.io"]["serverAddressByClientCIDRs"] == address
+    assert "serverAddressByClientCIDRs" not in by_name["core.kcp.io"]
+
+
+def test_a_group() -> None:
+    assert discovery.api_group(DEFINITIONS, "coordination.k8s.io") == {
+        "kind": "APIGroup",
+        "apiVersion": "v1",
+        "name": "coordination.k8s.io",
+        "versions": [{"groupVersion": "coordination.k8s.io/v1", "version": "v1"}],
+        "preferredVersion": {"groupVersion": "coordination.k8s.io/v1", "version": "v1"},
+    }
+
+
+def test_resources_of_a_group_version() -> None:
+    resources = discovery.api_resource_list(DEFINITIONS, "", "v1")
+    assert "apiVersion" not in resources
+    by_name = {r["name"]: r for r in resources["resources"]}
+    assert by_name["configmaps"] == {
+        "name": "configmaps",
+        "singularName": "configmap",
+        "namespaced": True,
+        "kind": "ConfigMap",
+        "verbs": [
+            "create",
+            "delete",
+            "deletecollection",
+            "get",
+            "list",
+            "patch",
+            "update",
+            "watch",
+        ],
+        "shortNames": ["cm"],
+        "storageVersionHash": "BcsYVNKF43M=",
+    }
+    assert by_name["serviceaccounts/token"] == {
+        "name": "serviceaccounts/token",
+        "singularName": "",
+        "namespaced": True,
+        "group": "authentication.k8s.io",
+        "version": "v1",
+        "kind": "TokenRequest",
+        "verbs": ["create"],
+    }
+    assert "deletecollection" not in by_name["namespaces"]["verbs"]
+
+
+@pytest.mark.parametrize("version", ["v2", "v2beta1"])
+def test_the_aggregated_form(version: str) -> None:
+    document = discovery.aggregated(DEFINITIONS, version)
+    assert document["apiVersion"] == f"apidiscovery.k8s.io/{version}"
+    core = document["items"][0]
+    assert core["metadata"] == {}
+    namespaces = next(r for r in core["versions"][0]["resources"] if r["resource"] == "namespaces")
+    assert namespaces["scope"] == "Cluster"
+    assert namespaces["responseKind"] == {"group": "", "version": "", "kind": "Namespace"}
+    assert [s["subresource"] for s in namespaces["subresources"]] == ["finalize", "status"]
+
+
+def test_versions_are_ordered_as_kubernetes_orders_them() -> None:
+    versions = ["foo1", "v1alpha1", "v11beta2", "v2", "v10", "v1", "v3beta1", "v12alpha1"]
+    assert sorted(versions, key=discovery.version_priority) == [
+        "v10",
+        "v2",
+        "v1",
+        "v11beta2",
+        "v3beta1",
+        "v12alpha1",
+        "v1alpha1",
+        "foo1",
+    ]
