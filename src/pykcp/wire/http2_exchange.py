@@ -197,8 +197,8 @@ class Http2Exchange:
         for header in headers:
             name = header[0]
             if name in _PER_HOP:
-                if header == _CLOSE:
-                    self._driver.wind_down()
+                if header == _CLOSE:  # after this answer: some clients read no further
+                    hub.loop.call_soon(self._driver.wind_down)
             else:
                 has_date = has_date or name == "date"
                 parts.append(field(header))
