@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pykcp.auth.claims import bound_claims
 from pykcp.auth.tokens import TokenSigner
 from pykcp.machinery import meta
-from pykcp.machinery.status import BadRequest, Conflict, FieldError, Invalid, invalid
+from pykcp.machinery.status import BadRequest, Conflict, FieldError, Invalid, NotFound, invalid
 from pykcp.types import Object
 
 _GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
+_ABSENT = {"Pod": "pods", "Node": "nodes"}
 _DEFAULT_SECONDS = 3600
 _MIN_SECONDS, _MAX_SECONDS = 600, 1 << 32
 
@@ -27,16 +28,20 @@ class TokenPolicy:
 
 
 def bound_secret_name(request: Object) -> str | None:
-    """The secret a request wants its token bound to; None if to nothing. Raises BadRequest."""
+    """The secret a request wants its token bound to; None if to nothing.
+
+    Raises NotFound for pods and nodes, of which there are none, and BadRequest for the rest.
+    """
     ref = (request.get("spec") or {}).get("boundObjectRef")
     if not ref:
         return None
     version, kind = ref.get("apiVersion") or "", ref.get("kind") or ""
     group, slash, short = version.rpartition("/")
+    name: str = ref.get("name") or ""
     if not group and kind == "Secret":
-        return ref.get("name") or ""
-    if not group and kind == "Pod":
-        raise BadRequest("spec.BoundObjectRef.Kind equal to Pod is invalid")
+        return name
+    if not group and kind in _ABSENT:
+        raise NotFound.resource("", _ABSENT[kind], name)
     shown = f"{group}/{short}" if slash else f"/{short}"
     raise BadRequest(f"cannot bind token to object of type {shown}, Kind={kind}")
 

@@ -179,7 +179,7 @@ class TokenVerifier:
         for key in keys:
             if header.get("alg") == key.algorithm and key.verifies(signature, signed):
                 return _json_object(parts[1], "claims")
-        raise TokenError("error in cryptographic primitive")
+        raise TokenError("go-jose/go-jose: error in cryptographic primitive")  # what clients know
 
 
 def _json_object(part: str, what: str) -> Claims:

@@ -9,7 +9,7 @@ import pytest
 from pykcp.auth import certificates
 from pykcp.auth.token_request import TokenPolicy, bound_secret_name, issue
 from pykcp.auth.tokens import TokenSigner, TokenVerifier
-from pykcp.machinery.status import BadRequest, StatusError
+from pykcp.machinery.status import BadRequest, NotFound, StatusError
 
 NOW = 1_800_000_000.9
 ACCOUNT = {"metadata": {"name": "bot", "namespace": "ns", "uid": "u1"}}
@@ -113,7 +113,6 @@ def test_the_secret_to_bind_to(ref: Any, name: str | None) -> None:
 @pytest.mark.parametrize(
     ("ref", "message"),
     [
-        ({"apiVersion": "v1", "kind": "Pod"}, "spec.BoundObjectRef.Kind equal to Pod is invalid"),
         ({"apiVersion": "v1", "kind": "ConfigMap"},
          "cannot bind token to object of type /v1, Kind=ConfigMap"),
         ({"apiVersion": "apps/v1", "kind": "Secret"},
@@ -124,3 +123,10 @@ def test_nothing_else_can_be_bound_to(ref: Any, message: str) -> None:
     with pytest.raises(BadRequest) as caught:
         bound_secret_name({"spec": {"boundObjectRef": ref}})
     assert caught.value.message == message
+
+
+@pytest.mark.parametrize(("kind", "resource"), [("Pod", "pods"), ("Node", "nodes")])
+def test_there_are_neither_pods_nor_nodes(kind: str, resource: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        bound_secret_name({"spec": {"boundObjectRef": {"kind": kind, "name": "x"}}})
+    assert caught.value.message == f'{resource} "x" not found'

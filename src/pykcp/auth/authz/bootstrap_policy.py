@@ -93,7 +93,7 @@ _ROLE_BINDINGS: Mapping[tuple[str, str], tuple[str, tuple[Subject, ...]]] = {
 
 @cache
 def objects() -> RbacObjects:
-    """All bootstrap objects, aggregated roles filled in."""
+    """All bootstrap objects, aggregated roles filled in. They are shared: copy before changing."""
     cluster_roles = list(_cluster_roles())
     for role in cluster_roles:
         if "aggregationRule" in role:

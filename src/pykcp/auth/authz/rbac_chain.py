@@ -130,12 +130,11 @@ class RbacChain:
         """05: a union of what is granted everywhere, here, and in a replica of here."""
         admin = state_of(ADMIN_CLUSTER).policy
         here = f"cluster {go_quote(state.name)} policy"
-        sources: list[tuple[str, str, Policy]] = [
+        sources: tuple[tuple[str, str, Policy], ...] = (
             ("05-bootstrap", "bootstrap policy", admin),
             ("05-local", f"local {here}", state.policy),
-        ]
-        if state.replicated is not None:
-            sources.append(("05-global", f"global {here}", state.replicated))
+            ("05-global", f"global {here}", state.replicated or rbac.EMPTY_POLICY),
+        )
         steps: list[Step] = []
         depends_on_name = False
         for stage, source, policy in sources:

@@ -145,6 +145,16 @@ async def test_steps_say_which_stage_decided_and_why(world: World) -> None:
     ]  # fmt: skip
 
 
+async def test_a_refusal_by_rbac_has_asked_everywhere(world: World) -> None:
+    asked = Attributes(ALICE, "delete", "ns", "", "configmaps")
+    decision = await world.authorizer().authorize("ws", asked)
+    assert [(s.stage, s.verdict.value, s.reason) for s in decision.steps[:3]] == [
+        ("05-bootstrap", "NoOpinion", "bootstrap policy: "),
+        ("05-local", "NoOpinion", 'local cluster "ws" policy: '),
+        ("05-global", "NoOpinion", 'global cluster "ws" policy: '),
+    ]
+
+
 async def test_steps_stop_where_a_stage_answers(world: World) -> None:
     decision = await world.authorizer().authorize("closed", get_config_map(ALICE))
     assert [(s.stage, s.verdict.value) for s in decision.steps] == [
