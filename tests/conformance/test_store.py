@@ -245,6 +245,7 @@ class TestWriting:
     async def test_own_writes_are_read(self, store: Store) -> None:
         revision = await write_one(store, put("/a"))
         assert store.revision >= revision
+        await store.barrier()
         page = await store.list(Query("/"))
         assert page.values == [rendered("/a", revision)]
         assert page.revision >= revision

@@ -181,6 +181,12 @@ class Store(Protocol):
         Raises Compacted.
         """
 
+    async def barrier(self) -> None:
+        """Return when reads here see everything that any server has acknowledged until now.
+
+        Only where several servers share a store is there anything to wait for.
+        """
+
     async def compact(self, revision: int) -> None:
         """Forget superseded values older than this revision and give the disk space back."""
 

@@ -97,6 +97,9 @@ class MemoryStore:
             if after < event.revision <= until and event.key.startswith(prefix)
         ][:limit]
 
+    async def barrier(self) -> None:
+        pass
+
     async def compact(self, revision: int) -> None:
         if revision > self.revision:
             raise FutureRevision(revision, self.revision)

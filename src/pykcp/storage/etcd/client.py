@@ -8,7 +8,6 @@ have), `StoreFull`, `TooLarge`.
 
 from __future__ import annotations
 
-import asyncio
 import pathlib
 import time
 from collections.abc import AsyncIterator
@@ -137,11 +136,10 @@ class Watch:
         self._call = call
         self._create = create
         self._server = server
-        self._writing = asyncio.Lock()
 
     async def responses(self) -> AsyncIterator[Any]:
         try:
-            await self._send(messages.WatchRequest(create_request=self._create))
+            await self._call.write(messages.WatchRequest(create_request=self._create))
             async for response in self._call:
                 if response.compact_revision:
                     raise Compacted(self._create.start_revision, response.compact_revision)
@@ -152,20 +150,8 @@ class Watch:
             raise translate(error, self._server) from error
         raise Unavailable(f"{self._server} ended the watch")
 
-    async def ask_for_progress(self) -> None:
-        """Have etcd say how far the stream is; needed when the news may be in no event of ours."""
-        try:
-            progress = messages.WatchProgressRequest()
-            await self._send(messages.WatchRequest(progress_request=progress))
-        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
-            raise Unavailable(f"{self._server}: the watch has ended") from error
-
     def cancel(self) -> None:
         self._call.cancel()
-
-    async def _send(self, request: Any) -> None:
-        async with self._writing:
-            await self._call.write(request)
 
 
 def translate(error: grpc.aio.AioRpcError, server: str) -> StoreError:
@@ -200,7 +186,7 @@ def parse_server(server: str) -> tuple[str, bool]:
     if "://" not in server:
         server = f"http://{server}"
     parts = urlsplit(server)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
         raise StoreError(f"not the address of an etcd server: {server}")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{host}:{parts.port or 2379}", parts.scheme == "https"

@@ -72,6 +72,8 @@ class Transaction:
         self._deleted: list[str] = []
         self._graves: dict[str, Envelope] = {}
         for event in events:
+            if event.key == keyspace.head:
+                continue
             if event.value is None:
                 if keyspace.is_data(event.key):
                     self._deleted.append(keyspace.key_of(event.key))

@@ -79,6 +79,8 @@ class Encoder:
     def __init__(self, keyspace: Keyspace, writer: int) -> None:
         self._keyspace = keyspace
         self._writer = writer
+        self._put_head = messages.RequestOp(request_put=messages.PutRequest(key=keyspace.head))
+        self._get_head = messages.RequestOp(request_range=messages.RangeRequest(key=keyspace.head))
 
     def encode(self, transactions: Sequence[Sequence[Operation]], request: int) -> Encoded:
         place = 0
@@ -93,9 +95,14 @@ class Encoder:
             nested.append(transaction)
             places.append(taken)
         if len(nested) == 1:
-            return Encoded(nested[0], places)
+            return Encoded(self._with_head(nested[0], is_writing=place > 0), places)
         inner = [messages.RequestOp(request_txn=transaction) for transaction in nested]
-        return Encoded(messages.TxnRequest(success=inner), places)
+        return Encoded(messages.TxnRequest(success=[self._put_head, *inner]), places)
+
+    def _with_head(self, transaction: Any, *, is_writing: bool) -> Any:
+        transaction.success.append(self._put_head if is_writing else self._get_head)
+        transaction.failure.append(self._get_head)
+        return transaction
 
     def _transaction(
         self, operations: Sequence[Operation], request: int, place: int
@@ -127,6 +134,44 @@ class Encoder:
             put(self._keyspace.grave(place), grave),
             messages.RequestOp(request_delete_range=delete),
         ]
+
+
+class Answer(NamedTuple):
+    succeeded: list[bool]
+    """For each transaction."""
+    written: int
+    """etcd's revision of what was written."""
+    head: int
+    """Where the mirror has to be to see what was written, or why a compare failed."""
+
+
+def decode_answer(response: Any, count: int) -> Answer:
+    revision = response.header.revision
+    if count > 1:
+        inner = [one.response_txn.succeeded for one in response.responses[1:]]
+        return Answer(inner, revision, revision)
+    heads = [one.response_range for one in response.responses if one.HasField("response_range")]
+    return Answer([response.succeeded], revision, head_of(heads[0]) if heads else revision)
+
+
+def clear_graves(response: Any, until: int) -> Any:
+    """Deletes the graves, as read, that were last used at or before a revision of etcd's."""
+    nested = []
+    for kv in response.kvs:
+        if kv.mod_revision > until:
+            continue
+        unused = messages.Compare(
+            result=messages.EQUAL, target=messages.MOD, key=kv.key, mod_revision=kv.mod_revision
+        )
+        removal = messages.RequestOp(request_delete_range=messages.DeleteRangeRequest(key=kv.key))
+        nested.append(messages.TxnRequest(compare=[unused], success=[removal]))
+    inner = [messages.RequestOp(request_txn=one) for one in nested[:MOST_TRANSACTIONS]]
+    return messages.TxnRequest(success=inner) if inner else None
+
+
+def head_of(response: Any) -> int:
+    """etcd's revision of our last change, from a read of the head."""
+    return max((int(kv.mod_revision) for kv in response.kvs), default=0)
 
 
 def put(key: bytes, envelope: Envelope) -> Any:

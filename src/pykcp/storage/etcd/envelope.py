@@ -11,6 +11,10 @@ envelope, so every server reads the same number.
 A deletion in etcd carries no value, but watchers want the last state. It is put
 into a grave in the same transaction: a key named after the place, overwritten by
 later deletions, that says which key it belongs to.
+
+Whatever we write, we write the head as well: its revision in etcd is that of our
+last change. So one read of it tells how far a mirror has to be to be current,
+and that the watch will get there.
 """
 
 from __future__ import annotations
@@ -90,6 +94,7 @@ class Keyspace:
         self.data_end = self.start + b"datb"
         self.graves = self.start + b"graves/"
         self.graves_end = self.start + b"graves0"
+        self.head = self.start + b"head"
 
     def key(self, key: str) -> bytes:
         return self.data + key.encode()

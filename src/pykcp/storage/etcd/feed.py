@@ -7,13 +7,15 @@ import heapq
 import itertools
 import logging
 import random
+import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pykcp.storage.errors import Compacted, StoreError, Unavailable
 from pykcp.storage.etcd import messages
-from pykcp.storage.etcd.client import Client, Watch
+from pykcp.storage.etcd.client import Client
 from pykcp.storage.etcd.decoding import EtcdEvent, Outcome
+from pykcp.storage.etcd.encoding import head_of
 from pykcp.storage.etcd.envelope import Keyspace
 from pykcp.storage.etcd.mirror import Mirror
 from pykcp.storage.interface import Sleep
@@ -22,9 +24,14 @@ logger = logging.getLogger(__name__)
 
 KEYS_PER_PAGE = 250
 RANGE_SECONDS = 10.0
-PROGRESS_SECONDS = 0.1
-"""etcd drops a request for progress while it is catching up: ask again."""
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.05, 2.0
+
+
+class Newest(NamedTuple):
+    cluster: int
+    revision: int
+    head: int
+    """The revision of our last change."""
 
 
 class Feed:
@@ -44,12 +51,12 @@ class Feed:
         self.carried_out: Callable[[Outcome], None] = lambda _: None
         """Is told which requests of this server the mirror has received."""
         self._sleep = sleep
-        self._watch: Watch | None = None
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._backoff = FIRST_BACKOFF
         self.problem: str | None = "not connected yet"
         """Why the mirror is not being kept current; None: it is."""
+        self._lost_at = time.monotonic()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -66,31 +73,30 @@ class Feed:
         await self._mirror.replace(self._pages(revision), revision)
         self._wake()
 
-    async def newest(self, seconds: float) -> Any:
-        """etcd's header now, as agreed by a majority: has its identity and its revision."""
-        key = self._keyspace.start
-        request = messages.RangeRequest(key=key, count_only=True)
-        return (await self._client.range(request, seconds)).header
+    async def newest(self, seconds: float) -> Newest:
+        """How far etcd is, as agreed by a majority of its servers."""
+        request = messages.RangeRequest(key=self._keyspace.head)
+        response = await self._client.range(request, seconds)
+        header = response.header
+        return Newest(header.cluster_id, header.revision, head_of(response))
 
-    async def reach(self, revision: int, seconds: float, *, is_news: bool) -> None:
-        """Return when the mirror is at a revision of etcd's.
-
-        `is_news`: something of ours was written then, so that the watch will tell.
-        """
+    async def reach(self, revision: int, seconds: float) -> None:
+        """Return when the mirror is at a revision of etcd's at which something of ours changed."""
         if self._mirror.applied >= revision:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiters, (revision, next(self._order), future))
         try:
             async with asyncio.timeout(seconds):
-                while not is_news and not future.done():
-                    await self._ask_for_progress()
-                    await asyncio.wait((future,), timeout=PROGRESS_SECONDS)
                 await future
         except TimeoutError:
             raise Unavailable(
                 f"etcd at {self._client.server} has not sent revision {revision} in time"
             ) from None
+
+    def lost_seconds(self) -> float:
+        """How long the mirror has not been kept current."""
+        return 0.0 if self.problem is None else time.monotonic() - self._lost_at
 
     async def _follow(self) -> None:
         start = self._mirror.applied + 1
@@ -98,7 +104,6 @@ class Feed:
         try:
             async for response in watch.responses():
                 if response.created:
-                    self._watch = watch
                     self._found()
                 elif response.events:
                     self._take(response.events)
@@ -106,7 +111,6 @@ class Feed:
                     self._mirror.reached(response.header.revision)
                 self._wake()
         finally:
-            self._watch = None
             watch.cancel()
 
     def _take(self, events: Any) -> None:
@@ -128,18 +132,10 @@ class Feed:
             if not future.done():
                 future.set_result(None)
 
-    async def _ask_for_progress(self) -> None:
-        if self._watch is None:
-            return
-        try:
-            await self._watch.ask_for_progress()
-        except Unavailable:
-            return  # `_follow` hears of it too, and starts another watch
-
     async def _fetch_again(self) -> None:
         logger.warning("etcd has forgotten what the mirror has not seen yet: fetching everything")
-        header = await self.newest(RANGE_SECONDS)
-        await self.fetch(header.revision)
+        newest = await self.newest(RANGE_SECONDS)
+        await self.fetch(newest.revision)
 
     async def _pages(self, revision: int) -> AsyncIterator[Any]:
         start, is_more = self._keyspace.data, True
@@ -168,6 +164,7 @@ class Feed:
     async def _lost(self, error: StoreError) -> None:
         if self.problem is None:
             logger.warning("lost etcd: %s", error)
+            self._lost_at = time.monotonic()
         self.problem = str(error)
         self._client.use_next()
         # Not all servers of an installation at the same moment.

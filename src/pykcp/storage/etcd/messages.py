@@ -40,10 +40,7 @@ FIELDS = {
     "WatchCreateRequest": (
         "1 key bytes, 2 range_end bytes, 3 start_revision int64, 4 progress_notify bool"
     ),
-    "WatchProgressRequest": "",
-    "WatchRequest": (
-        "{1 create_request WatchCreateRequest, 3 progress_request WatchProgressRequest}"
-    ),
+    "WatchRequest": "{1 create_request WatchCreateRequest}",
     "WatchEvent": "1 type int32, 2 kv KeyValue",
     "WatchResponse": (
         "1 header ResponseHeader, 2 watch_id int64, 3 created bool, 4 canceled bool,"
@@ -117,6 +114,5 @@ TxnResponse = message_class("TxnResponse")
 CompactionRequest = message_class("CompactionRequest")
 CompactionResponse = message_class("CompactionResponse")
 WatchCreateRequest = message_class("WatchCreateRequest")
-WatchProgressRequest = message_class("WatchProgressRequest")
 WatchRequest = message_class("WatchRequest")
 WatchResponse = message_class("WatchResponse")

@@ -70,6 +70,7 @@ class Mirror(ReadingHalf):
         if not is_ours:
             self._start_over(source)
         self._recent = RecentEvents(self.revision, self._recent_bytes)
+        self._open_readers()
         self._open_checkpoints()
 
     def close(self) -> None:
@@ -100,8 +101,8 @@ class Mirror(ReadingHalf):
         )
         for key in decoded.foreign:
             logger.warning("not a value of this program, ignored: %r in etcd", key)
-        with self._translated(), transaction(connection):
-            if decoded.changes:
+        if decoded.changes:
+            with self._translated(), transaction(connection):
                 tables.apply(connection, decoded.changes)
         self.reached(events[-1].revision, [planning.event(change) for change in decoded.changes])
         if self._checkpoints is not None:

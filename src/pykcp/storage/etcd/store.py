@@ -8,13 +8,13 @@ import secrets
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from pykcp.storage.errors import Compacted, FutureRevision, Unavailable
+from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.client import Client
-from pykcp.storage.etcd.encoding import Encoder
+from pykcp.storage.etcd.encoding import Encoder, clear_graves
 from pykcp.storage.etcd.envelope import Keyspace, etcd_revision_of
-from pykcp.storage.etcd.feed import FIRST_BACKOFF, Feed
+from pykcp.storage.etcd.feed import FIRST_BACKOFF, Feed, Newest
 from pykcp.storage.etcd.mirror import Mirror
 from pykcp.storage.etcd.settings import EtcdSettings
 from pykcp.storage.etcd.writes import Writes
@@ -43,8 +43,7 @@ class EtcdStore(Mirror):
         deadline = time.monotonic() + self._settings.start_seconds
         self._connect()
         try:
-            header = await self._first_contact(deadline)
-            await self._catch_up(header, deadline)
+            await self._catch_up(await self._first_contact(deadline), deadline)
         except BaseException:
             await self.stop()
             raise
@@ -70,8 +69,8 @@ class EtcdStore(Mirror):
     async def barrier(self) -> None:
         """Return when everything that any server has acknowledged until now can be read here."""
         feed = self._running_feed()
-        header = await feed.newest(self._settings.write_seconds)
-        await feed.reach(header.revision, self._settings.write_seconds, is_news=False)
+        newest = await feed.newest(self._settings.write_seconds)
+        await feed.reach(newest.head, self._settings.write_seconds)
 
     async def compact(self, revision: int) -> None:
         """Every server compacts its own mirror; etcd is compacted by whoever comes first."""
@@ -83,10 +82,22 @@ class EtcdStore(Mirror):
         await super().compact(revision)
         if self._client is None:
             return
+        await self._clear_graves(self._client, etcd_revision_of(revision))
         try:
             await self._client.compact(etcd_revision_of(revision), COMPACT_SECONDS)
         except Compacted:
             return  # another server was first
+
+    async def _clear_graves(self, client: Client, until: int) -> None:
+        """What was deleted long ago, and perhaps secret, does not stay in etcd."""
+        keyspace = self._keyspace
+        graves = messages.RangeRequest(
+            key=keyspace.graves, range_end=keyspace.graves_end, keys_only=True
+        )
+        seconds = self._settings.write_seconds
+        request = clear_graves(await client.range(graves, seconds), until)
+        if request is not None:
+            await client.txn(request, seconds)
 
     def health(self) -> str | None:
         if self._feed is None or self._writes is None:
@@ -104,7 +115,7 @@ class EtcdStore(Mirror):
             get=self.get, seconds=self._settings.write_seconds,
         )  # fmt: skip
 
-    async def _first_contact(self, deadline: float) -> Any:
+    async def _first_contact(self, deadline: float) -> Newest:
         feed = self._running_feed()
         while True:
             seconds = deadline - time.monotonic()
@@ -116,15 +127,15 @@ class EtcdStore(Mirror):
                     raise Unavailable(f"no etcd server answers ({servers}): {error}") from error
             await asyncio.sleep(FIRST_BACKOFF)
 
-    async def _catch_up(self, header: Any, deadline: float) -> None:
+    async def _catch_up(self, newest: Newest, deadline: float) -> None:
         feed = self._running_feed()
-        self.open(header.cluster_id, header.revision)
+        self.open(newest.cluster, newest.revision)
         if self.applied == 0:
-            await feed.fetch(header.revision)
+            await feed.fetch(newest.revision)
         self._following = asyncio.get_running_loop().create_task(feed.run(), name="etcd-feed")
         self._following.add_done_callback(self._feed_ended)
         seconds = max(deadline - time.monotonic(), self._settings.write_seconds)
-        await feed.reach(header.revision, seconds, is_news=False)
+        await feed.reach(newest.head, seconds)
 
     def _feed_ended(self, task: asyncio.Task[None]) -> None:
         """It runs until it is cancelled; if it ended otherwise, that is a fault to be seen."""

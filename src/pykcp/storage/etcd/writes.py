@@ -13,12 +13,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pykcp.storage import changes as planning
 from pykcp.storage.errors import Mismatch, StoreError, Unavailable
-from pykcp.storage.etcd.client import Client, Undecided
+from pykcp.storage.etcd.client import Client, NotSent, Undecided
 from pykcp.storage.etcd.decoding import Outcome
-from pykcp.storage.etcd.encoding import Encoder, take
+from pykcp.storage.etcd.encoding import Encoder, decode_answer, take
 from pykcp.storage.etcd.envelope import etcd_revision_of, revision_of
 from pykcp.storage.etcd.feed import Feed
 from pykcp.storage.interface import Entry, Operation
@@ -26,6 +27,8 @@ from pykcp.storage.terms import join_indexes
 
 MOST_REQUESTS = 4
 """Under way at once. More would make the batches smaller, not the writes faster."""
+
+RETRY_SECONDS = 0.05
 
 
 class Transaction:
@@ -150,28 +153,34 @@ class Writes:
 
     async def _ask(self, transactions: list[Transaction], request: int) -> None:
         encoded = self._encoder.encode([one.operations for one in transactions], request)
-        seconds = max(one.deadline for one in transactions) - time.monotonic()
         try:
-            response = await self._client.txn(encoded.request, seconds)
+            deadline = max(transaction.deadline for transaction in transactions)
+            response = await self._send_until(encoded.request, deadline)
         except Undecided as error:
             await self._find_out(transactions, encoded.places, request, error)
             return
-        revision = response.header.revision
-        if len(transactions) == 1:
-            succeeded = [response.succeeded]
-        else:
-            succeeded = [inner.response_txn.succeeded for inner in response.responses]
+        answer = decode_answer(response, len(transactions))
         # Whoever lost wants to see what won, so both wait for the mirror.
-        is_news = any(
-            done and max(places, default=-1) >= 0
-            for done, places in zip(succeeded, encoded.places, strict=True)
-        )
-        await self._feed.reach(revision, self._seconds, is_news=is_news)
-        for transaction, done, places in zip(transactions, succeeded, encoded.places, strict=True):
-            if done:
-                transaction.succeed(revision, places)
+        await self._feed.reach(answer.head, self._seconds)
+        for transaction, is_done, places in zip(
+            transactions, answer.succeeded, encoded.places, strict=True
+        ):
+            if is_done:
+                transaction.succeed(answer.written, places)
             else:
                 self._mismatched(transaction)
+
+    async def _send_until(self, request: Any, deadline: float) -> Any:
+        """Try again while nobody takes it, unless etcd has been away for long already."""
+        while True:
+            try:
+                return await self._client.txn(request, deadline - time.monotonic())
+            except NotSent:
+                if time.monotonic() + RETRY_SECONDS > deadline:
+                    raise
+                if self._feed.lost_seconds() > self._seconds:
+                    raise
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _find_out(
         self,
@@ -181,13 +190,15 @@ class Writes:
         error: Undecided,
     ) -> None:
         """There was no answer: see whether the mirror gets what was to be written."""
-        try:
-            header = await self._feed.newest(self._seconds)
-            await self._feed.reach(header.revision, self._seconds, is_news=False)
-        except StoreError:
-            # No way to find out now; but the watch may have told us before it broke.
-            if self._outcomes[request] is None:
-                raise error from None
+        deadline = time.monotonic() + self._seconds
+        while self._outcomes[request] is None and time.monotonic() < deadline:
+            try:
+                newest = await self._feed.newest(self._seconds)
+                await self._feed.reach(newest.head, self._seconds)
+            except Unavailable:
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                break
         outcome = self._outcomes[request]
         if outcome is None:
             raise error

@@ -64,7 +64,8 @@ class Checkpoints:
     def note_bytes(self, size: int) -> None:
         """The write-ahead log has grown; start a checkpoint if it is time."""
         self._pending += size
-        if self._pending >= self._after_bytes and not self._running and not self._closed:
+        is_due = self._pending >= self._after_bytes or self.failure is not None
+        if is_due and not self._running and not self._closed:
             self._running = True
             self._pending = 0
             self._worker.submit(self._copy, self._copied)
@@ -87,10 +88,11 @@ class Checkpoints:
     def _finished(self, error: BaseException | None) -> None:
         self._readers.resume()
         self._running = False
-        self.failure = None if error is None else f"checkpoint failed: {error}"
-        if error is not None:
-            # Nothing is lost: the data is in the write-ahead log, and the next round tries again.
-            logger.error("%s", self.failure)
+        # Nothing is lost: the data is in the write-ahead log, and the next batch tries again.
+        failure = None if error is None else f"checkpoint failed: {error}"
+        if failure is not None and self.failure is None:
+            logger.error("%s", failure)
+        self.failure = failure
 
     def _copy(self) -> None:
         """In a thread: copy what no reader stands in the way of."""

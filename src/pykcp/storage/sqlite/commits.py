@@ -155,7 +155,7 @@ class GroupCommit:
                 return
             batch = Batch()
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
+                self._begin(batch)
                 self._fill(batch)
                 if batch.changes:
                     tables.apply(self._connection, batch.changes)
@@ -169,6 +169,17 @@ class GroupCommit:
             batch.resolve()
         self._busy = False
         self._idle.set()
+
+    def _begin(self, batch: Batch) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error:
+            # Whoever waits now hears of it: trying again at once would hold the loop.
+            batch.futures += [future for _, future in self._queue]
+            batch.futures += [future for _, future in self._maintenance]
+            self._queue.clear()
+            self._maintenance.clear()
+            raise
 
     def _fill(self, batch: Batch) -> None:
         if self._maintenance:

@@ -27,6 +27,9 @@ CREATE TABLE idx(term TEXT, key TEXT, PRIMARY KEY(term, key)) WITHOUT ROWID;
 CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 """
 
+BUSY_SECONDS = 0.1
+"""Only another program that has the file open can keep us waiting; not for long."""
+
 WHAT_TO_DO = (
     "stop the server, keep a copy of the file, and restore a backup"
     " or salvage what is left with `sqlite3 FILE .recover`"
@@ -43,7 +46,11 @@ def connect(
 ) -> sqlite3.Connection:
     """A connection in autocommit mode that never starts transactions or checkpoints by itself."""
     connection = sqlite3.connect(
-        path, isolation_level=None, check_same_thread=False, cached_statements=64, timeout=5
+        path,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=64,
+        timeout=BUSY_SECONDS,
     )
     for pragma in (
         f"synchronous={synchronous}",
@@ -101,8 +108,11 @@ def write_meta(connection: sqlite3.Connection, name: str, value: int | str) -> N
 
 def make_private_file(path: pathlib.Path) -> None:
     """Secrets are in it: only the owner reads it (SQLite gives its side files the same mode)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise StoreError(f"cannot open {path}: {error.strerror}") from error
 
 
 def translate(error: sqlite3.Error, path: pathlib.Path) -> StoreError:

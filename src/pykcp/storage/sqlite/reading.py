@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from pykcp.storage.errors import Compacted, FutureRevision
+from pykcp.storage.errors import Compacted, FutureRevision, Unavailable
 from pykcp.storage.interface import Entry, Event, Keys, Page, Query
 from pykcp.storage.listeners import Listeners
 from pykcp.storage.ring import RecentEvents
@@ -136,11 +136,16 @@ class ReadingHalf:
         """The batch is safe: reads and watches may rely on it."""
         self._recent.add(events)
         self.revision = revision
-        self._listeners.tell(events)
+        if events:
+            self._listeners.tell(events)
+
+    def _open_readers(self) -> None:
+        self._readers.open()
+        self._points = self._connect_reader(POINTS_CACHE_KIB)
 
     def _point_connection(self) -> sqlite3.Connection:
         if self._points is None:
-            self._points = self._connect_reader(POINTS_CACHE_KIB)
+            raise Unavailable("the store is not running")
         return self._points
 
     def _connect_reader(self, cache_kib: int = 2048) -> sqlite3.Connection:

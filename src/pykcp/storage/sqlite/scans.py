@@ -16,6 +16,7 @@ from functools import lru_cache
 from time import perf_counter
 
 from pykcp.storage import terms
+from pykcp.storage.errors import Unavailable
 from pykcp.storage.interface import Entry, Event, Query
 from pykcp.storage.keys import end_of_prefix, start_of_range
 from pykcp.storage.sqlite.tables import CREATED, DELETED
@@ -74,9 +75,15 @@ class Readers:
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._drained: Callable[[], None] | None = None
         self._is_held = False
+        self._is_closed = True
+
+    def open(self) -> None:
+        self._is_closed = self._is_held = False
 
     async def take(self) -> sqlite3.Connection:
         while True:
+            if self._is_closed:
+                raise Unavailable("the store is not running")
             if not self._is_held:
                 if self._idle:
                     return self._idle.pop()
@@ -89,6 +96,9 @@ class Readers:
             await waiter
 
     def give(self, connection: sqlite3.Connection) -> None:
+        if self._is_closed:
+            connection.close()
+            return
         self._idle.append(connection)
         if self._is_held:
             self._tell_if_drained()
@@ -119,10 +129,12 @@ class Readers:
                 count -= 1
 
     def close(self) -> None:
+        """Those in use are closed when they come back."""
         for connection in self._idle:
             connection.close()
         self._idle.clear()
         self._count = 0
+        self._is_closed = True
 
 
 @contextmanager

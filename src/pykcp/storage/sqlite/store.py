@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pathlib
 import sqlite3
 from collections.abc import Sequence
@@ -17,8 +18,11 @@ from pykcp.storage.ring import RecentEvents
 from pykcp.storage.sqlite import files, scans, sweeps
 from pykcp.storage.sqlite.checkpoints import Checkpoints
 from pykcp.storage.sqlite.commits import GroupCommit
+from pykcp.storage.sqlite.integrity import BackgroundCheck
 from pykcp.storage.sqlite.reading import ReadingHalf
 from pykcp.storage.sqlite.worker import Worker
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class SQLiteStore(ReadingHalf):
         self._checkpoints: Checkpoints | None = None
         self._checkpoint_worker: Worker | None = None
         self._checkpointer: sqlite3.Connection | None = None
+        self._check: BackgroundCheck | None = None
         self._writer: sqlite3.Connection | None = None
 
     async def start(self) -> None:
@@ -73,12 +78,19 @@ class SQLiteStore(ReadingHalf):
             self._checkpoints.close()
         self._stop_workers()
         self._close_readers()
-        if self._writer is not None:
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+        try:
+            if self._writer is not None:
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+        except sqlite3.Error as error:
+            # It stays in the write-ahead log, which the next start reads.
+            logger.warning("the last checkpoint of %s failed: %s", self._path, error)
         self._close()
 
     async def write(self, operations: Sequence[Operation]) -> Revisions:
         return await self._started().write(operations)
+
+    async def barrier(self) -> None:
+        """There is only one server."""
 
     async def compact(self, revision: int) -> None:
         commits = self._started()
@@ -95,9 +107,13 @@ class SQLiteStore(ReadingHalf):
             await self._shrink(commits)
 
     def health(self) -> str | None:
-        if self._commits is None:
+        if self._commits is None or self._checkpoints is None:
             return "the store is not running"
-        return None if self._commits.failure is None else str(self._commits.failure)
+        if self._check is not None and self._check.problem is not None:
+            return self._check.problem
+        if self._commits.failure is not None:
+            return str(self._commits.failure)
+        return self._checkpoints.failure
 
     async def _shrink(self, commits: GroupCommit) -> None:
         def excess(connection: sqlite3.Connection) -> object:
@@ -124,6 +140,7 @@ class SQLiteStore(ReadingHalf):
         newest = writer.execute(scans.NEWEST).fetchone()[0] or 0
         self.revision = max(newest, self.compacted)
         self._recent = RecentEvents(self.revision, self._settings.recent_bytes)
+        self._open_readers()
         self._checkpointer = files.connect(self._path)
         loop = asyncio.get_running_loop()
         self._worker = Worker("store-commit", loop)
@@ -138,6 +155,8 @@ class SQLiteStore(ReadingHalf):
             self._checkpointer, self._checkpoint_worker, self._commits.intermission, self._readers,
             after_bytes=self._settings.checkpoint_bytes, most_bytes=self._settings.log_bytes,
         )  # fmt: skip
+        if not self._lock.was_clean:
+            self._check = BackgroundCheck(self._path)
 
     def _committed(self, changes: list[Change]) -> None:
         self._publish(changes[-1].revision, [planning.event(change) for change in changes])
@@ -145,6 +164,9 @@ class SQLiteStore(ReadingHalf):
             self._checkpoints.note(changes)
 
     def _stop_workers(self) -> None:
+        if self._check is not None:
+            self._check.stop()
+            self._check = None
         for worker in (self._checkpoint_worker, self._worker):
             if worker is not None:
                 worker.close()
