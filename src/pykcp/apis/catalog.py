@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from pykcp.apis import columns
+from pykcp.apis.kcp_catalog import kcp_definitions, system_definitions
 from pykcp.apis.loader import library, shared_type
 from pykcp.machinery.schema.definition import (
     Column,
@@ -25,6 +26,7 @@ __all__ = [
     "ResourceDefinition",
     "ResourceVersion",
     "Subresource",
+    "all_definitions",
     "builtin_definitions",
     "definition_of",
 ]
@@ -32,11 +34,7 @@ __all__ = [
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 WITHOUT_COLLECTION = ("create", "delete", "get", "list", "patch", "update", "watch")
 CREATE_ONLY = ("create",)
-CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
-
-SYSTEM_CRDS = "system:system-crds"
-BOUND_CRDS = "system:bound-crds"
 
 Columns = Callable[[], tuple[Column, ...]]
 
@@ -350,9 +348,7 @@ def _extensions() -> list[ResourceDefinition]:
 
 @cache
 def builtin_definitions() -> tuple[ResourceDefinition, ...]:
-    """Every built-in resource, groups in the order in which discovery lists them."""
-    from pykcp.apis.kcp_catalog import kcp_definitions
-
+    """What every logical cluster serves, groups in the order in which discovery lists them."""
     return (
         *_core(),
         *_reviews(),
@@ -361,15 +357,22 @@ def builtin_definitions() -> tuple[ResourceDefinition, ...]:
         *_admission(),
         *_events(),
         *_extensions(),
-        *kcp_definitions(),
+        *system_definitions(),
     )
 
 
 @cache
+def all_definitions() -> tuple[ResourceDefinition, ...]:
+    """The built-in ones and all of kcp's, also those that clusters get by other ways."""
+    builtin = builtin_definitions()
+    return (*builtin, *(d for d in kcp_definitions() if d not in builtin))
+
+
+@cache
 def _by_resource() -> dict[tuple[str, str], ResourceDefinition]:
-    return {(d.group, d.plural): d for d in builtin_definitions()}
+    return {(d.group, d.plural): d for d in all_definitions()}
 
 
 def definition_of(group: str, plural: str) -> ResourceDefinition:
-    """The built-in definition of a resource; KeyError if there is none."""
+    """The definition of a resource of Kubernetes or kcp; KeyError if there is none."""
     return _by_resource()[group, plural]

@@ -6,7 +6,8 @@ everywhere, the others reach a cluster through the exports of `root`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from pykcp.apis.loader import library, shared_type
@@ -48,7 +49,7 @@ def custom(
     group: str,
     kind: str,
     plural: str,
-    versions: dict[str, tuple[ColumnRow, ...]],
+    versions: Mapping[str, tuple[ColumnRow, ...]],
     *,
     origin: str,
     status: bool = True,
@@ -72,23 +73,176 @@ def custom(
     )
 
 
+def system_definitions() -> tuple[ResourceDefinition, ...]:
+    """What every logical cluster has from the start."""
+    return (_logical_cluster(),)
+
+
+@cache
 def kcp_definitions() -> tuple[ResourceDefinition, ...]:
-    """kcp's kinds, by group, in the order of discovery."""
-    return (*_core(),)
+    """All of kcp's kinds, by group, in the order of discovery."""
+    return (
+        *_apis(),
+        *_cache(),
+        _logical_cluster(),
+        _shard(),
+        *_topology(),
+        *_tenancy(),
+        *_migration(),
+    )
 
 
-def _core() -> tuple[ResourceDefinition, ...]:
-    group = "core.kcp.io"
-    cluster = (("Phase", "string", ".status.phase"), ("URL", "string", ".status.URL"), AGE)
-    shard = (
+@cache
+def _logical_cluster() -> ResourceDefinition:
+    columns = (("Phase", "string", ".status.phase"), ("URL", "string", ".status.URL"), AGE)
+    return custom(
+        "core.kcp.io",
+        "LogicalCluster",
+        "logicalclusters",
+        {"v1alpha1": columns},
+        origin=SYSTEM_CRDS,
+    )
+
+
+def _shard() -> ResourceDefinition:
+    columns = (
         ("Region", "string", ".metadata.labels['region']"),
         ("URL", "string", ".spec.baseURL"),
         ("External URL", "string", ".spec.externalURL"),
         AGE,
     )
+    return custom("core.kcp.io", "Shard", "shards", {"v1alpha1": columns}, origin=BOUND_CRDS)
+
+
+def _apis() -> tuple[ResourceDefinition, ...]:
+    group = "apis.kcp.io"
+    system: dict[str, Any] = {"origin": SYSTEM_CRDS}
+    urls_ready = '.status.conditions[?(@.type=="VirtualWorkspaceURLsReady")].status'
+    slices = (
+        ("Export", "string", ".spec.export.name"),
+        ("Partition", "string", ".spec.partition"),
+        AGE,
+    )
+    bindings = (AGE, READY)
+    exports = {"v1alpha2": (AGE,), "v1alpha1": (AGE, ("Ready", "string", urls_ready))}
+    plain = {"v1alpha1": (AGE,)}
     return (
         custom(
-            group, "LogicalCluster", "logicalclusters", {"v1alpha1": cluster}, origin=SYSTEM_CRDS
+            group,
+            "APIBinding",
+            "apibindings",
+            {"v1alpha2": bindings, "v1alpha1": bindings},
+            **system,
         ),
-        custom(group, "Shard", "shards", {"v1alpha1": shard}, origin=BOUND_CRDS),
+        custom(group, "APIConversion", "apiconversions", plain, status=False, **system),
+        custom(group, "APIExport", "apiexports", exports, **system),
+        custom(
+            group,
+            "APIExportEndpointSlice",
+            "apiexportendpointslices",
+            {"v1alpha1": slices},
+            **system,
+        ),
+        custom(group, "APIResourceSchema", "apiresourceschemas", plain, status=False, **system),
+    )
+
+
+def _cache() -> tuple[ResourceDefinition, ...]:
+    group = "cache.kcp.io"
+    resource = (("Resource", "string", ".spec.resource"), AGE)
+    published = ("ClusterCachedResource", "string", ".spec.clusterCachedResource.name")
+    return (
+        custom(
+            group,
+            "ClusterCachedResource",
+            "clustercachedresources",
+            {"v1alpha1": resource},
+            origin=SYSTEM_CRDS,
+        ),
+        custom(
+            group,
+            "ClusterCachedResourceEndpointSlice",
+            "clustercachedresourceendpointslices",
+            {"v1alpha1": (published, AGE)},
+            origin=SYSTEM_CRDS,
+        ),
+        custom(group, "CachedObject", "cachedobjects", {"v1alpha1": (AGE,)}, origin=BOUND_CRDS),
+    )
+
+
+def _topology() -> tuple[ResourceDefinition, ...]:
+    group = "topology.kcp.io"
+    owner = ("Owner", "string", ".metadata.ownerReferences[*].name")
+    count = ("Count", "string", ".status.count")
+    return (
+        custom(
+            group,
+            "Partition",
+            "partitions",
+            {"v1alpha1": (owner, AGE)},
+            origin=BOUND_CRDS,
+            status=False,
+        ),
+        custom(
+            group, "PartitionSet", "partitionsets", {"v1alpha1": (count, AGE)}, origin=BOUND_CRDS
+        ),
+    )
+
+
+def _tenancy() -> tuple[ResourceDefinition, ...]:
+    group = "tenancy.kcp.io"
+    workspaces = (
+        ("Type", "string", ".spec.type.name"),
+        ("Region", "string", ".metadata.labels['region']"),
+        ("Phase", "string", ".status.phase"),
+        ("URL", "string", ".spec.URL"),
+        AGE,
+    )
+    return (
+        custom(
+            group,
+            "WorkspaceAuthenticationConfiguration",
+            "workspaceauthenticationconfigurations",
+            {"v1alpha1": ()},
+            origin=BOUND_CRDS,
+            status=False,
+        ),
+        custom(
+            group,
+            "Workspace",
+            "workspaces",
+            {"v1alpha1": workspaces},
+            origin=BOUND_CRDS,
+            short_names=("ws",),
+        ),
+        custom(group, "WorkspaceType", "workspacetypes", {"v1alpha1": ()}, origin=BOUND_CRDS),
+    )
+
+
+def _migration() -> tuple[ResourceDefinition, ...]:
+    group = "migration.kcp.io"
+    migrations = (
+        ("Logical Cluster", "string", ".spec.logicalCluster"),
+        ("Phase", "string", ".status.phase"),
+        ("Destination", "string", ".spec.destinationShard"),
+        ("Entries Copied", "integer", ".status.entriesCopied"),
+    )
+    return (
+        custom(
+            group,
+            "LogicalClusterDump",
+            "logicalclusterdumps",
+            {"v1alpha1": ()},
+            origin=BOUND_CRDS,
+            status=False,
+            namespaced=True,
+            categories=(),
+        ),
+        custom(
+            group,
+            "LogicalClusterMigration",
+            "logicalclustermigrations",
+            {"v1alpha1": migrations},
+            origin=BOUND_CRDS,
+        ),
     )

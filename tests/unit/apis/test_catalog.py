@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from pykcp.apis.catalog import builtin_definitions, definition_of
+from pykcp.apis.catalog import all_definitions, builtin_definitions, definition_of
 from pykcp.machinery.schema.model import Schema
 
 
 def test_every_resource_is_defined_once() -> None:
-    names = [d.name for d in builtin_definitions()]
+    names = [d.name for d in all_definitions()]
     assert len(names) == len(set(names))
     assert "configmaps" in names
     assert "logicalclusters.core.kcp.io" in names
@@ -24,6 +24,8 @@ def test_every_resource_is_defined_once() -> None:
         ("admissionregistration.k8s.io", "mutatingadmissionpolicies", "psQzeF0nvLY="),
         ("core.kcp.io", "logicalclusters", "MvQtkmhtxGg="),
         ("core.kcp.io", "shards", "8yZbCznV9so="),
+        ("apis.kcp.io", "apiexports", "NKCfL4yZ0MU="),
+        ("tenancy.kcp.io", "workspaces", "79Pzoa52SfE="),
         ("authorization.k8s.io", "subjectaccessreviews", ""),
     ],
 )
@@ -48,7 +50,7 @@ def _walk(schema: Schema, seen: set[int], missing: list[str], path: str) -> None
 
 def test_every_field_of_every_kind_is_described() -> None:
     missing: list[str] = []
-    for definition in builtin_definitions():
+    for definition in all_definitions():
         for version in definition.versions:
             schema = definition.schema(version)
             assert schema.description, definition.name
@@ -57,7 +59,7 @@ def test_every_field_of_every_kind_is_described() -> None:
 
 
 def test_every_column_has_a_cell_and_a_text() -> None:
-    for definition in builtin_definitions():
+    for definition in all_definitions():
         for version in definition.versions:
             columns = definition.columns(version)
             assert any(c.format == "name" for c in columns)
@@ -69,3 +71,18 @@ def test_unknown_resources_and_versions() -> None:
         definition_of("", "pods")
     with pytest.raises(KeyError, match="no version"):
         definition_of("", "configmaps").schema("v2")
+
+
+def test_not_everything_is_everywhere() -> None:
+    everywhere = {d.name for d in builtin_definitions()}
+    assert "logicalclusters.core.kcp.io" in everywhere
+    assert "workspaces.tenancy.kcp.io" not in everywhere
+
+
+def test_two_versions_of_one_resource() -> None:
+    exports = definition_of("apis.kcp.io", "apiexports")
+    assert exports.versions == ("v1alpha2", "v1alpha1")
+    assert exports.storage_version == "v1alpha2"
+    assert [c.name for c in exports.columns("v1alpha1")] == ["Name", "Age", "Ready"]
+    assert "resources" in exports.schema("v1alpha2").properties["spec"].properties
+    assert "latestResourceSchemas" in exports.schema("v1alpha1").properties["spec"].properties

@@ -3,12 +3,12 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from pykcp.apis.catalog import builtin_definitions
+from pykcp.apis.catalog import all_definitions
 from pykcp.machinery.openapi import v2, v3
 from pykcp.machinery.openapi.gnostic import encode_document
 from pykcp.types import Object
 
-DEFINITIONS = builtin_definitions()
+DEFINITIONS = all_definitions()
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
