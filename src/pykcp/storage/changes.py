@@ -80,7 +80,7 @@ def change(operation: Put | Delete, row: Row | None, revision: int) -> Change:
     return replacement(operation.key, row, revision, value, operation.terms, indexes)
 
 
-def replacement(  # noqa: PLR0917 - the columns of a row
+def replacement(
     key: str, row: Row | None, revision: int, value: bytes, terms: str, indexes: str
 ) -> Change:
     """A new value for a key, whether or not there was one."""

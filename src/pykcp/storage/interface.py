@@ -117,7 +117,7 @@ class Event:
         "value",
     )
 
-    def __init__(  # noqa: PLR0917 - made once per change, by position
+    def __init__(
         self,
         revision: int,
         key: str,

@@ -18,7 +18,6 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 from pykcp.storage import changes as planning
@@ -27,9 +26,6 @@ from pykcp.storage.errors import Mismatch, StoreError, Unavailable
 from pykcp.storage.interface import Operation
 from pykcp.storage.sqlite import tables
 from pykcp.storage.sqlite.worker import Done, Worker
-
-BATCH_SECONDS = 0.003
-"""How long a batch may hold the loop; what does not fit waits for the next one."""
 
 Maintenance = Callable[[sqlite3.Connection], object]
 """Work on the write connection within a batch; short, by contract."""
@@ -69,6 +65,7 @@ class GroupCommit:
         worker: Worker,
         revision: int,
         *,
+        most_operations: int,
         most_bytes: int,
         announce: Callable[[list[Change]], None],
         translate: Callable[[sqlite3.Error], StoreError],
@@ -77,6 +74,7 @@ class GroupCommit:
         self._worker = worker
         self._revision = revision
         """The newest revision given out; ahead of the announced one while a batch commits."""
+        self._most_operations = most_operations
         self._most_bytes = most_bytes
         self._announce = announce
         self._translate = translate
@@ -159,7 +157,7 @@ class GroupCommit:
                 self._fill(batch)
                 if batch.changes:
                     tables.apply(self._connection, batch.changes)
-            except Exception as error:  # noqa: BLE001 - told to everyone in the batch
+            except Exception as error:
                 self._fail(batch, error)
                 continue
             if batch.changes or batch.has_maintenance:
@@ -184,15 +182,13 @@ class GroupCommit:
     def _fill(self, batch: Batch) -> None:
         if self._maintenance:
             self._maintain(batch, *self._maintenance.popleft())
-        deadline = perf_counter() + BATCH_SECONDS
-        size = 0
-        while self._queue and size < self._most_bytes:
+        count = size = 0
+        while self._queue and size < self._most_bytes and count < self._most_operations:
             operations, future = self._queue.popleft()
             if not future.done():  # its caller may have given up
                 batch.futures.append(future)
                 size += self._add(batch, operations, future)
-            if perf_counter() > deadline:
-                return
+                count += len(operations)
 
     def _maintain(self, batch: Batch, work: Maintenance, future: asyncio.Future[object]) -> None:
         batch.futures.append(future)

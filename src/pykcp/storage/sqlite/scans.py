@@ -313,7 +313,7 @@ async def history(
     return events
 
 
-def event_of_row(  # noqa: PLR0917 - the columns of HISTORY
+def event_of_row(
     seq: int, key: str, value: bytes, row_terms: str, flags: int, previous_terms: str | None
 ) -> Event:
     created = bool(flags & CREATED)

@@ -29,8 +29,11 @@ logger = logging.getLogger(__name__)
 class SQLiteSettings:
     recent_bytes: int = 16 << 20
     """Events kept in memory for watches that start a little in the past."""
+    batch_operations: int = 192
+    """A batch takes no more transactions once it has so many operations: they hold the loop
+    for some 15 µs each …"""
     batch_bytes: int = 2 << 20
-    """A batch takes no more transactions once it has this many bytes of values."""
+    """… or so many bytes of values."""
     readers: int = 8
     """Scans that may be under way at once; more wait."""
     checkpoint_bytes: int = 16 << 20
@@ -147,6 +150,7 @@ class SQLiteStore(ReadingHalf):
         self._checkpoint_worker = Worker("store-checkpoint", loop)
         self._commits = GroupCommit(
             writer, self._worker, self.revision,
+            most_operations=self._settings.batch_operations,
             most_bytes=self._settings.batch_bytes,
             announce=self._committed,
             translate=partial(files.translate, path=self._path),

@@ -49,6 +49,6 @@ class Worker:
             error: BaseException | None = None
             try:
                 work()
-            except BaseException as problem:  # noqa: BLE001 - handed to `done` on the loop
+            except BaseException as problem:
                 error = problem
             self._loop.call_soon_threadsafe(done, error)

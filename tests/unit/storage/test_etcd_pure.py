@@ -1,0 +1,278 @@
+"""What is kept in etcd, and how requests and events are made of it. No etcd needed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykcp.storage.changes import Row
+from pykcp.storage.errors import TooLarge
+from pykcp.storage.etcd import messages
+from pykcp.storage.etcd.decoding import Decoded, EtcdEvent, Outcome, decode
+from pykcp.storage.etcd.encoding import (
+    MOST_BYTES,
+    MOST_TRANSACTIONS,
+    Encoded,
+    Encoder,
+    decode_answer,
+    head_of,
+    take,
+)
+from pykcp.storage.etcd.envelope import (
+    PLACES,
+    Envelope,
+    Keyspace,
+    etcd_revision_of,
+    newest_of,
+    revision_of,
+    unpack,
+)
+from pykcp.storage.interface import Check, Delete, Operation, Put, Value
+
+KEYSPACE = Keyspace("/registry")
+WRITER = 7
+VALUE = Value(b"<", b">")
+
+
+class TestEnvelope:
+    @given(
+        st.builds(
+            Envelope,
+            st.integers(0, PLACES - 1),
+            st.integers(0, (1 << 64) - 1),
+            st.integers(0, (1 << 32) - 1),
+            st.text(st.characters(codec="utf-8")),
+            st.text(st.characters(codec="utf-8")),
+            st.builds(Value, st.binary(), st.binary()),
+        )
+    )
+    def test_there_and_back(self, envelope: Envelope) -> None:
+        assert unpack(envelope.pack()) == envelope
+
+    @given(st.binary())
+    def test_garbage_is_refused(self, data: bytes) -> None:
+        if data[:1] != b"\x91":
+            with pytest.raises(ValueError):
+                unpack(data)
+
+    def test_cut_off(self) -> None:
+        packed = Envelope(1, 2, 3, "terms", "indexes", Value(b"head", b"")).pack()
+        for size in range(len(packed)):
+            with pytest.raises(ValueError):
+                unpack(packed[:size])
+
+    def test_revisions(self) -> None:
+        assert revision_of(5, 0) < revision_of(5, 255) == newest_of(5) < revision_of(6, 0)
+        assert etcd_revision_of(revision_of(5, 17)) == 5
+
+    @pytest.mark.parametrize(
+        ("prefix", "start"),
+        [
+            ("/registry", b"/registry/pykcp/"),
+            ("registry/", b"/registry/pykcp/"),
+            ("/a//b/", b"/a/b/pykcp/"),
+            ("", b"/pykcp/"),
+        ],
+    )
+    def test_prefix(self, prefix: str, start: bytes) -> None:
+        assert Keyspace(prefix).start == start
+
+    @given(st.text(st.characters(codec="utf-8")))
+    def test_keys(self, key: str) -> None:
+        etcd_key = KEYSPACE.key(key)
+        assert KEYSPACE.key_of(etcd_key) == key
+        assert KEYSPACE.data <= etcd_key < KEYSPACE.data_end
+        assert KEYSPACE.start < etcd_key < KEYSPACE.end
+        assert not KEYSPACE.is_grave(etcd_key)
+        assert not KEYSPACE.is_data(KEYSPACE.grave(3))
+        assert not KEYSPACE.is_data(KEYSPACE.head)
+
+
+class Queued:
+    def __init__(self, *operations: Operation) -> None:
+        self.operations = operations
+
+
+def batches(*queued: Queued) -> list[list[str]]:
+    """The keys that travel together."""
+    queue = deque(queued)
+    found = []
+    while queue:
+        found.append([one.operations[0].key for one in take(queue)])
+    return found
+
+
+def put(key: str, size: int = 1) -> Put:
+    return Put(key, Value(b"x" * size, b""))
+
+
+class TestTravellingTogether:
+    def test_strangers(self) -> None:
+        assert batches(Queued(put("a")), Queued(put("b")), Queued(put("c"))) == [["a", "b", "c"]]
+
+    def test_the_same_key_waits(self) -> None:
+        assert batches(Queued(put("a")), Queued(put("a")), Queued(put("b"))) == [["a"], ["a", "b"]]
+
+    def test_a_compare_of_what_is_written_waits(self) -> None:
+        write, look = Queued(put("a")), Queued(Check("a", 0), put("b"))
+        assert batches(write, look) == [["a"], ["a"]]
+        assert batches(look, write) == [["a"], ["a"]]
+
+    def test_two_compares_do_not(self) -> None:
+        namespace = Check("ns", 5)
+        assert batches(Queued(namespace, put("a")), Queued(namespace, put("b"))) == [["ns", "ns"]]
+
+    def test_limits(self) -> None:
+        many = [Queued(put(str(number))) for number in range(2 * MOST_TRANSACTIONS + 1)]
+        assert [len(batch) for batch in batches(*many)] == [MOST_TRANSACTIONS] * 2 + [1]
+        assert batches(Queued(put("a", MOST_BYTES)), Queued(put("b"))) == [["a"], ["b"]]
+        long = Queued(*(put(str(number)) for number in range(100)))
+        assert batches(Queued(put("a")), long, Queued(put("b"))) == [["a"], ["0"], ["b"]]
+        deletions = [Queued(*(put(f"{n}/{k}") for k in range(80))) for n in range(4)]
+        assert [len(batch) for batch in batches(*deletions)] == [3, 1]
+
+
+def carried_out(request: Any, revision: int) -> list[EtcdEvent]:
+    """The events that etcd makes of a request whose compares all hold."""
+    events: list[EtcdEvent] = []
+    for operation in request.success:
+        kind = operation.WhichOneof("either")
+        if kind == "request_txn":
+            events += carried_out(operation.request_txn, revision)
+        elif kind == "request_put":
+            write = operation.request_put
+            events.append(EtcdEvent(revision, write.key, write.value))
+        elif kind == "request_delete_range":
+            events.append(EtcdEvent(revision, operation.request_delete_range.key, None))
+    return events
+
+
+class TestThereAndBack:
+    ROWS = {"old": Row(revision_of(3, 0), False, "\x1ft\x1f", "i")}  # noqa: RUF012
+
+    def decoded(
+        self, *transactions: Sequence[Operation], revision: int = 9
+    ) -> tuple[Encoded, Decoded]:
+        encoded = Encoder(KEYSPACE, WRITER).encode(transactions, 42)
+        events = carried_out(encoded.request, revision)
+        return encoded, decode(events, KEYSPACE, self.ROWS.get, lambda _: b"last", WRITER)
+
+    def test_every_operation_has_its_place(self) -> None:
+        encoded, decoded = self.decoded(
+            [Put("a", VALUE, "\x1fx\x1f", ("i",)), Check("ns", 5)],
+            [Delete("old", VALUE), Put("b", VALUE)],
+        )
+        assert encoded.places == [[0, -1], [1, 2]]
+        assert [(c.revision, c.key, c.created, c.deleted) for c in decoded.changes] == [
+            (revision_of(9, 0), "a", True, False),
+            (revision_of(9, 1), "old", False, True),
+            (revision_of(9, 2), "b", True, False),
+        ]
+        first, gone, _ = decoded.changes
+        assert first.value == b"<%d>" % revision_of(9, 0)
+        assert (first.terms, first.indexes) == ("\x1fx\x1f", "i")
+        assert gone.value == b"<%d>" % revision_of(9, 1)
+        assert (gone.previous, gone.terms) == (revision_of(3, 0), "\x1ft\x1f")
+        assert decoded.outcomes == [Outcome(42, 9, frozenset({0, 1, 2}))]
+        assert decoded.foreign == []
+
+    def test_others_requests_are_not_ours(self) -> None:
+        encoded = Encoder(KEYSPACE, WRITER + 1).encode([[Put("a", VALUE)]], 42)
+        events = carried_out(encoded.request, 9)
+        assert decode(events, KEYSPACE, self.ROWS.get, lambda _: b"", WRITER).outcomes == []
+
+    def test_changes_of_one_key_follow_each_other(self) -> None:
+        encoder = Encoder(KEYSPACE, WRITER)
+        events = [
+            event
+            for revision, operation in ((5, Put("k", VALUE, "\x1f1\x1f")), (6, Delete("k", VALUE)),
+                                        (7, Put("k", VALUE, "\x1f2\x1f")))
+            for event in carried_out(encoder.encode([[operation]], revision).request, revision)
+        ]  # fmt: skip
+        changes = decode(events, KEYSPACE, lambda _: None, lambda _: b"", WRITER).changes
+        assert [(c.created, c.deleted, etcd_revision_of(c.previous)) for c in changes] == [
+            (True, False, 0), (False, True, 5), (True, False, 6),
+        ]  # fmt: skip
+        assert [c.previous_terms for c in changes] == ["", "\x1f1\x1f", ""]
+
+    def test_deletion_without_a_grave(self) -> None:
+        events = [
+            EtcdEvent(9, KEYSPACE.key("old"), None),
+            EtcdEvent(9, KEYSPACE.key("never"), None),
+            EtcdEvent(9, KEYSPACE.key("odd"), b"{}"),
+        ]
+        decoded = decode(events, KEYSPACE, self.ROWS.get, lambda _: b"last", WRITER)
+        assert [(c.key, c.value, c.deleted) for c in decoded.changes] == [("old", b"last", True)]
+        assert decoded.foreign == [KEYSPACE.key("odd")]
+
+    def test_too_many(self) -> None:
+        with pytest.raises(TooLarge):
+            Encoder(KEYSPACE, WRITER).encode([[put(str(n)) for n in range(PLACES + 1)]], 1)
+
+
+class TestRequests:
+    def test_compares(self) -> None:
+        encoded = Encoder(KEYSPACE, WRITER).encode(
+            [
+                [
+                    Put("a", VALUE, expect=0),
+                    Put("b", VALUE, expect=revision_of(7, 3)),
+                    Put("c", VALUE),
+                    Delete("d", VALUE),
+                    Check("e", revision_of(8, 0)),
+                ]
+            ],
+            1,
+        )
+        assert [
+            (KEYSPACE.key_of(one.key), one.result, one.target, one.mod_revision)
+            for one in encoded.request.compare
+        ] == [
+            ("a", messages.EQUAL, messages.MOD, 0),
+            ("b", messages.EQUAL, messages.MOD, 7),
+            ("d", messages.GREATER, messages.MOD, 0),
+            ("e", messages.EQUAL, messages.MOD, 8),
+        ]
+
+    def test_head_is_written_with_every_change_and_read_otherwise(self) -> None:
+        encoder = Encoder(KEYSPACE, WRITER)
+
+        def heads(*transactions: Sequence[Operation]) -> tuple[int, int, int]:
+            request = encoder.encode(transactions, 1).request
+            return (
+                sum(one.request_put.key == KEYSPACE.head for one in request.success),
+                sum(one.request_range.key == KEYSPACE.head for one in request.success),
+                sum(one.request_range.key == KEYSPACE.head for one in request.failure),
+            )
+
+        assert heads([put("a")]) == (1, 0, 1)
+        assert heads([Check("a", 0)]) == (0, 1, 1)
+        assert heads([put("a")], [Check("b", 0)]) == (1, 0, 0)
+
+    def test_answers(self) -> None:
+        header = {"revision": 9}
+        head = {"response_range": {"kvs": [{"mod_revision": 6}]}}
+        won = messages.TxnResponse(header=header, succeeded=True, responses=[{"response_put": {}}])
+        assert decode_answer(won, 1) == ([True], 9, 9)
+        lost = messages.TxnResponse(header=header, responses=[head])
+        assert decode_answer(lost, 1) == ([False], 9, 6)
+        both = messages.TxnResponse(
+            header=header,
+            succeeded=True,
+            responses=[
+                {"response_put": {}},
+                {"response_txn": {"succeeded": True}},
+                {"response_txn": {}},
+            ],
+        )
+        assert decode_answer(both, 2) == ([True, False], 9, 9)
+        assert head_of(messages.RangeResponse()) == 0
+
+    def test_unknown_fields_are_skipped(self) -> None:
+        data = messages.RangeResponse(count=3).SerializeToString() + b"\xfa\x01\x02hi"
+        assert messages.RangeResponse.FromString(data).count == 3

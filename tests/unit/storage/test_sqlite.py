@@ -1,0 +1,308 @@
+"""What only the store on SQLite has: batches, checkpoints, sweeps, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from pykcp.storage.errors import Compacted, Mismatch, StoreFull
+from pykcp.storage.interface import Delete, Event, Put, Query, Value
+from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore, scans, sweeps
+
+BODY = b"x" * 1500
+FOREVER = 1 << 62
+
+
+class Stores:
+    """Opens stores on one file, one after the other."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.store: SQLiteStore | None = None
+
+    async def open(self, **settings: int) -> SQLiteStore:
+        await self.close()
+        self.store = SQLiteStore(self.path, settings=SQLiteSettings(**settings))
+        await self.store.start()
+        return self.store
+
+    async def close(self) -> None:
+        if self.store is not None:
+            await self.store.stop()
+
+
+@pytest.fixture
+async def stores(tmp_path: pathlib.Path) -> AsyncIterator[Stores]:
+    stores = Stores(tmp_path / "store")
+    yield stores
+    await stores.close()
+
+
+def put(key: str, *, expect: int | None = None, body: bytes = BODY) -> Put:
+    return Put(key, Value(b"", body), "\x1fx\x1f", ("i",), expect)
+
+
+def delete(key: str) -> Delete:
+    return Delete(key, Value(b"", b""))
+
+
+async def fill(store: SQLiteStore, count: int, prefix: str = "/a/") -> None:
+    await asyncio.gather(*(store.write([put(f"{prefix}{n:05}")]) for n in range(count)))
+
+
+def rows(store: SQLiteStore, table: str) -> int:
+    assert store._writer is not None
+    return int(store._writer.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - what happens in threads tells nobody
+            await asyncio.sleep(0.001)
+
+
+class TestBatches:
+    async def test_writers_share_commits(self, stores: Stores) -> None:
+        store = await stores.open()
+        batches: list[int] = []
+        store.listen(lambda events: batches.append(len(events)))
+        await fill(store, 150)
+        assert batches == [150]
+
+    @pytest.mark.parametrize("limits", [{"batch_operations": 40}, {"batch_bytes": 40 * 1500}])
+    async def test_batches_are_bounded(self, stores: Stores, limits: dict[str, int]) -> None:
+        store = await stores.open(**limits)
+        batches: list[int] = []
+        store.listen(lambda events: batches.append(len(events)))
+        await fill(store, 150)
+        assert sum(batches) == 150
+        assert max(batches) == 40
+
+    async def test_failed_commit_is_everybodys(self, stores: Stores) -> None:
+        """Also of those whose compare failed against what was never committed."""
+        store = await stores.open()
+        await fill(store, 10)
+        revision, events = store.revision, listening(store)
+        assert store._writer is not None
+        (pages,) = store._writer.execute("PRAGMA page_count").fetchone()
+        store._writer.execute(f"PRAGMA max_page_count={pages}").fetchone()
+        answers = await asyncio.gather(
+            store.write([put("/big", body=b"x" * 100_000)]),
+            store.write([put("/big", expect=0)]),
+            store.write([put("/small")]),
+            return_exceptions=True,
+        )
+        assert [type(answer) for answer in answers] == [StoreFull, StoreFull, StoreFull]
+        assert events == []
+        assert store.revision == revision
+        assert store.get("/small") is None
+        store._writer.execute("PRAGMA max_page_count=1000000").fetchone()
+        assert await store.write([put("/big", expect=0)]) == [revision + 1]
+        with pytest.raises(Mismatch):
+            await store.write([put("/big", expect=0)])
+
+
+def listening(store: SQLiteStore) -> list[Event]:
+    events: list[Event] = []
+    store.listen(lambda batch: events.extend(batch))
+    return events
+
+
+class TestCheckpoints:
+    async def test_log_stays_small(self, stores: Stores) -> None:
+        store = await stores.open(checkpoint_bytes=1 << 20)
+        log = stores.path.with_name("store-wal")
+        for round_number in range(30):
+            await fill(store, 150, f"/{round_number % 4}/")
+            assert log.stat().st_size < 12 << 20
+        assert await store.count("/") == 600
+
+    async def test_scans_wait_rather_than_let_the_log_grow(self, stores: Stores) -> None:
+        """A scan keeps the log from starting over; beyond a limit, others have to wait for it."""
+        store = await stores.open(checkpoint_bytes=256 << 10, log_bytes=2 << 20)
+        assert store._checkpoints is not None
+        checkpoints, readers = store._checkpoints, store._readers
+        await fill(store, 10)
+        reader = await readers.take()
+        with scans.snapshot(reader):
+            while not readers._is_held:
+                await fill(store, 50)
+            assert checkpoints._log_bytes > 2 << 20
+            listing = asyncio.create_task(store.list(Query("/a/")))
+            await fill(store, 10)
+            assert not listing.done()
+        readers.give(reader)
+        assert len((await listing).values) == 50
+        await fill(store, 50)
+        await wait_until(lambda: checkpoints._log_bytes < 2 << 20)
+
+    async def test_all_is_in_the_file_after_a_stop(self, stores: Stores) -> None:
+        store = await stores.open()
+        await fill(store, 100)
+        await stores.close()
+        stores.store = None
+        assert not stores.path.with_name("store-wal").exists()
+
+
+class TestCompaction:
+    async def test_rows_and_disk_are_given_back(self, stores: Stores) -> None:
+        store = await stores.open()
+        for _ in range(20):
+            await fill(store, 600)
+        await asyncio.gather(*(store.write([delete(f"/a/{n:05}")]) for n in range(300)))
+        assert rows(store, "log") == 12_300
+        large = stores.path.stat().st_size
+        await store.compact(store.revision)
+        assert rows(store, "log") == 300
+        assert rows(store, "current") == 300
+        assert rows(store, "idx") == 300
+        await stores.close()
+        stores.store = None
+        assert stores.path.stat().st_size < large - (5 << 20)
+        spare = (sweeps.SPARE_PAGES + 400) * 8192
+        assert stores.path.stat().st_size < spare
+
+    async def test_large_values(self, stores: Stores) -> None:
+        store = await stores.open()
+        for _ in range(5):
+            await store.write([put("/big", body=b"x" * (1 << 20)), put("/small")])
+        await store.compact(store.revision)
+        assert rows(store, "log") == 2
+
+    async def test_interrupted_sweep_is_taken_up(self, stores: Stores) -> None:
+        store = await stores.open()
+        for _ in range(4):
+            await fill(store, 200)
+        compacting = asyncio.create_task(store.compact(store.revision))
+        await wait_until(lambda: rows(store, "log") < 800)
+        compacting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await compacting
+        left = rows(store, "log")
+        assert 200 < left < 800
+        revision, compacted = store.revision, store.compacted
+        store = await stores.open()
+        assert (store.revision, store.compacted) == (revision, compacted)
+        with pytest.raises(Compacted):
+            await store.history("", compacted - 1, FOREVER, 1)
+        await store.write([put("/more")])
+        await store.compact(store.revision)
+        assert rows(store, "log") == 201
+
+    async def test_revision_does_not_go_back(self, stores: Stores) -> None:
+        """Though the newest rows, being tombstones, are gone."""
+        store = await stores.open()
+        await fill(store, 5)
+        await asyncio.gather(*(store.write([delete(f"/a/{n:05}")]) for n in range(5)))
+        revision = store.revision
+        await store.compact(revision)
+        assert rows(store, "log") == 0
+        assert (await store.list(Query("/"))).revision == revision
+        store = await stores.open()
+        assert store.revision == store.compacted == revision
+        assert await store.write([put("/a")]) == [revision + 1]
+
+    async def test_snapshots_outlive_it(self, stores: Stores) -> None:
+        """A scan that began before goes on in what it began with."""
+        store = await stores.open()
+        await fill(store, 4000)
+        listing = asyncio.create_task(store.list(Query("/a/")))
+        await asyncio.sleep(0)
+        await asyncio.gather(*(store.write([delete(f"/a/{n:05}")]) for n in range(2000, 4000)))
+        await store.compact(store.revision)
+        page = await listing
+        assert len(page.values) in (4000, 2000)
+        assert await store.count("/a/") == 2000
+
+
+class TestReading:
+    async def test_history_from_disk(self, stores: Stores) -> None:
+        """What has left the memory is in the log, and looks the same."""
+        small = await stores.open(recent_bytes=20_000)
+        events = listening(small)
+        for number in range(40):
+            await small.write([put(f"/{number % 3}/{n}") for n in range(60)])
+        await small.write([delete("/1/3")])
+        for prefix in ("", "/1/", "/none"):
+            found: list[Event] = []
+            after = 0
+            while page := await small.history(prefix, after, FOREVER, 37):
+                found += page
+                after = page[-1].revision
+            expected = [event for event in events if event.key.startswith(prefix)]
+            assert [described(event) for event in found] == [described(e) for e in expected]
+
+    async def test_restart(self, stores: Stores) -> None:
+        store = await stores.open()
+        await fill(store, 50)
+        events = await store.history("", 0, FOREVER, 1000)
+        before = await store.list(Query("/"))
+        store = await stores.open()
+        assert store.revision == before.revision
+        assert (await store.list(Query("/"))).values == before.values
+        again = await store.history("", 0, FOREVER, 1000)
+        assert [described(event) for event in again] == [described(event) for event in events]
+
+    async def test_restart_with_ten_thousand_objects_is_quick(self, stores: Stores) -> None:
+        store = await stores.open()
+        await fill(store, 10_000)
+        await stores.close()
+        started = time.thread_time()
+        store = await stores.open()
+        assert time.thread_time() - started < 0.1
+        assert store.revision == 10_000
+
+    async def test_long_list_takes_turns(self, stores: Stores) -> None:
+        store = await stores.open()
+        await fill(store, 10_000)
+        turns = 0
+        listing = asyncio.create_task(store.list(Query("/a/")))
+        while not listing.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert len(listing.result().values) == 10_000
+        assert turns > 2
+
+    async def test_more_scans_than_readers(self, stores: Stores) -> None:
+        store = await stores.open(readers=2)
+        await fill(store, 5_000)
+        pages = await asyncio.gather(*(store.list(Query("/a/")) for _ in range(10)))
+        assert {len(page.values) for page in pages} == {5_000}
+
+    async def test_given_up_scans_leave_no_snapshot_behind(self, stores: Stores) -> None:
+        store = await stores.open(readers=2)
+        await fill(store, 5_000)
+        for _ in range(5):
+            scans = [asyncio.create_task(store.list(Query("/a/"))) for _ in range(5)]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            for scan in scans:
+                scan.cancel()
+            await asyncio.gather(*scans, return_exceptions=True)
+        await fill(store, 1, "/b/")
+        page = await store.list(Query("/"))
+        assert len(page.values) == 5_001
+
+    async def test_remaining_is_counted_once_per_list(self, stores: Stores) -> None:
+        store = await stores.open()
+        await fill(store, 1_000)
+        page = await store.list(Query("/a/", limit=100, count_remaining=True))
+        seen = [page.remaining]
+        while page.next_after:
+            await store.write([put(f"/a/{len(seen):05}x")])
+            page = await store.list(
+                Query("/a/", page.next_after, 100, page.revision, count_remaining=True)
+            )
+            seen.append(page.remaining)
+        assert seen == [900, 800, 700, 600, 500, 400, 300, 200, 100, None]
+
+
+def described(event: Event) -> tuple[object, ...]:
+    return (
+        event.revision, event.key, event.value, event.terms,
+        event.previous_terms, event.created, event.deleted,
+    )  # fmt: skip
