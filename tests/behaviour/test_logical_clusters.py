@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pykcp.testing.client import TestClient
-from pykcp.testing.server import ServerProcess
-
 from pykcp.testing.clusters import make_cluster
+from pykcp.testing.server import ServerProcess
 
 CM = "/api/v1/namespaces/default/configmaps"
 
@@ -72,4 +71,4 @@ def test_nothing_in_a_path_reaches_another_cluster(shard: ServerProcess) -> None
     ):
         answer = attacker.get(path)
         assert answer.status in {400, 403, 404}, (path, answer)
-        assert b"prize\"," not in answer.body.replace(b'"prize" not found', b"")
+        assert b'prize",' not in answer.body.replace(b'"prize" not found', b"")

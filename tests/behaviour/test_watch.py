@@ -47,7 +47,10 @@ def test_streaming_list_ends_with_a_marked_bookmark(cluster: TestClient) -> None
     for name in ("s1", "s2"):
         cluster.post(CM, _map(name))
     events = cluster.watch(
-        CM, sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true"
+        CM,
+        sendInitialEvents="true",
+        resourceVersionMatch="NotOlderThan",
+        allowWatchBookmarks="true",
     )
     first = list(itertools.islice(events, 3))
     assert sorted(e["object"]["metadata"]["name"] for e in first[:2]) == ["s1", "s2"]

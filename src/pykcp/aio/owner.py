@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Self
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE, _LAST_PAUSE = 0.2, 30.0
@@ -36,12 +37,14 @@ class TaskOwner:
         self._tasks: dict[str, OwnedTask] = {}
         self._failure: asyncio.Future[None] | None = None
 
-    async def __aenter__(self) -> TaskOwner:
+    async def __aenter__(self) -> Self:
         self._failure = asyncio.get_running_loop().create_future()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         await self.stop()

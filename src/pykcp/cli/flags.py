@@ -7,7 +7,7 @@ line are reported at once, one line each.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +68,7 @@ def _parse_map(text: str) -> dict[str, str]:
     return {k.strip(): v.strip() for k, _, v in pairs}
 
 
-_PARSERS = {
+_PARSERS: dict[str, Callable[[str], Any]] = {
     "string": str,
     "int": int,
     "bool": _parse_bool,
@@ -84,13 +84,22 @@ _WORDS = {
     "strings": "a comma-separated list",
     "map": "key=value pairs separated by commas",
 }
-_SHOWN = {"string": "string", "int": "int", "bool": "", "duration": "duration", "strings": "strings", "map": "mapStringString"}
+_SHOWN = {
+    "string": "string",
+    "int": "int",
+    "bool": "",
+    "duration": "duration",
+    "strings": "strings",
+    "map": "mapStringString",
+}
 
 
 class FlagSet:
     """The flags of one command."""
 
-    def __init__(self, sections: Sequence[tuple[str, Sequence[Flag]]], short: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, sections: Sequence[tuple[str, Sequence[Flag]]], short: dict[str, str] | None = None
+    ) -> None:
         self.sections = tuple((title, tuple(flags)) for title, flags in sections)
         self._flags = {flag.name: flag for _, flags in self.sections for flag in flags}
         self._short = short or {}
@@ -128,7 +137,7 @@ class FlagSet:
         name = name.replace("_", "-")
         flag = self._flags.get(name)
         if flag is None:
-            raise FlagError(f"unknown flag: {word.split('=')[0]}")
+            raise FlagError(f"unknown flag: {word.split('=', maxsplit=1)[0]}")
         if flag.is_refused:
             raise FlagError(f"--{name} is not supported yet by this version")
         if not has_value:

@@ -74,9 +74,7 @@ def api_resource_list(
     for definition in definitions:
         if definition.group == group and version in definition.versions:
             resources.append(_resource(definition))
-            resources += [
-                _subresource(definition, s) for s in definition.subresources_of(version)
-            ]
+            resources += [_subresource(definition, s) for s in definition.subresources_of(version)]
     out: Object = {"kind": "APIResourceList"}
     if group:
         out["apiVersion"] = "v1"

@@ -11,7 +11,7 @@ import base64
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import orjson
 

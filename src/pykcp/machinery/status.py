@@ -34,7 +34,7 @@ class StatusError(Exception):
     code = 500
     reason = "InternalError"
 
-    def __init__(  # noqa: PLR0917
+    def __init__(
         self,
         message: str,
         *,
@@ -139,7 +139,9 @@ class NotFound(StatusError):
     def resource(cls, group: str, resource: str, name: str) -> NotFound:
         return cls(
             f'{qualified(group, resource)} "{name}" not found',
-            group=group, kind=resource, name=name,
+            group=group,
+            kind=resource,
+            name=name,
         )
 
     @classmethod
@@ -155,7 +157,8 @@ class MethodNotAllowed(StatusError):
     def action(cls, group: str, resource: str, action: str) -> MethodNotAllowed:
         return cls(
             f'{action} is not supported on resources of kind "{qualified(group, resource)}"',
-            group=group, kind=resource,
+            group=group,
+            kind=resource,
         )
 
 
@@ -175,7 +178,9 @@ class Conflict(StatusError):
     def resource(cls, group: str, resource: str, name: str, why: str) -> Conflict:
         return cls(
             f'Operation cannot be fulfilled on {qualified(group, resource)} "{name}": {why}',
-            group=group, kind=resource, name=name,
+            group=group,
+            kind=resource,
+            name=name,
         )
 
 
@@ -191,7 +196,9 @@ class AlreadyExists(StatusError):
     def resource(cls, group: str, resource: str, name: str) -> AlreadyExists:
         return cls(
             f'{qualified(group, resource)} "{name}" already exists',
-            group=group, kind=resource, name=name,
+            group=group,
+            kind=resource,
+            name=name,
         )
 
 
@@ -243,9 +250,7 @@ class InternalError(StatusError):
     code, reason = 500, "InternalError"
 
     def __init__(self, message: str, **more: Any) -> None:
-        super().__init__(
-            f"Internal error occurred: {message}", causes=[Cause("", message)], **more
-        )
+        super().__init__(f"Internal error occurred: {message}", causes=[Cause("", message)], **more)
 
 
 class ServiceUnavailable(StatusError):
@@ -271,8 +276,17 @@ def _go_value(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t",
-            "\a": "\\a", "\b": "\\b", "\f": "\\f", "\v": "\\v"}
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\v": "\\v",
+}
 
 
 def go_quote(text: str) -> str:
@@ -365,6 +379,4 @@ def too_long(path: str, max_length: int) -> FieldError:
 
 def too_many(path: str, actual: int, max_items: int) -> FieldError:
     unit = "item" if max_items == 1 else "items"
-    return FieldError(
-        path, "FieldValueTooMany", f"must have at most {max_items} {unit}", actual
-    )
+    return FieldError(path, "FieldValueTooMany", f"must have at most {max_items} {unit}", actual)

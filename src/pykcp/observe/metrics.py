@@ -49,7 +49,10 @@ class LabelledGauge:
     kind = "gauge"
 
     def __init__(
-        self, name: str, help_text: str, labels: tuple[str, ...],
+        self,
+        name: str,
+        help_text: str,
+        labels: tuple[str, ...],
         read: Callable[[], Iterable[tuple[LabelValues, float]]],
     ) -> None:
         self.name, self.help, self.labels = name, help_text, labels

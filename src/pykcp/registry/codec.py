@@ -22,9 +22,7 @@ def encode(obj: Object, cluster: str) -> Value:
     metadata = obj["metadata"]
     annotations = dict(metadata.get("annotations") or ())
     annotations[CLUSTER_ANNOTATION] = cluster
-    out: Object = {
-        "metadata": {"resourceVersion": "", **metadata, "annotations": annotations}
-    }
+    out: Object = {"metadata": {"resourceVersion": "", **metadata, "annotations": annotations}}
     out["metadata"]["resourceVersion"] = ""
     for key, value in obj.items():
         if key not in _TYPE_AND_METADATA:
@@ -83,7 +81,7 @@ def unversioned(obj: Object, cluster: str) -> bytes:
     value = encode(obj, cluster)
     revision = obj["metadata"].get("resourceVersion", "")
     if revision:
-        return value.head + revision.encode() + value.tail
+        return b"%b%b%b" % (value.head, str(revision).encode(), value.tail)
     return b'{"metadata":{' + value.tail[2:]
 
 
@@ -95,4 +93,5 @@ def copy(obj: Object) -> Object:
 
 def sorted_text(value: object) -> bytes:
     """JSON with sorted keys, as Go writes maps."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    text: bytes = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return text

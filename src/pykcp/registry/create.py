@@ -15,14 +15,23 @@ from pykcp.storage.interface import Put
 from pykcp.types import Object
 
 _SYSTEM_FIELDS = (
-    "creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
+    "creationTimestamp",
+    "uid",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
 )
 _GENERATE_TRIES = 8
 _GENERATED_LENGTH = 58
 
 
 async def create(
-    resource: Resource, ctx: RequestContext, namespace: str, obj: Object, *, is_managed: bool = False
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    obj: Object,
+    *,
+    is_managed: bool = False,
 ) -> bytes:
     """Create a decoded object; returns the stored bytes.
 
@@ -38,9 +47,7 @@ async def create(
     if not is_managed:
         resource.rules.manage_update(None, obj, ctx.manager, "", now)
     admission = resource.services.admission
-    request = AdmissionRequest(
-        ctx, resource, "CREATE", namespace, metadata.get("name", ""), obj
-    )
+    request = AdmissionRequest(ctx, resource, "CREATE", namespace, metadata.get("name", ""), obj)
     await admission.mutate(request)
     metadata["creationTimestamp"] = now
     metadata["uid"] = sources.uid()
@@ -65,7 +72,7 @@ async def _create_named(
     request.name = metadata.get("name", "")
     errors, warnings = resource.rules.before_create(obj, facts_of(resource, ctx))
     if errors:
-        raise Invalid.fields(resource.group, resource.kind, request.name, errors)
+        raise Invalid.fields(resource.error_group, resource.kind, request.name, errors)
     for text in warnings:
         ctx.warn(text)
     await resource.services.admission.validate(request)
@@ -76,7 +83,12 @@ def facts_of(resource: Resource, ctx: RequestContext) -> Facts:
     """What a kind's rules may know of the request."""
     user, sources = ctx.user, resource.services.sources
     return Facts(
-        user.name, user.uid, user.groups, user.extra, sources.now.clock(), sources.uid,
+        user.name,
+        user.uid,
+        user.groups,
+        user.extra,
+        sources.now.clock(),
+        sources.uid,
         resource.services.check_cel,
     )
 
@@ -129,7 +141,7 @@ _REPEATED_OWNERS = (
 
 
 def _already_exists(resource: Resource, key: str, name: str) -> AlreadyExists:
-    refusal = AlreadyExists.resource(resource.group, resource.plural, name)
+    refusal = AlreadyExists.resource(resource.error_group, resource.plural, name)
     entry = resource.services.store.get(key)
     if entry is not None and codec.decode(entry.value)["metadata"].get("deletionTimestamp"):
         refusal.message = f"object is being deleted: {refusal.message}"
@@ -139,13 +151,11 @@ def _already_exists(resource: Resource, key: str, name: str) -> AlreadyExists:
 def match_namespace(resource: Resource, namespace: str, metadata: Object) -> None:
     """The object's namespace is the request's; an empty one is filled in."""
     if not resource.namespaced:
-        namespace = ""
+        metadata.pop("namespace", None)
+        return
     given = metadata.get("namespace") or ""
     if given and given != namespace:
         raise BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    if namespace:
-        metadata["namespace"] = namespace
-    else:
-        metadata.pop("namespace", None)
+    metadata["namespace"] = namespace

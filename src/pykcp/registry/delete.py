@@ -8,7 +8,14 @@ from pykcp.machinery.status import OPTIMISTIC_LOCK, Conflict, NotFound
 from pykcp.registry import codec
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.context import RequestContext
-from pykcp.registry.deletion import Action, DeleteOptions, check_preconditions, plan, plan_namespace
+from pykcp.registry.deletion import (
+    Action,
+    DeleteOptions,
+    check_namespace_preconditions,
+    check_preconditions,
+    plan,
+    plan_namespace,
+)
 from pykcp.registry.errors import translate
 from pykcp.registry.indexes import index_entries
 from pykcp.registry.read import ListOptions, find, list_objects
@@ -18,6 +25,7 @@ from pykcp.storage.interface import Delete, Entry, Put
 from pykcp.types import Object
 
 _TRIES = 64
+_NAMESPACES = ("", "namespaces")
 
 
 class Deleted(NamedTuple):
@@ -38,22 +46,29 @@ async def delete(
             continue
         except StoreError as error:
             raise translate(error) from error
-    raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
+    raise Conflict.resource(resource.error_group, resource.plural, name, OPTIMISTIC_LOCK)
 
 
 async def _delete_once(
-    resource: Resource, ctx: RequestContext, namespace: str, name: str, options: DeleteOptions,
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    name: str,
+    options: DeleteOptions,
     entry: Entry,
 ) -> Deleted:
     obj = codec.decode_without_cluster(entry.value)
-    check_preconditions(obj, options, resource.group, resource.kind)
+    if (resource.group, resource.plural) == _NAMESPACES:
+        check_namespace_preconditions(obj, options)
+    else:
+        check_preconditions(obj, options, resource.error_group, resource.kind)
     request = AdmissionRequest(ctx, resource, "DELETE", namespace, name, None, obj)
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)
     uid = obj["metadata"]["uid"]
     now = resource.services.sources.now()
-    if (resource.group, resource.plural) == ("", "namespaces"):
-        action = plan_namespace(obj, now)
+    if (resource.group, resource.plural) == _NAMESPACES:
+        action = plan_namespace(obj, options, now)
     else:
         action = plan(obj, options, now=now, collects_garbage=resource.collects_garbage)
     if action is Action.REMOVE:
@@ -82,7 +97,10 @@ async def _mark(resource: Resource, ctx: RequestContext, obj: Object, entry: Ent
 
 
 async def delete_collection(
-    resource: Resource, ctx: RequestContext, namespace: str, options: DeleteOptions,
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    options: DeleteOptions,
     listing: ListOptions,
 ) -> list[bytes]:
     """Delete everything that a list finds; returns what it found."""
@@ -90,9 +108,7 @@ async def delete_collection(
     for value in found.values:
         metadata = codec.decode(value)["metadata"]
         try:
-            await delete(
-                resource, ctx, metadata.get("namespace", ""), metadata["name"], options
-            )
+            await delete(resource, ctx, metadata.get("namespace", ""), metadata["name"], options)
         except NotFound:
             continue  # somebody else deleted it: that is what was asked for
     return found.values

@@ -42,25 +42,43 @@ def check_preconditions(obj: Object, options: DeleteOptions, group: str, kind: s
     name, uid, version = metadata["name"], metadata.get("uid"), metadata.get("resourceVersion")
     if options.uid is not None and options.uid != uid:
         raise Conflict.resource(
-            group, kind, name,
+            group,
+            kind,
+            name,
             f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). "
             "The object might have been deleted and then recreated",
         )
     if options.resource_version is not None and options.resource_version != version:
         raise Conflict.resource(
-            group, kind, name,
+            group,
+            kind,
+            name,
             f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
             f"ResourceVersion in record ({version}). The object might have been modified",
         )
+
+
+def check_namespace_preconditions(obj: Object, options: DeleteOptions) -> None:
+    """The same for namespaces, which upstream words in another way."""
+    metadata = obj["metadata"]
+    for what, wanted, found in (
+        ("UID", options.uid, metadata.get("uid")),
+        ("ResourceVersion", options.resource_version, metadata.get("resourceVersion")),
+    ):
+        if wanted is not None and wanted != found:
+            raise Conflict.resource(
+                "",
+                "namespaces",
+                metadata["name"],
+                f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}",
+            )
 
 
 def plan(obj: Object, options: DeleteOptions, *, now: str, collects_garbage: bool) -> Action:
     """Decide, and change the object in place when it is only to be marked."""
     metadata = obj["metadata"]
     before = list(metadata.get("finalizers") or ())
-    finalizers = (
-        _with_propagation(before, options) if collects_garbage else before
-    )
+    finalizers = _with_propagation(before, options) if collects_garbage else before
     if not finalizers:
         return Action.REMOVE
     if finalizers == before and metadata.get("deletionTimestamp"):
@@ -70,16 +88,26 @@ def plan(obj: Object, options: DeleteOptions, *, now: str, collects_garbage: boo
     return Action.MARK
 
 
-def plan_namespace(obj: Object, now: str) -> Action:
+def plan_namespace(obj: Object, options: DeleteOptions, now: str) -> Action:
     """A namespace is only marked; its controller empties it and then lets go of it."""
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp"):
         metadata["deletionTimestamp"] = now
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+        finalizers = _with_propagation(list(metadata.get("finalizers") or ()), options)
+        if finalizers:
+            metadata["finalizers"] = finalizers
+        else:
+            metadata.pop("finalizers", None)
         return Action.MARK
-    if (obj.get("spec") or {}).get("finalizers") or metadata.get("finalizers"):
+    if is_kept_namespace(obj):
         return Action.NOTHING
-    return Action.REMOVE
+    return plan(obj, options, now=now, collects_garbage=True)
+
+
+def is_kept_namespace(namespace: Object) -> bool:
+    """A namespace has finalizers of its own; it stays until they are gone, too."""
+    return bool((namespace.get("spec") or {}).get("finalizers"))
 
 
 def mark_as_deleting(metadata: Object, now: str) -> None:
@@ -92,8 +120,10 @@ def mark_as_deleting(metadata: Object, now: str) -> None:
 
 def is_finished(metadata: Object) -> bool:
     """Whether an update took the last finalizer away from an object being deleted."""
-    return bool(metadata.get("deletionTimestamp")) and not metadata.get("finalizers") and not metadata.get(
-        "deletionGracePeriodSeconds"
+    return (
+        bool(metadata.get("deletionTimestamp"))
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
     )
 
 

@@ -27,15 +27,15 @@ class ResourceSource(Protocol):
 
 class Directory:
     def __init__(
-        self, builtins: Sequence[ResourceDefinition], make: MakeResource,
+        self,
+        builtins: Sequence[ResourceDefinition],
+        make: MakeResource,
         sources: Sequence[ResourceSource] = (),
     ) -> None:
         self._builtins = tuple(builtins)
         self._make = make
         self._sources = tuple(sources)
-        self._known = {
-            (d.group, version, d.plural): d for d in builtins for version in d.versions
-        }
+        self._known = {(d.group, version, d.plural): d for d in builtins for version in d.versions}
         self._made: dict[tuple[str, str, str], Resource] = {}
 
     def add_source(self, source: ResourceSource) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pykcp.machinery.status import (
+    Cause,
     Expired,
     InternalError,
     ServiceUnavailable,
     StatusError,
     Timeout,
 )
-from pykcp.machinery.status import Cause
 from pykcp.storage import errors
 
 
@@ -17,7 +17,9 @@ def translate(error: errors.StoreError) -> StatusError:
     """The status a client should see for a storage error that no verb handles itself."""
     match error:
         case errors.Compacted():
-            return Expired(f"too old resource version: {error.revision} ({error.oldest})", details=False)
+            return Expired(
+                f"too old resource version: {error.revision} ({error.oldest})", details=False
+            )
         case errors.FutureRevision():
             return too_large_revision(error.revision, error.current)
         case errors.StoreFull():

@@ -15,7 +15,15 @@ _NAMES = {
     "deprecatedCount": "count",
 }
 _CORE_NAMES = {core: ours for ours, core in _NAMES.items()}
-_REFERENCE_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_REFERENCE_FIELDS = (
+    "kind",
+    "namespace",
+    "name",
+    "uid",
+    "apiVersion",
+    "resourceVersion",
+    "fieldPath",
+)
 
 FIELD_NAMES = {
     **{f"regarding.{f}": f"involvedObject.{f}" for f in _REFERENCE_FIELDS},

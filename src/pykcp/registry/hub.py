@@ -28,8 +28,11 @@ _SLOTS = 12
 class Sink(Protocol):
     """Where a watcher's bytes go: a wire stream, a socket, a test's list."""
 
-    backlog: int
-    closed: bool
+    @property
+    def backlog(self) -> int: ...
+
+    @property
+    def closed(self) -> bool: ...
 
     def write(self, data: bytes) -> None: ...
 
@@ -49,7 +52,16 @@ class EventEncoder(Protocol):
 class Watcher:
     """One open watch."""
 
-    __slots__ = ("_group", "deadline", "is_open", "on_end", "since", "sink", "slot", "wants_bookmarks")
+    __slots__ = (
+        "_group",
+        "deadline",
+        "is_open",
+        "on_end",
+        "since",
+        "sink",
+        "slot",
+        "wants_bookmarks",
+    )
 
     def __init__(self, sink: Sink, since: int, *, wants_bookmarks: bool) -> None:
         self.sink = sink
@@ -113,8 +125,13 @@ class Hub:
                     self.end(watcher)
 
     def open(
-        self, prefix: str, key: object, matches: TermsFilter | None, encoder: EventEncoder,
-        watcher: Watcher, timeout: float,
+        self,
+        prefix: str,
+        key: object,
+        matches: TermsFilter | None,
+        encoder: EventEncoder,
+        watcher: Watcher,
+        timeout: float,
     ) -> None:
         """From now on the watcher gets every event newer than its `since`."""
         group_key = (key, encoder.form)

@@ -1,7 +1,8 @@
 """Index entries: how objects are found without knowing where they are.
 
 `owner:<cluster>:<uid>` finds the dependents of an object (garbage collection),
-`deleting` everything that waits for its finalizers. An ordinary object has none
+`deleting` everything that waits for its finalizers, `event:<minute>` and
+`event:<day>` the events that were last written then. An ordinary object has none
 of them and costs nothing.
 """
 
@@ -16,12 +17,29 @@ def owner_entry(cluster: str, uid: str) -> str:
     return f"owner:{cluster}:{uid}"
 
 
+def event_entry(moment: str) -> str:
+    """`moment` is a day or a minute: as much of a timestamp as says it."""
+    return f"event:{moment}"
+
+
+def event_written(stored: Object) -> str:
+    """When an event was last written: the newest time that the server itself put into it."""
+    metadata = stored["metadata"]
+    times = [entry.get("time") or "" for entry in metadata.get("managedFields") or ()]
+    written: str = max(times, default="")
+    return max(written, metadata.get("creationTimestamp") or "")
+
+
 def index_entries(cluster: str, stored: Object) -> tuple[str, ...]:
     metadata = stored["metadata"]
     owners = metadata.get("ownerReferences")
-    if not owners and "deletionTimestamp" not in metadata:
+    is_event = "involvedObject" in stored
+    if not owners and not is_event and "deletionTimestamp" not in metadata:
         return ()
     entries = [owner_entry(cluster, o["uid"]) for o in owners or ()]
     if metadata.get("deletionTimestamp"):
         entries.append(DELETING)
+    if is_event:
+        written = event_written(stored)
+        entries += (event_entry(written[:10]), event_entry(written[:16]))
     return tuple(dict.fromkeys(entries))

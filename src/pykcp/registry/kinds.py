@@ -12,7 +12,6 @@ from pykcp.apis.kube.validation.rules import Facts
 from pykcp.machinery.status import FieldError
 from pykcp.types import Object
 
-
 Verdict: TypeAlias = tuple[list[FieldError], list[str]]
 """Errors, and warnings if there are none."""
 
@@ -40,13 +39,19 @@ class Kind(Protocol):
     def selectable(self, obj: Object) -> dict[str, str]:
         """The values of the kind's own selectable fields."""
 
-    def manage_update(  # noqa: PLR0917
+    def manage_update(
         self, live: Object | None, new: Object, manager: str, subresource: str, now: str
     ) -> None:
         """Set `new`'s managedFields after a create, update or patch by `manager`."""
 
-    def manage_apply(  # noqa: PLR0917
-        self, live: Object | None, applied: Object, manager: str, subresource: str, now: str,
-        *, force: bool,
+    def manage_apply(
+        self,
+        live: Object | None,
+        applied: Object,
+        manager: str,
+        subresource: str,
+        now: str,
+        *,
+        force: bool,
     ) -> Object:
         """Merge an applied configuration into the live object; Conflict if others own its fields."""

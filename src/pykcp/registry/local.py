@@ -49,8 +49,13 @@ class LocalClient:
         return None if entry is None else resource.object_of(entry.value)
 
     async def list(
-        self, cluster: str, kind: GroupVersionResource, namespace: str = "", *,
-        labels: str = "", fields: str = "",
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
     ) -> list[Object]:
         """All objects of a cluster (or of all, `*`), of a namespace, of a selection."""
         resource = self.resource(cluster, kind)
@@ -71,12 +76,22 @@ class LocalClient:
         """Write an object back; Conflict if it changed since it was read."""
         metadata = obj["metadata"]
         return await self.change(
-            cluster, kind, metadata["name"], lambda _: obj, metadata.get("namespace", ""), subresource
+            cluster,
+            kind,
+            metadata["name"],
+            lambda _: obj,
+            metadata.get("namespace", ""),
+            subresource,
         )
 
     async def change(
-        self, cluster: str, kind: GroupVersionResource, name: str, make: Callable[[Object], Any],
-        namespace: str = "", subresource: str = "",
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        name: str,
+        make: Callable[[Object], Any],
+        namespace: str = "",
+        subresource: str = "",
     ) -> Object:
         """Read, change and write, again if somebody was faster.
 
@@ -93,18 +108,51 @@ class LocalClient:
             return new
 
         written = await update(
-            resource, self._context(cluster), namespace, name, Change(changed, is_patch=True),
+            resource,
+            self._context(cluster),
+            namespace,
+            name,
+            Change(changed, is_patch=True),
             subresource,
         )
         return resource.object_of(written.value)
 
-    async def delete(  # noqa: PLR0917
-        self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = "",
-        uid: str | None = None, propagation: str | None = None,
+    async def apply(
+        self, cluster: str, kind: GroupVersionResource, obj: Object, *, force: bool = False
+    ) -> Object:
+        """Server-side apply; creates what is missing unless a uid is given."""
+        resource = self.resource(cluster, kind)
+        metadata = obj["metadata"]
+        now = resource.services.sources.now()
+
+        def applied(live: Object | None) -> Object:
+            merged = resource.rules.manage_apply(
+                live, codec.copy(obj), self._manager, "", now, force=force
+            )
+            return resource.rules.decode(merged, [])
+
+        written = await update(
+            resource,
+            self._context(cluster),
+            metadata.get("namespace", ""),
+            metadata["name"],
+            Change(applied, is_apply=True),
+        )
+        return resource.object_of(written.value)
+
+    async def delete(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        name: str,
+        namespace: str = "",
+        uid: str | None = None,
+        propagation: str | None = None,
+        resource_version: str | None = None,
     ) -> bool:
         """Delete; False if it was gone already."""
         resource = self.resource(cluster, kind)
-        options = DeleteOptions(uid=uid, propagation=propagation)
+        options = DeleteOptions(uid=uid, propagation=propagation, resource_version=resource_version)
         try:
             await delete(resource, self._context(cluster), namespace, name, options)
         except NotFound:

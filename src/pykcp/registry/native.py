@@ -48,14 +48,20 @@ class NativeKind:
         self._ownership.after_update(live, new, manager, subresource, now)
 
     def manage_apply(
-        self, live: Object | None, applied: Object, manager: str, subresource: str, now: str,
-        *, force: bool,
+        self,
+        live: Object | None,
+        applied: Object,
+        manager: str,
+        subresource: str,
+        now: str,
+        *,
+        force: bool,
     ) -> Object:
         fields = self._ownership.manager(subresource)
         return fields.on_apply(live, applied, manager, now, force=force)
 
 
-def decode_native(  # noqa: PLR0917
+def decode_native(
     schema: Schema, kind: str, version: str, obj: Object, problems: list[str], raw: bytes | None
 ) -> Object:
     """A typed object; BadRequest in Go's words if a value has the wrong type."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.machinery.patch.apply import FieldManager
@@ -10,15 +11,17 @@ from pykcp.machinery.patch.fieldset import Fields, from_paths
 from pykcp.machinery.schema.model import Schema
 from pykcp.types import Object
 
+Paths: TypeAlias = dict[str, list[tuple[str, ...]]]
+
 # What a write cannot change, by subresource ("" is the object itself); it is never owned by it.
-_CSR = {
+_CSR: Paths = {
     "": [("spec",), ("status",)],
     "status": [("spec",), ("status", "conditions")],
     "approval": [("spec",), ("status", "certificate")],
 }
-_WITH_STATUS = {"": [("status",)], "status": [("spec",)], "finalize": [("status",)]}
-_ALL_BUT_STATUS = {"": [("status",)], "status": [("spec",), ("metadata",)]}
-_RESETS: dict[tuple[str, str], dict[str, list[tuple[str, ...]]]] = {
+_WITH_STATUS: Paths = {"": [("status",)], "status": [("spec",)], "finalize": [("status",)]}
+_ALL_BUT_STATUS: Paths = {"": [("status",)], "status": [("spec",), ("metadata",)]}
+_RESETS: dict[tuple[str, str], Paths] = {
     ("certificates.k8s.io", "certificatesigningrequests"): _CSR,
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"): _ALL_BUT_STATUS,
 }
@@ -30,7 +33,8 @@ def reset_fields(definition: ResourceDefinition, version: str, subresource: str)
     if "status" not in names:
         return {}
     table = _RESETS.get(
-        (definition.group, definition.plural), _WITH_STATUS if definition.native else _ALL_BUT_STATUS
+        (definition.group, definition.plural),
+        _WITH_STATUS if definition.native else _ALL_BUT_STATUS,
     )
     return from_paths(table.get(subresource, ()))
 
@@ -38,7 +42,9 @@ def reset_fields(definition: ResourceDefinition, version: str, subresource: str)
 class OtherVersions:
     """The other versions of a kind, in which managers may have written."""
 
-    def __init__(self, definition: ResourceDefinition, convert: Callable[[Object, str], Object]) -> None:
+    def __init__(
+        self, definition: ResourceDefinition, convert: Callable[[Object, str], Object]
+    ) -> None:
         self._definition = definition
         self._convert = convert
 
@@ -55,7 +61,9 @@ class OtherVersions:
 class Ownership:
     """The field managers of one kind at one version."""
 
-    def __init__(self, definition: ResourceDefinition, version: str, convert: Callable[[Object, str], Object]) -> None:
+    def __init__(
+        self, definition: ResourceDefinition, version: str, convert: Callable[[Object, str], Object]
+    ) -> None:
         self._definition = definition
         self._version = version
         self._others = OtherVersions(definition, convert)

@@ -22,7 +22,7 @@ def find(resource: Resource, ctx: RequestContext, namespace: str, name: str) -> 
     """The stored entry, or NotFound."""
     entry = resource.services.store.get(resource.key(ctx.cluster, namespace, name))
     if entry is None:
-        raise NotFound.resource(resource.group, resource.plural, name)
+        raise NotFound.resource(resource.error_group, resource.plural, name)
     return entry
 
 
@@ -107,12 +107,16 @@ def decode_token(token: str) -> tuple[int, str]:
         raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         content = orjson.loads(raw)
         if content["v"] != "meta.k8s.io/v1":
-            raise BadRequest(f'continue key is not valid: server does not recognize this encoded version "{content["v"]}"')
+            raise BadRequest(
+                f'continue key is not valid: server does not recognize this encoded version "{content["v"]}"'
+            )
         revision, start = int(content["rv"]), str(content.get("start", ""))
     except (binascii.Error, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise BadRequest(f"continue key is not valid: {error}") from error
     if not start:
-        raise BadRequest("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")
+        raise BadRequest(
+            "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"
+        )
     clean = start.rstrip("\0")
     if ".." in clean.split("/"):
         raise BadRequest(f"continue key is not valid: {clean}")
@@ -121,9 +125,7 @@ def decode_token(token: str) -> tuple[int, str]:
 
 def _expired(prefix: str, options: ListOptions, revision: int) -> Expired:
     if not options.is_continued:
-        return Expired(
-            "The resourceVersion for the provided list is too old.", details=False
-        )
+        return Expired("The resourceVersion for the provided list is too old.", details=False)
     token = encode_token(0, options.after[len(prefix) :])
     error = Expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new "

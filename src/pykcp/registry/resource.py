@@ -56,6 +56,7 @@ class Resource:
         "collects_garbage",
         "conversion",
         "definition",
+        "error_group",
         "group",
         "kind",
         "known_fields",
@@ -87,6 +88,8 @@ class Resource:
         self.namespaced = definition.namespaced
         self.api_version = f"{self.group}/{version}" if self.group else version
         storage_group, storage_resource = definition.storage
+        self.error_group = storage_group
+        """The group that refusals name: events of either group are the core group's there."""
         self.prefix = resource_prefix(storage_group, storage_resource, identity)
         self.type_prefix = type_prefix(self.api_version, self.kind)
         self.list_type = type_prefix(self.api_version, definition.list_kind)

@@ -44,8 +44,14 @@ class SchemaKind:
         self._ownership.after_update(live, new, manager, subresource, now)
 
     def manage_apply(
-        self, live: Object | None, applied: Object, manager: str, subresource: str, now: str,
-        *, force: bool,
+        self,
+        live: Object | None,
+        applied: Object,
+        manager: str,
+        subresource: str,
+        now: str,
+        *,
+        force: bool,
     ) -> Object:
         fields = self._ownership.manager(subresource)
         return fields.on_apply(live, applied, manager, now, force=force)

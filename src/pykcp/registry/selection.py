@@ -58,7 +58,9 @@ EVERYTHING = Selection()
 
 
 def select(
-    label_text: str, field_text: str, known_fields: frozenset[str] | None,
+    label_text: str,
+    field_text: str,
+    known_fields: frozenset[str] | None,
     stored_names: Mapping[str, str] | None = None,
 ) -> Selection:
     """Parse both selectors; 400 with upstream's words if one is not understood."""
@@ -70,7 +72,9 @@ def select(
 
 @lru_cache(maxsize=1024)
 def _select(
-    label_text: str, field_text: str, known_fields: frozenset[str] | None,
+    label_text: str,
+    field_text: str,
+    known_fields: frozenset[str] | None,
     stored_names: tuple[tuple[str, str], ...],
 ) -> Selection:
     try:

@@ -19,7 +19,7 @@ from pykcp.registry import codec
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.context import RequestContext
 from pykcp.registry.create import create, dedup_owners, facts_of
-from pykcp.registry.deletion import is_finished
+from pykcp.registry.deletion import is_finished, is_kept_namespace
 from pykcp.registry.errors import translate
 from pykcp.registry.indexes import index_entries
 from pykcp.registry.resource import Resource
@@ -48,7 +48,11 @@ class Written(NamedTuple):
 
 
 async def update(
-    resource: Resource, ctx: RequestContext, namespace: str, name: str, change: Change,
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    name: str,
+    change: Change,
     subresource: str = "",
 ) -> Written:
     key = resource.key(ctx.cluster, namespace, name)
@@ -63,26 +67,45 @@ async def update(
         except StoreError as error:
             raise translate(error) from error
         return Written(value, was_created=False)
-    raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
+    raise Conflict.resource(resource.error_group, resource.plural, name, OPTIMISTIC_LOCK)
 
 
 async def _create_missing(
-    resource: Resource, ctx: RequestContext, namespace: str, name: str, change: Change,
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    name: str,
+    change: Change,
     subresource: str,
 ) -> Written:
-    may_create = (change.is_apply or (resource.rules.create_on_update and not change.is_patch)) and not subresource
+    may_create = (
+        change.is_apply or (resource.rules.create_on_update and not change.is_patch)
+    ) and not subresource
     if not may_create:
-        raise NotFound.resource(resource.group, resource.plural, name)
+        raise NotFound.resource(resource.error_group, resource.plural, name)
     obj = change.make(None)
-    uid = obj["metadata"].get("uid")
-    if uid and not change.is_apply:
-        raise _other_uid(resource, name, namespace, uid, "")
+    metadata = obj["metadata"]
+    uid = metadata.get("uid")
+    if uid:
+        raise _no_such_uid(resource, name, namespace, uid, is_apply=change.is_apply)
     check_name(resource, namespace, name, obj)
-    if change.is_apply:
-        obj["metadata"].pop("resourceVersion", None)
-    elif obj["metadata"].get("resourceVersion"):
-        raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
-    return Written(await create(resource, ctx, namespace, obj, is_managed=change.is_apply), was_created=True)
+    if not ctx.dry_run:
+        metadata.pop("resourceVersion", None)
+    value = await create(resource, ctx, namespace, obj, is_managed=change.is_apply)
+    return Written(value, was_created=True)
+
+
+def _no_such_uid(
+    resource: Resource, name: str, namespace: str, uid: str, *, is_apply: bool
+) -> Conflict:
+    if not is_apply:
+        return _other_uid(resource, name, namespace, uid, "")
+    return Conflict.resource(
+        resource.error_group,
+        resource.plural,
+        name,
+        f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
+    )
 
 
 def check_name(resource: Resource, namespace: str, name: str, obj: Object) -> None:
@@ -98,6 +121,7 @@ def check_name(resource: Resource, namespace: str, name: str, obj: Object) -> No
             f"the name of the object ({given}) does not match the name on the URL ({name})"
         )
     if not resource.namespaced:
+        metadata.pop("namespace", None)
         return
     own = metadata.get("namespace") or ""
     if own and own != namespace:
@@ -108,8 +132,13 @@ def check_name(resource: Resource, namespace: str, name: str, obj: Object) -> No
 
 
 async def _update_once(
-    resource: Resource, ctx: RequestContext, namespace: str, name: str, change: Change,
-    subresource: str, entry: Entry,
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    name: str,
+    change: Change,
+    subresource: str,
+    entry: Entry,
 ) -> bytes:
     live = _live_object(resource, entry.value)
     new = change.make(live)
@@ -123,15 +152,19 @@ async def _update_once(
     await services.admission.mutate(request)
     errors, warnings = rules.before_update(new, live, subresource, facts_of(resource, ctx))
     if errors:
-        raise Invalid.fields(resource.group, resource.kind, name, errors)
+        raise Invalid.fields(resource.error_group, resource.kind, name, errors)
     for text in warnings:
         ctx.warn(text)
     await services.admission.validate(request)
-    if is_finished(new["metadata"]):
+    if is_finished(new["metadata"]) and not _is_kept(resource, new):
         return await _remove(resource, ctx, new, entry)
     if new == live:
         return entry.value
     return await _replace(resource, ctx, new, entry)
+
+
+def _is_kept(resource: Resource, new: Object) -> bool:
+    return (resource.error_group, resource.plural) == ("", "namespaces") and is_kept_namespace(new)
 
 
 def _live_object(resource: Resource, value: bytes) -> Object:
@@ -151,7 +184,9 @@ def _check_versions(
     if version in ("", "0"):
         if not resource.rules.unconditional_update and not change.is_patch and not change.is_apply:
             raise Invalid.fields(
-                resource.group, resource.kind, name,
+                resource.error_group,
+                resource.plural,
+                name,
                 [invalid("metadata.resourceVersion", 0, "must be specified for an update")],
             )
         metadata["resourceVersion"] = old["resourceVersion"]
@@ -160,13 +195,19 @@ def _check_versions(
             raise StatusError(
                 f'strconv.ParseUint: parsing "{version}": invalid syntax', reason="", details=False
             )
-        raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
+        raise Conflict.resource(resource.error_group, resource.plural, name, OPTIMISTIC_LOCK)
 
 
 def _other_uid(resource: Resource, name: str, namespace: str, wanted: str, found: str) -> Conflict:
-    place = f"/{resource.plural}/{namespace}/{name}" if resource.namespaced else f"/{resource.plural}/{name}"
+    place = (
+        f"/{resource.plural}/{namespace}/{name}"
+        if resource.namespaced
+        else f"/{resource.plural}/{name}"
+    )
     return Conflict.resource(
-        resource.group, resource.plural, name,
+        resource.error_group,
+        resource.plural,
+        name,
         f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: "
         f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
     )
@@ -178,7 +219,11 @@ async def _replace(resource: Resource, ctx: RequestContext, new: Object, entry: 
     stored = resource.conversion.to_storage(new) if resource.conversion else new
     value = codec.encode(stored, ctx.cluster)
     put = Put(
-        entry.key, value, resource.terms_of(stored), index_entries(ctx.cluster, stored), entry.revision
+        entry.key,
+        value,
+        resource.terms_of(stored),
+        index_entries(ctx.cluster, stored),
+        entry.revision,
     )
     (revision,) = await resource.services.store.write((put,))
     return codec.fill(value, revision)

@@ -9,7 +9,7 @@ import orjson
 from pykcp.machinery.status import Expired, StatusError
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
-from pykcp.registry.hub import EventEncoder, Sink, Watcher, WatchGroup
+from pykcp.registry.hub import Sink, Watcher, WatchGroup
 from pykcp.registry.keys import WILDCARD, range_prefix
 from pykcp.registry.read import ListOptions, list_objects
 from pykcp.registry.resource import Resource
@@ -60,7 +60,9 @@ class JSONEncoder:
 def bookmark_line(resource: Resource, revision: int, *, is_initial_end: bool) -> bytes:
     marks = b',"annotations":{"%b":"true"}' % INITIAL_EVENTS_END.encode() if is_initial_end else b""
     return b'{"type":"BOOKMARK","object":%b"metadata":{"resourceVersion":"%d"%b}}}\n' % (
-        resource.type_prefix, revision, marks,
+        resource.type_prefix,
+        revision,
+        marks,
     )
 
 
@@ -68,14 +70,12 @@ def error_line(error: StatusError) -> bytes:
     return b'{"type":"ERROR","object":%b}\n' % orjson.dumps(error.to_json())
 
 
-class InitialEncoder(EventEncoder):
-    """An encoder that can also show a stored value that no event carried."""
-
-    def initial(self, kind: str, value: bytes) -> bytes: ...
-
-
 async def watch(
-    resource: Resource, ctx: RequestContext, namespace: str, options: WatchOptions, sink: Sink,
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    options: WatchOptions,
+    sink: Sink,
     encoder: JSONEncoder,
 ) -> Watcher:
     """Write everything up to now to the sink, then leave it with the hub."""
@@ -143,7 +143,11 @@ async def _drain(sink: Sink) -> None:
 
 
 async def _send_initial(
-    resource: Resource, ctx: RequestContext, namespace: str, options: WatchOptions, sink: Sink,
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    options: WatchOptions,
+    sink: Sink,
     encoder: JSONEncoder,
 ) -> int:
     """The current state as ADDED events; returns the revision it stands for."""

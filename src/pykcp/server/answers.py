@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from pykcp.machinery.status import StatusError
+from pykcp.machinery.status import NotFound, StatusError
 from pykcp.server import negotiation
 from pykcp.server.call import Call
 from pykcp.types import Object
@@ -18,7 +18,9 @@ CACHE_CONTROL: Header = ("cache-control", "no-cache, private")
 JSON_HEADERS: tuple[Header, ...] = (CACHE_CONTROL, ("content-type", "application/json"))
 _YAML_HEADERS: tuple[Header, ...] = (CACHE_CONTROL, ("content-type", "application/yaml"))
 _TEXT_HEADERS: tuple[Header, ...] = (
-    CACHE_CONTROL, ("content-type", "text/plain; charset=utf-8"), ("x-content-type-options", "nosniff"),
+    CACHE_CONTROL,
+    ("content-type", "text/plain; charset=utf-8"),
+    ("x-content-type-options", "nosniff"),
 )
 GZIP_ABOVE = 128 * 1024
 _NEWLINE = b"\n"
@@ -29,10 +31,14 @@ def send_json(
 ) -> None:
     """JSON bytes as they are, unless the client wants YAML or pretty JSON."""
     accepted = call.accepted
-    if accepted.media_type != negotiation.JSON or accepted.pretty or (
-        call.info.query and wants_pretty(call)
+    if (
+        accepted.media_type != negotiation.JSON
+        or accepted.pretty
+        or (call.info.query and wants_pretty(call))
     ):
-        send_object(call, orjson.loads(body if isinstance(body, bytes) else b"".join(body)), status, more)
+        send_object(
+            call, orjson.loads(body if isinstance(body, bytes) else b"".join(body)), status, more
+        )
         return
     headers = _with_warnings(call, JSON_HEADERS, more)
     call.exchange.respond(status, headers, body)
@@ -45,9 +51,7 @@ def wants_pretty(call: Call) -> bool:
     return False
 
 
-def send_object(
-    call: Call, obj: Any, status: int = 200, more: Sequence[Header] = ()
-) -> None:
+def send_object(call: Call, obj: Any, status: int = 200, more: Sequence[Header] = ()) -> None:
     if call.accepted.media_type == negotiation.YAML:
         import yaml
 
@@ -65,12 +69,22 @@ def send_text(call: Call, text: str, status: int = 200, more: Sequence[Header] =
 
 def send_status(call: Call, error: StatusError) -> None:
     """An error, as a Status in JSON (or in YAML, if that is what the client reads)."""
+    if isinstance(error, PageNotFound):
+        send_text(call, f"{error.message}\n", 404)
+        return
     more: list[Header] = []
     if error.retry_after is not None:
         more.append(("retry-after", str(error.retry_after)))
     if call.accepted.transform:
         call.accepted = negotiation.Accepted(call.accepted.media_type)
     send_object(call, error.to_json(), error.code, more)
+
+
+class PageNotFound(NotFound):
+    """A path that leads nowhere and is no API path: answered in plain text."""
+
+    def __init__(self) -> None:
+        super().__init__("404 page not found")
 
 
 def success(

@@ -21,13 +21,13 @@ from pykcp.auth.user import User
 from pykcp.machinery.status import InternalError, MethodNotAllowed, NotFound, StatusError
 from pykcp.registry.directory import Directory
 from pykcp.registry.keys import WILDCARD
-from pykcp.server import request_info
 from pykcp.registry.resource import Resource
+from pykcp.server import request_info
 from pykcp.server.answers import send_status
 from pykcp.server.authorization import CallAuthorization
-from pykcp.server.call import Call
+from pykcp.server.call import Call, check_timeout
 from pykcp.server.clusters import ClusterResolver
-from pykcp.server.handlers import create, delete, get, list, patch, update, watch
+from pykcp.server.handlers import create, delete, get, listing, patch, update, watch
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.paths import PathHandlers
 from pykcp.server.request_info import RequestInfo
@@ -39,7 +39,7 @@ Handler = Callable[[Call], Coroutine[Any, Any, None] | None]
 
 VERBS: dict[str, Handler] = {
     "get": get.get,
-    "list": list.list_,
+    "list": listing.list_,
     "watch": watch.watch,
     "create": create.create,
     "update": update.update,
@@ -138,14 +138,17 @@ class ApiServer:
         resource = self._directory.find(
             call.cluster, info.group, info.version, info.resource, info.identity
         )
-        if resource is None or (info.namespace and not resource.namespaced and info.resource != "namespaces"):
+        if resource is None or (info.in_namespace and not resource.namespaced):
             raise NotFound.path()
         call.resource = resource
+        if info.query:
+            check_timeout(call)
         call.negotiate()
         if call.cluster == WILDCARD and info.verb not in ("list", "watch"):
             raise MethodNotAllowed(
                 f'{info.verb} is not supported on resources of kind "{info.resource}" in the `*` logical cluster',
-                group=info.group, kind=info.resource,
+                group=info.group,
+                kind=info.resource,
             )
         if len(info.parts) > 3 or _is_misplaced(info, resource):
             raise NotFound.path()
@@ -169,7 +172,9 @@ class ApiServer:
 
     def _refuse(self, call: Call, error: StatusError) -> None:
         if call.exchange.responded:
-            _log.warning("%s %s failed after its answer began: %s", call.info.method, call.info.path, error)
+            _log.warning(
+                "%s %s failed after its answer began: %s", call.info.method, call.info.path, error
+            )
             return
         send_status(call, error)
         self._metrics.observe(call, error.code)

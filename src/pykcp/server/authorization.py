@@ -44,6 +44,14 @@ def attributes_of(call: Call) -> Attributes:
     if not info.is_resource:
         return Attributes(call.user, info.verb, path=info.path, is_resource=False)
     return Attributes(
-        call.user, info.verb, info.namespace, info.group, info.resource, info.subresource,
-        "", True, info.name, info.version,
+        call.user,
+        info.verb,
+        info.namespace,
+        info.group,
+        info.resource,
+        info.subresource,
+        "",
+        True,
+        info.name,
+        info.version,
     )

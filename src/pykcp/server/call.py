@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import lru_cache
 from typing import Any
@@ -20,7 +21,16 @@ DEFAULT_MANAGER = "unknown"
 class Call:
     """A request with its meaning, its user and, for resource requests, its resource."""
 
-    __slots__ = ("_context", "accepted", "cluster", "exchange", "info", "resource", "started", "user")
+    __slots__ = (
+        "_context",
+        "accepted",
+        "cluster",
+        "exchange",
+        "info",
+        "resource",
+        "started",
+        "user",
+    )
 
     def __init__(self, exchange: Exchange, info: RequestInfo) -> None:
         self.exchange = exchange
@@ -88,6 +98,20 @@ def integer(call: Call, name: str) -> int:
         raise BadRequest(
             f'strconv.ParseInt: parsing "{text}": invalid syntax', **_NO_DETAILS
         ) from None
+
+
+_DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+|0")
+
+
+def check_timeout(call: Call) -> None:
+    """`timeout` and `timeoutSeconds` must be understood, whatever the verb makes of them."""
+    timeout = call.info.param("timeout")
+    if timeout and call.info.verb != "watch" and not _DURATION.fullmatch(timeout):
+        raise BadRequest(
+            f'invalid timeout specified in the request URL - time: invalid duration "{timeout}"'
+        )
+    if call.info.verb in ("list", "watch", "deletecollection"):
+        integer(call, "timeoutSeconds")
 
 
 _NO_DETAILS: dict[str, Any] = {"details": False}

@@ -44,7 +44,9 @@ class Discovery:
             if self._aggregated(call, definitions, legacy=True):
                 return
             address = self._address()
-            self._send(call, ("api", address), definitions, lambda _: documents.api_versions(address))
+            self._send(
+                call, ("api", address), definitions, lambda _: documents.api_versions(address)
+            )
         elif len(parts) == 2:
             self._resources(call, definitions, "", parts[1])
         else:
@@ -70,7 +72,9 @@ class Discovery:
         if not any(d.group == group and version in d.versions for d in definitions):
             raise NotFound.path()
         self._send(
-            call, ("resources", group, version), definitions,
+            call,
+            ("resources", group, version),
+            definitions,
             lambda d: documents.api_resource_list(d, group, version),
         )
 
@@ -85,14 +89,18 @@ class Discovery:
         if version is None:
             return False
         body, etag = self._make(
-            ("aggregated", legacy, version), definitions,
-            lambda d: documents.aggregated(
-                [r for r in d if (r.group == "") == legacy], version
-            ),
+            ("aggregated", legacy, version),
+            definitions,
+            lambda d: documents.aggregated([r for r in d if (r.group == "") == legacy], version),
         )
-        content_type = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+        content_type = (
+            f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+        )
         headers = (
-            CACHE_CONTROL, ("content-type", content_type), ("etag", etag), ("vary", "Accept"),
+            CACHE_CONTROL,
+            ("content-type", content_type),
+            ("etag", etag),
+            ("vary", "Accept"),
         )
         if call.exchange.request.header("if-none-match") == etag:
             call.exchange.respond(304, headers)
@@ -101,7 +109,10 @@ class Discovery:
         return True
 
     def _send(
-        self, call: Call, what: tuple[object, ...], definitions: tuple[ResourceDefinition, ...],
+        self,
+        call: Call,
+        what: tuple[object, ...],
+        definitions: tuple[ResourceDefinition, ...],
         make: Callable[[tuple[ResourceDefinition, ...]], object],
     ) -> None:
         call.negotiate()
@@ -109,7 +120,9 @@ class Discovery:
         send_json(call, body)
 
     def _make(
-        self, what: tuple[object, ...], definitions: tuple[ResourceDefinition, ...],
+        self,
+        what: tuple[object, ...],
+        definitions: tuple[ResourceDefinition, ...],
         make: Callable[[tuple[ResourceDefinition, ...]], object],
     ) -> tuple[bytes, str]:
         key = (what, definitions)
@@ -128,7 +141,10 @@ def _aggregated_version(accept: str) -> str | None:
         if clause.media_type not in (negotiation.JSON, "*/*", "application/*"):
             continue
         if clause.param("as") == "APIGroupDiscoveryList":
-            if clause.param("g") == "apidiscovery.k8s.io" and clause.param("v") in ("v2", "v2beta1"):
+            if clause.param("g") == "apidiscovery.k8s.io" and clause.param("v") in (
+                "v2",
+                "v2beta1",
+            ):
                 return clause.param("v")
             continue
         return None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pykcp.machinery.status import NotFound
-from pykcp.server.answers import send_text
+from pykcp.server.answers import PageNotFound, send_text
 from pykcp.server.call import Call
 
 Check = Callable[[], str | None]
@@ -49,8 +48,10 @@ class Health:
         lines, failed = _run(checks, excluded)
         unknown = excluded - set(checks)
         if unknown:
-            lines.append("warn: some health checks cannot be excluded: no matches for "
-                         + ", ".join(f'"{u}"' for u in sorted(unknown)))
+            lines.append(
+                "warn: some health checks cannot be excluded: no matches for "
+                + ", ".join(f'"{u}"' for u in sorted(unknown))
+            )
         if failed:
             text = "\n".join(lines) + f"\n{endpoint} check failed\n"
             send_text(call, text, 500)
@@ -62,7 +63,7 @@ class Health:
     def _one(self, call: Call, checks: dict[str, Check], name: str) -> None:
         check = checks.get(name)
         if check is None:
-            raise NotFound.path()
+            raise PageNotFound
         problem = check()
         if problem is None:
             send_text(call, "ok")

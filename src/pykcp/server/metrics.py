@@ -45,4 +45,6 @@ class RequestMetrics:
             )
         )
         if verb != "watch":
-            self._duration.observe((verb if known else "other",), time.perf_counter() - call.started)
+            self._duration.observe(
+                (verb if known else "other",), time.perf_counter() - call.started
+            )

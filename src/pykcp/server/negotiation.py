@@ -87,14 +87,16 @@ def choose(
                 continue
             return Accepted(media_type, kind, clause.param("v"), clause.param("pretty") == "1")
         return Accepted(
-            media_type, pretty=clause.param("pretty") == "1",
+            media_type,
+            pretty=clause.param("pretty") == "1",
             is_stream=clause.param("stream") == "watch",
         )
     if is_known:
         raise NotAcceptable(SERVED)
     raise StatusError(
         "406: Not Acceptable\n\nAvailable representations: " + ", ".join(SERVED),
-        code=406, reason="NotAcceptable",
+        code=406,
+        reason="NotAcceptable",
     )
 
 

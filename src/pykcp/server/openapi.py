@@ -11,9 +11,8 @@ from typing import Any
 import orjson
 
 from pykcp.apis.catalog import ResourceDefinition
-from pykcp.machinery.status import NotFound
 from pykcp.registry.directory import Directory
-from pykcp.server.answers import JSON_HEADERS
+from pykcp.server.answers import JSON_HEADERS, PageNotFound
 from pykcp.server.call import Call
 
 _KEEP = 128
@@ -37,7 +36,7 @@ class OpenAPI:
             return self._index(call)
         if path.startswith("/openapi/v3/"):
             return self._document(call, path.removeprefix("/openapi/v3/"))
-        raise NotFound.path()
+        raise PageNotFound
 
     async def _index(self, call: Call) -> None:
         definitions = self._directory.definitions(call.cluster)
@@ -57,12 +56,15 @@ class OpenAPI:
         from pykcp.machinery.openapi import v3
 
         if group_version not in v3.group_versions(definitions):
-            raise NotFound.path()
+            raise PageNotFound
         body, tag = await self._make(("v3", group_version), definitions, _v3_maker(group_version))
         asked = call.info.param("hash")
-        more = ()
+        more: tuple[tuple[str, str], ...] = ()
         if asked == tag:
-            more = (("cache-control", "public, immutable"), ("expires", "Fri, 31 Dec 2099 00:00:00 GMT"))
+            more = (
+                ("cache-control", "public, immutable"),
+                ("expires", "Fri, 31 Dec 2099 00:00:00 GMT"),
+            )
         _respond(call, body, tag, "application/json", more)
 
     async def _v2(self, call: Call) -> None:
@@ -75,11 +77,15 @@ class OpenAPI:
             media_type = V2_PROTOBUF if V2_PROTOBUF in accept else V2_OLD_PROTOBUF
             _respond(call, body, tag, media_type)
             return
-        body, tag = await self._make(("v2", "json"), definitions, lambda d: orjson.dumps(v2.document(d)))
+        body, tag = await self._make(
+            ("v2", "json"), definitions, lambda d: orjson.dumps(v2.document(d))
+        )
         _respond(call, body, tag, "application/json")
 
     async def _make(
-        self, what: tuple[object, ...], definitions: tuple[ResourceDefinition, ...],
+        self,
+        what: tuple[object, ...],
+        definitions: tuple[ResourceDefinition, ...],
         make: Callable[[tuple[ResourceDefinition, ...]], bytes],
     ) -> tuple[bytes, str]:
         key = (what, definitions)

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import orjson
 
-from pykcp.machinery.status import MethodNotAllowed, NotFound
+from pykcp.machinery.status import MethodNotAllowed
 from pykcp.observe.metrics import Registry
-from pykcp.server.answers import CACHE_CONTROL, send_object
+from pykcp.server.answers import CACHE_CONTROL, PageNotFound, send_object
 from pykcp.server.call import Call
 from pykcp.server.discovery import Discovery
 from pykcp.server.health import Health
@@ -60,40 +60,52 @@ class PathHandlers:
     def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
         root = call.info.path.strip("/").partition("/")[0]
         handler = self._roots.get(root)
-        if handler is None:
-            raise NotFound.path()
-        if call.info.method not in ("GET", "HEAD"):
-            raise _refusal(call)
+        is_read = call.info.method in ("GET", "HEAD")
+        if handler is None or (not is_read and not self._exists(call, root)):
+            raise PageNotFound
+        if not is_read:
+            raise MethodNotAllowed(
+                "the server does not allow this method on the requested resource"
+            )
         return handler(call)
+
+    def _exists(self, call: Call, root: str) -> bool:
+        """Whether a path that is not read is at least one that could be."""
+        path = call.info.path
+        if root in ("healthz", "livez", "readyz"):
+            return path.rstrip("/") in self._health.names()
+        if root in ("api", "apis"):
+            return True
+        return path.rstrip("/") in _PLAIN_PATHS
 
     def _version(self, call: Call) -> None:
         if call.info.path.rstrip("/") != "/version":
-            raise NotFound.path()
+            raise PageNotFound
         body = orjson.dumps(version(), option=orjson.OPT_INDENT_2)
         call.exchange.respond(200, (CACHE_CONTROL, ("content-type", "application/json")), body)
 
     def _exposition(self, call: Call) -> None:
         if call.info.path != "/metrics":
-            raise NotFound.path()
+            raise PageNotFound
         headers = (("content-type", "text/plain; version=0.0.4; charset=utf-8"),)
         call.exchange.respond(200, headers, self._metrics.exposition().encode())
 
     def _well_known(self, call: Call) -> None:
         if call.info.path != "/.well-known/openid-configuration":
-            raise NotFound.path()
+            raise PageNotFound
         headers = (CACHE_CONTROL, ("content-type", "application/json"))
         call.exchange.respond(200, headers, self._issuer.configuration())
 
     def _keys(self, call: Call) -> None:
         if call.info.path != "/openid/v1/jwks":
-            raise NotFound.path()
+            raise PageNotFound
         headers = (CACHE_CONTROL, ("content-type", "application/jwk-set+json"))
         call.exchange.respond(200, headers, self._issuer.keys())
 
     def _debug_view(self, call: Call) -> None:
         view = self._debug.get(call.info.path)
         if view is None:
-            raise NotFound.path()
+            raise PageNotFound
         headers = (("content-type", "text/plain; charset=utf-8"),)
         call.exchange.respond(200, headers, view().encode())
 
@@ -111,5 +123,14 @@ class PathHandlers:
         send_object(call, {"paths": sorted(paths)})
 
 
-def _refusal(call: Call) -> MethodNotAllowed | NotFound:
-    return MethodNotAllowed("the server does not allow this method on the requested resource")
+_PLAIN_PATHS = frozenset(
+    (
+        "",
+        "/.well-known/openid-configuration",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openid/v1/jwks",
+        "/version",
+    )
+)

@@ -7,6 +7,7 @@ resource requests, everything else is a path. In front may stand
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote
 
@@ -37,6 +38,8 @@ class RequestInfo:
     group: str = ""
     version: str = ""
     namespace: str = ""
+    in_namespace: bool = False
+    """The path went through `namespaces/<name>/` (so the resource has to be namespaced)."""
     resource: str = ""
     subresource: str = ""
     name: str = ""
@@ -52,7 +55,7 @@ class RequestInfo:
     def is_true(self, name: str) -> bool:
         """Booleans in queries as Go's conversion reads them: anything but false and 0 is true."""
         values = self.query.get(name)
-        return bool(values) and values[0].lower() not in _FALSE
+        return values is not None and values[0].lower() not in _FALSE
 
 
 _FALSE = frozenset(("false", "0"))
@@ -73,7 +76,7 @@ def parse(method: str, raw_path: str, raw_query: str) -> RequestInfo:
     cluster, path = split_cluster(path)
     info = RequestInfo(method, path, cluster)
     if raw_query:
-        info.query = parse_qs(raw_query, keep_blank_values=True)
+        info.query = parse_query(raw_query)
     parts = path.strip("/").split("/")
     if len(parts) < 3 or parts[0] not in ("api", "apis") or "//" in path:
         info.verb = method.lower()
@@ -93,6 +96,16 @@ def parse(method: str, raw_path: str, raw_query: str) -> RequestInfo:
     return info
 
 
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def parse_query(raw: str) -> dict[str, list[str]]:
+    """Query parameters; pairs that are not properly escaped are dropped, as Go does."""
+    if "%" in raw and _BAD_ESCAPE.search(raw):
+        raw = "&".join(pair for pair in raw.split("&") if not _BAD_ESCAPE.search(pair))
+    return parse_qs(raw, keep_blank_values=True)
+
+
 def _read_resource(info: RequestInfo, parts: list[str]) -> None:
     if parts[0] == "watch" and len(parts) > 1:
         info.verb = "watch"
@@ -103,6 +116,7 @@ def _read_resource(info: RequestInfo, parts: list[str]) -> None:
         info.namespace = parts[1]
         if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
             parts = parts[2:]
+            info.in_namespace = True
     info.parts = tuple(parts)
     info.resource = parts[0]
     if ":" in info.resource:

@@ -106,8 +106,13 @@ class Answered:
         account = call.resource.object_of(entry.value)
         now = call.resource.services.sources.now.clock()
         answered, warnings = token_request.issue(
-            self._policy, request, account, call.cluster,
-            secret=self._bound_secret(call, request), now=now, token_id=str(uuid.uuid4()),
+            self._policy,
+            request,
+            account,
+            call.cluster,
+            secret=self._bound_secret(call, request),
+            now=now,
+            token_id=str(uuid.uuid4()),
         )
         for text in warnings:
             call.context.warn(text)

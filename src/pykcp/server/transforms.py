@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from pykcp.machinery.schema.definition import Column
-
 from pykcp.machinery.status import BadRequest
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
@@ -42,8 +41,14 @@ def partial_list(items: list[Object], metadata: Object, version: str) -> Object:
 
 
 def table(
-    resource: Resource, objects: list[Object], metadata: Object, version: str, include: str,
-    now: float, *, with_columns: bool = True,
+    resource: Resource,
+    objects: list[Object],
+    metadata: Object,
+    version: str,
+    include: str,
+    now: float,
+    *,
+    with_columns: bool = True,
 ) -> Object:
     columns = resource.definition.columns(resource.version)
     moment = datetime.fromtimestamp(now, UTC)

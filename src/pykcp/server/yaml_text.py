@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 _loader: Any = None
@@ -16,9 +17,18 @@ def parse(body: bytes) -> Any:
     import yaml
 
     try:
-        return _json_value(yaml.load(body, Loader=_safe_loader(yaml)))  # noqa: S506  # it is safe
+        return _json_value(_first_document(yaml, body))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise BadYAML(_go_words(error)) from error
+
+
+def _first_document(yaml: Any, body: bytes) -> Any:
+    """Like Go's decoder, only the first document is read."""
+    loader = _safe_loader(yaml)(body)
+    try:
+        return loader.get_data() if loader.check_data() else None
+    finally:
+        loader.dispose()
 
 
 def _go_words(error: Exception) -> str:
@@ -33,12 +43,17 @@ def _safe_loader(yaml: Any) -> Any:
     global _loader  # noqa: PLW0603  # made once, on the first YAML body
     if _loader is None:
 
-        class Loader(yaml.CSafeLoader):  # type: ignore[misc,name-defined]
+        class Loader(yaml.CSafeLoader):  # type: ignore[misc]
             pass
 
         Loader.add_constructor(
             "tag:yaml.org,2002:timestamp", Loader.yaml_constructors["tag:yaml.org,2002:str"]
         )
+        # Go reads the single letters as booleans, too.
+        Loader.add_implicit_resolver(
+            "tag:yaml.org,2002:bool", re.compile(r"^(?:y|Y|n|N)$"), list("yYnN")
+        )
+        Loader.bool_values = {**yaml.CSafeLoader.bool_values, "y": True, "n": False}
         _loader = Loader
     return _loader
 
@@ -77,7 +92,9 @@ def duplicates(body: bytes) -> list[str]:
             for key, value in node.value:
                 if isinstance(key, yaml.ScalarNode):
                     if key.value in seen:
-                        found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                        found.append(
+                            f'line {key.start_mark.line + 1}: key "{key.value}" already set in map'
+                        )
                     seen.add(key.value)
                 pending.append(value)
         elif isinstance(node, yaml.SequenceNode):

@@ -9,8 +9,8 @@ import uuid
 from pykcp.auth.authn.anonymous import Anonymous
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authn.interface import TokenAuthenticator
-from pykcp.auth.authn.service_account import BoundTokens, SecretTokens
 from pykcp.auth.authn.request_header import HeaderNames, RequestHeaders
+from pykcp.auth.authn.service_account import BoundTokens, SecretTokens
 from pykcp.auth.authn.static_tokens import admin_tokens as admin_authenticator
 from pykcp.auth.authn.static_tokens import parse_token_file
 from pykcp.auth.authn.x509 import CertificateVerifier, ClientCertificates
@@ -50,7 +50,9 @@ class Credentials:
         )
         self._tokens = admin_tokens(self._paths, lambda: str(uuid.uuid4()))
         key_file = settings.service_account_signing_key_file
-        signing_key = ensure_signing_key(pathlib.Path(key_file) if key_file else self._root / "sa.key")
+        signing_key = ensure_signing_key(
+            pathlib.Path(key_file) if key_file else self._root / "sa.key"
+        )
         self._signer = TokenSigner(signing_key, settings.service_account_issuer)
         self._secret_signer = TokenSigner(signing_key, LEGACY_ISSUER)
         self._audiences = settings.api_audiences or (settings.service_account_issuer,)
@@ -81,7 +83,10 @@ class Credentials:
         self.address = f"{host}:{port}"
         if "admin" in self._settings.batteries:
             write_admin_kubeconfig(
-                self._paths, f"https://{self.address}", self.serving.ca, self._tokens,
+                self._paths,
+                f"https://{self.address}",
+                self.serving.ca,
+                self._tokens,
                 with_user="user" in self._settings.batteries,
             )
 

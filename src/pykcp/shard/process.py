@@ -13,7 +13,7 @@ from pykcp.observe import logging as logs
 from pykcp.shard.bootstrap import bootstrap
 from pykcp.shard.credentials import Credentials
 from pykcp.shard.settings import ShardSettings
-from pykcp.shard.wiring import Shard, make_store, wire
+from pykcp.shard.wiring import Shard, make_controllers, make_store, wire
 from pykcp.storage.errors import StoreError
 from pykcp.wire.listener import Listener, ListenError
 from pykcp.wire.settings import TLSSettings, WireSettings
@@ -34,7 +34,9 @@ def run(settings: ShardSettings) -> int:
         try:
             runner.run(_main(settings))
         except (CredentialError, ListenError, StoreError) as error:
-            message = error.strerror if isinstance(error, ListenError) and error.strerror else str(error)
+            message = (
+                error.strerror if isinstance(error, ListenError) and error.strerror else str(error)
+            )
             print(f"Error: {message}", file=sys.stderr)  # noqa: T201
             return 1
     return 0
@@ -76,11 +78,15 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
         self._shard = shard = wire(settings, self._store, credentials, self._owner)
         files = credentials.serving
         self._listener = Listener(
-            shard.server, WireSettings(), TLSSettings(str(files.certificate_file), str(files.key_file))
+            shard.server,
+            WireSettings(),
+            TLSSettings(str(files.certificate_file), str(files.key_file)),
         )
         await self._listener.start(settings.bind_address, settings.secure_port)
         credentials.publish(self._listener.port)
         await bootstrap(shard.client)
+        if settings.run_controllers:
+            make_controllers(shard).start(self._owner)
         shard.port = self._listener.port
         _log.info("serving on %s:%d", settings.bind_address, self._listener.port)
         return shard

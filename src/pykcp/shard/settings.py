@@ -46,7 +46,12 @@ class ShardSettings:
     requestheader_uid_headers: tuple[str, ...] = ("X-Remote-Uid",)
     requestheader_extra_headers_prefix: tuple[str, ...] = ("X-Remote-Extra-",)
     authorization_always_allow_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
-    authorization_order: tuple[str, ...] = ("AlwaysAllowGroups", "AlwaysAllowPaths", "RBAC", "Webhook")
+    authorization_order: tuple[str, ...] = (
+        "AlwaysAllowGroups",
+        "AlwaysAllowPaths",
+        "RBAC",
+        "Webhook",
+    )
     batteries: frozenset[str] = frozenset(("workspace-types", "admin"))
     kubeconfig_path: str = "admin.kubeconfig"
     admin_token_path: str = ".admin-token-store"  # noqa: S105  # a file's name
@@ -65,17 +70,25 @@ class ShardSettings:
     def problems(self) -> list[str]:
         """Everything that is wrong with these settings, each with what to do."""
         out = []
-        if not 0 <= self.secure_port <= 65535 or (self.secure_port == 0 and not self.bind_free_port):
-            out.append(f"--secure-port {self.secure_port} is not a valid port, must be between 1 and 65535")
+        if not 0 <= self.secure_port <= 65535 or (
+            self.secure_port == 0 and not self.bind_free_port
+        ):
+            out.append(
+                f"--secure-port {self.secure_port} is not a valid port, must be between 1 and 65535"
+            )
         try:
             ipaddress.ip_address(self.bind_address)
         except ValueError:
             out.append(f"--bind-address {self.bind_address!r} is not an IP address")
         for flag in _FILES:
             value = getattr(self, flag)
-            for path in (value,) if isinstance(value, str) else value:
-                if path and not pathlib.Path(path).is_file():
-                    out.append(f"--{flag.removesuffix('s').replace('_', '-')}: no such file: {path}")
+            paths = (value,) if isinstance(value, str) else value
+            name = flag.removesuffix("s").replace("_", "-")
+            out += [
+                f"--{name}: no such file: {path}"
+                for path in paths
+                if path and not pathlib.Path(path).is_file()
+            ]
         out += _pair_problem(self, "tls_cert_file", "tls_private_key_file")
         out += _pair_problem(self, "etcd_certfile", "etcd_keyfile")
         for flag in ("shard_base_url", "shard_external_url", "shard_virtual_workspace_url"):
@@ -86,7 +99,9 @@ class ShardSettings:
             out.append(f"--logging-format {self.logging_format!r} must be text or json")
         unknown = self.batteries - _BATTERIES
         if unknown:
-            out.append(f"--batteries-included: unknown batteries {sorted(unknown)}, known are {sorted(_BATTERIES)}")
+            out.append(
+                f"--batteries-included: unknown batteries {sorted(unknown)}, known are {sorted(_BATTERIES)}"
+            )
         return out
 
     def checked(self) -> ShardSettings:
@@ -97,9 +112,16 @@ class ShardSettings:
 
 
 _FILES = (
-    "client_ca_file", "tls_cert_file", "tls_private_key_file", "token_auth_file",
-    "service_account_key_files", "service_account_signing_key_file",
-    "requestheader_client_ca_file", "etcd_certfile", "etcd_keyfile", "etcd_cafile",
+    "client_ca_file",
+    "tls_cert_file",
+    "tls_private_key_file",
+    "token_auth_file",
+    "service_account_key_files",
+    "service_account_signing_key_file",
+    "requestheader_client_ca_file",
+    "etcd_certfile",
+    "etcd_keyfile",
+    "etcd_cafile",
 )
 _BATTERIES = frozenset(("workspace-types", "admin", "user", "metrics-viewer"))
 

@@ -15,6 +15,8 @@ from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.rbac_chain import RbacChain
 from pykcp.auth.authz.role_cache import RoleCache
+from pykcp.controllers.kube import all as kube_controllers
+from pykcp.controllers.runtime.manager import ControllerSet
 from pykcp.observe.metrics import Gauge, Registry
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.directory import Directory
@@ -76,7 +78,9 @@ def make_store(settings: ShardSettings) -> Store:
     return SQLiteStore(settings.root_directory / "store.db")
 
 
-def wire(settings: ShardSettings, store: Store, credentials: Credentials, owner: TaskOwner) -> Shard:
+def wire(
+    settings: ShardSettings, store: Store, credentials: Credentials, owner: TaskOwner
+) -> Shard:
     """Build everything on a started store."""
     loop = asyncio.get_running_loop()
     metrics = Registry()
@@ -104,7 +108,18 @@ def wire(settings: ShardSettings, store: Store, credentials: Credentials, owner:
         always_allow_paths=settings.authorization_always_allow_paths,
     )
     authentication = credentials.authentication(client)
-    server = _server(settings, directory, authentication, authorizer, clusters, credentials, health, metrics, client, owner)
+    server = _server(
+        settings,
+        directory,
+        authentication,
+        authorizer,
+        clusters,
+        credentials,
+        health,
+        metrics,
+        client,
+        owner,
+    )
     metrics.add(*_gauges(store, hub))
     health.add("etcd", store.health)
     health.add("etcd-readiness", store.health, only_ready=True)
@@ -113,7 +128,7 @@ def wire(settings: ShardSettings, store: Store, credentials: Credentials, owner:
     )
 
 
-def _server(  # noqa: PLR0917  # a composition root: every part by name
+def _server(  # a composition root: every part by name
     settings: ShardSettings,
     directory: Directory,
     authentication: Authentication,
@@ -145,11 +160,36 @@ def _server(  # noqa: PLR0917  # a composition root: every part by name
     )
 
 
+def make_controllers(shard: Shard) -> ControllerSet:
+    """The controllers of a shard whose bootstrap objects are there."""
+    credentials = shard.credentials
+    return kube_controllers.make(
+        store=shard.store,
+        directory=shard.directory,
+        metrics=shard.metrics,
+        ca_bundle=credentials.serving.ca.decode(),
+        sign_token=credentials.sign_secret_token,
+        event_ttl=shard.settings.event_ttl,
+    )
+
+
 def _gauges(store: Store, hub: Hub) -> list[Gauge]:
     return [
         Gauge("pykcp_store_revision", "The store's newest revision.", lambda: store.revision),
-        Gauge("pykcp_store_compacted_revision", "Older revisions are forgotten.", lambda: store.compacted),
+        Gauge(
+            "pykcp_store_compacted_revision",
+            "Older revisions are forgotten.",
+            lambda: store.compacted,
+        ),
         Gauge("apiserver_longrunning_requests", "Open watches.", lambda: hub.count),
-        Gauge("pykcp_watch_events_delivered", "Events written to watchers since the start.", lambda: hub.delivered),
-        Gauge("pykcp_watch_slow_ended", "Watches ended because their client did not keep up.", lambda: hub.ended_slow),
+        Gauge(
+            "pykcp_watch_events_delivered",
+            "Events written to watchers since the start.",
+            lambda: hub.delivered,
+        ),
+        Gauge(
+            "pykcp_watch_slow_ended",
+            "Watches ended because their client did not keep up.",
+            lambda: hub.ended_slow,
+        ),
     ]

@@ -59,14 +59,22 @@ class TestClient:
         return TestClient(self._access, cluster, self._opened)
 
     def with_token(self, token: str) -> TestClient:
-        access = Access(self._access.host, self._access.port, self._access.path, self._access.ca, token)
+        access = Access(
+            self._access.host, self._access.port, self._access.path, self._access.ca, token
+        )
         client = TestClient(access, opened=self._opened)
         client.prefix = self.prefix
         return client
 
-    def request(  # noqa: PLR0917
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json",
-        accept: str = "application/json", headers: dict[str, str] | None = None, **query: Any,
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        headers: dict[str, str] | None = None,
+        **query: Any,
     ) -> Reply:
         """One request; a dict or list as body is sent as JSON, bytes and text as they are."""
         if query:
@@ -132,7 +140,9 @@ class TestClient:
             self._access.host, self._access.port, timeout=60, context=self._ssl
         )
         sent = {"Accept": accept, "Authorization": f"Bearer {self._access.token}"}
-        connection.request("GET", f"{self.prefix}{path}?{urlencode({'watch': 'true', **query})}", headers=sent)
+        connection.request(
+            "GET", f"{self.prefix}{path}?{urlencode({'watch': 'true', **query})}", headers=sent
+        )
         response = connection.getresponse()
         if response.status != 200:
             raise AssertionError(f"watch: {response.status} {response.read()!r}")

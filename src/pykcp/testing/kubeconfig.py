@@ -23,7 +23,10 @@ class Access:
 
 def read_access(path: pathlib.Path, context: str = "") -> Access:
     config = yaml.safe_load(path.read_text())
-    by_name = {kind: {e["name"]: e[kind[:-1]] for e in config[kind]} for kind in ("clusters", "contexts", "users")}
+    by_name = {
+        kind: {e["name"]: e[kind[:-1]] for e in config[kind]}
+        for kind in ("clusters", "contexts", "users")
+    }
     chosen = by_name["contexts"][context or config["current-context"]]
     cluster = by_name["clusters"][chosen["cluster"]]
     url = urlsplit(cluster["server"])

@@ -51,10 +51,18 @@ class ServerProcess:
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "pykcp", "start", f"--root-directory={self.root}",
-                    "--bind-address=127.0.0.1", *port_flags, *self.flags,
+                    sys.executable,
+                    "-m",
+                    "pykcp",
+                    "start",
+                    f"--root-directory={self.root}",
+                    "--bind-address=127.0.0.1",
+                    *port_flags,
+                    *self.flags,
                 ],
-                stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
             )
         self._wait_until_ready(before)
         return self

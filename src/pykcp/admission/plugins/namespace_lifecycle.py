@@ -46,7 +46,9 @@ class NamespaceLifecycle:
     async def mutate(self, request: AdmissionRequest) -> None:
         resource = request.resource
         if not resource.namespaced:
-            raise Forbidden.resource("", "namespaces", request.name, "this namespace may not be deleted")
+            raise Forbidden.resource(
+                "", "namespaces", request.name, "this namespace may not be deleted"
+            )
         key = object_key(_NAMESPACES, request.context.cluster, "", request.namespace)
         if key in self._active:
             return
@@ -70,12 +72,16 @@ _TERMINATING = "\x1ff:status.phase=Terminating\x1f"
 def _terminating(request: AdmissionRequest) -> Forbidden:
     namespace = request.namespace
     refusal = Forbidden.resource(
-        request.resource.group, request.resource.plural, request.name,
+        request.resource.group,
+        request.resource.plural,
+        request.name,
         f"unable to create new content in namespace {namespace} because it is being terminated",
     )
     refusal.causes = (
         Cause(
-            "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
+            "NamespaceTerminating",
+            f"namespace {namespace} is being terminated",
+            "metadata.namespace",
         ),
     )
     return refusal

@@ -27,6 +27,10 @@ class RoleEscalation:
         assert request.obj is not None
         context = request.context
         await check(
-            self._authorizer(), context.cluster, context.user, request.obj,
-            existing=request.old, namespace=request.namespace,
+            self._authorizer(),
+            context.cluster,
+            context.user,
+            request.obj,
+            existing=request.old,
+            namespace=request.namespace,
         )

@@ -13,8 +13,8 @@ from pykcp.server.answers import send_json, send_object, success
 from pykcp.server.bodies import body_of, no_kind, parse_as
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
-from pykcp.server.handlers.list import list_body, list_options
-from pykcp.server.handlers.options import dry_run_errors, parse_bool
+from pykcp.server.handlers.listing import list_body, list_options
+from pykcp.server.handlers.options import dry_run_errors
 from pykcp.types import Object
 
 _POLICIES = ("Background", "Foreground", "Orphan")
@@ -25,7 +25,9 @@ async def delete(call: Call) -> None:
     options = delete_options(call)
     deleted = await delete_object(resource, call.context, info.namespace, info.name, options)
     if deleted.is_gone and not resource.returns_deleted:
-        status = success(name=info.name, group=resource.group, kind=resource.plural, uid=deleted.uid)
+        status = success(
+            name=info.name, group=resource.group, kind=resource.plural, uid=deleted.uid
+        )
         send_object(call, status)
         return
     code = 202 if not deleted.is_gone and options.orphan_dependents is False else 200
@@ -39,9 +41,7 @@ async def delete_collection(call: Call) -> None:
     resource = call.resource
     options = delete_options(call)
     listing = list_options(call)
-    values = await delete_objects(
-        resource, call.context, call.info.namespace, options, listing
-    )
+    values = await delete_objects(resource, call.context, call.info.namespace, options, listing)
     revision = resource.services.store.revision
     send_json(call, list_body(call, Listing(values, revision, "", None)))
 
@@ -87,14 +87,17 @@ def _from_body(call: Call) -> Object:
 
 def _check_types(value: Object) -> None:
     wanted: dict[str, Any] = {
-        "gracePeriodSeconds": int, "preconditions": dict, "orphanDependents": bool,
-        "propagationPolicy": str, "dryRun": list,
+        "gracePeriodSeconds": int,
+        "preconditions": dict,
+        "orphanDependents": bool,
+        "propagationPolicy": str,
+        "dryRun": list,
     }
     for name, kind in wanted.items():
         given = value.get(name)
         if given is not None and not isinstance(given, kind):
             raise BadRequest(
-                f"DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: json: cannot unmarshal into Go struct field DeleteOptions.{name}"
+                f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: json: cannot unmarshal into Go struct field DeleteOptions.{name}'
             )
 
 
@@ -112,7 +115,7 @@ def _from_query(call: Call) -> Object:
     if info.param("propagationPolicy"):
         out["propagationPolicy"] = info.param("propagationPolicy")
     if info.param("orphanDependents"):
-        out["orphanDependents"] = parse_bool(info.param("orphanDependents"), "orphanDependents")
+        out["orphanDependents"] = info.is_true("orphanDependents")
     out["dryRun"] = [v for v in info.query.get("dryRun", ()) if v]
     return out
 
@@ -124,10 +127,15 @@ def _propagation_errors(raw: Object) -> list[FieldError]:
     if raw.get("orphanDependents") is not None:
         return [
             invalid(
-                "propagationPolicy", policy,
+                "propagationPolicy",
+                policy,
                 "orphanDependents and deletionPropagation cannot be both set",
             )
         ]
     if policy not in _POLICIES:
-        return [not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil"))]
+        return [
+            not_supported(
+                "propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")
+            )
+        ]
     return []

@@ -31,7 +31,8 @@ def _check_version(call: Call) -> None:
         raise StatusError(
             f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": '
             "invalid syntax",
-            reason="", details=False,
+            reason="",
+            details=False,
         )
     current = call.resource.services.store.revision
     if int(version) > current:
@@ -46,7 +47,11 @@ def transformed(call: Call, obj: Object) -> Object:
         if "resourceVersion" in obj["metadata"]:
             metadata["resourceVersion"] = obj["metadata"]["resourceVersion"]
         return transforms.table(
-            call.resource, [obj], metadata, accepted.transform_version,
-            transforms.include_policy(call), call.resource.services.sources.now.clock(),
+            call.resource,
+            [obj],
+            metadata,
+            accepted.transform_version,
+            transforms.include_policy(call),
+            call.resource.services.sources.now.clock(),
         )
     return transforms.partial(obj, accepted.transform_version)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pykcp.machinery.status import (
-    BadRequest,
     FieldError,
     Invalid,
     invalid,
@@ -27,7 +26,9 @@ def check_write_options(call: Call, kind: str, *, is_apply: bool = False) -> Non
     errors += manager_errors(manager)
     validation = call.info.param("fieldValidation")
     if validation not in _VALIDATIONS:
-        errors.append(not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
+        errors.append(
+            not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn"))
+        )
     if kind == "PatchOptions":
         if is_apply and not manager:
             errors.append(required("fieldManager", "is required for apply patch"))
@@ -51,7 +52,8 @@ def manager_errors(manager: str) -> list[FieldError]:
         if not character.isprintable():
             errors.append(
                 invalid(
-                    "fieldManager", manager,
+                    "fieldManager",
+                    manager,
                     f"invalid character {_code_point(character)} (at position {position})",
                 )
             )
@@ -60,11 +62,3 @@ def manager_errors(manager: str) -> list[FieldError]:
 
 def _code_point(character: str) -> str:
     return f"U+{ord(character):04X}"
-
-
-def parse_bool(text: str, name: str) -> bool:
-    if text.lower() in ("true", "1", "t"):
-        return True
-    if text.lower() in ("false", "0", "f", ""):
-        return False
-    raise BadRequest(f'invalid value for {name}: "{text}"')

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pykcp.machinery.patch import jsonpatch, mergepatch, strategic
 from pykcp.machinery.status import BadRequest, Invalid, UnsupportedMediaType, invalid
 from pykcp.registry import codec
-from pykcp.registry.update import Change, check_name, update as update_object
-from pykcp.server.answers import send_json, send_object
+from pykcp.registry.update import Change, check_name
+from pykcp.registry.update import update as update_object
 from pykcp.server import yaml_text
+from pykcp.server.answers import send_json, send_object
 from pykcp.server.bodies import body_of, check_type, mark_reset, raise_or_warn
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
-from pykcp.server.handlers.options import check_write_options, parse_bool
+from pykcp.server.handlers.options import check_write_options
 from pykcp.server.negotiation import media_type_of
 from pykcp.types import JSON, Object
 
@@ -46,31 +47,36 @@ async def patch(call: Call) -> None:
 
 def _patch(call: Call, form: str, body: bytes) -> Change:
     resource, info = call.resource, call.info
-    changed = _patcher(call, form, body)
+    found: list[str] = []
+    changed = _patcher(call, form, body, found)
     keeps_type = form == STRATEGIC_PATCH
 
     def make(live: Object | None) -> Object:
         assert live is not None  # only apply creates
         patched = changed(live)
-        new = _decode_patched(call, patched, keeps_type=keeps_type)
+        new = _decode_patched(call, patched, list(found), keeps_type=keeps_type)
         check_name(resource, info.namespace, info.name, new)
         return new
 
     return Change(make, is_patch=True)
 
 
-def _decode_patched(call: Call, patched: JSON, *, keeps_type: bool) -> Object:
-    """The patched object, typed; what does not fit is the patch's fault: 422."""
+def _decode_patched(call: Call, patched: JSON, problems: list[str], *, keeps_type: bool) -> Object:
+    """The patched object, typed; what does not fit is the patch's fault: 422.
+
+    `problems` are those found in the patch itself.
+    """
     resource = call.resource
     if keeps_type:
         patched = {**patched, "kind": resource.kind, "apiVersion": resource.api_version}
-    problems: list[str] = []
     text = codec.sorted_text(patched)
     try:
         obj = check_type(patched, resource.kind, resource.api_version, text)
         new = resource.rules.decode(mark_reset(obj), problems)
     except BadRequest as error:
-        raise _bad_patch(text, str(error).partition(f"as a {resource.kind}: ")[2] or str(error)) from error
+        raise _bad_patch(
+            text, str(error).partition(f"as a {resource.kind}: ")[2] or str(error)
+        ) from error
     if problems and call.context.field_validation == "Strict":
         raise _bad_patch(text, "strict decoding error: " + ", ".join(problems))
     if call.context.field_validation != "Ignore":
@@ -82,19 +88,19 @@ def _bad_patch(text: bytes, why: str) -> Invalid:
     return Invalid.fields("", "", "", [invalid("patch", text.decode(), why)])
 
 
-def _patcher(call: Call, form: str, body: bytes) -> Callable[[Object], JSON]:
+def _patcher(call: Call, form: str, body: bytes, problems: list[str]) -> Callable[[Object], JSON]:
     """The patch, read once; applied to the live object as often as the write is tried."""
     strict = call.context.field_validation != "Ignore"
     if form == JSON_PATCH:
-        operations, problems = jsonpatch.decode(body, strict=strict)
-        raise_or_warn(call, problems)
+        operations, found = jsonpatch.decode(body, strict=strict)
+        problems += found
         return lambda live: jsonpatch.apply(codec.copy(live), operations)
     if form == MERGE_PATCH:
-        merge, problems = mergepatch.decode(body, strict=strict)
-        raise_or_warn(call, problems)
+        merge, found = mergepatch.decode(body, strict=strict)
+        problems += found
         return lambda live: mergepatch.apply(live, merge)
-    document, problems = strategic.decode(body, strict=strict)
-    raise_or_warn(call, problems)
+    document, found = strategic.decode(body, strict=strict)
+    problems += found
     schema = call.resource.definition.schema(call.resource.version)
     return lambda live: strategic.apply(schema, live, document)
 
@@ -109,7 +115,7 @@ def _apply(call: Call, body: bytes) -> Change:
         document = {}
     if not isinstance(document, dict):
         raise BadRequest("error decoding YAML: the applied configuration must be an object")
-    force = parse_bool(info.param("force"), "force")
+    force = info.is_true("force")
     now = resource.services.sources.now()
     codec.strip_cluster(document)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pykcp.registry.update import Change, check_name, update as update_object
+from pykcp.registry.update import Change, check_name
+from pykcp.registry.update import update as update_object
 from pykcp.server.answers import send_json, send_object
 from pykcp.server.bodies import read_object
 from pykcp.server.call import Call

@@ -6,20 +6,23 @@ import random
 
 import orjson
 
-from pykcp.machinery.status import BadRequest, FieldError, Invalid, forbidden, not_supported
+from pykcp.machinery.status import FieldError, Invalid, forbidden, not_supported
 from pykcp.registry.resource import Resource
 from pykcp.registry.watch import (
     INITIAL_EVENTS_END,
     JSONEncoder,
     WatchOptions,
+)
+from pykcp.registry.watch import (
     watch as follow,
 )
 from pykcp.server import transforms
 from pykcp.server.answers import CACHE_CONTROL
 from pykcp.server.call import Call, integer
-from pykcp.server.handlers.list import parse_revision
+from pykcp.server.handlers.listing import parse_revision
 from pykcp.storage.interface import Event
 from pykcp.types import Object
+from pykcp.wire.exchange import Stream
 
 _MIN_TIMEOUT = 1800
 _HEADERS = (CACHE_CONTROL, ("content-type", "application/json"))
@@ -30,6 +33,7 @@ async def watch(call: Call) -> None:
     options = watch_options(call)
     encoder = _encoder(call)
     exchange = call.exchange
+    stream: Stream
     if exchange.wants_websocket():
         stream = exchange.websocket(_subprotocol(call))
     else:
@@ -51,7 +55,7 @@ def watch_options(call: Call) -> WatchOptions:
     info = call.info
     selection = call.resource.select(info.param("labelSelector"), info.param("fieldSelector"))
     version = info.param("resourceVersion")
-    _check_initial(call, version)
+    _check_initial(call)
     revision = parse_revision(version)
     asked = info.param("sendInitialEvents")
     streams_list = bool(asked) and info.is_true("sendInitialEvents")
@@ -71,7 +75,7 @@ def watch_options(call: Call) -> WatchOptions:
     )
 
 
-def _check_initial(call: Call, version: str) -> None:
+def _check_initial(call: Call) -> None:
     info = call.info
     match = info.param("resourceVersionMatch")
     asked = info.param("sendInitialEvents")
@@ -79,27 +83,37 @@ def _check_initial(call: Call, version: str) -> None:
     if asked:
         if not match:
             errors.append(
-                forbidden("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+                forbidden(
+                    "resourceVersionMatch",
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                )
             )
         elif match != "NotOlderThan":
             errors.append(not_supported("resourceVersionMatch", match, ("NotOlderThan",)))
     elif match:
         errors.append(
-            forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+            forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )
         )
     if errors:
         raise Invalid.fields("meta.k8s.io", "ListOptions", "", errors)
     if info.param("continue"):
-        raise BadRequest("continue is forbidden for watch") if False else Invalid.fields(
-            "meta.k8s.io", "ListOptions", "", [forbidden("continue", "continue is forbidden for watch")]
+        raise Invalid.fields(
+            "meta.k8s.io",
+            "ListOptions",
+            "",
+            [forbidden("continue", "continue is forbidden for watch")],
         )
-    del version
 
 
 def _encoder(call: Call) -> JSONEncoder:
     accepted = call.accepted
     if accepted.transform == "Table":
-        return TableEncoder(call.resource, accepted.transform_version, transforms.include_policy(call))
+        return TableEncoder(
+            call.resource, accepted.transform_version, transforms.include_policy(call)
+        )
     if accepted.transform:
         return PartialEncoder(call.resource, accepted.transform_version)
     return JSONEncoder(call.resource)
@@ -146,7 +160,12 @@ class TableEncoder(JSONEncoder):
     def _line(self, kind: str, objects: list[Object], metadata: Object) -> bytes:
         now = self._resource.services.sources.now.clock()
         table = transforms.table(
-            self._resource, objects, metadata, self._version, self._include, now,
+            self._resource,
+            objects,
+            metadata,
+            self._version,
+            self._include,
+            now,
             with_columns=not self._has_columns,
         )
         self._has_columns = True

@@ -32,7 +32,11 @@ async def list_(call: Call) -> None:
         return
     parts = list_body(call, listing)
     size = sum(map(len, listing.values))
-    if may_compress(call, size) and call.accepted.media_type == negotiation.JSON and not wants_pretty(call):
+    if (
+        may_compress(call, size)
+        and call.accepted.media_type == negotiation.JSON
+        and not wants_pretty(call)
+    ):
         body = await asyncio.to_thread(compress, parts)
         headers = [*JSON_HEADERS, ("content-encoding", "gzip"), ("vary", "Accept-Encoding")]
         call.exchange.respond(200, headers, body)
@@ -78,7 +82,9 @@ async def _send_transformed(call: Call, listing: Listing) -> None:
     if accepted.transform == "Table":
         include = transforms.include_policy(call)
         now = resource.services.sources.now.clock()
-        body = transforms.table(resource, objects, metadata, accepted.transform_version, include, now)
+        body = transforms.table(
+            resource, objects, metadata, accepted.transform_version, include, now
+        )
     else:
         body = transforms.partial_list(objects, metadata, accepted.transform_version)
     send_object(call, body)
@@ -127,17 +133,26 @@ def _check_match(version: str, match: str, token: str) -> None:
     errors = []
     if not version:
         errors.append(
-            forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
+            forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            )
         )
     if token:
         errors.append(
-            forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+            forbidden(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden when continue is provided",
+            )
         )
     if match not in _MATCHES:
         errors.append(not_supported("resourceVersionMatch", match, sorted(_MATCHES)))
     if match == "Exact" and version == "0":
         errors.append(
-            forbidden("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+            forbidden(
+                "resourceVersionMatch",
+                'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+            )
         )
     if errors:
         raise Invalid.fields("meta.k8s.io", "ListOptions", "", errors)
