@@ -251,6 +251,7 @@ class Http1Driver:
         elif exchange.is_served:
             self.connection.abort()  # in the middle of a body that somebody is reading
             return
+        exchange.discard_body()
         exchange.is_complete = True
         exchange.keeps_alive = False
         exchange.rejection = (rejected.status, f"{rejected.status} {rejected.reason}\n".encode())
@@ -293,7 +294,7 @@ class Http1Driver:
 
     def _after(self, exchange: Http1Exchange) -> None:
         self._since = self.hub.loop.time()
-        if not exchange.keeps_alive or not exchange.is_complete:
+        if not exchange.keeps_alive or not exchange.is_complete or self.is_draining:
             self._is_over = True
             if exchange.is_complete:
                 self._is_deaf = True

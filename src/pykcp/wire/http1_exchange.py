@@ -148,7 +148,7 @@ class Http1Exchange:
             self.driver.hub.buffered += len(data)
             if self._size > self.driver.hub.settings.max_body:
                 request.truncated = True
-                self._unbuffer()
+                self.discard_body()
 
     def body_ended(self) -> None:
         self.is_complete = True
@@ -157,9 +157,10 @@ class Http1Exchange:
         elif not self.request.truncated:
             pieces = self._pieces
             self.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        self._unbuffer()
+        self.discard_body()
 
-    def _unbuffer(self) -> None:
+    def discard_body(self) -> None:
+        """Forget what has been collected."""
         self.driver.hub.buffered -= self._size
         self._pieces = []
         self._size = 0
@@ -261,7 +262,7 @@ class Http1Exchange:
 
     def lost(self) -> None:
         """The client is gone."""
-        self._unbuffer()
+        self.discard_body()
         if self.request.reader is not None:
             self.request.reader.fail(ClientGone("the client broke the request off"))
         if self.task is not None:

@@ -186,7 +186,7 @@ class Http2Driver:
             block = self.hub.encoder.status(431) + self.hub.encoder.content_length(0)
             self.machine.send_headers(state, block, ends=True)
             return
-        if self.machine.pending_total > self.hub.settings.max_buffered_per_connection:
+        if self._is_overloaded():
             self.machine.reset(state, frames.REFUSED_STREAM)
             return
         exchange = Http2Exchange(self, state, Request(head, self.connection.peer))
@@ -195,6 +195,15 @@ class Http2Driver:
             self.hub.serve(exchange)
         else:
             self._await_body(exchange)
+
+    def _is_overloaded(self) -> bool:
+        """Too much waits for this client, or too much is still being done for it in vain."""
+        machine, settings = self.machine, self.hub.settings
+        if machine.pending_total > settings.max_buffered_per_connection:
+            return True
+        # The machine counts orphans too, but not those that the same octets have made.
+        load = len(machine.streams) + machine.orphans
+        return machine.orphans > 0 and load > settings.max_concurrent_streams
 
     def _await_body(self, exchange: Http2Exchange) -> None:
         request = exchange.request

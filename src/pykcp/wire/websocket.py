@@ -17,7 +17,7 @@ from wsproto.connection import Connection as Framing
 from wsproto.connection import ConnectionState, ConnectionType
 from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 from wsproto.frame_protocol import CloseReason
-from wsproto.utilities import LocalProtocolError, RemoteProtocolError
+from wsproto.utilities import LocalProtocolError
 
 from pykcp.wire.exchange import Header
 from pykcp.wire.request import Request
@@ -102,19 +102,16 @@ class WebSocketDriver(AnswerStream):
     # -- what the connection calls -------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        try:
-            self._framing.receive_data(data)
-            for event in self._framing.events():
-                if isinstance(event, BytesMessage | TextMessage):
-                    self._on_message(event)
-                elif isinstance(event, Ping):
-                    self._send(self._framing.send(event.response()))
-                elif isinstance(event, CloseConnection):
-                    self._on_close(event)
-        except RemoteProtocolError as error:
-            _log.info("WebSocket of %s: %s", self.connection.peer.address, error)
-            self._close(CloseReason.PROTOCOL_ERROR)
-            self._is_over = True
+        if self._is_over:
+            return
+        self._framing.receive_data(data)
+        for event in self._framing.events():
+            if isinstance(event, BytesMessage | TextMessage):
+                self._on_message(event)
+            elif isinstance(event, Ping):
+                self._send(self._framing.send(event.response()))
+            elif isinstance(event, CloseConnection):
+                self._on_close(event)
 
     def _on_message(self, event: BytesMessage | TextMessage) -> None:
         data = event.data if isinstance(event.data, str) else bytes(event.data)
@@ -135,7 +132,8 @@ class WebSocketDriver(AnswerStream):
             _wake(self._reader)
 
     def _on_close(self, event: CloseConnection) -> None:
-        if self._framing.state is ConnectionState.REMOTE_CLOSING:
+        # wsproto reports frames that break the rules as a close too, with the code to answer.
+        if self._framing.state in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
             self._send(self._framing.send(event.response()))
         self._is_over = True
         self.finish()

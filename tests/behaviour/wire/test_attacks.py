@@ -1,0 +1,377 @@
+"""Clients that are slow, stalled, greedy or hostile, and what is left for the others."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pykcp.wire import frames
+
+GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+async def assert_alive(listener: Any, connect: Any) -> None:
+    """Another client is served as ever."""
+    client = await connect.h2(listener)
+    assert await client.request("GET", "/") == (200, b"hello\n")
+
+
+# -- slow ------------------------------------------------------------------------------------------
+
+
+async def test_no_handshake(serve: Any, connect: Any):
+    """A connection on which nothing is said is closed."""
+    listener = await serve(handshake_timeout=0.1)
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    writer.write(b"\x16")
+    assert await asyncio.wait_for(reader.read(), 5) == b""
+    writer.close()
+    await assert_alive(listener, connect)
+
+
+async def test_no_first_octets_without_tls(serve: Any, connect: Any):
+    """Nor is it waited for ever to learn which protocol is meant."""
+    client = await connect.http1(await serve(plain=True, handshake_timeout=0.1))
+    client.send(b"PR")
+    assert await client.read_to_end() == b""
+
+
+@pytest.mark.parametrize("octets", [b"", b"GET / HTTP/1.1\r\nHost: h\r\nX: "])
+async def test_slow_head(serve: Any, connect: Any, octets: bytes):
+    """A head that does not come to its end is answered with 408, silence with silence."""
+    client = await connect.http1(await serve(header_timeout=0.1))
+    client.send(octets)
+    answer = await client.read_to_end()
+    assert answer.startswith(b"HTTP/1.1 408 " if octets else b"")
+    assert bool(answer) == bool(octets)
+
+
+async def test_slow_body(serve: Any, connect: Any, hello: Any):
+    """A body that does not come to its end is 408 in both protocols and never handed over."""
+    listener = await serve(body_timeout=0.1)
+    client = await connect.http1(listener)
+    client.send(b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nabc")
+    assert (await client.read_to_end()).startswith(b"HTTP/1.1 408 ")
+    other = await connect.raw(listener)
+    other.request(1, "/echo", method="POST", ends=False)
+    other.send(frames.frame(frames.DATA, 0, 1, b"abc"))
+    assert (await other.answer(1))[0] == 408
+    other.request(3)
+    assert await other.answer(3) == (200, b"hello\n")
+    assert [request.path for request in hello.requests] == ["/"]
+    assert listener._hub.buffered == 0
+
+
+async def test_slow_frame(serve: Any, connect: Any):
+    """A frame, a header block or a greeting that does not come to its end."""
+    listener = await serve(header_timeout=0.1)
+    half_frame = await connect.raw(listener)
+    half_frame.send(frames.HEADER.pack(100 << 8, 0, 1) + b"x")
+    half_block = await connect.raw(listener)
+    half_block.send(frames.frame(frames.HEADERS, 1, 1, b"\x82"))
+    half_greeting = await connect.h2(listener)
+    for client in (half_frame, half_block):
+        assert await client.goaway_code() == frames.ENHANCE_YOUR_CALM
+    await half_greeting.request("GET", "/")
+    silent = await connect._open(type(half_frame), listener, "h2", None)
+    assert await silent.goaway_code() == frames.ENHANCE_YOUR_CALM
+
+
+async def test_long_upload_is_not_a_slow_frame(serve: Any, connect: Any):
+    """Frames that are cut anywhere by the network go on for as long as they come to an end."""
+    client = await connect.raw(await serve(header_timeout=0.1))
+    client.request(1, "/stream", method="POST", ends=False)
+    frame = frames.frame(frames.DATA, 0, 1, b"x" * 100)
+    data = frame * 30
+    for start in range(0, len(data), 70):
+        client.send(data[start : start + 70])
+        await asyncio.sleep(0.01)
+    client.send(frames.frame(frames.DATA, 1, 1, b""))
+    assert await client.answer(1) == (200, b"3000")
+
+
+async def test_idle_connections_are_closed(serve: Any, connect: Any):
+    """With a GOAWAY, or just so."""
+    listener = await serve(idle_timeout=0.1)
+    first = await connect.http1(listener)
+    first.send(GET)
+    second = await connect.raw(listener)
+    second.request(1)
+    assert (await first.read_to_end()).endswith(b"hello\n")
+    assert await second.goaway_code() == frames.NO_ERROR
+
+
+async def test_connections_in_use_are_not_idle(serve: Any, connect: Any, hello: Any):
+    """A quiet watch, a slow handler and a WebSocket are work."""
+    listener = await serve(idle_timeout=0.05, header_timeout=0.05)
+    first = await connect.http1(listener)
+    first.send(b"GET /watch HTTP/1.1\r\nHost: h\r\n\r\n")
+    second = await connect.raw(listener)
+    second.request(1, "/watch")
+    await hello.wait_for_streams(2)
+    await asyncio.sleep(0.2)
+    for stream in hello.streams:
+        assert not stream.closed
+        stream.write(b"still here")
+        stream.end()
+    assert await second.answer(1) == (200, b"still here")
+    await first.read_until(b"0\r\n\r\n")
+
+
+async def test_too_many_connections(serve: Any, connect: Any, hello: Any):
+    """The longest idle one makes room; those in use are spared."""
+    listener = await serve(max_connections=3)
+    busy = await connect.raw(listener)
+    busy.request(1, "/watch")
+    await hello.wait_for_streams(1)
+    idle = [await connect.raw(listener) for _ in range(2)]
+    await assert_alive(listener, connect)
+    assert await idle[0].read_to_end() == b""
+    assert listener.connection_count == 3
+    hello.streams[0].end()
+    assert await busy.answer(1) == (200, b"")
+
+
+async def test_all_connections_in_use(serve: Any, connect: Any, hello: Any):
+    """Then the oldest has to go: a listener that is full of watches can still be reached."""
+    listener = await serve(max_connections=1)
+    busy = await connect.raw(listener)
+    busy.request(1, "/watch")
+    await hello.wait_for_streams(1)
+    await assert_alive(listener, connect)
+    await busy.read_to_end()
+    await hello.wait_for("closed")
+
+
+# -- stalled ---------------------------------------------------------------------------------------
+
+
+async def test_stalled_window(serve: Any, connect: Any, hello: Any):
+    """A stream whose client takes nothing is broken off in the end; others are not."""
+    listener = await serve(write_stall_timeout=0.1)
+    client = await connect.raw(listener, SETTINGS_INITIAL_WINDOW_SIZE=10)
+    client.request(1, "/parts?10,1000")
+    client.request(3, "/watch")
+    await hello.wait_for_streams(1)
+    _, _, stream_id, payload = await client.next_of(frames.RST_STREAM)
+    assert (stream_id, frames.U32.unpack(payload)[0]) == (1, frames.CANCEL)
+    hello.streams[0].end()
+    _, flags, stream_id, _ = await client.next_of(frames.DATA)
+    assert (flags, stream_id) == (1, 3)
+
+
+async def test_stalled_windows_hold_bounded_memory(serve: Any, connect: Any, hello: Any):
+    """Large answers that are not taken pile up to a limit; then requests are refused."""
+    listener = await serve(max_buffered_per_connection=5_000_000)
+    client = await connect.raw(listener, SETTINGS_INITIAL_WINDOW_SIZE=0)
+    for number in range(50):
+        client.request(2 * number + 1, "/parts?10,100000")
+    refused = 0
+    while refused < 44:
+        _, _, _, payload = await client.next_of(frames.RST_STREAM)
+        assert frames.U32.unpack(payload)[0] == frames.REFUSED_STREAM
+        refused += 1
+    assert len(hello.requests) == 6
+    await assert_alive(listener, connect)
+
+
+@pytest.mark.parametrize("protocol", ["http1", "h2"])
+async def test_client_that_does_not_read(serve: Any, connect: Any, hello: Any, protocol: str):
+    """Its connection is aborted; what was kept for it stays near the buffers' size."""
+    listener = await serve(write_stall_timeout=0.2)
+    if protocol == "http1":
+        client = await connect.http1(listener)
+        client.send(b"GET /floods HTTP/1.1\r\nHost: h\r\n\r\n")
+    else:
+        client = await connect.raw(listener, SETTINGS_INITIAL_WINDOW_SIZE=2**31 - 1)
+        client.send(frames.window_update(0, 2**31 - 65536))
+        client.request(1, "/floods")
+    await hello.wait_for_requests(1)
+    client.writer.transport.pause_reading()
+    await assert_alive(listener, connect)
+    (connection, *_) = listener._hub.connections
+    await hello.wait_for("gone")
+    assert connection.transport.get_write_buffer_size() < 2_000_000
+
+
+async def test_asking_without_reading(serve: Any, connect: Any, hello: Any):
+    """Requests and pings whose answers are not read: in the end nothing more is read from it."""
+    listener = await serve()
+    client = await connect.raw(listener, SETTINGS_INITIAL_WINDOW_SIZE=2**31 - 1)
+    client.send(frames.window_update(0, 2**31 - 65536))
+    client.writer.transport.pause_reading()
+    pings = frames.frame(frames.PING, 0, 0, b"12345678") * 50
+    sent = 0
+
+    async def ask() -> None:
+        nonlocal sent
+        while True:
+            client.request(2 * sent + 1, "/parts?1,15000")
+            if sent < 100:
+                client.send(pings)
+            sent += 1
+            await client.writer.drain()
+            await asyncio.sleep(0)
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(ask(), 0.5)
+    assert len(hello.requests) < sent
+    await assert_alive(listener, connect)
+    held = [each.transport.get_write_buffer_size() for each in listener._hub.connections]
+    assert max(held) < 2_000_000
+    pending = [each.driver.machine.pending_total for each in listener._hub.connections]
+    assert max(pending) < 20_000_000
+    client.writer.transport.abort()
+
+
+# -- greedy and hostile ----------------------------------------------------------------------------
+
+
+async def test_rapid_reset(serve: Any, connect: Any, hello: Any):
+    """Requests that are broken off at once cost a handler nothing, and then the connection."""
+    listener = await serve(reset_burst=200)
+    client = await connect.raw(listener)
+    for number in range(300):
+        client.request(2 * number + 1, "/waits")
+        client.send(frames.frame(frames.RST_STREAM, 0, 2 * number + 1, b"\0\0\0\x08"))
+    assert await client.goaway_code() == frames.ENHANCE_YOUR_CALM
+    await asyncio.sleep(0)
+    assert len(listener._hub.tasks) == 0
+    await assert_alive(listener, connect)
+
+
+async def test_cancelled_handlers_still_count(serve: Any, connect: Any, hello: Any):
+    """A handler that goes on after its stream was broken off keeps its place."""
+    release = asyncio.Event()
+
+    class Stubborn:
+        def wants_streaming(self, request: Any) -> bool:
+            return False
+
+        async def handle(self, exchange: Any) -> None:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                await release.wait()
+
+    client = await connect.raw(await serve(Stubborn(), max_concurrent_streams=3))
+    for stream_id in (1, 3, 5):
+        client.request(stream_id)
+        client.send(frames.frame(frames.PING, 0, 0, b"12345678"))
+        await client.next_of(frames.PING)
+        client.send(frames.frame(frames.RST_STREAM, 0, stream_id, b"\0\0\0\x08"))
+    client.request(7)
+    with pytest.raises(ConnectionResetError, match=str(frames.REFUSED_STREAM)):
+        await client.answer(7)
+    release.set()
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        frames.frame(frames.PING, 0, 0, b"12345678"),
+        frames.settings({}),
+        frames.frame(frames.PRIORITY, 0, 1, b"\0\0\0\x03\x10"),
+    ],
+    ids=["PING", "SETTINGS", "PRIORITY"],
+)
+async def test_floods(serve: Any, connect: Any, flood: bytes):
+    """Too many frames to no purpose end the connection."""
+    listener = await serve(idle_frame_burst=1000, idle_frame_rate=1)
+    client = await connect.raw(listener)
+    client.send(flood * 1100)
+    assert await client.goaway_code() == frames.ENHANCE_YOUR_CALM
+    await assert_alive(listener, connect)
+
+
+async def test_continuation_flood(serve: Any, connect: Any):
+    """A header block without end."""
+    listener = await serve()
+    client = await connect.raw(listener)
+    client.send(frames.frame(frames.HEADERS, 1, 1, b"\x82"))
+    client.send(frames.frame(frames.CONTINUATION, 0, 1, b"") * 200)
+    assert await client.goaway_code() == frames.ENHANCE_YOUR_CALM
+    await assert_alive(listener, connect)
+
+
+async def test_header_bomb(serve: Any, connect: Any):
+    """A kilobyte that unfolds to megabytes."""
+    listener = await serve()
+    client = await connect.raw(listener)
+    client.request(1, "/", ("x", "y" * 3900))
+    await client.answer(1)
+    client.send(frames.frame(frames.HEADERS, 5, 3, b"\x82\x87\x84" + b"\xbe" * 10_000))
+    assert await client.goaway_code() == frames.ENHANCE_YOUR_CALM
+
+
+async def test_header_list_somewhat_too_large(serve: Any, connect: Any):
+    """Is answered with 431 and the connection goes on."""
+    client = await connect.raw(await serve(max_header_list_size=2000))
+    client.request(1, "/", ("x", "y" * 2000))
+    assert (await client.answer(1))[0] == 431
+    client.request(3)
+    assert await client.answer(3) == (200, b"hello\n")
+
+
+async def test_oversize_frame(serve: Any, connect: Any):
+    """Is not waited for."""
+    client = await connect.raw(await serve())
+    client.send(frames.HEADER.pack(16385 << 8, 0, 1))
+    assert await client.goaway_code() == frames.FRAME_SIZE_ERROR
+
+
+@pytest.mark.parametrize(
+    "limits", [{"max_buffered_per_connection": 500_000}, {"max_buffered_bodies": 500_000}]
+)
+async def test_unfinished_bodies_hold_bounded_memory(
+    serve: Any, connect: Any, hello: Any, limits: dict[str, int]
+):
+    """Bodies that are begun and not ended are refused beyond a limit, and may be tried again."""
+    listener = await serve(**limits)
+    client = await connect.raw(listener)
+    for stream_id in range(1, 21, 2):
+        client.request(stream_id, "/echo", method="POST", ends=False)
+        for _ in range(6):
+            client.send(frames.frame(frames.DATA, 0, stream_id, b"x" * 10_000))
+    for _ in range(2):
+        _, _, _, payload = await client.next_of(frames.RST_STREAM)
+        assert frames.U32.unpack(payload)[0] == frames.REFUSED_STREAM
+    assert listener._hub.buffered == 480_000
+    client.send(frames.frame(frames.DATA, 1, 1, b"end"))
+    status, body = await client.answer(1)
+    assert (status, len(body)) == (200, 60_003)
+    assert listener._hub.buffered == 420_000
+    client.writer.transport.abort()
+    while listener.connection_count:  # noqa: ASYNC110  # there is no event for this
+        await asyncio.sleep(0)
+    assert listener._hub.buffered == 0
+
+
+async def test_unfinished_bodies_over_http1(serve: Any, connect: Any):
+    """The same limit, told by 503."""
+    listener = await serve(max_buffered_bodies=100_000)
+    client = await connect.http1(listener)
+    client.send(b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 200000\r\n\r\n")
+    client.send(b"x" * 150_000)
+    assert (await client.read_to_end()).startswith(b"HTTP/1.1 503 ")
+    assert listener._hub.buffered == 0
+
+
+async def test_one_greedy_client_and_a_quick_one(serve: Any, connect: Any):
+    """While one client sends thousands of requests at a go, another is answered soon."""
+    listener = await serve(max_concurrent_streams=100_000)
+    greedy = await connect.raw(listener, SETTINGS_INITIAL_WINDOW_SIZE=2**31 - 1)
+    quick = await connect.h2(listener)
+    await quick.request("GET", "/")
+    loop = asyncio.get_running_loop()
+    longest = 0.0
+    for number in range(5000):
+        greedy.request(2 * number + 1)
+    for _ in range(10):
+        start = loop.time()
+        assert await quick.request("GET", "/") == (200, b"hello\n")
+        longest = max(longest, loop.time() - start)
+    assert longest < 0.2
+    greedy.writer.transport.abort()
