@@ -27,6 +27,7 @@ FAILURE_POLICIES = ("Fail", "Ignore")
 MATCH_POLICIES = ("Equivalent", "Exact")
 REINVOCATION_POLICIES = ("IfNeeded", "Never")
 OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+MUTATING_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")
 _CONDITIONS_MAX = 64
 STATIC_SUFFIX = ".static.k8s.io"
@@ -149,6 +150,16 @@ def match_resources_errors(match: Object | None, path: str) -> list[FieldError]:
         for index, rule in enumerate(match.get(field) or ()):
             errors += _named_rule_errors(rule, f"{path}.{field}[{index}]")
     return errors
+
+
+def operations_errors(match: Object, path: str) -> list[FieldError]:
+    """A mutation can not happen on delete."""
+    return [
+        not_supported(path, operation, MUTATING_OPERATIONS)
+        for rule in match.get("resourceRules") or ()
+        for operation in rule.get("operations") or ()
+        if operation not in MUTATING_OPERATIONS
+    ]
 
 
 def _named_rule_errors(rule: Object, path: str) -> list[FieldError]:

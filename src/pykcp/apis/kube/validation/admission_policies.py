@@ -1,4 +1,4 @@
-"""Admission policies in CEL, validating and mutating, and their bindings.
+"""Admission policies in CEL, validating and mutating.
 
 Expressions are compiled by the check that comes with the request's facts; without one they
 are only looked at from outside. Whether the user may read a policy's parameters is a matter
@@ -19,14 +19,13 @@ from pykcp.apis.kube.validation.admission_match import (
     match_conditions_errors,
     match_resources_errors,
     name_warnings,
+    operations_errors,
 )
 from pykcp.apis.kube.validation.objectmeta import (
-    each_invalid,
     name_is_subdomain,
     same,
     validate_conditions,
     validate_label_key,
-    validate_label_selector,
     validate_object_meta,
 )
 from pykcp.apis.kube.validation.rules import (
@@ -42,7 +41,6 @@ from pykcp.machinery.meta import metadata, name
 from pykcp.machinery.status import (
     FieldError,
     duplicate,
-    forbidden,
     invalid,
     not_supported,
     required,
@@ -50,10 +48,7 @@ from pykcp.machinery.status import (
 from pykcp.types import Object
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
-_ACTIONS = ("Audit", "Deny", "Warn")
-_NOT_FOUND_ACTIONS = ("Deny", "Allow")
 _PATCH_TYPES = ("ApplyConfiguration", "JSONPatch")
-_MUTATING_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
 _ANNOTATIONS_MAX = 20
 _ANNOTATION_EXPRESSION_MAX = 5 * 1024
 _IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
@@ -73,10 +68,6 @@ def _default_policy(obj: Object) -> None:
     if spec.get("failurePolicy") is None:
         spec["failurePolicy"] = "Fail"
     default_match_resources(spec.get("matchConstraints"))
-
-
-def _default_binding(obj: Object) -> None:
-    default_match_resources(_spec(obj).get("matchResources"))
 
 
 def _expressions(spec: Object, old: Object | None, facts: Facts) -> Expressions:
@@ -122,7 +113,7 @@ def _common_errors(
         if not match.get("resourceRules"):
             errors.append(required(f"{path}.resourceRules"))
         if mutating:
-            errors += _operations_errors(match, f"{path}.resourceRules.operations")
+            errors += operations_errors(match, f"{path}.resourceRules.operations")
     before = _spec(old) if old else None
     unchanged = before is not None and all(
         same(spec.get(field), before.get(field)) for field in ("paramKind", "matchConditions")
@@ -132,16 +123,6 @@ def _common_errors(
             spec.get("matchConditions"), expressions, "spec.matchConditions"
         )
     return errors + _variables_errors(spec.get("variables") or (), expressions)
-
-
-def _operations_errors(match: Object, path: str) -> list[FieldError]:
-    """A mutation can not happen on delete."""
-    return [
-        not_supported(path, operation, _MUTATING_OPERATIONS)
-        for rule in match.get("resourceRules") or ()
-        for operation in rule.get("operations") or ()
-        if operation not in _MUTATING_OPERATIONS
-    ]
 
 
 def _param_kind_errors(kind: Object, path: str) -> list[FieldError]:
@@ -338,68 +319,6 @@ def _mutation_errors(mutation: Object, expressions: Expressions, path: str) -> l
     return errors
 
 
-# Bindings
-
-
-def _binding_errors(obj: Object, *, mutating: bool) -> list[FieldError]:
-    errors = validate_object_meta(metadata(obj), False, name_is_subdomain)
-    spec = _spec(obj)
-    policy = spec.get("policyName", "")
-    if not policy:
-        errors.append(required("spec.policyName"))
-    else:
-        errors += each_invalid("spec.policyName", policy, names.dns1123_subdomain(policy))
-    errors += _param_ref_errors(spec.get("paramRef"), "spec.paramRef")
-    match = spec.get("matchResources")
-    errors += match_resources_errors(match, "spec.matchResources")
-    if not mutating:
-        return errors + _actions_errors(spec.get("validationActions") or [])
-    if match is not None:
-        errors += _operations_errors(match, "spec.matchResources.resourceRules.operations")
-    return errors
-
-
-def _param_ref_errors(reference: Object | None, path: str) -> list[FieldError]:
-    if reference is None:
-        return []
-    param, selector = reference.get("name", ""), reference.get("selector")
-    both = "name and selector are mutually exclusive"
-    errors = each_invalid(f"{path}.name", param, names.path_segment_name(param)) if param else []
-    if param and selector is not None:
-        errors.append(forbidden(f"{path}.name", both))
-    errors += validate_label_selector(selector, f"{path}.selector")
-    if param and selector is not None:
-        errors.append(forbidden(f"{path}.selector", both))
-    if not param and selector is None:
-        errors.append(required(path, "one of name or selector must be specified"))
-    action = reference.get("parameterNotFoundAction")
-    at = f"{path}.parameterNotFoundAction"
-    if not action:
-        return [*errors, required(at)]
-    return errors + choice_errors(action, _NOT_FOUND_ACTIONS, at)
-
-
-def _actions_errors(actions: list[str]) -> list[FieldError]:
-    path = "spec.validationActions"
-    errors: list[FieldError] = []
-    for index, action in enumerate(actions):
-        errors += choice_errors(action, _ACTIONS, f"{path}[{index}]")
-        if action in actions[:index]:
-            errors.append(duplicate(f"{path}[{index}]", action))
-    if "Deny" in actions and "Warn" in actions:
-        why = (
-            "must not contain both Deny and Warn (repeating the same validation failure "
-            "information in the API response and headers serves no purpose)"
-        )
-        errors.append(invalid(path, actions, why))
-    if not actions:
-        errors.append(required(path, "at least one validation action is required"))
-    return errors
-
-
-# The rules
-
-
 def _prepare_policy(obj: Object, _: Facts) -> None:
     obj["status"] = {}
     set_generation(obj)
@@ -443,32 +362,12 @@ VALIDATING_POLICY = KindRules(
     },
 )
 
-VALIDATING_POLICY_BINDING = KindRules(
-    default=_default_binding,
-    prepare_for_create=lambda obj, _: set_generation(obj),
-    prepare_for_update=_prepare_update,
-    validate=lambda obj, _: _binding_errors(obj, mutating=False),
-    validate_update=lambda new, _, __: _binding_errors(new, mutating=False),
-    warnings=_warnings,
-    unconditional_update=False,
-)
-
 MUTATING_POLICY = KindRules(
     default=_default_policy,
     prepare_for_create=lambda obj, _: set_generation(obj),
     prepare_for_update=_prepare_update,
     validate=lambda obj, facts: _mutating_policy_errors(obj, None, facts),
     validate_update=_mutating_policy_errors,
-    warnings=_warnings,
-    unconditional_update=False,
-)
-
-MUTATING_POLICY_BINDING = KindRules(
-    default=_default_binding,
-    prepare_for_create=lambda obj, _: set_generation(obj),
-    prepare_for_update=_prepare_update,
-    validate=lambda obj, _: _binding_errors(obj, mutating=True),
-    validate_update=lambda new, _, __: _binding_errors(new, mutating=True),
     warnings=_warnings,
     unconditional_update=False,
 )

@@ -24,6 +24,11 @@ class Block(NamedTuple):
     has_headers: bool
 
 
+def decoded(text: str | None) -> bytes:
+    """The bytes a field of base64 stands for."""
+    return base64.b64decode(text or "")
+
+
 def blocks(text: bytes) -> list[Block]:
     """The blocks that can be decoded, in order; anything between them is passed over."""
     found = []

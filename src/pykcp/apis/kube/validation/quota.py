@@ -1,32 +1,22 @@
-"""ResourceQuota and LimitRange."""
+"""ResourceQuota."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from pykcp.apis.kube.validation.amounts import Amounts, hard_errors, is_quota_name, round_in
 from pykcp.apis.kube.validation.objectmeta import (
     IMMUTABLE,
     name_is_subdomain,
-    validate_label_key,
     validate_object_meta,
     validate_object_meta_update,
 )
 from pykcp.apis.kube.validation.rules import Facts, KindRules, keep
-from pykcp.machinery import names, quantity
-from pykcp.machinery.meta import metadata, mutable_metadata, resource_version
-from pykcp.machinery.status import FieldError, duplicate, forbidden, invalid, required
+from pykcp.machinery import quantity
+from pykcp.machinery.meta import metadata, resource_version
+from pykcp.machinery.status import FieldError, invalid, required
 from pykcp.types import Object
 
-_COUNTED = frozenset((
-    "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
-    "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
-))  # fmt: skip
-_MEASURED = frozenset((
-    "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.storage",
-    "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage",
-))  # fmt: skip
-_CONTAINER = frozenset(("cpu", "memory", "ephemeral-storage"))
 _POD_COMPUTE = frozenset((
     "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory",
 ))  # fmt: skip
@@ -37,96 +27,11 @@ _SCOPES = frozenset((*_POD_SCOPES, "BestEffort", "VolumeAttributesClass"))
 _EXISTS_ONLY = frozenset((
     "BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity",
 ))  # fmt: skip
-_LIMIT_TYPES = frozenset(("Pod", "Container", "PersistentVolumeClaim"))
-
-Amounts = Mapping[str, str]
-
-
-def _round(amounts: Amounts | None) -> dict[str, str] | None:
-    """Quantities are kept to the thousandth."""
-    if not amounts:
-        return None
-    parsed = {name: quantity.parse(text) for name, text in amounts.items()}
-    return {name: str(found.rounded_up(quantity.MILLI)) for name, found in parsed.items()}
-
-
-def _round_in(holder: Object | None, *fields: str) -> None:
-    for field in fields:
-        if holder and holder.get(field):
-            holder[field] = _round(holder[field])
-
-
-# Names of resources
-
-
-def _is_huge_pages(name: str) -> bool:
-    return name.startswith("hugepages-")
-
-
-def _is_quota_name(name: str) -> bool:
-    known = name in _COUNTED or name in _MEASURED
-    return known or _is_huge_pages(name) or name.startswith("requests.hugepages-")
-
-
-def _is_native(name: str) -> bool:
-    return "/" not in name or "kubernetes.io/" in name
-
-
-def _is_extended(name: str) -> bool:
-    if _is_native(name) or name.startswith("requests."):
-        return False
-    return not names.qualified_name("requests." + name)
-
-
-def _resource_name_errors(name: str, path: str) -> list[FieldError]:
-    errors = validate_label_key(name, path)
-    if not errors and "/" not in name and not _is_quota_name(name) and name != "storage":
-        return [invalid(path, name, "must be a standard resource type or fully qualified")]
-    return errors
-
-
-def _quota_name_errors(name: str, path: str) -> list[FieldError]:
-    errors = _resource_name_errors(name, path)
-    if "/" not in name and not _is_quota_name(name):
-        errors.append(invalid(path, name, "must be a standard resource for quota"))
-    return errors
-
-
-def _container_name_errors(name: str, path: str) -> list[FieldError]:
-    errors = _resource_name_errors(name, path)
-    if "/" not in name:
-        if name not in _CONTAINER and not _is_huge_pages(name):
-            errors.append(invalid(path, name, "must be a standard resource for containers"))
-    elif not _is_native(name) and not _is_extended(name):
-        errors.append(invalid(path, name, "doesn't follow extended resource name standard"))
-    return errors
-
-
-def _amount_errors(name: str, text: str, path: str) -> list[FieldError]:
-    amount = quantity.parse(text)
-    errors = []
-    if amount.sign < 0:
-        errors.append(invalid(path, str(amount), "must be greater than or equal to 0"))
-    whole = name in _COUNTED or _is_extended(name)
-    if whole and amount.milli_value % 1000:
-        errors.append(invalid(path, str(amount), "must be an integer"))
-    return errors
-
-
-def _hard_errors(amounts: Amounts | None, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for name, text in (amounts or {}).items():
-        errors += _quota_name_errors(name, f"{path}[{name}]")
-        errors += _amount_errors(name, text, f"{path}[{name}]")
-    return errors
-
-
-# ResourceQuota
 
 
 def _default_quota(obj: Object) -> None:
-    _round_in(obj.get("spec"), "hard")
-    _round_in(obj.get("status"), "hard", "used")
+    round_in(obj.get("spec"), "hard")
+    round_in(obj.get("status"), "hard", "used")
 
 
 def _prepare_quota(obj: Object, _: Facts) -> None:
@@ -145,7 +50,7 @@ def _applies(scope: str, resource: str) -> bool:
 
 
 def _misapplied(scope: str, hard: Amounts) -> int:
-    return sum(1 for name in hard if _is_quota_name(name) and not _applies(scope, name))
+    return sum(1 for name in hard if is_quota_name(name) and not _applies(scope, name))
 
 
 def _conflicting(scopes: Sequence[str]) -> int:
@@ -155,7 +60,7 @@ def _conflicting(scopes: Sequence[str]) -> int:
 
 def _spec_errors(spec: Object) -> list[FieldError]:
     hard: Amounts = spec.get("hard") or {}
-    errors = _hard_errors(hard, "spec.hard")
+    errors = hard_errors(hard, "spec.hard")
     scopes = spec.get("scopes") or []
     for scope in scopes:
         if scope not in _SCOPES:
@@ -226,8 +131,8 @@ def _validate_quota(obj: Object, _: Facts) -> list[FieldError]:
 
 def _status_errors(obj: Object) -> list[FieldError]:
     status = obj.get("status") or {}
-    errors = _hard_errors(status.get("hard"), "status.hard")
-    return errors + _hard_errors(status.get("used"), "status.used")
+    errors = hard_errors(status.get("hard"), "status.hard")
+    return errors + hard_errors(status.get("used"), "status.used")
 
 
 def _validate_quota_update(new: Object, old: Object, _: Facts) -> list[FieldError]:
@@ -280,143 +185,4 @@ RESOURCE_QUOTA = KindRules(
             validate_update=_validate_quota_status,
         )
     },
-)
-
-
-# LimitRange
-
-
-def _default_limit_range(obj: Object) -> None:
-    for limit in (obj.get("spec") or {}).get("limits") or ():
-        if limit.get("type") == "Container":
-            default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
-            request = {
-                **(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {}),
-            }  # fmt: skip
-            if default:
-                limit["default"] = default
-            if request:
-                limit["defaultRequest"] = request
-        _round_in(limit, "max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-
-
-def _prepare_limit_range(obj: Object, facts: Facts) -> None:
-    if not metadata(obj).get("name"):
-        mutable_metadata(obj)["name"] = facts.new_uid()
-
-
-def _validate_limit_range(obj: Object, _: Facts) -> list[FieldError]:
-    errors = validate_object_meta(metadata(obj), True, name_is_subdomain, kube_finalizers=True)
-    seen: set[str] = set()
-    for index, limit in enumerate((obj.get("spec") or {}).get("limits") or ()):
-        path = f"spec.limits[{index}]"
-        kind = limit.get("type", "")
-        errors += _limit_type_errors(kind, f"{path}.type")
-        if kind in seen:
-            errors.append(duplicate(f"{path}.type", kind))
-        seen.add(kind)
-        errors += _limit_errors(limit, kind, path)
-    return errors
-
-
-def _limit_type_errors(kind: str, path: str) -> list[FieldError]:
-    errors = validate_label_key(kind, path)
-    if not errors and "/" not in kind and kind not in _LIMIT_TYPES:
-        return [invalid(path, kind, "must be a standard limit type or fully qualified")]
-    return errors
-
-
-def _limit_errors(limit: Object, kind: str, path: str) -> list[FieldError]:
-    fields = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"]
-    amounts: dict[str, dict[str, quantity.Quantity]] = {field: {} for field in fields}
-    errors: list[FieldError] = []
-    for field in fields:
-        if field == "maxLimitRequestRatio":
-            errors += _storage_errors(limit, kind, path)
-        given: Amounts = limit.get(field) or {}
-        if kind == "Pod" and field.startswith("default"):
-            if given:
-                why = "may not be specified when `type` is 'Pod'"
-                errors.append(forbidden(f"{path}.{field}", why))
-            continue
-        for name, text in given.items():
-            check = (
-                _container_name_errors if kind in {"Pod", "Container"} else _resource_name_errors
-            )
-            errors += check(name, f"{path}.{field}[{name}]")
-            amounts[field][name] = quantity.parse(text)
-    for name in dict.fromkeys(name for field in fields for name in amounts[field]):
-        errors += _bound_errors(name, amounts, path)
-    return errors
-
-
-def _storage_errors(limit: Object, kind: str, path: str) -> list[FieldError]:
-    if kind != "PersistentVolumeClaim":
-        return []
-    if "storage" in (limit.get("min") or {}) or "storage" in (limit.get("max") or {}):
-        return []
-    why = "either minimum or maximum storage value is required, but neither was provided"
-    return [required(f"{path}.limits", why)]
-
-
-def _bound_errors(
-    name: str, amounts: Mapping[str, Mapping[str, quantity.Quantity]], path: str
-) -> list[FieldError]:
-    """Minimum, default request, default and maximum must not cross."""
-    low, high = amounts["min"].get(name), amounts["max"].get(name)
-    default, request = amounts["default"].get(name), amounts["defaultRequest"].get(name)
-    errors: list[FieldError] = []
-
-    def cross(lower: Any, upper: Any, field: str, shown: Any, words: tuple[str, str]) -> None:
-        if lower is not None and upper is not None and lower > upper:
-            why = f"{words[0]} value {lower} is greater than {words[1]} value {upper}"
-            errors.append(invalid(f"{path}.{field}[{name}]", str(shown), why))
-
-    cross(low, high, "min", low, ("min", "max"))
-    cross(low, request, "defaultRequest", request, ("min", "default request"))
-    cross(request, high, "defaultRequest", request, ("default request", "max"))
-    cross(request, default, "defaultRequest", request, ("default request", "default limit"))
-    cross(low, default, "default", low, ("min", "default"))
-    cross(default, high, "default", high, ("default", "max"))
-    errors += _ratio_errors(name, amounts, path)
-    overcommit = _is_native(name) and not _is_huge_pages(name)
-    if not overcommit and default is not None and request is not None and default != request:
-        why = f"default value {default} must equal to defaultRequest value {request} in {name}"
-        errors.append(invalid(f"{path}.defaultRequest[{name}]", str(request), why))
-    return errors
-
-
-def _ratio_errors(
-    name: str, amounts: Mapping[str, Mapping[str, quantity.Quantity]], path: str
-) -> list[FieldError]:
-    ratio = amounts["maxLimitRequestRatio"].get(name)
-    if ratio is None:
-        return []
-    at = f"{path}.maxLimitRequestRatio[{name}]"
-    errors = []
-    if ratio < quantity.parse("1"):
-        errors.append(invalid(at, str(ratio), f"ratio {ratio} is less than 1"))
-    low, high = amounts["min"].get(name), amounts["max"].get(name)
-    if low is not None and high is not None:
-        most = _quotient(high.milli_value, low.milli_value)
-        if ratio.milli_value / 1000 > most:
-            shown = "+Inf" if most == float("inf") else f"{most:f}"
-            why = f"ratio {ratio} is greater than max/min = {shown}"
-            errors.append(invalid(at, str(ratio), why))
-    return errors
-
-
-def _quotient(high: int, low: int) -> float:
-    if low:
-        return high / low
-    return float("inf") if high else float("nan")
-
-
-LIMIT_RANGE = KindRules(
-    namespaced=True,
-    default=_default_limit_range,
-    prepare_for_create=_prepare_limit_range,
-    validate=_validate_limit_range,
-    validate_update=lambda new, _, facts: _validate_limit_range(new, facts),
-    create_on_update=True,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pykcp.apis.kube.validation.objectmeta import (
     MetaNameRule,
@@ -43,6 +43,22 @@ CelCheck = Callable[[str, CelUse], str | None]
 """Compiles an expression; None, or what is wrong with it."""
 
 
+class SchemaChecks(Protocol):
+    """What rules ask of those who know schemas and CEL when a CRD comes in."""
+
+    def value(self, schema: Object, value: Any, path: str) -> list[FieldError]:
+        """Whether a default is a valid value of its schema (OpenAPI validation and CEL rules)."""
+
+    def rules(
+        self, schema: Object, path: str, *, stored: frozenset[str], unchanged: bool
+    ) -> list[FieldError]:
+        """Whether the CEL rules of a whole structural schema compile and are cheap enough.
+
+        `stored` are rules the old object had; the cost of single rules is not judged again
+        when the whole schema is `unchanged`.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What rules may know of the request besides the objects."""
@@ -56,6 +72,8 @@ class Facts:
     new_uid: Callable[[], str] = str
     check_cel: CelCheck | None = None
     """None: expressions are not compiled here."""
+    schema_checks: SchemaChecks | None = None
+    """None: a CRD's defaults and CEL rules are not judged here."""
 
 
 NO_FACTS = Facts()
