@@ -41,7 +41,7 @@ def parse_numbers(text: str) -> Numbers:
             package = line.split()[1]
         elif line.startswith("  "):
             name, *fields = line.split()
-            pairs = (field.split("=") for field in fields)
+            pairs = (entry.split("=") for entry in fields)
             table[f"{package}.{name}"] = {
                 key: tuple(int(n) for n in number.split(".")) for key, number in pairs
             }
@@ -96,7 +96,8 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _field(number: int, payload: bytes) -> bytes:
+def field(number: int, payload: bytes) -> bytes:
+    """A length-delimited field: text, bytes or a message."""
     return _varint(number << 3 | _BYTES) + _varint(len(payload)) + payload
 
 
@@ -151,7 +152,7 @@ def _read_json(raw: Raw) -> JSON:
 
 
 def _write_json(value: JSON) -> bytes:
-    return _field(1, orjson.dumps(value))
+    return field(1, orjson.dumps(value))
 
 
 def _read_quantity(raw: Raw) -> JSON:
@@ -165,7 +166,7 @@ def _read_int_or_string(raw: Raw) -> JSON:
 
 def _write_int_or_string(value: JSON) -> bytes:
     if isinstance(value, str):
-        return _varint(1 << 3) + _varint(1) + _field(3, value.encode())
+        return _varint(1 << 3) + _varint(1) + field(3, value.encode())
     return _varint(1 << 3) + _varint(0) + _varint(2 << 3) + _varint(int(value))
 
 
@@ -219,6 +220,10 @@ class MessageCodec:
         return b"".join(out)
 
 
+_LIST_NUMBERS: Mapping[str, tuple[int, ...]] = {"metadata": (1,), "items": (2,)}
+"""All lists are alike."""
+
+
 class Codecs:
     """Message codecs of the built-in kinds, each compiled when first needed."""
 
@@ -231,7 +236,12 @@ class Codecs:
         made = self._made.get(schema.ref)
         if made is None:
             made = self._made[schema.ref] = MessageCodec()
-            self._fill(made, schema, self._numbers[schema.ref])
+            numbers = self._numbers.get(schema.ref)
+            if numbers is None and "items" in schema.properties:
+                numbers = _LIST_NUMBERS
+            if numbers is None:
+                raise KeyError(schema.ref)
+            self._fill(made, schema, numbers)
         return made
 
     def _fill(
@@ -291,7 +301,7 @@ class Codecs:
         read, write = self._value(schema.items)
         return (
             lambda raw: [read(v) for n, v in read_fields(_bytes(raw)) if n == 1],
-            lambda value: b"".join(_field(1, write(item)) for item in value),
+            lambda value: b"".join(field(1, write(item)) for item in value),
         )
 
     def _special(self, schema: Schema) -> tuple[Reader, Writer]:
@@ -301,7 +311,7 @@ class Codecs:
             case "micro-time":
                 return lambda raw: _read_time(raw, micro=True), _write_time
             case "quantity":
-                return _read_quantity, lambda value: _field(1, str(value).encode())
+                return _read_quantity, lambda value: field(1, str(value).encode())
             case "int-or-string":
                 return _read_int_or_string, _write_int_or_string
             case "schema-or-bool" | "schema-or-array" | "schema-or-strings":
@@ -326,11 +336,11 @@ class Codecs:
         def write(value: JSON) -> bytes:
             if isinstance(value, dict):
                 allows = _varint(1 << 3) + b"\x01" if struct_number == 2 else b""
-                return allows + _field(struct_number, self.of(inner).write(value))
+                return allows + field(struct_number, self.of(inner).write(value))
             if isinstance(value, bool):
                 return _varint(1 << 3) + _varint(int(value))
             items = (v.encode() if strings else self.of(inner).write(v) for v in value)
-            return b"".join(_field(2, item) for item in items)
+            return b"".join(field(2, item) for item in items)
 
         return read, write
 
@@ -346,7 +356,7 @@ def _single(number: int, schema: Schema, write: Writer) -> Writer:
     if not schema.codec and schema.type == "number":
         tag = _varint(number << 3 | _FIXED64)
         return lambda value: tag + write(value)
-    return lambda value: _field(number, write(value))
+    return lambda value: field(number, write(value))
 
 
 def _repeated(number: int, items: Schema, write: Writer) -> Writer:
@@ -355,7 +365,7 @@ def _repeated(number: int, items: Schema, write: Writer) -> Writer:
 
 
 def _embedded(number: int, inner: MessageCodec) -> Writer:
-    return lambda obj: _field(number, inner.write(obj))
+    return lambda obj: field(number, inner.write(obj))
 
 
 def _map_entry(read: Reader) -> Reader:
@@ -369,7 +379,7 @@ def _map_entry(read: Reader) -> Reader:
 def _map_writer(number: int, values: Schema, write: Writer) -> Writer:
     one = _single(2, values, write)
     return lambda mapping: b"".join(
-        _field(number, _field(1, key.encode()) + one(value)) for key, value in mapping.items()
+        field(number, field(1, key.encode()) + one(value)) for key, value in mapping.items()
     )
 
 
@@ -394,5 +404,5 @@ def open_envelope(body: bytes) -> tuple[str, str, bytes]:
 
 
 def close_envelope(api_version: str, kind: str, raw: bytes) -> bytes:
-    named = _field(1, api_version.encode()) + _field(2, kind.encode())
-    return MAGIC + _field(1, named) + _field(2, raw) + _field(3, b"") + _field(4, b"")
+    named = field(1, api_version.encode()) + field(2, kind.encode())
+    return MAGIC + field(1, named) + field(2, raw) + field(3, b"") + field(4, b"")

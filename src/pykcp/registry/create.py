@@ -141,7 +141,7 @@ _REPEATED_OWNERS = (
 
 
 def _already_exists(resource: Resource, key: str, name: str) -> AlreadyExists:
-    refusal = AlreadyExists.resource(resource.error_group, resource.plural, name)
+    refusal = AlreadyExists.resource(resource.group, resource.plural, name)
     entry = resource.services.store.get(key)
     if entry is not None and codec.decode(entry.value)["metadata"].get("deletionTimestamp"):
         refusal.message = f"object is being deleted: {refusal.message}"

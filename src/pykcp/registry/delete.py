@@ -46,7 +46,7 @@ async def delete(
             continue
         except StoreError as error:
             raise translate(error) from error
-    raise Conflict.resource(resource.error_group, resource.plural, name, OPTIMISTIC_LOCK)
+    raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
 
 
 async def _delete_once(

@@ -83,7 +83,6 @@ class Ownership:
             api_version,
             definition.kind,
             subresource=subresource,
-            structured=definition.native,
             reset={
                 definition.api_version(v): reset_fields(definition, v, subresource)
                 for v in definition.versions

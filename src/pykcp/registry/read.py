@@ -22,7 +22,7 @@ def find(resource: Resource, ctx: RequestContext, namespace: str, name: str) -> 
     """The stored entry, or NotFound."""
     entry = resource.services.store.get(resource.key(ctx.cluster, namespace, name))
     if entry is None:
-        raise NotFound.resource(resource.error_group, resource.plural, name)
+        raise NotFound.resource(resource.group, resource.plural, name)
     return entry
 
 

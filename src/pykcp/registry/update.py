@@ -67,7 +67,7 @@ async def update(
         except StoreError as error:
             raise translate(error) from error
         return Written(value, was_created=False)
-    raise Conflict.resource(resource.error_group, resource.plural, name, OPTIMISTIC_LOCK)
+    raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
 
 
 async def _create_missing(
@@ -82,7 +82,7 @@ async def _create_missing(
         change.is_apply or (resource.rules.create_on_update and not change.is_patch)
     ) and not subresource
     if not may_create:
-        raise NotFound.resource(resource.error_group, resource.plural, name)
+        raise NotFound.resource(resource.group, resource.plural, name)
     obj = change.make(None)
     metadata = obj["metadata"]
     uid = metadata.get("uid")
@@ -101,7 +101,7 @@ def _no_such_uid(
     if not is_apply:
         return _other_uid(resource, name, namespace, uid, "")
     return Conflict.resource(
-        resource.error_group,
+        resource.group,
         resource.plural,
         name,
         f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
@@ -164,7 +164,7 @@ async def _update_once(
 
 
 def _is_kept(resource: Resource, new: Object) -> bool:
-    return (resource.error_group, resource.plural) == ("", "namespaces") and is_kept_namespace(new)
+    return (resource.group, resource.plural) == ("", "namespaces") and is_kept_namespace(new)
 
 
 def _live_object(resource: Resource, value: bytes) -> Object:
@@ -184,7 +184,7 @@ def _check_versions(
     if version in ("", "0"):
         if not resource.rules.unconditional_update and not change.is_patch and not change.is_apply:
             raise Invalid.fields(
-                resource.error_group,
+                resource.group,
                 resource.plural,
                 name,
                 [invalid("metadata.resourceVersion", 0, "must be specified for an update")],
@@ -195,7 +195,7 @@ def _check_versions(
             raise StatusError(
                 f'strconv.ParseUint: parsing "{version}": invalid syntax', reason="", details=False
             )
-        raise Conflict.resource(resource.error_group, resource.plural, name, OPTIMISTIC_LOCK)
+        raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
 
 
 def _other_uid(resource: Resource, name: str, namespace: str, wanted: str, found: str) -> Conflict:
@@ -205,7 +205,7 @@ def _other_uid(resource: Resource, name: str, namespace: str, wanted: str, found
         else f"/{resource.plural}/{name}"
     )
     return Conflict.resource(
-        resource.error_group,
+        resource.group,
         resource.plural,
         name,
         f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: "

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from pykcp.machinery.status import NotFound, StatusError
-from pykcp.server import negotiation
+from pykcp.server import negotiation, protobuf_form
 from pykcp.server.call import Call
 from pykcp.types import Object
 from pykcp.wire.exchange import Header
@@ -17,13 +17,16 @@ from pykcp.wire.exchange import Header
 CACHE_CONTROL: Header = ("cache-control", "no-cache, private")
 JSON_HEADERS: tuple[Header, ...] = (CACHE_CONTROL, ("content-type", "application/json"))
 _YAML_HEADERS: tuple[Header, ...] = (CACHE_CONTROL, ("content-type", "application/yaml"))
+_PROTOBUF_HEADERS: tuple[Header, ...] = (
+    CACHE_CONTROL,
+    ("content-type", protobuf_form.CONTENT_TYPE),
+)
 _TEXT_HEADERS: tuple[Header, ...] = (
     CACHE_CONTROL,
     ("content-type", "text/plain; charset=utf-8"),
     ("x-content-type-options", "nosniff"),
 )
 GZIP_ABOVE = 128 * 1024
-_NEWLINE = b"\n"
 
 
 def send_json(
@@ -57,6 +60,10 @@ def send_object(call: Call, obj: Any, status: int = 200, more: Sequence[Header] 
 
         text = yaml.dump(obj, Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True)
         call.exchange.respond(status, _with_warnings(call, _YAML_HEADERS, more), text.encode())
+        return
+    if call.accepted.media_type == negotiation.PROTOBUF:
+        headers = _with_warnings(call, _PROTOBUF_HEADERS, more)
+        call.exchange.respond(status, headers, protobuf_form.encode(obj))
         return
     option = orjson.OPT_INDENT_2 if (call.accepted.pretty or wants_pretty(call)) else 0
     body = orjson.dumps(obj, option=option | orjson.OPT_APPEND_NEWLINE)

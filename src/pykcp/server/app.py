@@ -29,6 +29,7 @@ from pykcp.server.call import Call, check_timeout
 from pykcp.server.clusters import ClusterResolver
 from pykcp.server.handlers import create, delete, get, listing, patch, update, watch
 from pykcp.server.metrics import RequestMetrics
+from pykcp.server.negotiation import SERVED
 from pykcp.server.paths import PathHandlers
 from pykcp.server.request_info import RequestInfo
 from pykcp.wire.exchange import Exchange, Request
@@ -143,7 +144,7 @@ class ApiServer:
         call.resource = resource
         if info.query:
             check_timeout(call)
-        call.negotiate()
+        call.negotiate(SERVED if resource.definition.native else SERVED[:2])
         if call.cluster == WILDCARD and info.verb not in ("list", "watch"):
             raise MethodNotAllowed(
                 f'{info.verb} is not supported on resources of kind "{info.resource}" in the `*` logical cluster',

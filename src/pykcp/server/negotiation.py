@@ -77,6 +77,10 @@ def choose(
         if media_type is None:
             continue
         is_known = True
+        if media_type == PROTOBUF and (
+            clause.param("as") == "Table" or _also_takes_json(header, clause)
+        ):
+            continue
         kind = clause.param("as")
         if kind:
             if (
@@ -97,6 +101,14 @@ def choose(
         "406: Not Acceptable\n\nAvailable representations: " + ", ".join(SERVED),
         code=406,
         reason="NotAcceptable",
+    )
+
+
+def _also_takes_json(header: str, instead_of: _Clause) -> bool:
+    """Clients that would rather have protobuf but read JSON get it: it is stored that way."""
+    kind = instead_of.param("as")
+    return any(
+        c.media_type in (JSON, "*/*") and c.param("as") == kind for c in parse_accept(header)
     )
 
 

@@ -16,16 +16,18 @@ from pykcp.registry.watch import (
 from pykcp.registry.watch import (
     watch as follow,
 )
-from pykcp.server import transforms
+from pykcp.server import protobuf_form, transforms
 from pykcp.server.answers import CACHE_CONTROL
 from pykcp.server.call import Call, integer
 from pykcp.server.handlers.listing import parse_revision
+from pykcp.server.negotiation import PROTOBUF
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 from pykcp.wire.exchange import Stream
 
 _MIN_TIMEOUT = 1800
 _HEADERS = (CACHE_CONTROL, ("content-type", "application/json"))
+_PROTOBUF_HEADERS = (CACHE_CONTROL, ("content-type", protobuf_form.STREAM_TYPE))
 
 
 async def watch(call: Call) -> None:
@@ -37,7 +39,8 @@ async def watch(call: Call) -> None:
     if exchange.wants_websocket():
         stream = exchange.websocket(_subprotocol(call))
     else:
-        stream = exchange.start(200, _HEADERS)
+        is_protobuf = call.accepted.media_type == PROTOBUF
+        stream = exchange.start(200, _PROTOBUF_HEADERS if is_protobuf else _HEADERS)
     watcher = await follow(
         call.resource, call.context, call.info.namespace, options, stream, encoder
     )
@@ -110,6 +113,10 @@ def _check_initial(call: Call) -> None:
 
 def _encoder(call: Call) -> JSONEncoder:
     accepted = call.accepted
+    if accepted.media_type == PROTOBUF:
+        return ProtobufEncoder(
+            call.resource, accepted.transform_version if accepted.transform else ""
+        )
     if accepted.transform == "Table":
         return TableEncoder(
             call.resource, accepted.transform_version, transforms.include_policy(call)
@@ -134,6 +141,28 @@ class PartialEncoder(JSONEncoder):
     def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
         obj = transforms.partial({"metadata": _mark(revision, is_initial_end)}, self._version)
         return orjson.dumps({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+
+class ProtobufEncoder(JSONEncoder):
+    """Events as framed protobuf messages, whole objects or only their metadata."""
+
+    def __init__(self, resource: Resource, partial_version: str) -> None:
+        super().__init__(resource)
+        self._partial = partial_version
+        self.form = ("protobuf", partial_version, resource.api_version, resource.plural)
+
+    def initial(self, kind: str, value: bytes) -> bytes:
+        return self._frame(kind, self._resource.object_of(value))
+
+    def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
+        resource = self._resource
+        head = {"kind": resource.kind, "apiVersion": resource.api_version}
+        return self._frame("BOOKMARK", {**head, "metadata": _mark(revision, is_initial_end)})
+
+    def _frame(self, kind: str, obj: Object) -> bytes:
+        if self._partial:
+            obj = transforms.partial(obj, self._partial)
+        return protobuf_form.frame(kind, obj)
 
 
 class TableEncoder(JSONEncoder):
