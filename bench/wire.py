@@ -45,7 +45,7 @@ class BenchApplication:
         self.watches: list[Stream] = []
         self.emitted = 0
 
-    def wants_streaming(self, request: Request) -> bool:  # noqa: ARG002
+    def wants_streaming(self, request: Request) -> bool:
         return False
 
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:

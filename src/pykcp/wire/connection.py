@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
         self.close()
         return False
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, error: Exception | None) -> None:
         self.is_closing = True
         self.hub.discard(self)
         if self.driver is not None:

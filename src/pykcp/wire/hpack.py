@@ -205,12 +205,14 @@ class Decoder:
             index, position = _integer(block, position, mask)
         if not index:
             name, position = self._string(block, position)
+            if _VALID_NAME(name) is None:
+                self.has_seen_invalid_field = True
         elif index < _STATIC_SIZE:
             name = STATIC_TABLE[index][0]
         else:
             name = self._table[_STATIC_SIZE - 1 - index][0]
         value, position = self._string(block, position)
-        if _VALID_NAME(name) is None or _VALID_VALUE(value) is None:
+        if _VALID_VALUE(value) is None:
             self.has_seen_invalid_field = True
         return (name, value), position
 
@@ -275,7 +277,7 @@ def _integer(block: bytes, position: int, value: int) -> tuple[int, int]:
 class Encoder:
     """Answers' fields as octets, remembered; to be shared by all connections of a listener."""
 
-    __slots__ = ("_fields", "_lengths", "_names", "_statuses")
+    __slots__ = ("_lengths", "_names", "_statuses", "known_fields")
 
     max_fields = 4096
     TABLE_SIZE_ZERO = b"\x20"
@@ -283,16 +285,17 @@ class Encoder:
 
     def __init__(self) -> None:
         self._names = {name: index for index, (name, _) in reversed([*enumerate(STATIC_TABLE)])}
-        self._fields: dict[Field, bytes] = {}
+        self.known_fields: dict[Field, bytes] = {}
+        """What `field` would give, for callers in a hurry."""
         self._lengths: dict[int, bytes] = {}
         self._statuses: dict[int, bytes] = {}
 
     def field(self, field: Field) -> bytes:
-        octets = self._fields.get(field)
+        octets = self.known_fields.get(field)
         if octets is None:
-            if len(self._fields) >= self.max_fields:
-                self._fields.clear()
-            octets = self._fields[field] = self._encode(*field)
+            if len(self.known_fields) >= self.max_fields:
+                self.known_fields.clear()
+            octets = self.known_fields[field] = self._encode(*field)
         return octets
 
     def status(self, status: int) -> bytes:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from pykcp.wire.http2_driver import Http2Driver
 
 _CLOSE: Header = ("connection", "close")
-_PER_HOP = frozenset(
-    ("connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade")
+_SPECIAL = frozenset(
+    ("connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "date")
 )
+"""Headers that belong to HTTP/1.1 connections and are left out, and the one that we add."""
 
 
 class Http2Stream(AnswerStream):
@@ -188,26 +189,27 @@ class Http2Exchange:
         return stream
 
     def _begin(self, status: int, headers: Sequence[Header]) -> bytes:
+        """The header block of the answer, without its length."""
         if self.responded:
             raise RuntimeError("this request has been answered already")
         hub = self._driver.hub
-        field = hub.encoder.field
+        field, known = hub.encoder.field, hub.encoder.known_fields
         parts = [hub.encoder.status(status)]
         has_date = False
         for header in headers:
-            name = header[0]
-            if name in _PER_HOP:
-                if header == _CLOSE:  # after this answer: some clients read no further
-                    hub.loop.call_soon(self._driver.wind_down)
-            else:
-                has_date = has_date or name == "date"
+            if header[0] not in _SPECIAL:
+                parts.append(known.get(header) or field(header))
+            elif header[0] == "date":
+                has_date = True
                 parts.append(field(header))
+            elif header == _CLOSE:  # after this answer: some clients read no further
+                hub.loop.call_soon(self._driver.wind_down)
         if not has_date:
             parts.append(hub.date.http2())
         self.responded = True
         return b"".join(parts)
 
-    def websocket(self, subprotocol: str = "", headers: Sequence[Header] = ()) -> WebSocket:  # noqa: ARG002
+    def websocket(self, subprotocol: str = "", headers: Sequence[Header] = ()) -> WebSocket:
         """Accept the client's upgrade."""
         raise RuntimeError("not a WebSocket request")
 

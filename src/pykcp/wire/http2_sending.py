@@ -51,23 +51,27 @@ class Outbound:
     def send_answer(self, stream: StreamState, block: bytes, body: bytes) -> bool:
         """Headers and a whole body; True if all of it went to `out` and the stream is over."""
         size = len(body)
-        if not size:
-            self.send_headers(stream, block, ends=True)
-            return True
-        self.send_headers(stream, block)
         if (
-            size <= stream.window
+            0 < size <= stream.window
             and size <= self.window
             and size <= self.room
             and size <= self.peer_max_frame
+            and len(block) <= self.peer_max_frame
+            and not self._owes_table_update
         ):
             stream.window -= size
             self.window -= size
             self.room -= size
-            self.out += (_pack_header(size << 8, END_STREAM, stream.id), body)
+            self.out += (
+                _pack_header(len(block) << 8 | HEADERS, END_HEADERS, stream.id),
+                block,
+                _pack_header(size << 8, END_STREAM, stream.id),
+                body,
+            )
             self._close_local(stream)
             return True
-        return self.send_parts(stream, (body,), size, ends=True)
+        self.send_headers(stream, block, ends=not size)
+        return not size or self.send_parts(stream, (body,), size, ends=True)
 
     def send_headers(self, stream: StreamState, block: bytes, ends: bool = False) -> None:
         if self._owes_table_update:

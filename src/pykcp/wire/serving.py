@@ -100,7 +100,7 @@ class Hub:
         """Hand a request to the application; a task is made only if it wants to wait."""
         try:
             coroutine = self.application.handle(exchange)
-        except Exception:  # noqa: BLE001  # whatever it is, one request's trouble is not the connection's
+        except Exception:  # whatever it is, one request's trouble is not the connection's
             self._report(exchange, "handler failed")
             exchange.fail()
             return

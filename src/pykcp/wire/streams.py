@@ -57,5 +57,5 @@ class AnswerStream:
         for callback in callbacks:
             try:
                 callback()
-            except Exception:  # noqa: BLE001  # the other callbacks must still be called
+            except Exception:  # the other callbacks must still be called
                 _log.exception("callback at the end of a stream failed")
