@@ -501,7 +501,7 @@ def test_not_addresses(server: str) -> None:
 
 
 async def test_failover(tmp_path: pathlib.Path, opened: Opened) -> None:
-    """Three members; the one in use dies, then another takes over the work."""
+    """Three members; when the one in use dies or falls silent, another takes over."""
     names = ["etcd0", "etcd1", "etcd2"]
     cluster = dict(zip(names, free_ports(3), strict=True))
     members = [EtcdProcess(tmp_path / name, name=name, cluster=cluster) for name in names]
@@ -517,8 +517,12 @@ async def test_failover(tmp_path: pathlib.Path, opened: Opened) -> None:
             member.kill()
             await write_again(store, put(f"/after/{number}"))
             member.start()
+        in_use = next(one for one in members if one.url == store._running_client().server)
+        in_use.signal(signal.SIGSTOP)
+        await write_again(store, put("/after/silence"))
+        in_use.signal(signal.SIGCONT)
         await until(lambda: store.health() is None)
-        assert await texts(store) == ["/a", "/after/0", "/after/1"]
+        assert await texts(store) == ["/a", "/after/0", "/after/1", "/after/silence"]
         revisions = [event.revision for event in events]
         assert revisions == sorted(set(revisions))
         await store.stop()

@@ -8,6 +8,7 @@ have), `StoreFull`, `TooLarge`.
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
 import time
 from collections.abc import AsyncIterator
@@ -61,8 +62,10 @@ class Client:
         """The one in use."""
         return self._servers[self._current]
 
-    def use_next(self) -> None:
-        self._current = (self._current + 1) % len(self._servers)
+    def leave(self, server: str) -> None:
+        """It has failed: use the next, unless somebody has changed over already."""
+        if server == self.server:
+            self._current = (self._current + 1) % len(self._servers)
 
     async def close(self) -> None:
         channels, self._channels = self._channels, {}
@@ -95,7 +98,7 @@ class Client:
         deadline = time.monotonic() + seconds
         refused: StoreError = NotSent("no etcd server was asked")
         for _ in self._servers:
-            server = self._current
+            server = self.server
             call = self._channel().unary_unary(
                 method,
                 request_serializer=type(request).SerializeToString,
@@ -104,11 +107,10 @@ class Client:
             try:
                 return await call(request, timeout=max(0.0, deadline - time.monotonic()))
             except grpc.aio.AioRpcError as error:
-                refused = translate(error, self._servers[server])
+                refused = translate(error, server)
                 if not isinstance(refused, NotSent):
                     raise refused from error
-                if server == self._current:  # nobody else has moved on meanwhile
-                    self.use_next()
+                self.leave(server)
         raise refused
 
     def _channel(self) -> grpc.aio.Channel:
@@ -135,7 +137,8 @@ class Watch:
     def __init__(self, call: Any, create: Any, server: str) -> None:
         self._call = call
         self._create = create
-        self._server = server
+        self._is_ended = False
+        self.server = server
 
     async def responses(self) -> AsyncIterator[Any]:
         try:
@@ -144,13 +147,18 @@ class Watch:
                 if response.compact_revision:
                     raise Compacted(self._create.start_revision, response.compact_revision)
                 if response.canceled:
-                    raise Unavailable(f"{self._server}: {response.cancel_reason}")
+                    raise Unavailable(f"{self.server}: {response.cancel_reason}")
                 yield response
         except grpc.aio.AioRpcError as error:
-            raise translate(error, self._server) from error
-        raise Unavailable(f"{self._server} ended the watch")
+            raise translate(error, self.server) from error
+        except asyncio.CancelledError:
+            # Of the stream or of the task that reads it? They look the same.
+            if not self._is_ended:
+                raise
+        raise Unavailable(f"{self.server} ended the watch")
 
-    def cancel(self) -> None:
+    def end(self) -> None:
+        self._is_ended = True
         self._call.cancel()
 
 
@@ -163,14 +171,15 @@ def translate(error: grpc.aio.AioRpcError, server: str) -> StoreError:
         return TooLarge(message)
     if code == grpc.StatusCode.OUT_OF_RANGE:
         return Compacted(0, 0)
-    if code == grpc.StatusCode.UNAVAILABLE and "failed to connect" in details:
+    if code == grpc.StatusCode.UNAVAILABLE and any(text in details for text in NOT_SENT):
         return NotSent(message)
-    if "no leader" in details or "too many requests" in details:
-        return Unavailable(message)
-    if code in REFUSED:
+    if code in REFUSED or "too many requests" in details:
         return Unavailable(message)
     return Undecided(message)
 
+
+NOT_SENT = ("failed to connect", "resolution failed", "no leader")
+"""How it is put that a request has not reached any etcd that could carry it out."""
 
 REFUSED = (
     grpc.StatusCode.UNAUTHENTICATED,

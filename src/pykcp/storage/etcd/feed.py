@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pykcp.storage.errors import Compacted, StoreError, Unavailable
 from pykcp.storage.etcd import messages
-from pykcp.storage.etcd.client import Client
+from pykcp.storage.etcd.client import Client, Watch
 from pykcp.storage.etcd.decoding import EtcdEvent, Outcome
 from pykcp.storage.etcd.encoding import head_of
 from pykcp.storage.etcd.envelope import Keyspace
@@ -51,6 +51,7 @@ class Feed:
         self.carried_out: Callable[[Outcome], None] = lambda _: None
         """Is told which requests of this server the mirror has received."""
         self._sleep = sleep
+        self._watch: Watch | None = None
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._backoff = FIRST_BACKOFF
@@ -61,12 +62,13 @@ class Feed:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
+            server = self._client.server
             try:
                 await self._follow()
             except Compacted:
-                await self._retrying(self._fetch_again)
+                await self._fetch_again()
             except StoreError as error:
-                await self._lost(error)
+                await self._lost(error, server)
 
     async def fetch(self, revision: int) -> None:
         """Fill the mirror with everything in etcd at a revision."""
@@ -94,6 +96,11 @@ class Feed:
                 f"etcd at {self._client.server} has not sent revision {revision} in time"
             ) from None
 
+    def change_server(self) -> None:
+        """The server in use has not answered in time: follow another, if there is one."""
+        if self._watch is not None:
+            self._watch.end()
+
     def lost_seconds(self) -> float:
         """How long the mirror has not been kept current."""
         return 0.0 if self.problem is None else time.monotonic() - self._lost_at
@@ -101,6 +108,7 @@ class Feed:
     async def _follow(self) -> None:
         start = self._mirror.applied + 1
         watch = self._client.watch(self._keyspace.start, self._keyspace.end, start)
+        self._watch = watch
         try:
             async for response in watch.responses():
                 if response.created:
@@ -111,7 +119,7 @@ class Feed:
                     self._mirror.reached(response.header.revision)
                 self._wake()
         finally:
-            watch.cancel()
+            watch.end()
 
     def _take(self, events: Any) -> None:
         taken = [
@@ -134,8 +142,14 @@ class Feed:
 
     async def _fetch_again(self) -> None:
         logger.warning("etcd has forgotten what the mirror has not seen yet: fetching everything")
-        newest = await self.newest(RANGE_SECONDS)
-        await self.fetch(newest.revision)
+        while True:
+            server = self._client.server
+            try:
+                await self.fetch((await self.newest(RANGE_SECONDS)).revision)
+            except StoreError as error:
+                await self._lost(error, server)
+            else:
+                return
 
     async def _pages(self, revision: int) -> AsyncIterator[Any]:
         start, is_more = self._keyspace.data, True
@@ -152,21 +166,12 @@ class Feed:
             if is_more:
                 start = response.kvs[-1].key + b"\0"
 
-    async def _retrying(self, work: Callable[[], Any]) -> None:
-        while True:
-            try:
-                await work()
-            except StoreError as error:
-                await self._lost(error)
-            else:
-                return
-
-    async def _lost(self, error: StoreError) -> None:
+    async def _lost(self, error: StoreError, server: str) -> None:
         if self.problem is None:
             logger.warning("lost etcd: %s", error)
             self._lost_at = time.monotonic()
         self.problem = str(error)
-        self._client.use_next()
+        self._client.leave(server)
         # Not all servers of an installation at the same moment.
         await self._sleep(self._backoff * random.uniform(0.5, 1.0))  # noqa: S311
         self._backoff = min(2 * self._backoff, LONGEST_BACKOFF)

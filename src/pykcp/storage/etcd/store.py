@@ -80,11 +80,10 @@ class EtcdStore(Mirror):
         if revision <= self.compacted:
             return
         await super().compact(revision)
-        if self._client is None:
-            return
-        await self._clear_graves(self._client, etcd_revision_of(revision))
+        client = self._running_client()
+        await self._clear_graves(client, etcd_revision_of(revision))
         try:
-            await self._client.compact(etcd_revision_of(revision), COMPACT_SECONDS)
+            await client.compact(etcd_revision_of(revision), COMPACT_SECONDS)
         except Compacted:
             return  # another server was first
 
@@ -104,7 +103,7 @@ class EtcdStore(Mirror):
             return "the store is not running"
         if self._feed.problem is not None:
             return f"etcd is not being followed: {self._feed.problem}"
-        return None if self._writes.failure is None else str(self._writes.failure)
+        return self._writes.failure.text()
 
     def _connect(self) -> None:
         writer = secrets.randbits(64)
@@ -150,6 +149,11 @@ class EtcdStore(Mirror):
         if self._feed is None:
             raise Unavailable("the store is not running")
         return self._feed
+
+    def _running_client(self) -> Client:
+        if self._client is None:
+            raise Unavailable("the store is not running")
+        return self._client
 
 
 def temporary_path() -> pathlib.Path:

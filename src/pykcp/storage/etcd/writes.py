@@ -16,12 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pykcp.storage import changes as planning
-from pykcp.storage.errors import Mismatch, StoreError, Unavailable
+from pykcp.storage.errors import Mismatch, StoreError, TooLarge, Unavailable
 from pykcp.storage.etcd.client import Client, NotSent, Undecided
 from pykcp.storage.etcd.decoding import Outcome
 from pykcp.storage.etcd.encoding import Encoder, decode_answer, take
 from pykcp.storage.etcd.envelope import etcd_revision_of, revision_of
 from pykcp.storage.etcd.feed import Feed
+from pykcp.storage.failures import LastFailure
 from pykcp.storage.interface import Entry, Operation
 from pykcp.storage.terms import join_indexes
 
@@ -71,8 +72,7 @@ class Writes:
         self._is_woken = False
         self._outcomes: dict[int, Outcome | None] = {}
         """Of the requests under way; None: not seen in the mirror yet."""
-        self.failure: StoreError | None = None
-        """Why the last request failed; None when it did not."""
+        self.failure = LastFailure()
         feed.carried_out = self._carried_out
 
     async def write(self, operations: Sequence[Operation]) -> list[int]:
@@ -139,9 +139,10 @@ class Writes:
         self._outcomes[request] = None
         try:
             await self._ask(transactions, request)
-            self.failure = None
+            self.failure.clear()
         except StoreError as error:
-            self.failure = error
+            if not isinstance(error, TooLarge):
+                self.failure.note(error)
             for transaction in transactions:
                 transaction.fail(error)
         except BaseException as error:
@@ -157,6 +158,7 @@ class Writes:
             deadline = max(transaction.deadline for transaction in transactions)
             response = await self._send_until(encoded.request, deadline)
         except Undecided as error:
+            self._feed.change_server()
             await self._find_out(transactions, encoded.places, request, error)
             return
         answer = decode_answer(response, len(transactions))
@@ -205,7 +207,7 @@ class Writes:
         for transaction, taken in zip(transactions, places, strict=True):
             if (
                 outcome.places.issuperset(place for place in taken if place >= 0)
-                and max(taken) >= 0
+                and max(taken, default=-1) >= 0
             ):
                 transaction.succeed(outcome.revision, taken)
             else:

@@ -17,6 +17,7 @@ import sqlite3
 from collections.abc import Callable
 
 from pykcp.storage.changes import Change
+from pykcp.storage.failures import LastFailure
 from pykcp.storage.sqlite.files import PAGE_BYTES
 from pykcp.storage.sqlite.scans import Readers
 from pykcp.storage.sqlite.worker import Done, Worker
@@ -52,7 +53,8 @@ class Checkpoints:
         """Bytes added since the last checkpoint, as a guess from above."""
         self._running = False
         self._log_bytes = 0
-        self.failure: str | None = None
+        self._is_failing = False
+        self.failure = LastFailure()
 
     def note(self, changes: list[Change]) -> None:
         """A batch has been committed."""
@@ -64,7 +66,7 @@ class Checkpoints:
     def note_bytes(self, size: int) -> None:
         """The write-ahead log has grown; start a checkpoint if it is time."""
         self._pending += size
-        is_due = self._pending >= self._after_bytes or self.failure is not None
+        is_due = self._pending >= self._after_bytes or self._is_failing
         if is_due and not self._running and not self._closed:
             self._running = True
             self._pending = 0
@@ -89,10 +91,14 @@ class Checkpoints:
         self._readers.resume()
         self._running = False
         # Nothing is lost: the data is in the write-ahead log, and the next batch tries again.
-        failure = None if error is None else f"checkpoint failed: {error}"
-        if failure is not None and self.failure is None:
-            logger.error("%s", failure)
-        self.failure = failure
+        if error is None:
+            self._is_failing = False
+            self.failure.clear()
+            return
+        if not self._is_failing:
+            logger.error("a checkpoint failed: %s", error)
+        self._is_failing = True
+        self.failure.note(error)
 
     def _copy(self) -> None:
         """In a thread: copy what no reader stands in the way of."""

@@ -23,6 +23,7 @@ from typing import Any
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import Change, Row
 from pykcp.storage.errors import Mismatch, StoreError, Unavailable
+from pykcp.storage.failures import LastFailure
 from pykcp.storage.interface import Operation
 from pykcp.storage.sqlite import tables
 from pykcp.storage.sqlite.worker import Done, Worker
@@ -87,8 +88,7 @@ class GroupCommit:
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
-        self.failure: StoreError | None = None
-        """Why the last batch failed; None when it did not."""
+        self.failure = LastFailure()
 
     async def write(self, operations: Sequence[Operation]) -> list[int]:
         self._refuse_if_closed()
@@ -232,7 +232,7 @@ class GroupCommit:
         if error is not None:
             self._fail(batch, error)
         else:
-            self.failure = None
+            self.failure.clear()
             if batch.changes:
                 self._announce(batch.changes)
             batch.resolve()
@@ -242,8 +242,8 @@ class GroupCommit:
         self._roll_back()
         self._revision -= len(batch.changes)
         if isinstance(error, sqlite3.Error):
-            self.failure = self._translate(error)
-            error = self.failure
+            error = self._translate(error)
+            self.failure.note(error)
         batch.fail(error)
 
     def _roll_back(self) -> None:

@@ -191,7 +191,8 @@ def current_rows(connection: sqlite3.Connection, query: Query) -> Generator[Foun
     conditions, parameters = terms.sql_conditions(query.where, "c.terms")
     residual = query.residual
     cursor = connection.execute(
-        select_current(conditions, residual is not None), (*key_range(query), *parameters)
+        select_current(conditions, query.limit > 0, residual is not None),
+        (*key_range(query), *parameters),
     )
     try:
         size = rows_per_fetch(query)
@@ -246,9 +247,9 @@ def key_range(query: Query) -> tuple[str, str | bytes]:
 
 
 @lru_cache(maxsize=256)
-def select_current(conditions: str, with_terms: bool) -> str:
+def select_current(conditions: str, with_key: bool, with_terms: bool) -> str:
     return (  # the conditions are of our making: nothing in them but `?`
-        f"SELECT c.key, l.value{', c.terms' if with_terms else ''}"  # noqa: S608
+        f"SELECT {'c.key' if with_key else 'NULL'}, l.value{', c.terms' if with_terms else ''}"  # noqa: S608
         " FROM current c CROSS JOIN log l ON l.seq = c.seq"
         f" WHERE c.key >= ? AND c.key < ? AND c.deleted = 0{conditions} ORDER BY c.key"
     )

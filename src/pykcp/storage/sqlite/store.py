@@ -114,9 +114,7 @@ class SQLiteStore(ReadingHalf):
             return "the store is not running"
         if self._check is not None and self._check.problem is not None:
             return self._check.problem
-        if self._commits.failure is not None:
-            return str(self._commits.failure)
-        return self._checkpoints.failure
+        return self._commits.failure.text() or self._checkpoints.failure.text()
 
     async def _shrink(self, commits: GroupCommit) -> None:
         def excess(connection: sqlite3.Connection) -> object:
