@@ -1,0 +1,1 @@
+"""The controllers that every Kubernetes cluster expects, for all logical clusters at once."""

@@ -1,0 +1,1 @@
+"""What all controllers have in common: a feed, a queue, a loop."""

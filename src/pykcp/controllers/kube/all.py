@@ -1,0 +1,73 @@
+"""The controllers of this package, made and joined to the log: the only thing a process needs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pykcp.controllers.kube import (
+    default_accounts,
+    event_expiry,
+    garbage,
+    namespaces,
+    role_aggregation,
+    root_ca,
+    token_secrets,
+)
+from pykcp.controllers.kube.default_accounts import DefaultAccounts
+from pykcp.controllers.kube.event_expiry import EventExpiry
+from pykcp.controllers.kube.garbage import GarbageCollector
+from pykcp.controllers.kube.namespaces import Namespaces
+from pykcp.controllers.kube.role_aggregation import RoleAggregation
+from pykcp.controllers.kube.root_ca import RootCA
+from pykcp.controllers.kube.token_secrets import Sign, TokenSecrets
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.kinds import Kinds
+from pykcp.controllers.runtime.manager import ControllerSet
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.observe.metrics import Registry
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.directory import Directory
+from pykcp.registry.local import LocalClient
+from pykcp.storage.interface import Store
+
+
+def make(
+    *,
+    store: Store,
+    directory: Directory,
+    metrics: Registry,
+    ca_bundle: str,
+    sign_token: Sign,
+    event_ttl: float,
+    clock: Callable[[], float] = time.time,
+) -> ControllerSet:
+    """All of them, on a started store; `start` sets them going."""
+    kinds = Kinds(directory)
+    counted = ControllerMetrics(metrics)
+
+    def client(name: str) -> LocalClient:
+        return LocalClient(directory, f"system:serviceaccount:kube-system:{name}")
+
+    made: list[
+        Namespaces
+        | GarbageCollector
+        | DefaultAccounts
+        | RootCA
+        | TokenSecrets
+        | RoleAggregation
+        | EventExpiry
+    ] = [
+        Namespaces(store, client(namespaces.NAME), kinds, Timestamps(clock), counted),
+        GarbageCollector(store, client(garbage.NAME), kinds, counted),
+        DefaultAccounts(client(default_accounts.NAME), counted),
+        RootCA(store, client(root_ca.NAME), ca_bundle, counted),
+        TokenSecrets(client(token_secrets.NAME), sign_token, ca_bundle, counted),
+        RoleAggregation(client(role_aggregation.NAME), counted),
+    ]
+    if event_ttl > 0:
+        made.append(EventExpiry(store, client(event_expiry.NAME), event_ttl, clock, counted))
+    feed = LogFeed(store)
+    for one in made:
+        one.follow(feed)
+    return ControllerSet(feed, [one.controller for one in made])

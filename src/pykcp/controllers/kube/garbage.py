@@ -1,0 +1,299 @@
+"""Garbage collection: dependents go with their owners, within one logical cluster.
+
+There is no graph in memory. The store knows the dependents of an object by index
+(`owner:<cluster>:<uid>`), and an object knows its owners itself. Keys of the queue are
+objects to look at (their storage keys) and owners that went (`GoneOwner`).
+
+An owner in foreground deletion waits for those dependents that block it. It is enough to watch
+one of them, the witness: as long as that one is there, the owner waits whatever the others do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, NamedTuple
+
+from pykcp.clients.interface import Client
+from pykcp.controllers.kube.garbage_plan import (
+    Dependents,
+    Keep,
+    Owner,
+    OwnerState,
+    Remove,
+    Unreference,
+    WaitForKind,
+    blocks,
+    plan,
+    state_of_owner,
+    waits_for_dependents,
+)
+from pykcp.controllers.runtime.controller import Controller, Later
+from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
+from pykcp.controllers.runtime.kinds import Kinds, ServedKind
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.objects import Metadata, OwnerReference, metadata_of
+from pykcp.machinery import meta
+from pykcp.machinery.status import Conflict, NotFound
+from pykcp.registry.deletion import FOREGROUND, ORPHAN
+from pykcp.registry.indexes import DELETING, owner_entry
+from pykcp.registry.keys import KeyParts, object_key, split_key
+from pykcp.storage.interface import Event, Store
+from pykcp.types import Object
+
+NAME = "generic-garbage-collector"
+_PAGE = 200
+_AT_A_TIME = 32
+_TRIES = 16
+"""Looks at an object whose owner's kind is unknown: some minutes, then it is left alone."""
+_REMEMBER = 8192
+
+_OWNERS = b'"ownerReferences":[{'
+_DELETING = b'"deletionTimestamp":"'
+_FINALIZERS = (f'"{FOREGROUND}"'.encode(), f'"{ORPHAN}"'.encode())
+
+
+class GoneOwner(NamedTuple):
+    cluster: str
+    uid: str
+
+
+class Item(NamedTuple):
+    """One object as the collector sees it."""
+
+    key: str
+    parts: KeyParts
+    kind: ServedKind
+    metadata: Metadata
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class GarbageCollector:
+    def __init__(
+        self, store: Store, client: Client, kinds: Kinds, metrics: ControllerMetrics | None = None
+    ) -> None:
+        self._store, self._client, self._kinds = store, client, kinds
+        self._witnesses: dict[str, set[str]] = {}
+        """Dependents that somebody waits for, and who does."""
+        self._checked: dict[str, int] = {}
+        """Objects whose owners were found to exist, with a hash of their references. The going
+        of an owner is told by its own event, so they need no look until they name others."""
+        self.controller: Controller[str | GoneOwner] = Controller(
+            NAME, self.reconcile, workers=_AT_A_TIME, metrics=metrics
+        )
+
+    # --- what happened ----------------------------------------------------------
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(EVERYTHING, self._on_anything)
+        feed.at_start(self._resume)
+
+    def _on_anything(self, event: Event) -> None:
+        """For every change of every object: an ordinary one costs two searches in its bytes."""
+        key, value = event.key, event.value
+        if self._witnesses and key in self._witnesses:
+            for owner in self._witnesses.pop(key):
+                self.controller.add(owner)
+        if event.deleted:
+            self._on_deleted(event)
+        elif _DELETING in value:
+            if any(finalizer in value for finalizer in _FINALIZERS):
+                self.controller.add(key)
+        elif (start := value.find(_OWNERS)) >= 0:
+            references = hash(value[start : value.index(b"]", start)])
+            if event.created or self._checked.get(key) != references:
+                self.controller.add(key)
+
+    def _on_deleted(self, event: Event) -> None:
+        self._checked.pop(event.key, None)
+        gone = GoneOwner(split_key(event.key).cluster, metadata_of(event.value).uid)
+        if self._store.lookup(owner_entry(*gone), limit=1):
+            self.controller.add(gone)
+
+    async def _resume(self) -> None:
+        """Deletions that have been under way for longer than the log remembers."""
+        for key in self._store.lookup(DELETING):
+            self.controller.add(key)
+
+    # --- what is done about it --------------------------------------------------
+
+    async def reconcile(self, key: str | GoneOwner) -> None:
+        if isinstance(key, GoneOwner):
+            for dependent in self._dependents(key.cluster, key.uid):
+                self.controller.add(dependent)
+            return
+        item = self._find(key)
+        if item is None:
+            return
+        metadata = item.metadata
+        if not metadata.is_deleting:
+            await self._collect(item)
+        elif metadata.has_finalizer(FOREGROUND):
+            await self._delete_dependents_of(item)
+        elif metadata.has_finalizer(ORPHAN):
+            await self._orphan_dependents_of(item)
+
+    def _find(self, key: str) -> Item | None:
+        entry = self._store.get(key)
+        if entry is None:
+            return None
+        parts = split_key(key)
+        kind = self._kinds.by_prefix(parts.cluster, parts.resource_prefix)
+        if kind is None:
+            return None  # its kind is no longer served: nobody can delete it through the API
+        return Item(key, parts, kind, metadata_of(entry.value))
+
+    def _dependents(self, cluster: str, uid: str) -> Iterator[str]:
+        """Keys of all objects that name this owner, read page by page."""
+        after = ""
+        while keys := self._store.lookup(owner_entry(cluster, uid), after=after, limit=_PAGE):
+            yield from keys
+            after = keys[-1]
+
+    async def _collect(self, item: Item) -> None:
+        """Delete the object if none of its owners is left."""
+        references = item.metadata.owner_references or ()
+        owners = [Owner(r, self._state(item, r)) for r in references]
+        is_asked = any(owner.state is OwnerState.WAITING for owner in owners)
+        dependents = self._dependents_of(item) if is_asked else Dependents.NONE
+        step = plan(item.metadata, owners, dependents)
+        match step:
+            case Keep():
+                self._remember(item)
+            case WaitForKind():
+                if self.controller.queue.failures(item.key) < _TRIES:
+                    raise Later("the kind of an owner is not served")
+            case Unreference(uids):
+                await self._unreference(item, uids)
+            case Remove(propagation, unblocks_owners):
+                if unblocks_owners:
+                    await self._change(item, _unblock)
+                await self._delete(item, propagation, is_exact=not unblocks_owners)
+
+    def _state(self, item: Item, reference: OwnerReference) -> OwnerState:
+        cluster, namespace = item.parts.cluster, item.parts.namespace
+        kind = self._kinds.by_kind(cluster, reference.api_version, reference.kind)
+        if kind is None:
+            return OwnerState.UNKNOWN
+        if kind.namespaced and not item.kind.namespaced:
+            return OwnerState.IMPOSSIBLE
+        where = namespace if kind.namespaced else ""
+        entry = self._store.get(object_key(kind.prefix, cluster, where, reference.name))
+        return state_of_owner(reference, None if entry is None else metadata_of(entry.value))
+
+    def _dependents_of(self, item: Item) -> Dependents:
+        found = Dependents.NONE
+        for key in self._dependents(item.parts.cluster, item.metadata.uid):
+            found = Dependents.SOME
+            entry = self._store.get(key)
+            if entry is not None and waits_for_dependents(metadata_of(entry.value)):
+                return Dependents.SOME_WAITING
+        return found
+
+    def _remember(self, item: Item) -> None:
+        entry = self._store.get(item.key)
+        start = -1 if entry is None else entry.value.find(_OWNERS)
+        if entry is None or start < 0:
+            return
+        if len(self._checked) >= _REMEMBER:
+            self._checked.clear()
+        self._checked[item.key] = hash(entry.value[start : entry.value.index(b"]", start)])
+
+    async def _delete_dependents_of(self, owner: Item) -> None:
+        """Foreground deletion: ask all dependents to go; finish when none blocks any more."""
+        uid = owner.metadata.uid
+        witness = ""
+        for key in self._dependents(owner.parts.cluster, uid):
+            entry = self._store.get(key)
+            if entry is None:
+                continue
+            dependent = metadata_of(entry.value)
+            if not dependent.is_deleting:
+                self.controller.add(key)
+            if blocks(dependent, uid):
+                witness = key
+        if witness:
+            self._witnesses.setdefault(witness, set()).add(owner.key)
+        else:
+            await self._remove_finalizer(owner, FOREGROUND)
+
+    async def _orphan_dependents_of(self, owner: Item) -> None:
+        """The dependents stay, without this owner."""
+        uids = frozenset((owner.metadata.uid,))
+        keys = list(self._dependents(owner.parts.cluster, owner.metadata.uid))
+        for start in range(0, len(keys), _AT_A_TIME):
+            found = [self._find(key) for key in keys[start : start + _AT_A_TIME]]
+            await _all(self._unreference(item, uids) for item in found if item is not None)
+        await self._remove_finalizer(owner, ORPHAN)
+
+    # --- writes -----------------------------------------------------------------
+
+    async def _delete(self, item: Item, propagation: str, *, is_exact: bool) -> None:
+        """Delete the very object that was judged; if only its owners are the same, that will do."""
+        parts, metadata = item.parts, item.metadata
+        where = (parts.cluster, item.kind.resource, parts.name, parts.namespace)
+        version = metadata.resource_version if is_exact else None
+        try:
+            await self._client.delete(*where, metadata.uid, propagation, version)
+        except Conflict:
+            live = self._find(item.key)
+            if live is None or live.metadata.uid != metadata.uid:
+                return
+            if live.metadata.owner_references != metadata.owner_references:
+                raise
+            await self._client.delete(*where, metadata.uid, propagation)
+
+    async def _unreference(self, item: Item, uids: frozenset[str]) -> None:
+        def change(live: Object) -> None:
+            left = [r for r in meta.owner_references(live) if r.get("uid") not in uids]
+            _set_or_drop(live, "ownerReferences", left)
+
+        await self._change(item, change)
+
+    async def _remove_finalizer(self, item: Item, finalizer: str) -> None:
+        def change(live: Object) -> None:
+            meta.remove_finalizer(live, finalizer)
+
+        await self._change(item, change)
+
+    async def _change(self, item: Item, make: Callable[[Object], None]) -> None:
+        """Change this object, and not another one of the same name."""
+        parts, uid = item.parts, item.metadata.uid
+
+        def change(live: Object) -> None:
+            if meta.uid(live) != uid:
+                raise NotFound.resource(
+                    item.kind.resource.group, item.kind.resource.resource, parts.name
+                )
+            make(live)
+
+        try:
+            await self._client.change(
+                parts.cluster, item.kind.resource, parts.name, change, parts.namespace
+            )
+        except NotFound:
+            return
+
+
+async def _all(work: Iterator[Coroutine[Any, Any, None]]) -> None:
+    """Do all of it, then raise what went wrong first: the rest need not be done again."""
+    outcomes = await asyncio.gather(*work, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+def _unblock(live: Object) -> None:
+    live["metadata"]["ownerReferences"] = [
+        {**r, "blockOwnerDeletion": False} if r.get("blockOwnerDeletion") else r
+        for r in meta.owner_references(live)
+    ]
+
+
+def _set_or_drop(live: Object, name: str, value: list[Any]) -> None:
+    if value:
+        live["metadata"][name] = value
+    else:
+        live["metadata"].pop(name, None)

@@ -1,0 +1,208 @@
+"""The end of a namespace: its content is deleted, then the namespace itself.
+
+Content is found by key prefix, kind by kind. What has finalizers stays until somebody takes
+them away; the namespace is looked at again when content of it goes, and now and then in case
+that was not heard. A write that was admitted before the namespace was marked may commit after
+it is gone, so a removed namespace is swept once more a little later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from pykcp.clients.interface import Client
+from pykcp.controllers.kube.namespace_conditions import (
+    Remains,
+    unexpected_remains,
+    update_conditions,
+)
+from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
+from pykcp.controllers.runtime.kinds import Kinds, ServedKind
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.objects import pages
+from pykcp.machinery import meta
+from pykcp.machinery.resources import NAMESPACES
+from pykcp.machinery.status import NotFound, StatusError
+from pykcp.registry.indexes import DELETING
+from pykcp.registry.keys import range_prefix, resource_prefix, split_key
+from pykcp.storage.interface import Event, Store
+from pykcp.types import Object
+
+NAME = "namespace-controller"
+FINALIZER = "kubernetes"
+_PREFIX = resource_prefix(NAMESPACES.group, NAMESPACES.resource)
+_DELETING = b'"deletionTimestamp":"'
+
+LOOK_AGAIN = 8.0
+"""Seconds until a namespace with finalizers in it is looked at without having heard anything."""
+_GATHER = 0.02
+"""Seconds to wait for more news of its content: a thousand deletions are not a thousand looks."""
+_SWEEP_AFTER = 5.0
+_AT_A_TIME = 32
+"""Deletions under way at a time: enough to share commits, few enough to let others in between."""
+
+
+class Namespaces:
+    def __init__(
+        self,
+        store: Store,
+        client: Client,
+        kinds: Kinds,
+        now: Callable[[], str],
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._store, self._client, self._kinds, self._now = store, client, kinds, now
+        self._waiting: set[ObjectKey] = set()
+        """Terminating namespaces whose content is being deleted or waits for finalizers."""
+        self.controller = Controller(NAME, self.reconcile, workers=8, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(_PREFIX, self._on_namespace)
+        feed.on(EVERYTHING, self._on_anything)
+        feed.at_start(self._resume)
+
+    def _on_namespace(self, event: Event) -> None:
+        if event.deleted:
+            self.controller.add_after(_key_of(event.key), _SWEEP_AFTER)
+        elif _DELETING in event.value:
+            self.controller.add(_key_of(event.key))
+
+    def _on_anything(self, event: Event) -> None:
+        if self._waiting and event.deleted:
+            parts = split_key(event.key)
+            key = ObjectKey(parts.cluster, "", parts.namespace)
+            if key in self._waiting:
+                self.controller.add_after(key, _GATHER)
+
+    async def _resume(self) -> None:
+        """Namespaces that have been terminating for longer than the log remembers."""
+        for key in self._store.lookup(DELETING):
+            if key.startswith(_PREFIX):
+                self.controller.add(_key_of(key))
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        namespace = self._client.get(key.cluster, NAMESPACES, key.name)
+        if namespace is None:
+            self._waiting.discard(key)
+            await self._sweep(key)
+            return None
+        if not meta.is_deleting(namespace) or not _spec_finalizers(namespace):
+            self._waiting.discard(key)
+            return None
+        self._waiting.add(key)  # before looking, so that nothing is missed in between
+        try:
+            return await self._terminate(key, namespace)
+        except NotFound:
+            self._waiting.discard(key)  # it is gone, which is what was wanted
+            return None
+
+    async def _terminate(self, key: ObjectKey, namespace: Object) -> float | None:
+        remains = Remains()
+        for kind in self._kinds.with_content(key.cluster):
+            await self._delete_kind(key, kind, remains)
+        await self._report(key, namespace, remains)
+        if remains.errors:
+            raise Later("; ".join(remains.errors))
+        if not remains.is_empty:
+            return LOOK_AGAIN
+        await self._finalize(key, namespace)
+        self._waiting.discard(key)
+        return None
+
+    async def _delete_kind(self, key: ObjectKey, kind: ServedKind, remains: Remains) -> None:
+        """Delete what can be deleted of one kind and count what stays."""
+        prefix = range_prefix(kind.prefix, key.cluster, key.name)
+        errors = await self._delete_under(key, kind, prefix)
+        if errors is None:
+            return  # there was nothing
+        remains.errors += errors[:1]  # one per kind, as a failing collection has one
+        count, unkept = 0, 0
+        async for page in pages(self._store, prefix):
+            for item in page:
+                count += 1
+                unkept += not item.finalizers
+                for finalizer in item.finalizers or ():
+                    remains.by_finalizer[finalizer] = remains.by_finalizer.get(finalizer, 0) + 1
+        if count:
+            remains.by_kind[kind.resource] = count
+        if count and unkept == count and not errors:
+            remains.errors.append(unexpected_remains(key.name, kind.resource))
+
+    async def _delete_under(
+        self, key: ObjectKey, kind: ServedKind, prefix: str
+    ) -> list[str] | None:
+        """Errors, or None if there was nothing to delete."""
+        errors: list[str] | None = None
+        async for page in pages(self._store, prefix):
+            errors = errors or []
+            names = [item.name for item in page if not item.is_deleting]
+            for start in range(0, len(names), _AT_A_TIME):
+                errors += await self._delete_named(key, kind, names[start : start + _AT_A_TIME])
+        return errors
+
+    async def _delete_named(self, key: ObjectKey, kind: ServedKind, names: list[str]) -> list[str]:
+        outcomes = await asyncio.gather(
+            *(
+                self._client.delete(
+                    key.cluster, kind.resource, name, key.name, propagation="Background"
+                )
+                for name in names
+            ),
+            return_exceptions=True,
+        )
+        errors = []
+        for outcome in outcomes:
+            if isinstance(outcome, StatusError):
+                errors.append(outcome.message)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+        return errors
+
+    async def _report(self, key: ObjectKey, namespace: Object, remains: Remains) -> None:
+        old = (namespace.get("status") or {}).get("conditions") or ()
+        now = self._now()
+        if update_conditions(old, remains, now) is None:
+            return
+
+        def change(live: Object) -> None:
+            _check_same(live, namespace)
+            status = {**(live.get("status") or {}), "phase": "Terminating"}
+            conditions = status.get("conditions") or ()
+            status["conditions"] = update_conditions(conditions, remains, now) or conditions
+            live["status"] = status
+
+        await self._client.change(key.cluster, NAMESPACES, key.name, change, subresource="status")
+
+    async def _finalize(self, key: ObjectKey, namespace: Object) -> None:
+        """Let go of the namespace; the last finalizer's removal removes the object."""
+
+        def change(live: Object) -> None:
+            _check_same(live, namespace)
+            left = sorted({f for f in _spec_finalizers(live) if f != FINALIZER})
+            live["spec"] = {**(live.get("spec") or {}), "finalizers": left}
+
+        if FINALIZER in _spec_finalizers(namespace):
+            await self._client.change(
+                key.cluster, NAMESPACES, key.name, change, subresource="finalize"
+            )
+
+    async def _sweep(self, key: ObjectKey) -> None:
+        for kind in self._kinds.with_content(key.cluster):
+            prefix = range_prefix(kind.prefix, key.cluster, key.name)
+            if errors := await self._delete_under(key, kind, prefix):
+                raise Later("; ".join(errors))
+
+
+def _key_of(key: str) -> ObjectKey:
+    return ObjectKey(*split_key(key)[1:])
+
+
+def _spec_finalizers(namespace: Object) -> list[str]:
+    return (namespace.get("spec") or {}).get("finalizers") or []
+
+
+def _check_same(live: Object, known: Object) -> None:
+    if meta.uid(live) != meta.uid(known):
+        raise Later("namespace uid has changed across retries")

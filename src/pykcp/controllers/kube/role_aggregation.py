@@ -1,0 +1,47 @@
+"""Aggregated ClusterRoles have the rules of the roles they select, in their own cluster."""
+
+from __future__ import annotations
+
+from pykcp.auth.authz.aggregation import aggregated_rules, is_aggregated
+from pykcp.clients.interface import Client
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery.resources import CLUSTER_ROLES
+from pykcp.registry.keys import resource_prefix, split_key
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+NAME = "clusterrole-aggregation-controller"
+
+
+class RoleAggregation:
+    """Its keys are logical clusters: which roles select a changed one, only they know."""
+
+    def __init__(self, client: Client, metrics: ControllerMetrics | None = None) -> None:
+        self._client = client
+        self.controller: Controller[str] = Controller(NAME, self.reconcile, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(resource_prefix(CLUSTER_ROLES.group, CLUSTER_ROLES.resource), self._on_role)
+
+    def _on_role(self, event: Event) -> None:
+        self.controller.add(split_key(event.key).cluster)
+
+    async def reconcile(self, cluster: str) -> None:
+        roles = await self._client.list(cluster, CLUSTER_ROLES)
+        for role in roles:
+            if is_aggregated(role):
+                await self._aggregate(cluster, role, roles)
+
+    async def _aggregate(self, cluster: str, role: Object, roles: list[Object]) -> None:
+        rules = aggregated_rules(role, roles)
+        if rules == (role.get("rules") or []):
+            return
+        applied = {
+            "apiVersion": role["apiVersion"],
+            "kind": role["kind"],
+            "metadata": {"name": role["metadata"]["name"], "uid": role["metadata"]["uid"]},
+            "rules": rules,
+        }
+        await self._client.apply(cluster, CLUSTER_ROLES, applied, force=True)

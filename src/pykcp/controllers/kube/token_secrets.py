@@ -1,0 +1,170 @@
+"""Secrets of type service-account-token: filled with a token, gone with their account.
+
+A secret names its account in an annotation. If it also says the account's uid, it belongs to
+that very account and not to a later one of the same name.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from pykcp.clients.interface import Client
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import meta
+from pykcp.machinery.resources import SECRETS, SERVICE_ACCOUNTS
+from pykcp.machinery.status import Conflict, NotFound
+from pykcp.machinery.terms import field_term
+from pykcp.registry.codec import decode
+from pykcp.registry.keys import resource_prefix, split_key
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+NAME = "tokens-controller"
+TYPE = "kubernetes.io/service-account-token"
+NAME_ANNOTATION = "kubernetes.io/service-account.name"
+UID_ANNOTATION = "kubernetes.io/service-account.uid"
+_TYPE_TERM = field_term("type", TYPE)
+
+Sign: TypeAlias = Callable[[Object, Object, str], str]
+"""Service account, secret and logical cluster to a token."""
+
+
+class AccountKey(NamedTuple):
+    cluster: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class SecretKey(NamedTuple):
+    """A secret and the account it named: enough to act when the secret is gone."""
+
+    cluster: str
+    namespace: str
+    name: str
+    uid: str
+    account: str
+    account_uid: str
+
+
+class TokenSecrets:
+    def __init__(
+        self,
+        client: Client,
+        sign: Sign,
+        ca_bundle: str,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._client, self._sign = client, sign
+        self._ca = base64.b64encode(ca_bundle.encode()).decode()
+        self.controller: Controller[AccountKey | SecretKey] = Controller(
+            NAME, self.reconcile, metrics=metrics
+        )
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(resource_prefix("", SECRETS.resource), self._on_secret)
+        feed.on(resource_prefix("", SERVICE_ACCOUNTS.resource), self._on_account)
+
+    def _on_secret(self, event: Event) -> None:
+        if _TYPE_TERM in event.terms or (event.deleted and _TYPE_TERM in event.previous_terms):
+            self.controller.add(_secret_key(split_key(event.key).cluster, decode(event.value)))
+
+    def _on_account(self, event: Event) -> None:
+        if event.deleted:
+            account = decode(event.value)
+            cluster, namespace, name = split_key(event.key)[1:]
+            self.controller.add(AccountKey(cluster, namespace, name, meta.uid(account)))
+
+    async def reconcile(self, key: AccountKey | SecretKey) -> None:
+        if isinstance(key, AccountKey):
+            await self._after_account(key)
+        elif key.account:
+            await self._secret(key)
+
+    async def _after_account(self, key: AccountKey) -> None:
+        """Its account is gone: so are its tokens."""
+        if self._account(key.cluster, key.namespace, key.name, key.uid) is not None:
+            return
+        secrets = await self._client.list(
+            key.cluster, SECRETS, key.namespace, fields=f"type={TYPE}"
+        )
+        for secret in secrets:
+            own = _secret_key(key.cluster, secret)
+            if own.account == key.name and own.account_uid == key.uid:
+                await self._delete(own)
+
+    async def _secret(self, key: SecretKey) -> None:
+        secret = self._client.get(key.cluster, SECRETS, key.name, key.namespace)
+        account = self._account(key.cluster, key.namespace, key.account, key.account_uid)
+        if secret is None or meta.uid(secret) != key.uid:
+            if account is not None:
+                await self._unlist(key, account)
+        elif account is None:
+            await self._delete(key)
+        elif not meta.is_deleting(secret) and self._missing(secret):
+            await self._fill(key, account)
+
+    def _account(self, cluster: str, namespace: str, name: str, uid: str) -> Object | None:
+        found = self._client.get(cluster, SERVICE_ACCOUNTS, name, namespace)
+        return found if found is not None and uid in {"", meta.uid(found)} else None
+
+    async def _delete(self, key: SecretKey) -> None:
+        try:
+            await self._client.delete(key.cluster, SECRETS, key.name, key.namespace, uid=key.uid)
+        except Conflict:
+            return  # another secret has that name now
+
+    def _missing(self, secret: Object) -> bool:
+        data = secret.get("data") or {}
+        return data.get("ca.crt") != self._ca or not data.get("namespace") or not data.get("token")
+
+    async def _fill(self, key: SecretKey, account: Object) -> None:
+        def change(live: Object) -> None:
+            if meta.uid(live) != key.uid:
+                raise NotFound.resource("", "secrets", key.name)
+            data = dict(live.get("data") or {})
+            data["ca.crt"] = self._ca
+            data["namespace"] = data.get("namespace") or _encoded(key.namespace)
+            data["token"] = data.get("token") or _encoded(self._sign(account, live, key.cluster))
+            live["data"] = data
+            meta.set_annotation(live, NAME_ANNOTATION, meta.name(account))
+            meta.set_annotation(live, UID_ANNOTATION, meta.uid(account))
+
+        try:
+            await self._client.change(key.cluster, SECRETS, key.name, change, key.namespace)
+        except NotFound:
+            return
+
+    async def _unlist(self, key: SecretKey, account: Object) -> None:
+        """A deleted secret is no longer named by its account."""
+        if all(ref.get("name") != key.name for ref in account.get("secrets") or ()):
+            return
+
+        def change(live: Object) -> None:
+            live["secrets"] = [r for r in live.get("secrets") or () if r.get("name") != key.name]
+
+        try:
+            await self._client.change(
+                key.cluster, SERVICE_ACCOUNTS, key.account, change, key.namespace
+            )
+        except NotFound:
+            return
+
+
+def _secret_key(cluster: str, secret: Object) -> SecretKey:
+    return SecretKey(
+        cluster,
+        meta.namespace(secret),
+        meta.name(secret),
+        meta.uid(secret),
+        meta.annotation(secret, NAME_ANNOTATION),
+        meta.annotation(secret, UID_ANNOTATION),
+    )
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,31 @@
+"""A set of controllers on one feed, started together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.feed import LogFeed
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSet:
+    feed: LogFeed
+    controllers: Sequence[Controller[Any]]
+
+    def start(self, owner: TaskOwner) -> None:
+        """Hear of everything from now on, and do what is left from before.
+
+        One task per controller; the feed's own ends when the retained log is read.
+        """
+        self.feed.start()
+        for controller in self.controllers:
+            owner.start_restartable(f"controller/{controller.name}", controller.run)
+        owner.start_restartable("controllers/feed", self.feed.run)
+
+    def describe(self) -> str:
+        """A line per controller: what it has to do."""
+        return "\n".join(controller.describe() for controller in self.controllers) + "\n"

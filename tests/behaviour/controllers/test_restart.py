@@ -1,0 +1,90 @@
+"""Work that a crash interrupts goes on when the server is back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pykcp.testing.client import MERGE, TestClient, eventually
+from pykcp.testing.clusters import make_cluster
+from pykcp.testing.server import ServerProcess, server
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+NAMESPACE = "/api/v1/namespaces/busy"
+
+
+@pytest.fixture
+def own() -> Iterator[ServerProcess]:
+    """A server of the test's own, to be killed."""
+    with server() as process:
+        yield process
+
+
+def _restarted(process: ServerProcess, cluster: str) -> TestClient:
+    process.kill()
+    process.start()
+    return process.client(cluster=cluster)
+
+
+def test_a_namespace_that_was_being_emptied(own: ServerProcess) -> None:
+    client = make_cluster(own, "c")
+    client.post("/api/v1/namespaces", {"metadata": {"name": "busy"}})
+    for number in range(300):
+        client.post(f"{NAMESPACE}/configmaps", {"metadata": {"name": f"m{number}"}})
+    assert client.delete(NAMESPACE).status == 200
+    client = _restarted(own, "c")
+    eventually(lambda: client.get(NAMESPACE).status == 404)
+    assert client.get(f"{NAMESPACE}/configmaps").json["items"] == []
+
+
+def test_a_namespace_that_waits_for_a_finalizer(own: ServerProcess) -> None:
+    client = make_cluster(own, "c")
+    client.post("/api/v1/namespaces", {"metadata": {"name": "busy"}})
+    held = f"{NAMESPACE}/configmaps/held"
+    body = {"metadata": {"name": "held", "finalizers": ["test.io/hold"]}}
+    client.post(f"{NAMESPACE}/configmaps", body)
+    client.delete(NAMESPACE)
+    eventually(lambda: client.get(held).json["metadata"].get("deletionTimestamp"))
+    client = _restarted(own, "c")
+    assert client.get(held).status == 200
+    assert client.patch(held, {"metadata": {"finalizers": None}}, MERGE).status == 200
+    eventually(lambda: client.get(NAMESPACE).status == 404, 5)
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
+def test_dependents_that_were_being_collected(own: ServerProcess, policy: str) -> None:
+    client = make_cluster(own, "c")
+    owner = client.post(MAPS, {"metadata": {"name": "owner"}}).json
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "owner",
+        "uid": owner["metadata"]["uid"],
+        "blockOwnerDeletion": True,
+    }
+    for number in range(300):
+        metadata = {"name": f"d{number}", "ownerReferences": [reference]}
+        assert client.post(MAPS, {"metadata": metadata}).status == 201
+    assert client.delete(f"{MAPS}/owner", {"propagationPolicy": policy}).status == 200
+    client = _restarted(own, "c")
+    eventually(lambda: client.get(f"{MAPS}/owner").status == 404)
+
+    def dependents() -> list[object]:
+        items = client.get(MAPS).json["items"]
+        return [m for m in items if m["metadata"]["name"].startswith("d")]
+
+    if policy == "Orphan":
+        left = dependents()
+        assert len(left) == 300
+        assert not any("ownerReferences" in m["metadata"] for m in left)
+    else:
+        eventually(lambda: not dependents())
+
+
+def test_a_namespace_made_just_before_gets_what_it_needs(own: ServerProcess) -> None:
+    client = make_cluster(own, "c")
+    client.post("/api/v1/namespaces", {"metadata": {"name": "busy"}})
+    client = _restarted(own, "c")
+    eventually(lambda: client.get(f"{NAMESPACE}/serviceaccounts/default").status == 200)
+    eventually(lambda: client.get(f"{NAMESPACE}/configmaps/kube-root-ca.crt").status == 200)

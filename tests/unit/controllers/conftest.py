@@ -1,0 +1,64 @@
+"""A registry on a store in memory: controllers on the real thing, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from pykcp.admission.chain import AdmissionChain
+from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from pykcp.aio.owner import TaskOwner
+from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
+from pykcp.controllers.kube import all as kube
+from pykcp.controllers.runtime.manager import ControllerSet
+from pykcp.observe.metrics import Registry
+from pykcp.registry.clock import Sources, Timestamps
+from pykcp.registry.directory import Directory
+from pykcp.registry.hub import Hub
+from pykcp.registry.local import LocalClient
+from pykcp.registry.make import make_resource
+from pykcp.registry.resource import Resource, Services
+from pykcp.storage.memory import MemoryStore
+
+
+@dataclass
+class World:
+    store: MemoryStore
+    directory: Directory
+    client: LocalClient
+    owner: TaskOwner
+    now: list[float] = field(default_factory=lambda: [1_700_000_000.0])
+    """The time, to be set by tests."""
+
+    def clock(self) -> float:
+        return self.now[0]
+
+    def controllers(self, ca: str = "ca-1") -> ControllerSet:
+        return kube.make(
+            store=self.store,
+            directory=self.directory,
+            metrics=Registry(),
+            ca_bundle=ca,
+            sign_token=lambda account, secret, cluster: f"token of {cluster}",
+            event_ttl=3600.0,
+            clock=self.clock,
+        )
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    store = MemoryStore()
+    hub = Hub(store)
+    now = [1_700_000_000.0]
+    admission = AdmissionChain([NamespaceLifecycle(store)], [])
+    services = Services(store, hub, admission, Sources(Timestamps(lambda: now[0])))
+
+    def make(definition: ResourceDefinition, version: str) -> Resource:
+        return make_resource(definition, version, services)
+
+    directory = Directory(builtin_definitions(), make)
+    async with TaskOwner("test") as owner:
+        yield World(store, directory, LocalClient(directory, "tester"), owner, now)
+    hub.close()

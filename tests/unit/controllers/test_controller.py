@@ -1,0 +1,149 @@
+"""The controller's loop: concurrency, retries, delays, cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from pykcp.controllers.runtime.controller import Controller, Later
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.observe.metrics import Registry
+
+
+@asynccontextmanager
+async def running(controller: Controller[Any]) -> AsyncIterator[None]:
+    task = asyncio.create_task(controller.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_no_more_keys_than_workers_are_worked_on_at_a_time() -> None:
+    started: list[int] = []
+    go = asyncio.Event()
+    done = asyncio.Event()
+
+    async def reconcile(key: int) -> None:
+        started.append(key)
+        await go.wait()
+        if key == 9:
+            done.set()
+
+    controller = Controller("c", reconcile, workers=3)
+    async with running(controller):
+        for key in range(10):
+            controller.add(key)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert started == [0, 1, 2]
+        assert controller.queue.running == 3
+        go.set()
+        await done.wait()
+    assert started == list(range(10))
+    assert controller.queue.is_idle
+
+
+async def test_a_failing_key_comes_back_and_is_counted() -> None:
+    registry = Registry()
+    tries: list[str] = []
+    done = asyncio.Event()
+
+    async def reconcile(key: str) -> None:
+        tries.append(key)
+        if len(tries) < 4:
+            raise Later("not yet")
+        done.set()
+
+    controller = Controller("c", reconcile, metrics=ControllerMetrics(registry))
+    async with running(controller):
+        controller.add("a")
+        await done.wait()
+    assert tries == ["a"] * 4
+    shown = registry.exposition()
+    assert 'workqueue_retries_total{name="c"} 3' in shown
+    assert 'workqueue_adds_total{name="c"} 1' in shown
+    assert 'workqueue_depth{name="c"} 0' in shown
+
+
+async def test_an_unexpected_error_stops_neither_the_key_nor_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen: list[str] = []
+    done = asyncio.Event()
+
+    async def reconcile(key: str) -> None:
+        seen.append(key)
+        if seen == ["bad"]:
+            raise ValueError("a bug")
+        if {"bad", "good"} <= set(seen[1:]):
+            done.set()
+
+    controller = Controller("c", reconcile, workers=1)
+    async with running(controller):
+        controller.add("bad")
+        controller.add("good")
+        await done.wait()
+    assert "a bug" in caplog.text
+
+
+async def test_a_number_asks_to_be_called_again() -> None:
+    calls = 0
+    done = asyncio.Event()
+
+    async def reconcile(key: str) -> float | None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            done.set()
+            return None
+        return 0.001
+
+    controller = Controller("c", reconcile)
+    async with running(controller):
+        controller.add("a")
+        await done.wait()
+    assert calls == 3
+
+
+async def test_a_cancelled_key_is_there_when_the_controller_runs_again() -> None:
+    started = asyncio.Event()
+    finished = asyncio.Event()
+    block = asyncio.Event()
+
+    async def reconcile(key: str) -> None:
+        started.set()
+        await block.wait()
+        finished.set()
+
+    controller = Controller("c", reconcile)
+    async with running(controller):
+        controller.add("a")
+        await started.wait()
+    assert len(controller.queue) == 1
+    block.set()
+    async with running(controller):
+        await finished.wait()
+
+
+async def test_an_idle_controller_is_one_task_that_waits_on_one_future() -> None:
+    done = asyncio.Event()
+
+    async def reconcile(key: str) -> None:
+        done.set()
+
+    before = len(asyncio.all_tasks())
+    controller = Controller("c", reconcile)
+    async with running(controller):
+        controller.add("a")
+        await done.wait()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert len(asyncio.all_tasks()) == before + 1
+        assert controller._timer is None

@@ -1,0 +1,86 @@
+"""The feed: what the log still holds, then what comes, then what an index finds."""
+
+from __future__ import annotations
+
+from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
+from pykcp.storage.interface import Event, Put, Value
+from pykcp.storage.memory import MemoryStore
+
+
+async def _put(store: MemoryStore, *keys: str) -> None:
+    for key in keys:
+        await store.write((Put(key, Value(b"", b"")),))
+
+
+async def test_replay_then_live_each_event_once() -> None:
+    store = MemoryStore()
+    await _put(store, "core/a/c/n/1", "core/b/c/n/1")
+    feed, seen = LogFeed(store), []
+    feed.on("core/a/", lambda event: seen.append(event.key))
+    feed.start()
+    await _put(store, "core/a/c/n/2", "core/b/c/n/2")
+    await feed.run()
+    await _put(store, "core/a/c/n/3")
+    assert sorted(seen) == ["core/a/c/n/1", "core/a/c/n/2", "core/a/c/n/3"]
+    feed.stop()
+    await _put(store, "core/a/c/n/4")
+    assert len(seen) == 3
+
+
+async def test_one_pass_serves_all_when_somebody_wants_everything() -> None:
+    store = MemoryStore()
+    await _put(store, *(f"core/a/c/n/{n}" for n in range(1200)), "core/b/c/n/1")
+    feed, everything, some = LogFeed(store), [], []
+    feed.on(EVERYTHING, lambda event: everything.append(event.key))
+    feed.on("core/b/", lambda event: some.append(event.key))
+    feed.start()
+    await feed.run()
+    assert len(everything) == len(set(everything)) == 1201
+    assert some == ["core/b/c/n/1"]
+
+
+async def test_what_is_compacted_is_not_asked_for() -> None:
+    store = MemoryStore()
+    await _put(store, "core/a/c/n/1", "core/a/c/n/2", "core/a/c/n/3")
+    await store.compact(2)
+    feed, seen = LogFeed(store), []
+    feed.on(EVERYTHING, lambda event: seen.append(event.key))
+    feed.start()
+    await feed.run()
+    assert seen == ["core/a/c/n/3"]
+
+
+async def test_a_failing_handler_does_not_blind_the_others() -> None:
+    store = MemoryStore()
+    feed, seen = LogFeed(store), []
+
+    def broken(event: Event) -> None:
+        raise ValueError("a bug")
+
+    feed.on("core/a/", broken)
+    feed.on("core/a/", lambda event: seen.append(event.key))
+    feed.start()
+    await _put(store, "core/a/c/n/1")
+    assert seen == ["core/a/c/n/1"]
+
+
+async def test_a_run_that_failed_goes_on_where_it_was() -> None:
+    store = MemoryStore()
+    feed, calls = LogFeed(store), []
+
+    async def first() -> None:
+        calls.append("first")
+
+    async def second() -> None:
+        calls.append("second")
+        if calls.count("second") == 1:
+            raise OSError("once")
+
+    feed.at_start(first)
+    feed.at_start(second)
+    feed.start()
+    try:
+        await feed.run()
+    except OSError:
+        await feed.run()
+    assert calls == ["first", "second", "second"]

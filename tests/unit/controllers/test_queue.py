@@ -1,0 +1,138 @@
+"""The queue of keys: once each, one at a time, gentle after failures."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykcp.controllers.runtime.queue import FIRST_DELAY, LAST_DELAY, KeyedQueue, backoff
+
+
+def test_keys_come_in_order_and_once() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    assert [queue.add(key) for key in "abab"] == [True, True, False, False]
+    assert [queue.take(), queue.take(), queue.take()] == ["a", "b", None]
+
+
+def test_a_key_added_while_it_runs_runs_again_afterwards() -> None:
+    """Not at the same time, and once however often it was added."""
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add("a")
+    assert queue.take() == "a"
+    assert queue.add("a")
+    assert not queue.add("a")
+    assert queue.take() is None
+    queue.done("a")
+    assert queue.take() == "a"
+    queue.done("a")
+    assert queue.take() is None
+    assert queue.is_idle
+
+
+def test_a_delayed_key_comes_when_it_is_due() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add_at("late", 20.0)
+    queue.add_at("soon", 10.0)
+    assert queue.next_due() == 10.0
+    queue.advance(9.9)
+    assert queue.take() is None
+    queue.advance(10.0)
+    assert queue.take() == "soon"
+    assert queue.next_due() == 20.0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "due"),
+    [(10.0, 20.0, 10.0), (20.0, 10.0, 10.0), (10.0, 10.0, 10.0)],
+    ids=["later-is-ignored", "sooner-wins", "same"],
+)
+def test_the_sooner_of_two_delays_counts(first: float, second: float, due: float) -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add_at("a", first)
+    queue.add_at("a", second)
+    assert queue.next_due() == due
+    queue.advance(100.0)
+    assert [queue.take(), queue.take()] == ["a", None]
+    queue.done("a")
+    assert queue.is_idle
+
+
+def test_adding_a_delayed_key_runs_it_now_and_not_again() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add_at("a", 10.0)
+    queue.add("a")
+    assert queue.take() == "a"
+    queue.done("a")
+    queue.advance(100.0)
+    assert queue.take() is None
+
+
+def test_a_delay_for_a_queued_key_is_not_needed() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add("a")
+    assert not queue.add_at("a", 10.0)
+    assert queue.next_due() is None
+
+
+def test_failures_wait_longer_and_longer_until_forgiven() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    delays = []
+    for _ in range(20):
+        queue.add("a")
+        assert queue.take() == "a"
+        queue.done("a")
+        delays.append(queue.fail("a", now=0.0, jitter=0.0))
+    assert delays[:4] == [0.005, 0.01, 0.02, 0.04]
+    assert delays[-1] == LAST_DELAY
+    assert queue.failures("a") == 20
+    queue.forget("a")
+    assert queue.fail("a", now=0.0, jitter=0.0) == FIRST_DELAY
+
+
+@given(st.integers(1, 10_000), st.floats(0, 1, exclude_max=True))
+def test_backoff_stays_within_its_bounds(failures: int, jitter: float) -> None:
+    assert 0.8 * FIRST_DELAY <= backoff(failures, jitter) <= LAST_DELAY
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "after", "take", "done", "fail", "advance"]), st.integers(0, 3)
+        )
+    )
+)
+def test_no_key_runs_twice_at_a_time_and_none_is_lost(steps: list[tuple[str, int]]) -> None:
+    """Whatever the order: a key that was added after its last start is started again."""
+    queue: KeyedQueue[int] = KeyedQueue()
+    running: list[int] = []
+    wanted: set[int] = set()
+    now = 0.0
+    for step, key in steps:
+        now += 1.0
+        match step:
+            case "add":
+                queue.add(key)
+                wanted.add(key)
+            case "after":
+                queue.add_at(key, now + 3)
+                wanted.add(key)
+            case "take" if (taken := queue.take()) is not None:
+                assert taken not in running
+                running.append(taken)
+                wanted.discard(taken)
+            case "done" | "fail" if running:
+                ended = running.pop(0)
+                queue.done(ended)
+                if step == "fail":
+                    queue.fail(ended, now, 0.5)
+                    wanted.add(ended)
+            case "advance":
+                queue.advance(now)
+    for key in running:
+        queue.done(key)
+    queue.advance(now + 1000)
+    left = set()
+    while (taken := queue.take()) is not None:
+        left.add(taken)
+    assert wanted <= left
