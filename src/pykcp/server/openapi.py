@@ -16,8 +16,8 @@ from pykcp.server.answers import JSON_HEADERS, PageNotFound
 from pykcp.server.call import Call
 
 _KEEP = 128
-V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-V2_OLD_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""The answer's type also for those who ask with `@v1.0`, which Go's parser refuses in an answer."""
 
 
 class OpenAPI:
@@ -74,8 +74,7 @@ class OpenAPI:
 
         if "proto-openapi.spec.v2" in accept:
             body, tag = await self._make(("v2", "protobuf"), definitions, v2.protobuf)
-            media_type = V2_PROTOBUF if V2_PROTOBUF in accept else V2_OLD_PROTOBUF
-            _respond(call, body, tag, media_type)
+            _respond(call, body, tag, V2_PROTOBUF)
             return
         body, tag = await self._make(
             ("v2", "json"), definitions, lambda d: orjson.dumps(v2.document(d))
