@@ -70,9 +70,16 @@ class Selector:
 EVERYTHING = Selector()
 
 
-@lru_cache(maxsize=1024)
+_KEEP_MAX = 512
+"""Longer texts are parsed anew each time: clients do not fill our memory."""
+
+
 def parse(text: str) -> Selector:
     """The selector a text means; raises SelectorError in upstream's words."""
+    return _known(text) if len(text) <= _KEEP_MAX else _parse(text)
+
+
+def _parse(text: str) -> Selector:
     requirements = []
     for part in sorted(_split_terms(text)):
         if not part:
@@ -83,6 +90,9 @@ def parse(text: str) -> Selector:
         value = unescape(part[operator.end() :])
         requirements.append(Requirement(part[: operator.start()], value, operator[0] == "!="))
     return Selector(tuple(requirements))
+
+
+_known = lru_cache(maxsize=1024)(_parse)
 
 
 def check(selector: Selector, known: Collection[str] | None) -> Selector:

@@ -73,7 +73,7 @@ def _results(parts: Sequence[Part], data: Any) -> list[Values]:
     return results
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def parse(text: str) -> Template:
     """A template; raises JSONPathError in upstream's words."""
     open_ranges: list[tuple[Path, list[Part]]] = []

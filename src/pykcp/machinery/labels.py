@@ -94,11 +94,21 @@ EVERYTHING = Selector()
 NOTHING = Selector(matches_nothing=True)
 
 
-@lru_cache(maxsize=2048)
+_KEEP_MAX = 512
+"""Longer texts are parsed anew each time: clients do not fill our memory."""
+
+
 def parse(text: str) -> Selector:
     """The selector a text means; raises SelectorError in upstream's words."""
+    return _known(text) if len(text) <= _KEEP_MAX else _parse(text)
+
+
+def _parse(text: str) -> Selector:
     requirements = _Parser(text).parse()
     return Selector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
+
+
+_known = lru_cache(maxsize=2048)(_parse)
 
 
 def from_labels(labels: Labels) -> Selector:

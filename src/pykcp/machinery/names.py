@@ -39,6 +39,7 @@ _HTTP_PATH = re.compile(_HTTP_PATH_FORMAT)
 
 # What nearly every name, key and value looks like: one match and the answer is known.
 _PLAIN_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_PLAIN_CONFIG_KEY = re.compile(r"[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}")
 _PLAIN_KEY = re.compile(
     r"(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]{0,40}[a-z0-9])?){0,3}/)?"
     r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -181,6 +182,8 @@ def label_value(value: str) -> list[str]:
 
 def config_key(value: str) -> list[str]:
     """A key of a ConfigMap's or a Secret's data."""
+    if _PLAIN_CONFIG_KEY.fullmatch(value):
+        return []
     errors = []
     if byte_length(value) > SUBDOMAIN_MAX:
         errors.append(max_length_error(SUBDOMAIN_MAX))

@@ -152,18 +152,23 @@ def _wrap(number: int) -> int:
 
 def parse(value: str | float) -> Quantity:
     """The quantity a JSON string or number stands for; raises QuantityError."""
-    if isinstance(value, str):
-        return _parse(value.strip())
-    number = repr(value)
-    return _parse(number.removesuffix(".0") if "e" not in number else number)
+    text = _text_of(value)
+    return _known(text) if len(text) <= _KEEP_MAX else _parse(text)
 
 
 def canonical(value: str | float) -> str:
     """The text of a quantity as the server shows it; raises QuantityError."""
-    return str(parse(value))
+    text = _text_of(value)
+    return _known_text(text) if len(text) <= _KEEP_MAX else str(_parse(text))
 
 
-@lru_cache(maxsize=4096)
+def _text_of(value: str | float) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    number = repr(value)
+    return number.removesuffix(".0") if "e" not in number else number
+
+
 def _parse(text: str) -> Quantity:
     if text == "0":
         return Quantity(0, 0, DECIMAL_SI, "0")
@@ -181,6 +186,12 @@ def _parse(text: str) -> Quantity:
     return _decimal(text, sign, whole, fraction, _exponent(suffix), DECIMAL_EXPONENT)
 
 
+_KEEP_MAX = 64
+"""Longer texts are parsed anew each time: clients do not fill our memory."""
+_known = lru_cache(maxsize=2048)(_parse)
+_known_text = lru_cache(maxsize=2048)(lambda text: str(_parse(text)))
+
+
 def _exponent(suffix: str) -> int:
     if suffix[0] not in "eE" or not re.fullmatch(r"[-+]?[0-9]+", suffix[1:]):
         raise QuantityError(_WRONG_SUFFIX)
@@ -191,7 +202,7 @@ def _exponent(suffix: str) -> int:
     return low - (1 << 32) if low >> 31 else low
 
 
-def _decimal(  # noqa: PLR0917 — the parts of one text
+def _decimal(
     text: str, sign: str, whole: str, fraction: str, exponent: int, form: str
 ) -> Quantity:
     digits = whole + fraction

@@ -53,6 +53,7 @@ LEASE = KindRules(
     prepare_for_update=lambda new, old, _: _drop_coordinated(new, old),
     validate=_validate,
     validate_update=_validate_update,
+    body=lambda new, *_: _spec_errors(new),
     create_on_update=True,
     unconditional_update=False,
 )

@@ -136,26 +136,31 @@ NAMESPACE = KindRules(
 # ConfigMap
 
 
-def _validate_config_map(obj: Object, _: Facts) -> list[FieldError]:
-    errors = _meta_errors(obj)
+def _config_map_body(obj: Object, old: Object | None, _: Facts) -> list[FieldError]:
+    errors = _sealed_errors(obj, old, "data", "binaryData") if old else []
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     size = 0
     for key, value in data.items():
-        errors += _data_key_errors(key, f"data[{key}]")
+        errors += _data_key_errors(key, "data")
         if key in binary:
             why = "duplicate of key present in binaryData"
             errors.append(invalid(f"data[{key}]", key, why))
         size += names.byte_length(value)
     for key, value in binary.items():
-        errors += _data_key_errors(key, f"binaryData[{key}]")
+        errors += _data_key_errors(key, "binaryData")
         size += _decoded_length(value)
     if size > DATA_MAX:
         errors.append(too_long("[]", DATA_MAX))
     return errors
 
 
-def _data_key_errors(key: str, path: str) -> list[FieldError]:
-    return each_invalid(path, key, names.config_key(key))
+def _data_key_errors(key: str, field: str) -> list[FieldError]:
+    messages = names.config_key(key)
+    return each_invalid(f"{field}[{key}]", key, messages) if messages else []
+
+
+def _validate_config_map(obj: Object, facts: Facts) -> list[FieldError]:
+    return _meta_errors(obj) + _config_map_body(obj, None, facts)
 
 
 def _validate_config_map_update(new: Object, old: Object, facts: Facts) -> list[FieldError]:
@@ -176,6 +181,7 @@ CONFIG_MAP = KindRules(
     namespaced=True,
     validate=_validate_config_map,
     validate_update=_validate_config_map_update,
+    body=_config_map_body,
 )
 
 
@@ -203,12 +209,12 @@ def _decoded_length(value: str | None) -> int:
     return len(value) // 4 * 3 - value[-2:].count("=")
 
 
-def _validate_secret(obj: Object, _: Facts) -> list[FieldError]:
-    errors = _meta_errors(obj)
+def _secret_body(obj: Object, old: Object | None, _: Facts) -> list[FieldError]:
+    errors = _secret_change_errors(obj, old) if old else []
     data = obj.get("data") or {}
     size = 0
     for key, value in data.items():
-        errors += _data_key_errors(key, f"data[{key}]")
+        errors += _data_key_errors(key, "data")
         size += _decoded_length(value)
     if size > DATA_MAX:
         errors.append(too_long("data", DATA_MAX))
@@ -243,10 +249,17 @@ def _json_errors(data: Mapping[str, Any], key: str) -> list[FieldError]:
     return [invalid(f"data[{key}]", "<secret contents redacted>", problem)] if problem else []
 
 
+def _secret_change_errors(new: Object, old: Object) -> list[FieldError]:
+    errors = unchanged(new.get("type", ""), old.get("type", ""), "type")
+    return errors + _sealed_errors(new, old, "data")
+
+
+def _validate_secret(obj: Object, facts: Facts) -> list[FieldError]:
+    return _meta_errors(obj) + _secret_body(obj, None, facts)
+
+
 def _validate_secret_update(new: Object, old: Object, facts: Facts) -> list[FieldError]:
-    errors = _meta_update_errors(new, old)
-    errors += unchanged(new.get("type", ""), old.get("type", ""), "type")
-    errors += _sealed_errors(new, old, "data")
+    errors = _meta_update_errors(new, old) + _secret_change_errors(new, old)
     return errors + _validate_secret(new, facts)
 
 
@@ -268,6 +281,7 @@ SECRET = KindRules(
     prepare_for_update=_prepare_secret_update,
     validate=_validate_secret,
     validate_update=_validate_secret_update,
+    body=_secret_body,
     warnings=_secret_warnings,
     field_labels=("metadata.name", "metadata.namespace", "type"),
     selectable=lambda obj: {"type": obj.get("type", "")},
@@ -300,5 +314,6 @@ SERVICE_ACCOUNT = KindRules(
     prepare_for_update=lambda new, _, __: _clean_secret_references(new),
     validate=lambda obj, _: _meta_errors(obj),
     validate_update=lambda new, old, _: _meta_update_errors(new, old) + _meta_errors(new),
+    body=lambda *_: [],
     warnings=_service_account_warnings,
 )

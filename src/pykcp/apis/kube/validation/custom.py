@@ -32,6 +32,10 @@ BodyCheck = Callable[[Object, Object | None], list[FieldError]]
 _INT32_MAX = (1 << 31) - 1
 
 
+def _leave(_: Object) -> None:
+    return None
+
+
 def _accept(_: Object, __: Object | None) -> list[FieldError]:
     return []
 
@@ -41,6 +45,7 @@ def custom_rules(
     *,
     has_status: bool,
     scale: Mapping[str, Any] | None = None,
+    default: Callable[[Object], None] = _leave,
     check: BodyCheck = _accept,
     check_status: BodyCheck = _accept,
 ) -> KindRules:
@@ -57,34 +62,42 @@ def custom_rules(
         if _desired(new) != _desired(old):
             bump_generation(new, old)
 
-    def validate(obj: Object, _: Facts) -> list[FieldError]:
-        errors = validate_object_meta(metadata(obj), namespaced, name_is_subdomain)
-        errors += check(obj, None)
-        return errors + scale_spec_errors(obj, scale) + scale_status_errors(obj, scale)
-
-    def validate_update(new: Object, old: Object, _: Facts) -> list[FieldError]:
-        errors = validate_object_meta_update(metadata(new), metadata(old))
-        errors += check(new, old)
+    def body(new: Object, old: Object | None, _: Facts) -> list[FieldError]:
+        errors = check(new, old)
         return errors + scale_spec_errors(new, scale) + scale_status_errors(new, scale)
 
-    def validate_status_update(new: Object, old: Object, _: Facts) -> list[FieldError]:
+    def status_body(new: Object, old: Object | None, _: Facts) -> list[FieldError]:
+        return check_status(new, old) + scale_status_errors(new, scale)
+
+    def validate(obj: Object, facts: Facts) -> list[FieldError]:
+        errors = validate_object_meta(metadata(obj), namespaced, name_is_subdomain)
+        return errors + body(obj, None, facts)
+
+    def validate_update(new: Object, old: Object, facts: Facts) -> list[FieldError]:
         errors = validate_object_meta_update(metadata(new), metadata(old))
-        errors += check_status(new, old)
-        return errors + scale_status_errors(new, scale)
+        return errors + body(new, old, facts)
+
+    def validate_status_update(new: Object, old: Object, facts: Facts) -> list[FieldError]:
+        errors = validate_object_meta_update(metadata(new), metadata(old))
+        return errors + status_body(new, old, facts)
 
     status_rules = KindRules(
         namespaced=namespaced,
+        default=default,
         prepare_for_update=_only_status,
         validate_update=validate_status_update,
+        body=status_body,
         warnings=_finalizer_warnings,
         unconditional_update=False,
     )
     return KindRules(
         namespaced=namespaced,
+        default=default,
         prepare_for_create=prepare_for_create,
         prepare_for_update=prepare_for_update,
         validate=validate,
         validate_update=validate_update,
+        body=body,
         warnings=_finalizer_warnings,
         subresources={"status": status_rules} if has_status else {},
         unconditional_update=False,

@@ -41,6 +41,7 @@ _WHERE: dict[tuple[str, str], tuple[str, str]] = {
         "MUTATING_POLICY_BINDING",
     ),
     ("apiextensions.k8s.io", "customresourcedefinitions"): ("crd", "CUSTOM_RESOURCE_DEFINITION"),
+    ("core.kcp.io", "logicalclusters"): ("logicalcluster", "LOGICAL_CLUSTER"),
     (_AUTHENTICATION, "tokenreviews"): ("reviews", "UNCHECKED_REVIEW"),
     (_AUTHENTICATION, "selfsubjectreviews"): ("reviews", "UNCHECKED_REVIEW"),
     (_AUTHENTICATION, "tokenrequests"): ("reviews", "TOKEN_REQUEST"),

@@ -201,6 +201,7 @@ EVENT = KindRules(
     namespaced=True,
     validate=_validate,
     validate_update=lambda new, _, facts: _validate(new, facts),
+    body=lambda new, _, facts: _validate(new, facts),
     field_labels=(
         *(f"involvedObject.{name}" for name in _REFERENCE),
         "reason", "reportingComponent", "source", "type", "metadata.namespace", "metadata.name",

@@ -35,9 +35,20 @@ STANDARD_FINALIZERS = frozenset(("kubernetes", "orphan", "foregroundDeletion"))
 _CONDITION_REASON_FORMAT = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 _CONDITION_REASON = re.compile(_CONDITION_REASON_FORMAT)
 
+_KEEP_MAX = 320
+"""Longer texts than any valid key are judged anew each time: clients do not fill our memory."""
+
 # Keys and values come again and again; the verdict on each is kept.
-_key_problems = lru_cache(maxsize=4096)(names.qualified_name)
-_value_problems = lru_cache(maxsize=4096)(names.label_value)
+_known_key = lru_cache(maxsize=4096)(names.qualified_name)
+_known_value = lru_cache(maxsize=4096)(names.label_value)
+
+
+def _key_problems(key: str) -> list[str]:
+    return _known_key(key) if len(key) <= _KEEP_MAX else names.qualified_name(key)
+
+
+def _value_problems(value: str) -> list[str]:
+    return _known_value(value) if len(value) <= _KEEP_MAX else names.label_value(value)
 
 
 def each_invalid(path: str, value: Any, messages: Iterable[str]) -> list[FieldError]:
@@ -66,13 +77,12 @@ def validate_object_meta(
     kube_finalizers: bool = False,
 ) -> list[FieldError]:
     """Metadata on its own. Core kinds also want finalizers qualified (`kube_finalizers`)."""
+    name, generate_name = metadata.get("name"), metadata.get("generateName")
     errors: list[FieldError] = []
-    generate_name = metadata.get("generateName")
     if generate_name:
         errors += each_invalid(
             f"{path}.generateName", generate_name, name_rule(generate_name, True)
         )
-    name = metadata.get("name")
     if not name:
         errors.append(required(f"{path}.name", "name or generateName is required"))
     else:
@@ -92,6 +102,51 @@ def validate_object_meta(
     if kube_finalizers and finalizers:
         errors += _kube_finalizers_errors(finalizers, f"{path}.finalizers")
     return errors
+
+
+def is_plain(metadata: Mapping[str, Any], namespaced: bool) -> bool:
+    """Whether metadata is as it nearly always is, so that there is nothing to find fault with.
+
+    The quick way to no errors: False says nothing.
+    """
+    namespace = metadata.get("namespace")
+    if namespaced is not bool(namespace) or (namespace and names.dns1123_label(namespace)):
+        return False
+    if metadata.get("generateName") or names.dns1123_subdomain(metadata.get("name") or ""):
+        return False
+    if metadata.get("ownerReferences") or metadata.get("finalizers"):
+        return False
+    if (metadata.get("generation") or 0) < 0:
+        return False
+    return _has_plain_maps(metadata) and all(
+        map(_is_plain_entry, metadata.get("managedFields", ()))
+    )
+
+
+def _has_plain_maps(metadata: Mapping[str, Any]) -> bool:
+    labels, annotations = metadata.get("labels"), metadata.get("annotations")
+    if labels:
+        for key, value in labels.items():
+            if _key_problems(key) or _value_problems(value):
+                return False
+    if annotations:
+        size = 0
+        for key, value in annotations.items():
+            if _key_problems(key.lower()):
+                return False
+            size += 4 * (len(key) + len(value))  # UTF-8 needs at most four bytes for each
+        return size <= ANNOTATIONS_MAX
+    return True
+
+
+def _is_plain_entry(entry: Mapping[str, Any]) -> bool:
+    return (
+        entry.get("operation") in {"Update", "Apply"}
+        and entry.get("fieldsType", "FieldsV1") == "FieldsV1"
+        and len(entry.get("subresource", "")) < 64
+        and len(entry.get("manager", "")) < 32
+        and entry.get("manager", "").isprintable()
+    )
 
 
 def validate_object_meta_update(
@@ -127,6 +182,23 @@ def validate_object_meta_update(
     if kube_finalizers and finalizers:
         errors += _kube_finalizers_errors(finalizers, f"{path}.finalizers")
     return errors
+
+
+_FIXED = ("name", "namespace", "uid", "creationTimestamp")
+_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def is_plain_change(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Whether nothing changed in metadata that may not, and nobody is deleting anything."""
+    if not new.get("resourceVersion"):
+        return False
+    for field in _FIXED:
+        if new.get(field) != old.get(field):
+            return False
+    for field in _DELETION:
+        if new.get(field) is not None or old.get(field) is not None:
+            return False
+    return (new.get("generation") or 0) >= (old.get("generation") or 0)
 
 
 def _namespace_errors(namespace: str | None, namespaced: bool, path: str) -> list[FieldError]:
