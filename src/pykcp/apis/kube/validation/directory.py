@@ -1,4 +1,8 @@
-"""Which rules belong to which kind. Modules are imported when first asked for."""
+"""Which rules belong to which kind. Modules are imported when first asked for.
+
+Reviews and token requests are not here: they are answered and not stored, and judged where
+they are answered.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,6 @@ from pykcp.apis.kube.validation.rules import KindRules
 _RBAC = "rbac.authorization.k8s.io"
 _CERTIFICATES = "certificates.k8s.io"
 _ADMISSION = "admissionregistration.k8s.io"
-_AUTHENTICATION = "authentication.k8s.io"
-_AUTHORIZATION = "authorization.k8s.io"
 
 _WHERE: dict[tuple[str, str], tuple[str, str]] = {
     ("", "namespaces"): ("core", "NAMESPACE"),
@@ -42,14 +44,6 @@ _WHERE: dict[tuple[str, str], tuple[str, str]] = {
     ),
     ("apiextensions.k8s.io", "customresourcedefinitions"): ("crd", "CUSTOM_RESOURCE_DEFINITION"),
     ("core.kcp.io", "logicalclusters"): ("logicalcluster", "LOGICAL_CLUSTER"),
-    (_AUTHENTICATION, "tokenreviews"): ("reviews", "UNCHECKED_REVIEW"),
-    (_AUTHENTICATION, "selfsubjectreviews"): ("reviews", "UNCHECKED_REVIEW"),
-    (_AUTHENTICATION, "tokenrequests"): ("reviews", "TOKEN_REQUEST"),
-    ("", "serviceaccounts/token"): ("reviews", "TOKEN_REQUEST"),
-    (_AUTHORIZATION, "subjectaccessreviews"): ("reviews", "SUBJECT_ACCESS_REVIEW"),
-    (_AUTHORIZATION, "selfsubjectaccessreviews"): ("reviews", "SELF_SUBJECT_ACCESS_REVIEW"),
-    (_AUTHORIZATION, "localsubjectaccessreviews"): ("reviews", "LOCAL_SUBJECT_ACCESS_REVIEW"),
-    (_AUTHORIZATION, "selfsubjectrulesreviews"): ("reviews", "UNCHECKED_REVIEW"),
 }
 
 
