@@ -12,9 +12,11 @@ Times and versions come from the caller; nothing here reads a clock or a store.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
-from pykcp.machinery.patch import managed, ownership
+from pykcp.machinery.patch import checking, lastapplied, managed, merging, ownership, pruning
+from pykcp.machinery.patch.changes import Changes
+from pykcp.machinery.patch.conflicts import ApplyConflicts
 from pykcp.machinery.patch.fieldset import (
     Fields,
     difference,
@@ -23,10 +25,13 @@ from pykcp.machinery.patch.fieldset import (
     union,
 )
 from pykcp.machinery.patch.managed import Entry, Identity, Managers, identify
-from pykcp.machinery.patch.shapes import Difference, MapShape, Untypable, shape_of
-from pykcp.machinery.patch.zero import zero_object
+from pykcp.machinery.patch.refusals import unexpected
+from pykcp.machinery.patch.shapes import Untypable, same
+from pykcp.machinery.patch.versions import Versions, Views
+from pykcp.machinery.schema.decode import decoder_for
 from pykcp.machinery.schema.model import Schema
-from pykcp.types import Object
+from pykcp.machinery.status import BadRequest
+from pykcp.types import JSON, Object
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 """Who owns what was there before anyone applied to an object that no one tracked."""
@@ -43,18 +48,6 @@ NEVER_OWNED: Final = from_paths(
 )  # fmt: skip
 
 
-class Versions(Protocol):
-    """The other versions of a kind, in which managers may have written."""
-
-    def schema(self, api_version: str) -> Schema | None:
-        """The schema of a version; None if it is not served (any more)."""
-        ...
-
-    def convert(self, obj: Object, api_version: str) -> Object:
-        """An object in another version; it is not changed itself."""
-        ...
-
-
 class FieldManager:
     """Keeps managedFields for one version and subresource of a kind."""
 
@@ -65,22 +58,27 @@ class FieldManager:
         kind: str,
         *,
         subresource: str = "",
-        structured: bool = False,
+        zero: Object | None = None,
         reset: Mapping[str, Fields] | None = None,
         versions: Versions | None = None,
     ) -> None:
-        """`structured`: a Go type upstream, not a custom resource.
+        """`zero`: the object before it exists, for kinds that are Go types upstream.
+
+        A write is compared with what was there. For a custom resource that is nothing; for
+        a Go type it is the zero value, in which structs and fields that are always printed
+        are there already, and so are not added by whoever creates an object. By default
+        the schema decides (`go_type`), and the decoder knows the zero value.
 
         `reset`: by version, what a write through here cannot change (status through the
         main resource, all but status through the other): it is neither owned nor lost.
         """
         self.api_version, self.kind, self.subresource = api_version, kind, subresource
-        self.shape = shape_of(schema, structured=structured)
-        self._structured = structured
-        self._zero = zero_object(schema) if structured else {}
+        if zero is None and schema.go_type:
+            zero = decoder_for(schema).decode({}, [])
+        self._views = Views(schema, api_version, versions, structured=zero is not None)
+        self._shape = self._views.shape_here
+        self._zero: Object = zero or {}
         self._reset = reset or {}
-        self._versions = versions
-        self._shapes: dict[str, MapShape | None] = {api_version: self.shape}
 
     # -- updates
 
@@ -95,7 +93,7 @@ class FieldManager:
             return []
         try:
             after = self._after_update(managers, live, new, manager, now)
-        except Untypable:
+        except (Untypable, RecursionError):
             return []
         return kept if kept is not None and after is managers else managed.write(after)
 
@@ -103,7 +101,7 @@ class FieldManager:
         self, live: Object | None, new: Object
     ) -> tuple[Managers, list[Object] | None]:
         """Who owns what before the write, and the list they were read from if it is stored."""
-        stored = (live or {}).get("metadata", {}).get("managedFields") or []
+        stored = _owners(live)
         given = new["metadata"].get("managedFields")
         if not self.subresource and given is not None and given != stored:
             if managed.is_reset(given):
@@ -120,48 +118,150 @@ class FieldManager:
         self, managers: Managers, live: Object | None, new: Object, manager: str, now: str
     ) -> Managers:
         before = self._zero if live is None else _without_owners(live)
-        after = _without_owners(new)
-        changed, removed = self._compared(self.shape, self.api_version, before, after)
-        known = self._reconciled(managers)
-        out = self._taken_from(known, changed, removed, before, after)
-        mine = difference(changed, NEVER_OWNED)
+        changes = self._changes(self._reconciled(managers), before, _without_owners(new))
+        out = changes.taken_from_all()
+        mine = difference(changes.here[0], NEVER_OWNED)
         if mine:
             who = identify(manager, "Update", self.api_version, self.subresource)
             mine_before = out.get(who)
             if mine_before is not None:
                 mine = union(mine, mine_before.fields)
-            if out is managers:
-                out = dict(out)
-            out[who] = Entry(mine, self.api_version, now)
+            out = {**out, who: Entry(mine, self.api_version, now)}
         return managed.cap_updaters(out)
 
-    # -- shared by both
+    # -- apply
 
-    def _compared(
-        self, shape: MapShape, api_version: str, before: Object, after: Object
-    ) -> tuple[Fields, Fields]:
-        """What changed (or came) and what went, less what this way of writing resets."""
-        found: Difference = shape.compare(before, after) or (None, None)
-        changed, removed = found[0] or {}, found[1] or {}
-        reset = self._reset.get(api_version)
+    def on_apply(
+        self, live: Object | None, config: Object, manager: str, now: str, *, force: bool = False
+    ) -> Object:
+        """The object after a configuration is applied, managedFields and all.
+
+        `live` is None if there is no object yet. Neither argument is changed. The result
+        is not defaulted; it is `live` with other managers if the configuration says
+        nothing new. Conflict (409) unless forced; BadRequest for another kind or version;
+        a bare 500 for a configuration that does not fit the schema, upstream's way.
+        """
+        self._check_request(config)
+        before = {
+            **(self._zero if live is None else _without_owners(live)),
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+        }
+        try:
+            return self._on_checked_apply(live, before, config, manager, now, force=force)
+        except ApplyConflicts as conflicts:
+            raise conflicts.status() from conflicts
+        except Untypable as error:
+            raise unexpected(str(error)) from error
+        except RecursionError as error:
+            raise BadRequest("error decoding YAML: exceeded max depth") from error
+
+    def _on_checked_apply(
+        self,
+        live: Object | None,
+        before: Object,
+        config: Object,
+        manager: str,
+        now: str,
+        *,
+        force: bool,
+    ) -> Object:
+        managers = managed.read_trusted(_owners(live))
+        if not managers and live is not None:
+            managers = self._first_managers(before, now)
+        self._check(config, "failed to create typed patch object (%s): ")
+        self._check(before, "failed to create typed live object (%s): ", is_live=True)
+        who = identify(manager, "Apply", self.api_version, self.subresource)
+        after, managers = self._applied_or_excused(before, config, managers, who, force=force)
+        is_changed = not same(before, after)
+        managers = self._stamped(managers, who, now if is_changed else "")
+        out = _with_owners(after if is_changed else before, managers)
+        return lastapplied.refreshed(out, config) if manager == lastapplied.KUBECTL else out
+
+    def _check_request(self, config: Object) -> None:
+        kind = _text(config.get("kind"))
+        group, slash, version = _text(config.get("apiVersion")).rpartition("/")
+        if "/" in group:
+            group = version = kind = ""
+        if (group + slash + version, kind) != (self.api_version, self.kind):
+            raise BadRequest(f"invalid object type: {group}/{version}, Kind={kind}")
+        if _metadata(config).get("managedFields") is not None:
+            raise BadRequest("metadata.managedFields must be nil")
+
+    def _first_managers(self, before: Object, now: str) -> Managers:
+        """Who owns what no one was on record for."""
+        self._check(
+            before,
+            "failed to create manager for existing fields: "
+            "failed to convert new object (%s) to smd typed: ",
+            is_live=True,
+        )
+        return self._after_update({}, None, before, BEFORE_FIRST_APPLY, now)
+
+    def _check(self, obj: Object, refusal: str, *, is_live: bool = False) -> None:
+        try:
+            checking.check(self._shape, obj, allow_duplicates=is_live)
+        except Untypable as error:
+            namespace, name = (_text(_metadata(obj).get(key)) for key in ("namespace", "name"))
+            group, _, version = self.api_version.rpartition("/")
+            what = f"{namespace}/{name}; {group}/{version}, Kind={self.kind}"
+            raise unexpected(refusal % what + str(error)) from error
+
+    def _applied_or_excused(
+        self, before: Object, config: Object, managers: Managers, who: Identity, *, force: bool
+    ) -> tuple[Object, Managers]:
+        """Apply; kubectl does not conflict with what it applied before there were managers."""
+        try:
+            return self._applied(before, config, managers, who, force=force)
+        except ApplyConflicts as conflicts:
+            if who.manager != lastapplied.KUBECTL:
+                raise
+            rest = lastapplied.excused(conflicts, self._shape, before, self.api_version)
+            if rest.fields:
+                raise rest from conflicts
+        return self._applied(before, config, managers, who, force=True)
+
+    def _applied(
+        self, before: Object, config: Object, managers: Managers, who: Identity, *, force: bool
+    ) -> tuple[Object, Managers]:
+        managers = self._reconciled(managers)
+        last = managers.get(who)
+        claims = ownership.claimed(self._shape, config)
+        reset = self._reset.get(self.api_version)
         if reset:
-            changed = recursive_difference(changed, reset)
-            removed = recursive_difference(removed, reset)
-        return changed, removed
+            claims = recursive_difference(claims, reset)
+        managers = {**managers, who: Entry(claims, self.api_version, last.time if last else "")}
+        after = merging.merge(self._shape, before, config)
+        if last is not None and not self._says_all(claims, last):
+            after = pruning.pruned(self._views, after, managers, last)
+        changes = self._changes(managers, before, after, spared=who)
+        if not force:
+            in_the_way = changes.contested()
+            if in_the_way:
+                raise ApplyConflicts.of(in_the_way)
+        return after, changes.taken_from_all()
 
-    def _shape(self, api_version: str) -> MapShape | None:
-        """The shape of a version; None if there is no such version."""
-        if api_version not in self._shapes:
-            schema = None if self._versions is None else self._versions.schema(api_version)
-            shape = None if schema is None else shape_of(schema, structured=self._structured)
-            self._shapes[api_version] = shape
-        return self._shapes[api_version]
+    def _says_all(self, claims: Fields, last: Entry) -> bool:
+        """Whether all that was said last time is said again, so that nothing is to go."""
+        return last.api_version == self.api_version and not difference(last.fields, claims)
+
+    def _stamped(self, managers: Managers, who: Identity, now: str) -> Managers:
+        """The managers with the applier's set as it is kept; its time moves if there is one."""
+        mine = managers.get(who)
+        if mine is None:
+            return managers
+        fields = difference(mine.fields, NEVER_OWNED)
+        if fields:
+            return {**managers, who: Entry(fields, self.api_version, now or mine.time)}
+        return {other: entry for other, entry in managers.items() if other != who}
+
+    # -- shared by both
 
     def _reconciled(self, managers: Managers) -> Managers:
         """The managers whose version there still is, with sets that fit today's schema."""
         out = managers
         for who, entry in managers.items():
-            shape = self._shape(entry.api_version)
+            shape = self._views.shape(entry.api_version)
             fields = None if shape is None else ownership.reconciled(shape, entry.fields)
             if fields is entry.fields:
                 continue
@@ -173,49 +273,11 @@ class FieldManager:
                 out[who] = entry.with_fields(fields)
         return out
 
-    def _taken_from(
-        self,
-        managers: Managers,
-        changed: Fields,
-        removed: Fields,
-        before: Object,
-        after: Object,
-        *,
-        spared: Identity | None = None,
-    ) -> Managers:
-        """Everyone but the spared one without what changed or went; those left with nothing go."""
-        views = {self.api_version: (changed, removed)}
-        out = managers
-        for who, entry in managers.items():
-            fields = entry.fields
-            if who != spared:
-                view = views.get(entry.api_version)
-                if view is None:
-                    view = self._compared_elsewhere(entry.api_version, before, after)
-                    views[entry.api_version] = view
-                fields = difference(difference(fields, view[0]), view[1])
-            if fields is entry.fields and fields:
-                continue
-            if out is managers:
-                out = dict(managers)
-            if fields:
-                out[who] = entry.with_fields(fields)
-            else:
-                del out[who]
-        return out
-
-    def _compared_elsewhere(
-        self, api_version: str, before: Object, after: Object
-    ) -> tuple[Fields, Fields]:
-        """The same comparison in another version (`_reconciled` has seen that there is one)."""
-        shape = self._shape(api_version)
-        assert shape is not None
-        assert self._versions is not None
-        return self._compared(
-            shape,
-            api_version,
-            self._versions.convert(before, api_version),
-            self._versions.convert(after, api_version),
+    def _changes(
+        self, managers: Managers, before: Object, after: Object, *, spared: Identity | None = None
+    ) -> Changes:
+        return Changes(
+            self._views, before, after, reset=self._reset, managers=managers, spared=spared
         )
 
 
@@ -224,3 +286,23 @@ def _without_owners(obj: Object) -> Object:
     if "managedFields" not in metadata:
         return obj
     return {**obj, "metadata": {k: v for k, v in metadata.items() if k != "managedFields"}}
+
+
+def _with_owners(obj: Object, managers: Managers) -> Object:
+    metadata = dict(obj.get("metadata") or {})
+    if managers:
+        metadata["managedFields"] = managed.write(managers)
+    return {**obj, "metadata": metadata}
+
+
+def _owners(obj: Object | None) -> list[Object]:
+    return _metadata(obj or {}).get("managedFields") or []
+
+
+def _metadata(obj: Object) -> Object:
+    metadata = obj.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _text(value: JSON) -> str:
+    return value if isinstance(value, str) else ""

@@ -9,15 +9,18 @@ FieldsV1 of managedFields itself, so that nothing is converted on the way in or 
 Read as a *set*, a dict holds elements, and `{}` is the empty set. Read as a *node*, below
 an element, `{}` says that the element is a member and nothing below it is; a node with
 children says that of itself with `"."`. No node is a lone `{".": {}}`, none has an empty
-child: the functions here keep it so and may then compare by identity.
+child, and elements stand in order: the functions here keep it so.
 
-Trees are shared freely and never changed once another can see them.
+Trees are shared freely and never changed once another can see them; a function that has
+nothing to change returns its argument itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
+
+from pykcp.machinery.patch.elements import in_order
 
 Fields: TypeAlias = dict[str, Any]
 """A set, or a node of one."""
@@ -64,6 +67,8 @@ def union(left: Fields, right: Fields) -> Fields:
     for element, node in right.items():
         mine = out.get(element)
         out[element] = node if mine is None else _union_node(mine, node)
+    if len(out) > len(left):
+        return {element: out[element] for element in in_order(out)}
     return out
 
 

@@ -43,6 +43,16 @@ def decode(body: bytes) -> JSON:
         raise BadJSON(str(error)) from error
 
 
+def encode(value: JSON) -> bytes:
+    """A value as compact JSON; also one that the fast encoder finds too deep or too big."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(
+            "utf-8", "surrogatepass"
+        )
+
+
 def type_word(value: JSON) -> str:
     """What Go calls a value that does not fit its target."""
     match value:

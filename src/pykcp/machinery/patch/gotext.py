@@ -73,3 +73,14 @@ def _plain(digits: str, exponent: int) -> str:
         return "0." + "0" * (-exponent - 1) + digits
     whole, fraction = digits[: exponent + 1], digits[exponent + 1 :]
     return whole.ljust(exponent + 1, "0") + ("." + fraction if fraction else "")
+
+
+_GO_TYPES = {
+    str: "string", bool: "bool", int: "int64", float: "float64",
+    dict: "map[string]interface {}", list: "[]interface {}",
+}  # fmt: skip
+
+
+def go_type(value: Any) -> str:
+    """The type of a decoded value as `%T` prints it; null under `%s` as fmt complains of it."""
+    return _GO_TYPES.get(type(value), "%!s(<nil>)")

@@ -15,8 +15,6 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from pykcp.machinery.patch import gojson
 from pykcp.machinery.patch.refusals import too_large, unprocessable
 from pykcp.machinery.status import BadRequest
@@ -92,8 +90,11 @@ def apply(document: JSON, operations: list[Any], *, max_copy_bytes: int = MAX_CO
     The whole may have been replaced by an array: the caller finds that it does not decode.
     """
     run = _Run(document, max_copy_bytes)
-    for operation in operations:
-        run.step(operation or {})
+    try:
+        for operation in operations:
+            run.step(operation or {})
+    except RecursionError as error:
+        raise unprocessable("nested too deeply to compare or to copy") from error
     return run.root
 
 
@@ -211,8 +212,8 @@ class _Run:
         target = self._place(operation)
         if value is not None:
             # What is copied may be ours and change later: the copy must not follow.
-            image = orjson.dumps(value)
-            value = orjson.loads(image)
+            image = gojson.encode(value)
+            value = gojson.decode(image)
             self._copy_budget -= len(image)
             if self._copy_budget < 0:
                 raise unprocessable("the copies of this patch exceed the limit")

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from pykcp.machinery.patch import fieldsv1
+from pykcp.machinery.patch.elements import scalar_text
 from pykcp.machinery.patch.fieldset import Fields, union
 from pykcp.machinery.status import FieldError, go_quote, invalid, too_long
 from pykcp.types import JSON, Object
@@ -45,7 +46,7 @@ class Identity:
     def text(self) -> str:
         """The identity as upstream spells it, which is what managers are sorted by."""
         parts = [
-            f'"{name}":{fieldsv1.scalar_text(value)}'
+            f'"{name}":{scalar_text(value)}'
             for name, value in (
                 ("manager", self.manager),
                 ("operation", self.operation),
@@ -104,10 +105,12 @@ def read_trusted(entries: Iterable[Object]) -> Managers:
     return out
 
 
-def read(entries: Any) -> Managers:
+def read(entries: JSON) -> Managers:
     """The table of a list that a client or an admission plug-in wrote."""
     out: Managers = {}
-    for index, entry in enumerate(entries or ()):
+    if not isinstance(entries, list):
+        raise BadManagedFields("managed fields are not a list")
+    for index, entry in enumerate(entries):
         if not isinstance(entry, dict):
             raise BadManagedFields(f"entry {index} is not an object")
         operation = entry.get("operation")
@@ -167,7 +170,7 @@ def _entry_json(who: Identity, entry: Entry) -> Object:
     if entry.time:
         out["time"] = entry.time
     out["fieldsType"] = "FieldsV1"
-    out["fieldsV1"] = fieldsv1.canonical(entry.fields)
+    out["fieldsV1"] = entry.fields
     if who.subresource:
         out["subresource"] = who.subresource
     return out
@@ -236,3 +239,15 @@ def validate_manager(manager: str, path: str = "fieldManager") -> list[FieldErro
             )
         position += len(char.encode("utf-8", "surrogatepass"))
     return errors
+
+
+def manager_of(user_agent: str) -> str:
+    """The manager of a client that names none: its agent's name, cut to what may be stored."""
+    out = ""
+    for char in user_agent.partition("/")[0]:
+        if not char.isprintable():
+            continue
+        if len((out + char).encode()) > MAX_MANAGER_LENGTH:
+            break
+        out += char
+    return out

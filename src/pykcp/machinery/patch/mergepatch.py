@@ -38,10 +38,13 @@ def apply(document: Object, patch: JSON) -> JSON:
 
     Not an object if the patch is an array: the caller finds that it does not decode.
     """
-    if isinstance(patch, dict):
-        return _merge(document, patch)
-    if isinstance(patch, list):
-        return [_pruned(item) for item in patch]
+    try:
+        if isinstance(patch, dict):
+            return _merge(document, patch)
+        if isinstance(patch, list):
+            return [_pruned(item) for item in patch]
+    except RecursionError as error:
+        raise BadRequest("error decoding patch: exceeded max depth") from error
     raise BadRequest("Invalid JSON Patch")
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from pykcp.machinery.patch.elements import in_order
 from pykcp.machinery.patch.fieldset import Fields, as_member, below
 from pykcp.machinery.patch.shapes import (
-    DEDUCED,
     AnyShape,
     ListShape,
     MapShape,
     ScalarShape,
     Shape,
 )
+from pykcp.machinery.patch.shaping import DEDUCED
 from pykcp.types import JSON
 
 
@@ -24,25 +25,29 @@ def _claim(shape: Shape, value: JSON) -> Fields | None:
     """The node of a value; None if it claims nothing."""
     if isinstance(shape, AnyShape):
         shape = shape.of(value)
-    if isinstance(shape, ScalarShape):
-        return {}
     if isinstance(shape, MapShape):
         if shape.is_atomic:
             return {}
         return _claim_map(shape, value) if isinstance(value, dict) else None
-    assert isinstance(shape, ListShape)
-    if shape.is_atomic:
-        return {}
-    return _claim_list(shape, value) if isinstance(value, list) else None
+    if isinstance(shape, ListShape):
+        if shape.is_atomic:
+            return {}
+        return _claim_list(shape, value) if isinstance(value, list) else None
+    return {}
 
 
 def _claim_map(shape: MapShape, value: dict[str, JSON]) -> Fields | None:
     out: Fields = {}
-    for name, item in value.items():
-        member = shape.members[name]
+    members, names = shape.members, shape.names
+    for name in sorted(value):
+        member = members[name]
+        if type(member) is ScalarShape:
+            out["f:" + name] = {}
+            continue
+        item = value[name]
         node = None if member is None else _claim(member, item)
         # A declared field is passed through; a key that someone chose is claimed itself.
-        if name not in shape.names or item is None or item == {}:
+        if name not in names or item is None or item == {}:
             node = as_member(node or {})
         if node is not None:
             out["f:" + name] = node
@@ -54,27 +59,39 @@ def _claim_list(shape: ListShape, value: list[JSON]) -> Fields | None:
     for item in value:
         element = shape.element(item)
         out[element] = {} if element in out else as_member(_claim(shape.items, item) or {})
+    if len(out) > 1:
+        return {element: out[element] for element in in_order(out)}
     return out or None
 
 
 def named(shape: Shape | None, fields: Fields) -> Fields:
     """The set with every declared field on the way to a member made a member too."""
-    if isinstance(shape, AnyShape):
-        maps: MapShape | None = shape.maps
-        items: Shape | None = shape.lists.items
+    if isinstance(shape, MapShape):
+        return _named_in_map(shape, fields)
+    if isinstance(shape, ListShape):
+        items: Shape | None = shape.items
+    elif isinstance(shape, AnyShape):
+        return _named_in_map(shape.maps, fields)
     else:
-        maps = shape if isinstance(shape, MapShape) else None
-        items = shape.items if isinstance(shape, ListShape) else None
+        items = None
+    return {
+        element: named(items if element[0] == "k" else None, node) if node else node
+        for element, node in fields.items()
+    }
+
+
+def _named_in_map(shape: MapShape, fields: Fields) -> Fields:
     out: Fields = {}
+    members, names = shape.members, shape.names
     for element, node in fields.items():
         if node:
-            if element[0] == "f" and maps is not None:
+            if element[0] == "f":
                 name = element[2:]
-                node = named(maps.members[name], node)
-                if name in maps.names:
-                    node = as_member(node)
+                node = named(members[name], node)
+                if name in names and "." not in node:
+                    node = {".": {}, **node}
             else:
-                node = named(items if element[0] == "k" else None, node)
+                node = named(None, node)
         out[element] = node
     return out
 

@@ -4,18 +4,19 @@ A shape is one of four things. A *scalar* is owned whole. A *map* (a Go struct, 
 with properties, a map) is owned key by key unless it is atomic. A *list* is owned whole
 unless it is a set of scalars or a list of keyed items. *Any* is decided by the value.
 
-Shapes are made from schema nodes on first use, property by property, and hold no objects.
-`compare` runs on every write: subtrees that are equal are passed over at C speed, and the
-sets that come out are in stored form already (`fieldset`).
+Shapes hold no objects (`shaping` makes them of schema nodes). `compare` runs on every
+write: subtrees that are equal are passed over at C speed, and what comes out is in stored
+form already (`fieldset`), elements in order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from pykcp.machinery.patch import gojson
+from pykcp.machinery.patch.elements import in_order, key_element, name_text, scalar_text
 from pykcp.machinery.patch.fieldset import Fields
-from pykcp.machinery.patch.fieldsv1 import key_element, scalar_text
-from pykcp.machinery.schema.model import Schema
 from pykcp.types import JSON
 
 Difference: TypeAlias = tuple[Fields | None, Fields | None]
@@ -41,6 +42,13 @@ def same(left: JSON, right: JSON) -> bool:
     if mine is list:
         return bool(left == right) and all(map(same, left, right))
     return bool(left == right)
+
+
+def _are_equal(left: JSON, right: JSON, *, is_exact: bool) -> bool:
+    """The same without a look at each value, if possible: `==` alone takes 1 for true."""
+    if left != right:
+        return False
+    return is_exact or gojson.encode(left) == gojson.encode(right) or same(left, right)
 
 
 def _as_map(value: JSON) -> dict[str, JSON]:
@@ -86,7 +94,7 @@ class ScalarShape(Shape):
         self.kind = kind
         """numeric, string, boolean or untyped."""
 
-    def own(self, value: JSON) -> Fields:  # noqa: ARG002
+    def own(self, value: JSON) -> Fields:
         return {}
 
     def compare(self, left: JSON, right: JSON) -> Difference | None:
@@ -100,47 +108,65 @@ class MapShape(Shape):
 
     def __init__(
         self,
-        members: Members,
+        members: Mapping[str, Any],
+        names: Mapping[str, Any],
         others: Shape | None,
         *,
         is_atomic: bool = False,
         is_structured: bool = False,
+        is_exact: bool | None = None,
     ) -> None:
         self.members = members
         """The shape of each key; `members[key]` is None for a key that is not declared."""
-        self.names = members.declared
+        self.names = names
+        """The declared fields."""
         self.others = others
+        """The shape of what is not declared; None if that is not allowed."""
         self.is_atomic = is_atomic
         self.is_structured = is_structured
         """A Go struct upstream: a null field is as good as an absent one."""
-        self._is_exact: bool | None = None
+        self._is_exact = is_exact
 
     def own(self, value: JSON) -> Fields:
-        if not _as_map(value) or self.is_atomic:
+        if type(value) is not dict:
+            value = _as_map(value)
+        if not value or self.is_atomic:
             return {}
         members = self.members
         out: Fields = {".": {}}
-        for name, item in value.items():
+        for name in sorted(value):
             shape = members[name]
-            if shape is None:
+            if type(shape) is ScalarShape:
+                out["f:" + name] = {}
+            elif shape is not None:
+                out["f:" + name] = shape.own(value[name])
+            else:
                 raise Untypable(f".{name}: field not declared in schema")
-            out["f:" + name] = shape.own(item)
         return out
 
     def compare(self, left: JSON, right: JSON) -> Difference | None:
-        if left == right and (self.has_exact_equality() or same(left, right)):
+        if left == right and _are_equal(left, right, is_exact=self.has_exact_equality()):
             return None
         left, right = _as_map(left), _as_map(right)
         if self.is_atomic or not (left or right):
             return {}, None
-        members = self.members
         changed: Fields = {}
         removed: Fields = {}
+        self._compare_members(left, right, changed, removed)
+        if changed or removed:
+            return changed or None, removed or None
+        return None
+
+    def _compare_members(
+        self, left: dict[str, JSON], right: dict[str, JSON], changed: Fields, removed: Fields
+    ) -> None:
+        members = self.members
         met = 0
-        for name, item in right.items():
+        for name in sorted(right):
             shape = members[name]
             if shape is None:
                 raise Untypable(f".{name}: field not declared in schema")
+            item = right[name]
             if name in left:
                 met += 1
                 found = shape.compare(left[name], item)
@@ -152,23 +178,20 @@ class MapShape(Shape):
             elif item is not None or not self.is_structured:
                 changed["f:" + name] = shape.own(item)
         if met < len(left):
-            self._add_removed(left, right, removed)
-        if changed or removed:
-            return changed or None, removed or None
-        return None
-
-    def _add_removed(self, left: dict[str, JSON], right: dict[str, JSON], removed: Fields) -> None:
-        for name, item in left.items():
-            if name not in right and not (item is None and self.is_structured):
-                shape = self.members[name]
-                if shape is None:
-                    raise Untypable(f".{name}: field not declared in schema")
-                removed["f:" + name] = shape.own(item)
+            for name, item in left.items():
+                if name not in right and not (item is None and self.is_structured):
+                    shape = members[name]
+                    if shape is None:
+                        raise Untypable(f".{name}: field not declared in schema")
+                    removed["f:" + name] = shape.own(item)
 
     def has_exact_equality(self) -> bool:
         if self._is_exact is None:
-            self._is_exact = self.members.has_exact_equality()
+            self._is_exact = self._finds_exact_equality()
         return self._is_exact
+
+    def _finds_exact_equality(self) -> bool:
+        return self.others is None or self.others.has_exact_equality()
 
 
 class ScalarMapShape(MapShape):
@@ -179,18 +202,18 @@ class ScalarMapShape(MapShape):
     def own(self, value: JSON) -> Fields:
         if not _as_map(value) or self.is_atomic:
             return {}
-        return {".": {}, **{"f:" + name: {} for name in value}}
+        return {".": {}, **{"f:" + name: {} for name in sorted(value)}}
 
     def compare(self, left: JSON, right: JSON) -> Difference | None:
-        if left == right and (self.has_exact_equality() or same(left, right)):
+        if left == right and _are_equal(left, right, is_exact=self.has_exact_equality()):
             return None
         left, right = _as_map(left), _as_map(right)
         if self.is_atomic or not (left or right):
             return {}, None
         changed: Fields = {
             "f:" + name: {}
-            for name, item in right.items()
-            if name not in left or not same(left[name], item)
+            for name in sorted(right)
+            if name not in left or not same(left[name], right[name])
         }
         removed: Fields = {"f:" + name: {} for name in left if name not in right}
         return (changed or None, removed or None) if changed or removed else None
@@ -213,7 +236,7 @@ class ListShape(Shape):
         self.is_atomic = keys is None
         self.defaults = defaults or {}
         """What an item that omits a key field is taken to say there."""
-        self._single = scalar_text(keys[0]) if keys is not None and len(keys) == 1 else ""
+        self._single = name_text(keys[0]) if keys is not None and len(keys) == 1 else ""
 
     def own(self, value: JSON) -> Fields:
         if not _as_list(value) or self.is_atomic:
@@ -223,10 +246,10 @@ class ListShape(Shape):
             element = self.element(item)
             # Items with the same name are owned together, without what is in them.
             out[element] = {} if element in out else self.items.own(item)
-        return out
+        return _ordered(out) if len(out) > 2 else out
 
     def compare(self, left: JSON, right: JSON) -> Difference | None:
-        if left == right and (self.has_exact_equality() or same(left, right)):
+        if left == right and _are_equal(left, right, is_exact=self.has_exact_equality()):
             return None
         left, right = _as_list(left), _as_list(right)
         if self.is_atomic or not (left or right):
@@ -240,7 +263,7 @@ class ListShape(Shape):
             if element not in before:
                 self._compare_items(element, [], news, changed, removed)
         if changed or removed:
-            return changed or None, removed or None
+            return _ordered(changed) or None, removed or None
         return None
 
     def has_exact_equality(self) -> bool:
@@ -320,6 +343,10 @@ class ListShape(Shape):
         return "v:" + scalar_text(item)
 
 
+def _ordered(fields: Fields) -> Fields:
+    return {element: fields[element] for element in in_order(fields)}
+
+
 class AnyShape(Shape):
     """Whatever the value is."""
 
@@ -360,171 +387,3 @@ class AnyShape(Shape):
 def _parts(node: Fields) -> Fields | None:
     """The children of a node; None for a leaf."""
     return {e: c for e, c in node.items() if e != "."} if node else None
-
-
-class Members(dict[str, Any]):
-    """Shapes by key, made when first asked for; undeclared keys are not remembered."""
-
-    __slots__ = ("_make", "declared", "others")
-
-    def __init__(self, make: _Maker, declared: dict[str, Schema], others: Shape | None) -> None:
-        super().__init__()
-        self._make = make
-        self.declared = declared
-        self.others = others
-
-    def __missing__(self, name: str) -> Shape | None:
-        schema = self.declared.get(name)
-        if schema is None:
-            return self.others
-        shape = self._make.shape(schema)
-        self[name] = shape
-        return shape
-
-    def has_exact_equality(self) -> bool:
-        """Whether no value below can be of any type."""
-        if self.others is not None and not self.others.has_exact_equality():
-            return False
-        return self._make.is_typed_throughout(self.declared)
-
-
-_RAW_EXTENSION: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
-_QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
-
-
-class _Maker:
-    """Makes shapes of the nodes of one kind's schema."""
-
-    def __init__(self, metadata: Schema | None, *, structured: bool, preserving: bool) -> None:
-        self._metadata = metadata
-        self._structured = structured
-        self._preserving = preserving
-        """Whether nodes made here keep unknown fields, as an ancestor asked."""
-        self._other: _Maker | None = None
-        """The maker with the opposite view of unknown fields."""
-        self._made: dict[int, tuple[Schema, Shape]] = {}
-        """One shape for a schema node, however often it is met (it is kept for its id)."""
-
-    def _inside(self, schema: Schema) -> _Maker:
-        preserving = (self._preserving and not schema.ref) or schema.preserve_unknown
-        if preserving == self._preserving:
-            return self
-        if self._other is None:
-            self._other = _Maker(self._metadata, structured=self._structured, preserving=preserving)
-            self._other._other = self
-        return self._other
-
-    def shape(self, schema: Schema) -> Shape:
-        """The shape of a node, made once."""
-        maker = self._inside(schema)
-        made = maker._made.get(id(schema))
-        if made is None:
-            made = maker._made[id(schema)] = schema, maker._new(schema)
-        return made[1]
-
-    def _new(self, schema: Schema) -> Shape:
-        if schema.ref == _RAW_EXTENSION:
-            return UNTYPED_ATOMIC
-        if schema.ref == _QUANTITY or schema.format == "quantity":
-            return ScalarShape("untyped")
-        match schema.type:
-            case "object":
-                return self._map(schema)
-            case "array":
-                return self._list(schema)
-            case "integer" | "number":
-                return ScalarShape("numeric")
-            case "boolean":
-                return ScalarShape("boolean")
-            case "string":
-                return ScalarShape("string" if schema.format in ("", "byte") else "untyped")
-        return AnyShape(ScalarShape("untyped"), self._list(schema), self._map(schema))
-
-    def _map(self, schema: Schema) -> MapShape:
-        declared = schema.properties
-        if schema.embedded_resource and self._metadata is not None:
-            text = Schema(type="string")
-            declared = {
-                **declared, "apiVersion": text, "kind": text, "metadata": self._metadata,
-            }  # fmt: skip
-        others: Shape | None = None
-        if schema.additional is not None:
-            others = self.shape(schema.additional)
-        elif self._preserving or not schema.properties:
-            others = DEDUCED
-        kind = ScalarMapShape if isinstance(others, ScalarShape) and not declared else MapShape
-        return kind(
-            Members(self, declared, others),
-            others,
-            is_atomic=schema.map_type == "atomic",
-            is_structured=self._structured and bool(schema.properties),
-        )
-
-    def _list(self, schema: Schema) -> ListShape:
-        keys = _list_keys(schema)
-        if schema.items is None:
-            return ListShape(UNTYPED_ATOMIC, keys)
-        fields = schema.items.properties
-        defaults = {
-            key: fields[key].default
-            for key in keys or ()
-            if key in fields and fields[key].has_default
-        }
-        return ListShape(self.shape(schema.items), keys, defaults)
-
-    def is_typed_throughout(self, declared: dict[str, Schema]) -> bool:
-        """Whether no node that can be reached takes values of any type."""
-        seen: set[int] = set()
-        todo = list(declared.values())
-        while todo:
-            node = todo.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            free_form = node.type == "object" and not node.properties and node.additional is None
-            if not node.type or node.preserve_unknown or free_form or node.embedded_resource:
-                return False
-            todo.extend(node.properties.values())
-            todo.extend(n for n in (node.additional, node.items) if n is not None)
-        return True
-
-
-def _list_keys(schema: Schema) -> tuple[str, ...] | None:
-    match schema.list_type:
-        case "map":
-            return schema.list_keys
-        case "set":
-            return ()
-        case "atomic":
-            return None
-    if schema.patch_strategy in ("merge", "merge,retainKeys"):
-        return (schema.patch_merge_key,) if schema.patch_merge_key else ()
-    return None
-
-
-def _free(*, granular: bool) -> AnyShape:
-    """Values that no schema describes: owned whole, or maps key by key."""
-    shape = AnyShape.__new__(AnyShape)
-    atomic = shape if not granular else UNTYPED_ATOMIC
-    members = Members(_Maker(None, structured=False, preserving=True), {}, shape)
-    maps = MapShape(members, shape, is_atomic=not granular)
-    AnyShape.__init__(shape, ScalarShape("untyped"), ListShape(atomic, None), maps)
-    return shape
-
-
-UNTYPED_ATOMIC: Final = _free(granular=False)
-DEDUCED: Final = _free(granular=True)
-
-
-def shape_of(schema: Schema, *, structured: bool) -> MapShape:
-    """The shape of a kind's objects.
-
-    `structured` kinds are Go types upstream, the others (custom resources) are free maps
-    that a schema describes; the difference shows in what null and empty mean.
-    """
-    metadata = schema.properties.get("metadata")
-    made = _Maker(metadata, structured=structured, preserving=False).shape(schema)
-    if isinstance(made, AnyShape):
-        return made.maps
-    assert isinstance(made, MapShape), "the schema of a kind is an object"
-    return made

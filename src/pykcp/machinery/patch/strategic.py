@@ -11,19 +11,31 @@ their plain text, upstream's way, because scripts match those texts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from pykcp.machinery.patch import gojson, gotext
-from pykcp.machinery.patch.refusals import unexpected, unprocessable
+from pykcp.machinery.patch.gotext import go_type
+from pykcp.machinery.patch.refusals import unexpected
+from pykcp.machinery.patch.strategic_lists import (
+    DIRECTIVE,
+    MAP,
+    SET_ORDER,
+    bad_type,
+    check_order,
+    deduplicated,
+    element_type,
+    has_key_value,
+    identity,
+    in_element_order,
+    no_merge_key,
+    partition,
+)
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import BadRequest, StatusError
 from pykcp.types import JSON, Object
 
-DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
 DELETE_FROM: Final = "$deleteFromPrimitiveList"
-SET_ORDER: Final = "$setElementOrder"
 
 _BAD_ORDER = "invalid patch format of setElementOrder list"
 _BAD_RETAIN = "invalid patch format of retainKeys"
@@ -48,7 +60,10 @@ def decode(body: bytes, *, strict: bool) -> tuple[Object, list[str]]:
 
 def apply(schema: Schema, document: Object, patch: Object) -> Object:
     """The document with the patch merged in; neither argument is changed."""
-    return _merge_map(schema, document, patch)
+    try:
+        return _merge_map(schema, document, patch)
+    except RecursionError as error:
+        raise BadRequest("exceeded max depth") from error
 
 
 def _merge_map(schema: Schema | None, original: Object, patch: Object) -> Object:
@@ -65,7 +80,7 @@ def _merge_map(schema: Schema | None, original: Object, patch: Object) -> Object
             original.pop(key, None)
             continue
         current: Any = original.get(key)
-        if key not in original or _go_type(current) != _go_type(value):
+        if key not in original or go_type(current) != go_type(value):
             if not is_deletion:
                 _put_clean(original, key, _without_nulls(value))
         elif isinstance(value, dict):
@@ -98,7 +113,7 @@ def _as_verb_s(value: JSON) -> str:
     if value is None:
         return "%!s(<nil>)"
     if isinstance(value, (bool, int, float)):
-        return f"%!s({_go_type(value)}={gotext.show(value)})"
+        return f"%!s({go_type(value)}={gotext.show(value)})"
     return gotext.show(value)
 
 
@@ -163,16 +178,16 @@ def _merge_ordered_lists(schema: Schema | None, original: Object, patch: Object)
     for directive in [key for key in patch if key.startswith(SET_ORDER)]:
         order = patch.pop(directive)
         if not isinstance(order, list):
-            raise _bad_type([], order)
+            raise bad_type([], order)
         key = _list_name(directive, SET_ORDER, _BAD_ORDER)
         current, given = original.get(key), patch.get(key)
         if key in original and not isinstance(current, list):
-            raise _bad_type([], current)
+            raise bad_type([], current)
         if key in patch and not isinstance(given, list):
-            raise _bad_type([], given)
+            raise bad_type([], given)
         field = _list_field(schema, key)
         merge_key = field.patch_merge_key
-        _check_order(given or [], order, merge_key)
+        check_order(given or [], order, merge_key)
         server_order = list(current or [])
         if key in original and key in patch:
             merged = _merge_list_field(field, server_order, given or [], is_deletion=False)
@@ -182,44 +197,12 @@ def _merge_ordered_lists(schema: Schema | None, original: Object, patch: Object)
             merged = _without_directives(given)[1]
         else:
             continue
-        in_order, others = _partition(merged, order, merge_key)
-        is_map = _element_type(current or [], given or []) == _MAP
-        original[key] = _in_element_order(
+        in_order, others = partition(merged, order, merge_key)
+        is_map = element_type(current or [], given or []) == MAP
+        original[key] = in_element_order(
             in_order, others, order, server_order, merge_key, is_map=is_map
         )
         patch.pop(key, None)
-
-
-def _check_order(given: list[Any], order: list[Any], merge_key: str) -> None:
-    """The elements of a patch must stand in the order directive, in the same order."""
-    if not order or not given:
-        return
-    wanted = _split_deletions(given)[0] if merge_key else given
-    position = 0
-    for name in order:
-        while position < len(wanted) and _has_directive(wanted[position]):
-            position += 1
-        if position == len(wanted):
-            return
-        if _same_element(wanted[position], name, merge_key):
-            position += 1
-    if position < len(wanted):
-        raise unexpected(
-            f"The order in patch list:\n{gotext.show(given)}\n doesn't match "
-            f"{SET_ORDER} list:\n{gotext.show(order)}\n"
-        )
-
-
-def _same_element(left: JSON, right: JSON, merge_key: str) -> bool:
-    if not merge_key:
-        return _same(left, right)
-    for item in (left, right):
-        if not isinstance(item, dict):
-            raise _bad_type({}, item)
-    for item in (left, right):
-        if merge_key not in item:
-            raise _no_merge_key(item, merge_key)
-    return _same(left[merge_key], right[merge_key])
 
 
 # -- lists
@@ -245,12 +228,12 @@ def _merge_list(
     if not original and not patch:
         return original
     merge_key = field.patch_merge_key
-    is_map = _element_type(original, patch) == _MAP
+    is_map = element_type(original, patch) == MAP
     if not is_map:
         if is_deletion:
-            gone = {_identity(item) for item in patch}
-            return [item for item in original if _identity(item) not in gone]
-        merged = _deduplicated(original + patch)
+            gone = {identity(item) for item in patch}
+            return [item for item in original if identity(item) not in gone]
+        merged = deduplicated(original + patch)
     else:
         if not merge_key:
             raise unexpected(f"cannot merge lists without merge key for {_element_kind(field)}")
@@ -261,8 +244,8 @@ def _merge_list(
             array[len(original) :] = [*merged[len(original) :], *array[len(original) :]][
                 : len(array) - len(original)
             ]
-    given, others = _partition(merged, patch, merge_key)
-    return _in_element_order(given, others, patch, original, merge_key, is_map=is_map)
+    given, others = partition(merged, patch, merge_key)
+    return in_element_order(given, others, patch, original, merge_key, is_map=is_map)
 
 
 def _apply_element_directives(
@@ -279,10 +262,8 @@ def _apply_element_directives(
         match item[DIRECTIVE]:
             case "delete":
                 if merge_key not in item:
-                    raise _no_merge_key(item, merge_key)
-                original = [
-                    o for o in original if not _has_key_value(o, merge_key, item[merge_key])
-                ]
+                    raise no_merge_key(item, merge_key)
+                original = [o for o in original if not has_key_value(o, merge_key, item[merge_key])]
                 array[: len(original)] = original
             case "replace":
                 is_replacement = True
@@ -299,139 +280,13 @@ def _merge_elements(
     out = list(original)
     for item in patch:
         if merge_key not in item:
-            raise _no_merge_key(item, merge_key)
+            raise no_merge_key(item, merge_key)
         for index, candidate in enumerate(out):
-            if _has_key_value(candidate, merge_key, item[merge_key]):
+            if has_key_value(candidate, merge_key, item[merge_key]):
                 out[index] = _merge_map(element, candidate, item)
                 break
         else:
             out.append(item)
-    return out
-
-
-def _has_key_value(item: Object, key: str, value: JSON) -> bool:
-    return key in item and _same(item[key], value)
-
-
-def _partition(merged: list[Any], named: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
-    """The elements that a list names, and those only the server has."""
-    if not merge_key:
-        names = {_identity(item) for item in named}
-        inside = [item for item in merged if _identity(item) in names]
-        return inside, [item for item in merged if _identity(item) not in names]
-    inside, outside = [], []
-    for item in merged:
-        if not isinstance(item, dict):
-            raise _bad_type({}, item)
-        if merge_key not in item:
-            raise _no_merge_key(item, merge_key)
-        for index, other in enumerate(named):
-            if not isinstance(other, dict):
-                raise unexpected(f"value for key {index} is not a map")
-            if _has_key_value(other, merge_key, item[merge_key]):
-                inside.append(item)
-                break
-        else:
-            outside.append(item)
-    return inside, outside
-
-
-def _in_element_order(
-    given: list[Any],
-    others: list[Any],
-    given_order: list[Any],
-    server_order: list[Any],
-    merge_key: str,
-    *,
-    is_map: bool,
-) -> list[Any]:
-    """One list of both, each in its own order, woven by where the server had them."""
-
-    def place(order: list[Any]) -> Callable[[Any], int]:
-        return lambda item: _position(order, item, merge_key, is_map=is_map)
-
-    given = _sorted_like(given, given_order, place(given_order), merge_key, is_map=is_map)
-    others = _sorted_like(others, server_order, place(server_order), merge_key, is_map=is_map)
-    on_server = place(server_order)
-    out: list[Any] = []
-    left = right = 0
-    while left < len(others) and right < len(given):
-        here, there = on_server(others[left]), on_server(given[right])
-        if 0 <= here < there:
-            out.append(others[left])
-            left += 1
-        else:
-            out.append(given[right])
-            right += 1
-    return out + others[left:] + given[right:]
-
-
-def _position(order: list[Any], item: JSON, merge_key: str, *, is_map: bool) -> int:
-    def name(value: JSON) -> JSON:
-        if not is_map:
-            return value
-        return value.get(merge_key) if isinstance(value, dict) else None
-
-    wanted = name(item)
-    return next((i for i, other in enumerate(order) if _same(name(other), wanted)), -1)
-
-
-def _sorted_like(
-    items: list[Any],
-    order: list[Any],
-    position: Callable[[Any], int],
-    merge_key: str,
-    *,
-    is_map: bool,
-) -> list[Any]:
-    deletions: list[Any] = []
-    if is_map:
-        for item in items + order:
-            if not isinstance(item, dict):
-                raise _bad_type({}, item)
-            if merge_key not in item:
-                raise _no_merge_key(item, merge_key)
-        items, deletions = _split_deletions(items)
-    # Insertion, as upstream sorts: an element that the order does not know goes before
-    # all that came earlier, so that two unknown ones change places.
-    out: list[tuple[int, Any]] = []
-    for item in items:
-        rank = position(item)
-        at = len(out)
-        while at and not (0 <= out[at - 1][0] <= rank):
-            at -= 1
-        out.insert(at, (rank, item))
-    return [item for _, item in out] + deletions
-
-
-def _split_deletions(items: list[Any]) -> tuple[list[Any], list[Any]]:
-    kept: list[Any] = []
-    deleted: list[Any] = []
-    for item in items:
-        if not isinstance(item, dict):
-            raise _bad_type({}, item)
-        (deleted if item.get(DIRECTIVE) == "delete" else kept).append(item)
-    return kept, deleted
-
-
-def _has_directive(item: JSON) -> bool:
-    return isinstance(item, dict) and DIRECTIVE in item
-
-
-def _deduplicated(items: list[Any]) -> list[Any]:
-    """Each scalar once; a repeated one gives its place to the last (the order is set later)."""
-    out = list(items)
-    first = 0
-    while first < len(out) - 1:
-        other = first + 1
-        while other < len(out):
-            if _same(out[first], out[other]):
-                last = out.pop()
-                if other < len(out):
-                    out[other] = last
-            else:
-                other += 1
-        first += 1
     return out
 
 
@@ -488,46 +343,3 @@ def _go_kind(schema: Schema | None) -> str:
 
 def _element_kind(field: Schema) -> str:
     return "struct" if field.items is None or field.items.properties else _go_kind(field.items)
-
-
-# -- values as Go sees them
-
-_MAP: Final = "map[string]interface {}"
-_LIST: Final = "[]interface {}"
-_GO_TYPES: Final = {
-    dict: _MAP, list: _LIST, str: "string", bool: "bool", int: "int64", float: "float64",
-}  # fmt: skip
-
-
-def _go_type(value: JSON) -> str:
-    return _GO_TYPES.get(type(value), "%!s(<nil>)")
-
-
-def _element_type(*lists: list[Any]) -> str:
-    """The one type of all elements."""
-    found = [_go_type(item) for items in lists for item in items]
-    if not found:
-        raise unexpected("no elements in any of the given slices")
-    if found[0] == _LIST:
-        raise unprocessable("lists of lists are not supported")
-    if found.count(found[0]) < len(found):
-        shown = " ".join(gotext.show(items) for items in lists)
-        raise unexpected(f"list element types are not identical: [{shown}]")
-    return found[0]
-
-
-def _identity(value: JSON) -> tuple[type, JSON]:
-    """A value as a member of a set."""
-    return type(value), repr(value) if isinstance(value, (dict, list)) else value
-
-
-def _same(left: JSON, right: JSON) -> bool:
-    return type(left) is type(right) and bool(left == right)
-
-
-def _bad_type(expected: JSON, actual: JSON) -> StatusError:
-    return unexpected(f"expected a {_go_type(expected)}, but received a {_go_type(actual)}")
-
-
-def _no_merge_key(item: Object, merge_key: str) -> StatusError:
-    return unexpected(f"map: {gotext.show(item)} does not contain declared merge key: {merge_key}")

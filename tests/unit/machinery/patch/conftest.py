@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pykcp.machinery.patch.apply import FieldManager
 from pykcp.machinery.schema.model import Schema
 
 TEXT = Schema(type="string")
@@ -15,12 +16,6 @@ NUMBER = Schema(type="integer")
 def struct(ref: str = "", /, **fields: Schema) -> Schema:
     """An object with these fields."""
     return Schema(type="object", ref=ref, properties=fields)
-
-
-def by_value(schema: Schema) -> Schema:
-    """A struct that its Go parent holds by value."""
-    schema.default, schema.has_default = {}, True
-    return schema
 
 
 def listed(items: Schema, **more: Any) -> Schema:
@@ -57,7 +52,7 @@ def object_meta() -> Schema:
 
 
 def _kind(ref: str, /, **fields: Schema) -> Schema:
-    return struct(ref, apiVersion=TEXT, kind=TEXT, metadata=by_value(object_meta()), **fields)
+    return struct(ref, apiVersion=TEXT, kind=TEXT, metadata=object_meta(), **fields)
 
 
 @pytest.fixture(scope="session")
@@ -91,7 +86,7 @@ def deployment() -> Schema:
             port, list_type="map", list_keys=("containerPort", "protocol"),
             patch_strategy="merge", patch_merge_key="containerPort",
         ),
-        resources=by_value(struct(limits=mapped(Schema(type="string", format="quantity")))),
+        resources=struct(limits=mapped(Schema(type="string", format="quantity"))),
     )  # fmt: skip
     volume = struct(
         name=TEXT, emptyDir=struct(medium=TEXT), hostPath=struct(path=TEXT),
@@ -113,16 +108,22 @@ def deployment() -> Schema:
     strategy.patch_strategy = "retainKeys"
     selector = struct(matchLabels=mapped(TEXT))
     selector.map_type = "atomic"
-    template = struct(metadata=by_value(object_meta()), spec=by_value(pod))
+    template = struct(metadata=object_meta(), spec=pod)
     spec = struct(
-        replicas=NUMBER, selector=selector, strategy=by_value(strategy),
-        template=by_value(template), matrix=listed(listed(TEXT)),
+        replicas=NUMBER, selector=selector, strategy=strategy,
+        template=template, matrix=listed(listed(TEXT)),
     )  # fmt: skip
     return _kind(
         "io.k8s.api.apps.v1.Deployment",
-        spec=by_value(spec),
-        status=by_value(struct(replicas=NUMBER)),
+        spec=spec,
+        status=struct(replicas=NUMBER),
     )
+
+
+@pytest.fixture(scope="session")
+def fields(thing: Schema) -> FieldManager:
+    """The manager of that custom resource."""
+    return FieldManager(thing, "g/v1", "Thing")
 
 
 @pytest.fixture(scope="session")

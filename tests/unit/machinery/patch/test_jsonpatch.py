@@ -1,7 +1,6 @@
 """JSON patch: the laxness of upstream's library, and which status each refusal gets."""
 
 # Tables of exact messages read better unbroken.
-# ruff: noqa: E501
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Merge patch: nulls, arrays, and bodies that are no patch."""
 
 # Tables of exact messages read better unbroken.
-# ruff: noqa: E501
 
 from __future__ import annotations
 

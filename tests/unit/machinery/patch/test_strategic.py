@@ -1,7 +1,6 @@
 """Strategic merge: keyed lists, directives, order, and errors in upstream's words."""
 
 # Tables of exact messages read better unbroken.
-# ruff: noqa: E501
 
 from __future__ import annotations
 
@@ -182,7 +181,7 @@ JSON = st.recursive(
 OBJECT = st.dictionaries(NAMES, JSON, max_size=4)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(document=OBJECT, patch=OBJECT)
 def test_any_patch_applies_or_is_refused(deployment: Schema, document: Any, patch: Any) -> None:
     """Nothing but a status comes out of bad input, and the arguments stay as they were."""
