@@ -39,7 +39,7 @@ class Client(Protocol):
     ) -> Object:
         """Write an object back; Conflict if it changed since it was read."""
 
-    async def change(  # noqa: PLR0917
+    async def change(
         self,
         cluster: str,
         kind: GroupVersionResource,
@@ -58,7 +58,7 @@ class Client(Protocol):
     ) -> Object:
         """Server-side apply under this client's field manager."""
 
-    async def delete(  # noqa: PLR0917
+    async def delete(
         self,
         cluster: str,
         kind: GroupVersionResource,

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+
+import pytest
+
 from pykcp.testing.client import MERGE, TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.server import ServerProcess
@@ -95,6 +100,30 @@ def test_its_own_finalizers_hold_it_when_it_is_empty(cluster: TestClient) -> Non
     assert cluster.get(path).status == 404
 
 
+@pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
+def test_propagation_policies_apply_to_namespaces_too(cluster: TestClient, policy: str) -> None:
+    """What they own beside their content is cluster-scoped."""
+    namespace = _make(cluster, "owner")
+    owner = cluster.get(namespace).json
+    reference = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "name": "owner",
+        "uid": owner["metadata"]["uid"],
+        "blockOwnerDeletion": True,
+    }
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    body = {"metadata": {"name": "owned", "ownerReferences": [reference]}, "rules": []}
+    assert cluster.post(roles, body).status == 201
+    answer = cluster.delete(namespace, {"propagationPolicy": policy})
+    assert len(answer.json["metadata"]["finalizers"]) == 1
+    eventually(lambda: cluster.get(namespace).status == 404)
+    owned = cluster.get(f"{roles}/owned")
+    assert owned.status == (200 if policy == "Orphan" else 404)
+    if policy == "Orphan":
+        assert "ownerReferences" not in owned.json["metadata"]
+
+
 def _emptied(namespace: Object) -> Object | None:
     return None if (namespace.get("spec") or {}).get("finalizers") else namespace
 
@@ -142,8 +171,5 @@ def test_a_thousand_objects_go_quickly(shard: ServerProcess) -> None:
 
 
 def _cpu_seconds(pid: int) -> float:
-    import os
-    import pathlib
-
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pykcp.controllers.kube.namespaces import RemovedNamespace
 from pykcp.machinery import meta
-from pykcp.machinery.resources import CONFIG_MAPS, EVENTS, NAMESPACES, SERVICE_ACCOUNTS
+from pykcp.machinery.resources import CONFIG_MAPS, EVENTS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
+from pykcp.registry import codec
+from pykcp.storage.interface import Put
 from pykcp.types import Object
 
 if TYPE_CHECKING:
@@ -40,6 +44,23 @@ async def test_a_terminating_namespace_is_found_after_compaction(world: World) -
     assert client.get("c", CONFIG_MAPS, "x", "gone") is None
 
 
+async def test_what_was_written_too_late_is_swept_up(world: World) -> None:
+    """A write can be admitted while its namespace is active and commit after it is gone."""
+    client = world.client
+    await client.create("c", NAMESPACES, _named("gone"))
+    controllers = world.controllers()
+    controllers.start(world.owner)
+    await client.delete("c", NAMESPACES, "gone")
+    await _until(lambda: client.get("c", NAMESPACES, "gone") is None)
+    namespaces = controllers.controllers[0]
+    assert namespaces.queue.delayed == 1
+    store, late = world.store, "core/configmaps/c/gone/late"
+    value = codec.encode(_named("late", "gone", uid="u"), "c")
+    await store.write((Put(late, value, expect=0),))
+    namespaces.add(RemovedNamespace("c", "gone"))
+    await _until(lambda: store.get(late) is None)
+
+
 async def test_a_foreground_deletion_is_found_after_compaction(world: World) -> None:
     client = world.client
     await client.create("c", NAMESPACES, _named("n"))
@@ -70,6 +91,16 @@ async def test_another_ca_reaches_every_namespace_and_root_last(world: World) ->
 
     await _until(lambda: published("root", "default") == "ca-1")
     assert published("a", "x") == published("z", "y") == "ca-1"
+    await client.create("a", SERVICE_ACCOUNTS, _named("robot", "x"))
+    token = _named("token", "x", annotations={"kubernetes.io/service-account.name": "robot"})
+    token["type"] = "kubernetes.io/service-account-token"
+    await client.create("a", SECRETS, token)
+
+    def in_token() -> bytes:
+        data = (client.get("a", SECRETS, "token", "x") or {}).get("data") or {}
+        return base64.b64decode(data.get("ca.crt", ""))
+
+    await _until(lambda: in_token() == b"ca-1")
     await world.owner.stop()
     first.feed.stop()
     await _compact(world)
@@ -78,7 +109,9 @@ async def test_another_ca_reaches_every_namespace_and_root_last(world: World) ->
     world.controllers("ca-2").start(world.owner)
     await _until(lambda: published("root", "default") == "ca-2")
     assert published("a", "x") == published("z", "y") == "ca-2"
-    assert order[-1] == "core/configmaps/root/default/kube-root-ca.crt"
+    maps = [key for key in order if key.startswith("core/configmaps/")]
+    assert maps[-1] == "core/configmaps/root/default/kube-root-ca.crt"
+    await _until(lambda: in_token() == b"ca-2")
 
 
 async def test_events_expire_an_hour_after_their_last_write(world: World) -> None:

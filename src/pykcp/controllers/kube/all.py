@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from pykcp.controllers.kube import (
+    crds,
     default_accounts,
     event_expiry,
     garbage,
@@ -14,6 +16,7 @@ from pykcp.controllers.kube import (
     root_ca,
     token_secrets,
 )
+from pykcp.controllers.kube.crds import CustomResourceDefinitions
 from pykcp.controllers.kube.default_accounts import DefaultAccounts
 from pykcp.controllers.kube.event_expiry import EventExpiry
 from pykcp.controllers.kube.garbage import GarbageCollector
@@ -21,6 +24,7 @@ from pykcp.controllers.kube.namespaces import Namespaces
 from pykcp.controllers.kube.role_aggregation import RoleAggregation
 from pykcp.controllers.kube.root_ca import RootCA
 from pykcp.controllers.kube.token_secrets import Sign, TokenSecrets
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.kinds import Kinds
 from pykcp.controllers.runtime.manager import ControllerSet
@@ -28,13 +32,24 @@ from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.observe.metrics import Registry
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.directory import Directory
+from pykcp.registry.hub import Hub
 from pykcp.registry.local import LocalClient
 from pykcp.storage.interface import Store
+
+
+class _Follower(Protocol):
+    """What the classes of this package have in common."""
+
+    @property
+    def controller(self) -> Controller[Any]: ...
+
+    def follow(self, feed: LogFeed) -> None: ...
 
 
 def make(
     *,
     store: Store,
+    hub: Hub,
     directory: Directory,
     metrics: Registry,
     ca_bundle: str,
@@ -49,21 +64,15 @@ def make(
     def client(name: str) -> LocalClient:
         return LocalClient(directory, f"system:serviceaccount:kube-system:{name}")
 
-    made: list[
-        Namespaces
-        | GarbageCollector
-        | DefaultAccounts
-        | RootCA
-        | TokenSecrets
-        | RoleAggregation
-        | EventExpiry
-    ] = [
+    tokens = TokenSecrets(client(token_secrets.NAME), sign_token, ca_bundle, counted)
+    made: list[_Follower] = [
         Namespaces(store, client(namespaces.NAME), kinds, Timestamps(clock), counted),
         GarbageCollector(store, client(garbage.NAME), kinds, counted),
         DefaultAccounts(client(default_accounts.NAME), counted),
-        RootCA(store, client(root_ca.NAME), ca_bundle, counted),
-        TokenSecrets(client(token_secrets.NAME), sign_token, ca_bundle, counted),
+        RootCA(store, client(root_ca.NAME), ca_bundle, counted, tokens.look_at),
+        tokens,
         RoleAggregation(client(role_aggregation.NAME), counted),
+        CustomResourceDefinitions(store, client(crds.NAME), hub, Timestamps(clock), counted),
     ]
     if event_ttl > 0:
         made.append(EventExpiry(store, client(event_expiry.NAME), event_ttl, clock, counted))

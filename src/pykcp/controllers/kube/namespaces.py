@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 from pykcp.clients.interface import Client
 from pykcp.controllers.kube.namespace_conditions import (
@@ -44,6 +45,13 @@ _AT_A_TIME = 32
 """Deletions under way at a time: enough to share commits, few enough to let others in between."""
 
 
+class RemovedNamespace(NamedTuple):
+    """A namespace to be swept up after; it may exist again by then."""
+
+    cluster: str
+    name: str
+
+
 class Namespaces:
     def __init__(
         self,
@@ -56,7 +64,9 @@ class Namespaces:
         self._store, self._client, self._kinds, self._now = store, client, kinds, now
         self._waiting: set[ObjectKey] = set()
         """Terminating namespaces whose content is being deleted or waits for finalizers."""
-        self.controller = Controller(NAME, self.reconcile, workers=8, metrics=metrics)
+        self.controller: Controller[ObjectKey | RemovedNamespace] = Controller(
+            NAME, self.reconcile, workers=8, metrics=metrics
+        )
 
     def follow(self, feed: LogFeed) -> None:
         feed.on(_PREFIX, self._on_namespace)
@@ -65,7 +75,8 @@ class Namespaces:
 
     def _on_namespace(self, event: Event) -> None:
         if event.deleted:
-            self.controller.add_after(_key_of(event.key), _SWEEP_AFTER)
+            key = _key_of(event.key)
+            self.controller.add_after(RemovedNamespace(key.cluster, key.name), _SWEEP_AFTER)
         elif _DELETING in event.value:
             self.controller.add(_key_of(event.key))
 
@@ -82,11 +93,14 @@ class Namespaces:
             if key.startswith(_PREFIX):
                 self.controller.add(_key_of(key))
 
-    async def reconcile(self, key: ObjectKey) -> float | None:
+    async def reconcile(self, key: ObjectKey | RemovedNamespace) -> float | None:
         namespace = self._client.get(key.cluster, NAMESPACES, key.name)
+        if isinstance(key, RemovedNamespace):
+            if namespace is None:
+                await self._sweep(key)
+            return None
         if namespace is None:
             self._waiting.discard(key)
-            await self._sweep(key)
             return None
         if not meta.is_deleting(namespace) or not _spec_finalizers(namespace):
             self._waiting.discard(key)
@@ -131,7 +145,7 @@ class Namespaces:
             remains.errors.append(unexpected_remains(key.name, kind.resource))
 
     async def _delete_under(
-        self, key: ObjectKey, kind: ServedKind, prefix: str
+        self, key: ObjectKey | RemovedNamespace, kind: ServedKind, prefix: str
     ) -> list[str] | None:
         """Errors, or None if there was nothing to delete."""
         errors: list[str] | None = None
@@ -142,7 +156,9 @@ class Namespaces:
                 errors += await self._delete_named(key, kind, names[start : start + _AT_A_TIME])
         return errors
 
-    async def _delete_named(self, key: ObjectKey, kind: ServedKind, names: list[str]) -> list[str]:
+    async def _delete_named(
+        self, key: ObjectKey | RemovedNamespace, kind: ServedKind, names: list[str]
+    ) -> list[str]:
         outcomes = await asyncio.gather(
             *(
                 self._client.delete(
@@ -188,7 +204,7 @@ class Namespaces:
                 key.cluster, NAMESPACES, key.name, change, subresource="finalize"
             )
 
-    async def _sweep(self, key: ObjectKey) -> None:
+    async def _sweep(self, key: RemovedNamespace) -> None:
         for kind in self._kinds.with_content(key.cluster):
             prefix = range_prefix(kind.prefix, key.cluster, key.name)
             if errors := await self._delete_under(key, kind, prefix):

@@ -8,6 +8,7 @@ was published last and is therefore brought up to date after all the others.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from pykcp.clients.interface import Client
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
@@ -42,8 +43,11 @@ class RootCA:
         client: Client,
         ca_bundle: str,
         metrics: ControllerMetrics | None = None,
+        also_visit: Callable[[ObjectKey], Awaitable[None]] | None = None,
     ) -> None:
+        """`also_visit` is called for every namespace when the CA is another one."""
         self._store, self._client = store, client
+        self._also_visit = also_visit
         self._data = {"ca.crt": ca_bundle}
         self._is_visiting = not self._is_right(self._found(_LAST))
         self.controller = Controller(NAME, self.reconcile, workers=16, metrics=metrics)
@@ -71,12 +75,17 @@ class RootCA:
         while True:
             page = await self._store.list(Query(_NAMESPACES, after=after, limit=_AT_A_TIME))
             keys = [_key_of(decode(value)) for value in page.values]
-            await asyncio.gather(*(self.reconcile(key) for key in keys))
+            await asyncio.gather(*(self._visit(key) for key in keys))
             if not page.next_after:
                 break
             after = page.next_after
         self._is_visiting = False
         self.controller.add(_LAST)
+
+    async def _visit(self, key: ObjectKey) -> None:
+        await self.reconcile(key)
+        if self._also_visit is not None:
+            await self._also_visit(key)
 
     async def reconcile(self, key: ObjectKey) -> None:
         """The key is the namespace's."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from pykcp.clients.interface import Client
-from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
@@ -79,6 +79,14 @@ class TokenSecrets:
             cluster, namespace, name = split_key(event.key)[1:]
             self.controller.add(AccountKey(cluster, namespace, name, meta.uid(account)))
 
+    async def look_at(self, namespace: ObjectKey) -> None:
+        """Look at all token secrets of a namespace: the CA in them may be an old one."""
+        for secret in await self._tokens(namespace.cluster, namespace.name):
+            self.controller.add(_secret_key(namespace.cluster, secret))
+
+    async def _tokens(self, cluster: str, namespace: str) -> list[Object]:
+        return await self._client.list(cluster, SECRETS, namespace, fields=f"type={TYPE}")
+
     async def reconcile(self, key: AccountKey | SecretKey) -> None:
         if isinstance(key, AccountKey):
             await self._after_account(key)
@@ -89,10 +97,7 @@ class TokenSecrets:
         """Its account is gone: so are its tokens."""
         if self._account(key.cluster, key.namespace, key.name, key.uid) is not None:
             return
-        secrets = await self._client.list(
-            key.cluster, SECRETS, key.namespace, fields=f"type={TYPE}"
-        )
-        for secret in secrets:
+        for secret in await self._tokens(key.cluster, key.namespace):
             own = _secret_key(key.cluster, secret)
             if own.account == key.name and own.account_uid == key.uid:
                 await self._delete(own)

@@ -17,6 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.queue import KeyedQueue
 from pykcp.machinery.status import Conflict, StatusError
+from pykcp.storage.errors import StoreError
 
 _log = logging.getLogger(__name__)
 
@@ -73,10 +74,6 @@ class Controller(Generic[K]):
         """Look at this key in a while, unless it is looked at sooner."""
         if self.queue.add_at(key, self._clock() + seconds):
             self._wake_up()
-
-    def describe(self) -> str:
-        queue = self.queue
-        return f"{self.name}: {len(queue)} queued, {queue.running} running, {queue.delayed} delayed"
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -158,7 +155,7 @@ class Controller(Generic[K]):
         match error:
             case Later() | Conflict():
                 _log.debug("%s: %s: %s, again in %.3f s", self.name, key, error, delay)
-            case StatusError():
+            case StatusError() | StoreError():
                 _log.warning("%s: %s: %s, again in %.3f s", self.name, key, error, delay)
             case _:
                 _log.error("%s: %s failed, again in %.3f s", self.name, key, delay, exc_info=error)

@@ -25,7 +25,3 @@ class ControllerSet:
         for controller in self.controllers:
             owner.start_restartable(f"controller/{controller.name}", controller.run)
         owner.start_restartable("controllers/feed", self.feed.run)
-
-    def describe(self) -> str:
-        """A line per controller: what it has to do."""
-        return "\n".join(controller.describe() for controller in self.controllers) + "\n"

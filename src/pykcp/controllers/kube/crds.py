@@ -1,0 +1,156 @@
+"""The life of a CustomResourceDefinition: its names, its establishment, its end.
+
+Names belong to whoever had them first within a group. A definition whose names are
+accepted is established at once; one that is deleted goes when its last object is gone.
+"""
+
+from __future__ import annotations
+
+from pykcp.clients.interface import Client
+from pykcp.controllers.kube.crd_conditions import after_naming, condition_of, set_condition
+from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import meta
+from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS, GroupVersionResource
+from pykcp.machinery.status import NotFound
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.codec import decode
+from pykcp.registry.hub import Hub
+from pykcp.registry.keys import resource_prefix, split_key
+from pykcp.storage.interface import Event, Query, Store
+from pykcp.types import Object
+
+NAME = "customresourcedefinition-controller"
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+_PREFIX = resource_prefix(
+    CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource
+)
+_PAGE = 100
+
+
+class CustomResourceDefinitions:
+    def __init__(
+        self,
+        store: Store,
+        client: Client,
+        hub: Hub,
+        now: Timestamps,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._store, self._client, self._hub = store, client, hub
+        self._now = now
+        self.controller = Controller(NAME, self.reconcile, workers=4, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(_PREFIX, self._on_definition)
+
+    def _on_definition(self, event: Event) -> None:
+        parts = split_key(event.key)
+        self.controller.add(ObjectKey(parts.cluster, "", parts.name))
+        if event.deleted:
+            self._forget(parts.cluster, parts.name)
+
+    def _forget(self, cluster: str, name: str) -> None:
+        """Watches of a type that is gone end; others may have waited for its names."""
+        plural, _, group = name.partition(".")
+        self._hub.end_under(f"{resource_prefix(group, plural)}{cluster}/")
+        self.controller.add_after(ObjectKey(cluster, "", f"*.{group}"), 0.01)
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        if key.name.startswith("*."):
+            await self._revisit_group(key.cluster, key.name[2:])
+            return None
+        crd = self._client.get(key.cluster, CUSTOM_RESOURCE_DEFINITIONS, key.name)
+        if crd is None:
+            return None
+        if meta.is_deleting(crd):
+            await self._clean_up(key.cluster, crd)
+        else:
+            await self._accept(key.cluster, crd)
+        return None
+
+    async def _revisit_group(self, cluster: str, group: str) -> None:
+        for crd in await self._client.list(cluster, CUSTOM_RESOURCE_DEFINITIONS):
+            if crd["spec"]["group"] == group:
+                self.controller.add(ObjectKey(cluster, "", meta.name(crd)))
+
+    # -- names
+
+    async def _accept(self, cluster: str, crd: Object) -> None:
+        others = [
+            other
+            for other in await self._client.list(cluster, CUSTOM_RESOURCE_DEFINITIONS)
+            if other["spec"]["group"] == crd["spec"]["group"] and meta.uid(other) != meta.uid(crd)
+        ]
+        now = self._now()
+
+        def settle(live: Object) -> None:
+            live["status"] = after_naming(live, others, now)
+
+        await self._client.change(
+            cluster, CUSTOM_RESOURCE_DEFINITIONS, meta.name(crd), settle, subresource="status"
+        )
+
+    # -- the end
+
+    async def _clean_up(self, cluster: str, crd: Object) -> None:
+        if not meta.has_finalizer(crd, FINALIZER):
+            return
+        name = meta.name(crd)
+        if not _is_true(crd, "Established") and not _is_true(crd, "Terminating"):
+            await self._let_go(cluster, name)
+            return
+        await self._tell(cluster, name, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        left = await self._delete_instances(cluster, crd)
+        if left:
+            raise Later(f"{left} objects of {name} remain")
+        await self._tell(cluster, name, "False", "InstanceDeletionCompleted", "removed all instances")
+        await self._let_go(cluster, name)
+
+    async def _tell(self, cluster: str, name: str, status: str, reason: str, message: str) -> None:
+        now = self._now()
+
+        def change(live: Object) -> None:
+            set_condition(live, "Terminating", status, reason, message, now)
+
+        await self._client.change(
+            cluster, CUSTOM_RESOURCE_DEFINITIONS, name, change, subresource="status"
+        )
+
+    async def _let_go(self, cluster: str, name: str) -> None:
+        try:
+            await self._client.change(
+                cluster,
+                CUSTOM_RESOURCE_DEFINITIONS,
+                name,
+                lambda live: None if meta.remove_finalizer(live, FINALIZER) else None,
+            )
+        except NotFound:
+            return  # that was the last one
+
+    async def _delete_instances(self, cluster: str, crd: Object) -> int:
+        """Delete what there is; returns how many are left, waiting for finalizers."""
+        spec = crd["spec"]
+        plural = spec["names"]["plural"]
+        version = next(v["name"] for v in spec["versions"] if v.get("storage"))
+        kind = GroupVersionResource(spec["group"], version, plural)
+        prefix = f"{resource_prefix(spec['group'], plural)}{cluster}/"
+        after, left = "", 0
+        while True:
+            page = await self._store.list(Query(prefix, after=after, limit=_PAGE))
+            for value in page.values:
+                left += await self._delete_one(cluster, kind, decode(value)["metadata"])
+            if not page.next_after:
+                return left
+            after = page.next_after
+
+    async def _delete_one(self, cluster: str, kind: GroupVersionResource, metadata: Object) -> int:
+        namespace = metadata.get("namespace", "")
+        await self._client.delete(cluster, kind, metadata["name"], namespace, metadata["uid"])
+        return int(self._client.get(cluster, kind, metadata["name"], namespace) is not None)
+
+
+def _is_true(crd: Object, kind: str) -> bool:
+    condition = condition_of(crd, kind)
+    return condition is not None and condition["status"] == "True"
