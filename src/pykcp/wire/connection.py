@@ -28,7 +28,9 @@ _log = logging.getLogger(__name__)
 _SLICE = 32 * 1024
 """Octets taken from a client at a go: some hundreds of small requests."""
 _CLOSE_GRACE = 10.0
-"""Seconds that the last octets of a connection may take."""
+"""Seconds that a client may take nothing of the last octets of a connection."""
+_LINGER = 0.5
+"""Seconds in which a client may go on sending what nobody wants, to read its answer; as in Go."""
 _NO_TLS_ANSWER = (
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 )
@@ -60,6 +62,10 @@ class Driver(Protocol):
         """Whether to close when the output is written."""
 
     @property
+    def has_unread_input(self) -> bool:
+        """Whether the client may still be sending what nobody will read."""
+
+    @property
     def idle_since(self) -> float | None:
         """Since when there has been nothing to do; None if there is."""
 
@@ -89,7 +95,9 @@ class Connection(asyncio.Protocol):
         self._is_reading = True
         self._wants_reading = True
         self._paused_since = 0.0
-        self._closing_since: float | None = None
+        self._linger_timer: asyncio.TimerHandle | None = None
+        self._last_words = (-1, 0.0)
+        """How much was left to write of a closing connection, and since when."""
 
     # -- called by the event loop --------------------------------------------------------------
 
@@ -104,6 +112,8 @@ class Connection(asyncio.Protocol):
         self.hub.admit(self)
 
     def data_received(self, data: bytes) -> None:
+        if self.is_closing:
+            return  # read only so that the last words get through
         if self._tls is not None:
             try:
                 data = self._tls.receive(data)
@@ -122,8 +132,6 @@ class Connection(asyncio.Protocol):
 
     def _take_in(self, data: bytes) -> None:
         """Work on what the client sent, but no more of it than fits in a turn."""
-        if self.is_closing:
-            return
         if len(data) > _SLICE:
             self._inbox = data[_SLICE:]
             data = data[:_SLICE]
@@ -148,9 +156,10 @@ class Connection(asyncio.Protocol):
             self.hub.loop.call_soon(self._catch_up)
 
     def _catch_up(self) -> None:
-        self._is_behind = False
-        if self.is_closing or self.driver is None:
+        # A client that does not read its answers is not worked for: see `resume_writing`.
+        if not self._is_behind or self.is_paused or self.is_closing or self.driver is None:
             return
+        self._is_behind = False
         self.is_flush_due = True
         if self.driver.is_behind:
             self.driver.catch_up()
@@ -163,15 +172,19 @@ class Connection(asyncio.Protocol):
     def feed(self, data: bytes) -> None:
         """Give a driver plain octets that another has left over."""
         self._inbox = data + self._inbox
-        if not self._is_behind:
-            self._catch_up()
+        self.catch_up_soon()
 
     def eof_received(self) -> bool:
-        self.close()
+        if self.is_closing:
+            self.transport.close()
+        else:
+            self.close()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_closing = True
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
         self.hub.discard(self)
         if self.driver is not None:
             self.driver.connection_lost()
@@ -184,6 +197,8 @@ class Connection(asyncio.Protocol):
         self.is_paused = False
         self._set_reading()
         self.flush_soon()
+        if self._is_behind:
+            self.hub.loop.call_soon(self._catch_up)
 
     # -- protocol choice -----------------------------------------------------------------------
 
@@ -262,19 +277,29 @@ class Connection(asyncio.Protocol):
         """Write what has been produced, say goodbye, close."""
         if self.is_closing:
             return
-        parts = self.driver.take_output(not self.is_paused) if self.driver is not None else []
+        driver = self.driver
+        parts = driver.take_output(not self.is_paused) if driver is not None else []
         data = b"".join(parts)
         if self._tls is not None:
             data = self._tls.send(data) if data else b""
             data += self._tls.close()
-        self._close_after(data)
+        self._close_after(data, lingers=driver is not None and driver.has_unread_input)
 
-    def _close_after(self, data: bytes) -> None:
+    def _close_after(self, data: bytes, lingers: bool = False) -> None:
+        if lingers:
+            # Closing with octets unread would reset the connection and destroy the answer on its
+            # way, so only our half is closed for a moment.
+            self._wants_reading = True
+            self.is_paused = self._is_behind = False
+            self._set_reading()
         self.is_closing = True
-        self._closing_since = self.hub.loop.time()
         if data:
             self.transport.write(data)
-        self.transport.close()
+        if lingers and self.transport.can_write_eof():
+            self.transport.write_eof()
+            self._linger_timer = self.hub.loop.call_later(_LINGER, self.transport.close)
+        else:
+            self.transport.close()
 
     def abort(self) -> None:
         """Break the connection off; the client cannot take what it has for complete."""
@@ -294,12 +319,18 @@ class Connection(asyncio.Protocol):
     def check(self, now: float) -> None:
         """Enforce the time limits; called now and then by the listener."""
         settings = self.hub.settings
-        if self._closing_since is not None:
-            if now - self._closing_since > _CLOSE_GRACE:
-                self.abort()  # the client does not take the last words
+        if self.is_closing:
+            self._check_last_words(now)
         elif self.is_paused and now - self._paused_since > settings.write_stall_timeout:
             self.abort()
         elif self.driver is not None:
             self.driver.check(now)
         elif now - self.made_at > settings.handshake_timeout:
             self.abort()
+
+    def _check_last_words(self, now: float) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left != self._last_words[0]:
+            self._last_words = (left, now)
+        elif now - self._last_words[1] > _CLOSE_GRACE:
+            self.abort()  # the client does not take them

@@ -27,8 +27,6 @@ from pykcp.wire.websocket import WebSocketDriver
 if TYPE_CHECKING:
     from pykcp.wire.connection import Connection
 
-_LINGER = 2.0
-"""Seconds in which a client may go on sending a body that nobody wants, to read its answer."""
 _REQUESTS_PER_TURN = 64
 """At 30 µs a request that is 2 ms in which nobody else is heard."""
 
@@ -61,7 +59,7 @@ class Http1Driver:
         self._is_deaf = False
         """Nothing more is taken from the client: it broke the rules, or we are closing."""
         self._is_over = False
-        self._linger_until: float | None = None
+        self._is_rejecting = False
         self._since = hub.loop.time()
         """When the present wait began: for a head, for its end, or for a body."""
         self._has_had_request = False
@@ -117,7 +115,11 @@ class Http1Driver:
 
     @property
     def is_finished(self) -> bool:
-        return self._is_over and not self.pending_size and self._linger_until is None
+        return self._is_over and not self.pending_size
+
+    @property
+    def has_unread_input(self) -> bool:
+        return self._is_rejecting or self._receiving is not None
 
     @property
     def idle_since(self) -> float | None:
@@ -139,10 +141,7 @@ class Http1Driver:
     def check(self, now: float) -> None:
         settings = self.hub.settings
         waited = now - self._since
-        if self._linger_until is not None:
-            if now > self._linger_until:
-                self._stop_lingering()
-        elif self._is_in_head:
+        if self._is_in_head:
             if waited > settings.header_timeout:
                 self._is_in_head = False
                 self._reject(Rejected(408, "request head not completed in time"))
@@ -237,12 +236,10 @@ class Http1Driver:
         exchange, self._receiving = self._receiving, None
         if exchange is not None:
             exchange.body_ended()
-        if self._linger_until is not None:
-            self._stop_lingering()
 
     def _reject(self, rejected: Rejected) -> None:
         """Answer in the application's place, after what came before, and close."""
-        self._is_deaf = True
+        self._is_deaf = self._is_rejecting = True
         exchange, self._receiving = self._receiving, None
         if exchange is None:
             request = Request(Head("GET", "/", []), self.connection.peer)
@@ -295,21 +292,11 @@ class Http1Driver:
     def _after(self, exchange: Http1Exchange) -> None:
         self._since = self.hub.loop.time()
         if not exchange.keeps_alive or not exchange.is_complete or self.is_draining:
-            self._is_over = True
-            if exchange.is_complete:
-                self._is_deaf = True
-            else:
-                # Closing now would reset the connection and take the answer with it.
-                self._linger_until = self._since + _LINGER
+            self._is_over = self._is_deaf = True
             self.connection.flush_soon()
         elif self._held is not None:
             held, self._held = self._held, None
             self._feed(held)
-
-    def _stop_lingering(self) -> None:
-        self._linger_until = None
-        self._is_deaf = True
-        self.connection.flush_soon()
 
     def switch_to_websocket(self, exchange: Http1Exchange, subprotocol: str) -> WebSocketDriver:
         """The connection is a WebSocket from now on."""

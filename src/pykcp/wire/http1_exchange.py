@@ -122,7 +122,7 @@ class Http1Exchange:
     def await_body(self) -> None:
         """The head is there and a body is to come."""
         request, hub = self.request, self.driver.hub
-        if hub.application.wants_streaming(request):
+        if hub.wants_streaming(request):
             request.is_streaming = True
             request.reader = BodyReader(self._on_consumed, self._continue)
         elif (request._head.content_length or 0) > hub.settings.max_body:

@@ -84,6 +84,10 @@ class Http2Driver:
         return self.machine.is_finished
 
     @property
+    def has_unread_input(self) -> bool:
+        return self.machine.is_failed
+
+    @property
     def idle_since(self) -> float | None:
         return self._idle_since
 
@@ -207,7 +211,7 @@ class Http2Driver:
 
     def _await_body(self, exchange: Http2Exchange) -> None:
         request = exchange.request
-        if self.hub.application.wants_streaming(request):
+        if self.hub.wants_streaming(request):
             exchange.start_streaming()
             self.hub.serve(exchange)
         elif (request._head.content_length or 0) > self.hub.settings.max_body:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from email.utils import formatdate
 from typing import Any, Protocol
 
-from pykcp.wire.exchange import Application, Exchange, Header
+from pykcp.wire.exchange import Application, Exchange, Header, Request
 from pykcp.wire.hpack import Encoder
 from pykcp.wire.http1_head import HeadWriter
 from pykcp.wire.huffman import Huffman
@@ -110,6 +110,14 @@ class Hub:
             _log.error("no answer to %s %s", exchange.request.method, exchange.request.path)
             exchange.fail()
 
+    def wants_streaming(self, request: Request) -> bool:
+        """The application's choice; its failure is not the connection's."""
+        try:
+            return self.application.wants_streaming(request)
+        except Exception:
+            _log.exception("choice of streaming failed: %s %s", request.method, request.path)
+            return False
+
     def _start(self, exchange: ServedExchange, coroutine: Coroutine[Any, Any, None]) -> None:
         task = self.loop.create_task(coroutine, name=exchange.request.path)
         self.tasks.add(task)
@@ -175,7 +183,11 @@ class Hub:
         self._sweep_timer = None
         now = self.loop.time()
         for connection in [*self.connections]:
-            connection.check(now)
+            try:
+                connection.check(now)
+            except Exception:  # one connection's trouble must not stop the timer of all
+                _log.exception("check of a connection failed")
+                connection.abort()
         if self.connections:
             self._sweep_timer = self.loop.call_later(self._sweep_interval, self._sweep)
 

@@ -97,6 +97,7 @@ class WebSocketDriver(AnswerStream):
         self._reader: asyncio.Future[None] | None = None
         self._close_by: float | None = None
         self._is_over = False
+        self._has_refused = False
         self._stalled_since: float | None = None
 
     # -- what the connection calls -------------------------------------------------------------
@@ -119,7 +120,7 @@ class WebSocketDriver(AnswerStream):
         self._partial_size += len(data)
         if self._partial_size > self.hub.settings.max_websocket_message:
             self._close(CloseReason.MESSAGE_TOO_BIG)
-            self._is_over = True
+            self._is_over = self._has_refused = True
         elif event.message_finished:
             pieces, self._partial, self._partial_size = self._partial, [], 0
             self._deliver(pieces[0] if len(pieces) == 1 else data[:0].join(pieces))
@@ -173,6 +174,10 @@ class WebSocketDriver(AnswerStream):
     @property
     def is_finished(self) -> bool:
         return self._is_over and not self.out
+
+    @property
+    def has_unread_input(self) -> bool:
+        return self._has_refused
 
     @property
     def idle_since(self) -> float | None:

@@ -135,6 +135,7 @@ class Hello:
     finished: list[str] = field(default_factory=list)
     """What happened to handlers that waited: `done`, `cancelled`, `closed`."""
     happened: asyncio.Event = field(default_factory=asyncio.Event)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wants_streaming(self, request: Request) -> bool:
         return request.path.startswith("/stream")
@@ -197,6 +198,10 @@ class Hello:
     async def slow(self, exchange: Exchange) -> None:
         await asyncio.sleep(0.01)
         exchange.respond(200, TEXT, b"slow\n")
+
+    async def gated(self, exchange: Exchange) -> None:
+        await self.gate.wait()
+        exchange.respond(200, TEXT, b"gated\n")
 
     async def waits(self, exchange: Exchange) -> None:
         """For ever, or until the client goes."""

@@ -78,14 +78,16 @@ async def test_drain_of_http1_in_progress(serve: Any, connect: Any, hello: Any):
     """The answer is completed and says that it is the last; a stream has the time it is given."""
     listener = await serve()
     client = await connect.http1(listener)
-    client.send(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n")
+    client.send(b"GET /gated HTTP/1.1\r\nHost: h\r\n\r\n")
     watcher = await connect.http1(listener)
     watcher.send(b"GET /watch HTTP/1.1\r\nHost: h\r\n\r\n")
     await hello.wait_for_requests(2)
     drained = asyncio.ensure_future(listener.drain(10))
+    await asyncio.sleep(0)
+    hello.gate.set()
     answer = await client.read_to_end()
     assert b"connection: close\r\n" in answer
-    assert answer.endswith(b"slow\n")
+    assert answer.endswith(b"gated\n")
     hello.streams[0].write(b"last")
     hello.streams[0].end()
     assert (await watcher.read_to_end()).endswith(b"4\r\nlast\r\n0\r\n\r\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hpack as other
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pykcp.wire.hpack import (
@@ -92,6 +93,7 @@ FIELDS = st.lists(
 )
 
 
+@hypothesis_settings(deadline=None)
 @given(st.lists(FIELDS, max_size=12), st.booleans())
 def test_decodes_what_another_library_encodes(lists: list[list[tuple[str, str]]], huffman: bool):
     """Whatever another encoder does with its table, the fields come back."""
@@ -103,6 +105,7 @@ def test_decodes_what_another_library_encodes(lists: list[list[tuple[str, str]]]
         assert subject.decode(block) == fields or size > 2000
 
 
+@hypothesis_settings(deadline=None)
 @given(FIELDS)
 def test_another_library_decodes_what_we_encode(fields: list[tuple[str, str]]):
     """Our octets are understood, in any order and any number."""

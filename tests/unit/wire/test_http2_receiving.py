@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pykcp.wire import frames
@@ -282,6 +283,7 @@ def test_client_says_goodbye(wire: Any):
     assert wire.machine.is_finished
 
 
+@hypothesis_settings(deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 12), st.integers(0, 255), st.integers(0, 9))
 def test_no_octets_break_it(junk: bytes, kind: int, flags: int, stream_id: int):
     """Whatever comes, the machine answers with frames or a GOAWAY and never with an exception."""

@@ -6,6 +6,7 @@ import pytest
 from hpack.huffman import HuffmanEncoder
 from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pykcp.wire.huffman import Huffman, HuffmanError, code_table
@@ -19,6 +20,7 @@ def test_code_is_the_one_of_the_standard():
     assert code_table() == expected
 
 
+@hypothesis_settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_decodes_what_another_library_encodes(octets: bytes):
     """Every string comes back, first by walking the tree and then from memory."""
