@@ -205,10 +205,12 @@ class TestThereAndBack:
             EtcdEvent(9, KEYSPACE.key("old"), None),
             EtcdEvent(9, KEYSPACE.key("never"), None),
             EtcdEvent(9, KEYSPACE.key("odd"), b"{}"),
+            EtcdEvent(9, KEYSPACE.data + b"\xff", None),
+            EtcdEvent(9, KEYSPACE.start + b"other", b"{}"),
         ]
         decoded = decode(events, KEYSPACE, self.ROWS.get, lambda _: b"last", WRITER)
         assert [(c.key, c.value, c.deleted) for c in decoded.changes] == [("old", b"last", True)]
-        assert decoded.foreign == [KEYSPACE.key("odd")]
+        assert decoded.foreign == [KEYSPACE.key("odd"), KEYSPACE.data + b"\xff"]
 
     def test_too_many(self) -> None:
         with pytest.raises(TooLarge):

@@ -72,20 +72,22 @@ class Transaction:
         self._deleted: list[str] = []
         self._graves: dict[str, Envelope] = {}
         for event in events:
-            if event.key == keyspace.head:
-                continue
-            if event.value is None:
-                if keyspace.is_data(event.key):
-                    self._deleted.append(keyspace.key_of(event.key))
-                continue
             try:
-                envelope = unpack(event.value)
-                if keyspace.is_data(event.key):
-                    self._puts.append((keyspace.key_of(event.key), envelope))
-                elif keyspace.is_grave(event.key):
-                    self._graves[envelope.terms] = envelope
+                self._add(event, keyspace)
             except ValueError:
                 foreign.append(event.key)
+
+    def _add(self, event: EtcdEvent, keyspace: Keyspace) -> None:
+        """Raises ValueError for what none of us has written."""
+        if keyspace.is_data(event.key):
+            key = keyspace.key_of(event.key)
+            if event.value is None:
+                self._deleted.append(key)
+            else:
+                self._puts.append((key, unpack(event.value)))
+        elif keyspace.is_grave(event.key) and event.value is not None:
+            envelope = unpack(event.value)
+            self._graves[envelope.terms] = envelope
 
     def changes(self, find: Find, last_value: Callable[[str], bytes]) -> list[Change]:
         made = [self._replaced(key, envelope, find(key)) for key, envelope in self._puts]

@@ -171,8 +171,8 @@ class Mirror(ReadingHalf):
         return difference.events()
 
     def _fetched(self, etcd_key: bytes, mod_revision: int, data: bytes) -> Change:
-        key = self._keyspace.key_of(etcd_key)
         try:
+            key = self._keyspace.key_of(etcd_key)
             envelope = unpack(data)
         except ValueError as error:
             raise StoreError(
