@@ -68,6 +68,8 @@ def fill(value: Value, revision: int) -> bytes:
 
 
 def revision_of(value: bytes) -> int:
+    if not value.startswith(HEAD):
+        return 0  # a dry run: it has no revision
     return int(value[_HEAD_LENGTH : value.index(b'"', _HEAD_LENGTH)])
 
 

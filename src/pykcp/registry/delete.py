@@ -14,6 +14,7 @@ from pykcp.registry.deletion import (
     check_namespace_preconditions,
     check_preconditions,
     plan,
+    plan_definition,
     plan_namespace,
 )
 from pykcp.registry.errors import translate
@@ -26,6 +27,7 @@ from pykcp.types import Object
 
 _TRIES = 64
 _NAMESPACES = ("", "namespaces")
+_DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 class Deleted(NamedTuple):
@@ -69,6 +71,8 @@ async def _delete_once(
     now = resource.services.sources.now()
     if (resource.group, resource.plural) == _NAMESPACES:
         action = plan_namespace(obj, options, now)
+    elif (resource.group, resource.plural) == _DEFINITIONS:
+        action = plan_definition(obj, options, now)
     else:
         action = plan(obj, options, now=now, collects_garbage=resource.collects_garbage)
     if action is Action.REMOVE:

@@ -110,6 +110,32 @@ def is_kept_namespace(namespace: Object) -> bool:
     return bool((namespace.get("spec") or {}).get("finalizers"))
 
 
+CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+
+def plan_definition(obj: Object, options: DeleteOptions, now: str) -> Action:
+    """A CRD stays until its objects are gone; its controller sees to that."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp"):
+        metadata["finalizers"] = [
+            *(f for f in metadata.get("finalizers") or () if f != CRD_FINALIZER),
+            CRD_FINALIZER,
+        ]
+        status = obj["status"] = {**(obj.get("status") or {})}
+        status["conditions"] = [
+            *(c for c in status.get("conditions") or () if c.get("type") != "Terminating"),
+            {
+                "type": "Terminating",
+                "status": "True",
+                "reason": "InstanceDeletionPending",
+                "message": "CustomResourceDefinition marked for deletion; "
+                "CustomResource deletion will begin soon",
+                "lastTransitionTime": now,
+            },
+        ]
+    return plan(obj, options, now=now, collects_garbage=True)
+
+
 def mark_as_deleting(metadata: Object, now: str) -> None:
     if not metadata.get("deletionTimestamp"):
         if metadata.get("generation"):

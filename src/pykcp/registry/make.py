@@ -5,24 +5,42 @@ from __future__ import annotations
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation import strategy_for
 from pykcp.apis.kube.validation.rules import KindRules, metadata_rules
+from pykcp.apis.loader import shared_type
+from pykcp.machinery.schema.custom import custom_type
+from pykcp.machinery.schema.model import Schema
 from pykcp.registry.kinds import Kind
 from pykcp.registry.native import NativeKind
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.schema_kind import SchemaKind
 
 
+def _object_meta() -> Schema:
+    return shared_type("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
+
+
 def make_resource(definition: ResourceDefinition, version: str, services: Services) -> Resource:
+    """A built-in resource: one of Kubernetes' or of kcp's own."""
     kind: Kind
     if definition.native:
         kind = NativeKind(definition, version, _rules_of(definition))
     else:
-        kind = SchemaKind(definition, version)
+        compiled = custom_type(definition.schema(version), _object_meta())
+        kind = SchemaKind(definition, version, compiled)
     conversion = None
     if definition.stored_as is not None:
         from pykcp.registry.events import EVENTS_CONVERSION
 
         conversion = EVENTS_CONVERSION
     return Resource(definition, version, kind, services, conversion)
+
+
+def make_custom(
+    definition: ResourceDefinition, version: str, revision: int, services: Services
+) -> Resource:
+    """A resource that a CRD defines, as it is since a revision; equal schemas are compiled once."""
+    compiled = custom_type(definition.schema(version), _object_meta())
+    kind = SchemaKind(definition, version, compiled)
+    return Resource(definition, version, kind, services, refresh=compiled.read, since=revision)
 
 
 def _rules_of(definition: ResourceDefinition) -> KindRules:

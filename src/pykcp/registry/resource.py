@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import orjson
+
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import CelCheck
 from pykcp.machinery.terms import label_terms
 from pykcp.registry.admitting import Admission
 from pykcp.registry.clock import Sources
-from pykcp.registry.codec import decode, type_prefix
+from pykcp.registry.codec import decode, revision_of, type_prefix
 from pykcp.registry.hub import Hub
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.kinds import Kind
@@ -64,9 +66,11 @@ class Resource:
         "namespaced",
         "plural",
         "prefix",
+        "refresh",
         "returns_deleted",
         "rules",
         "services",
+        "since",
         "type_prefix",
         "version",
     )
@@ -78,8 +82,11 @@ class Resource:
         rules: Kind,
         services: Services,
         conversion: Conversion | None = None,
-        identity: str = "",
+        *,
+        refresh: Callable[[Object], Object] | None = None,
+        since: int = 0,
     ) -> None:
+        """`refresh` brings objects older than revision `since` under the schema of today."""
         self.definition = definition
         self.version = version
         self.group = definition.group
@@ -90,7 +97,7 @@ class Resource:
         storage_group, storage_resource = definition.storage
         self.error_group = storage_group
         """The group that refusals name: events of either group are the core group's there."""
-        self.prefix = resource_prefix(storage_group, storage_resource, identity)
+        self.prefix = resource_prefix(storage_group, storage_resource, definition.identity)
         self.type_prefix = type_prefix(self.api_version, self.kind)
         self.list_type = type_prefix(self.api_version, definition.list_kind)
         own = definition.version(version).selectable_fields
@@ -103,6 +110,8 @@ class Resource:
         """Propagation policies mean something for this kind."""
         self.services = services
         self.conversion = conversion
+        self.refresh = refresh
+        self.since = since
 
     def select(self, label_text: str, field_text: str) -> Selection:
         """Label and field selectors of a request, in terms of what is stored."""
@@ -123,7 +132,7 @@ class Resource:
 
     def served(self, value: bytes) -> bytes:
         """Stored bytes as this version shows them."""
-        if self.conversion is not None:
+        if self.conversion is not None or self._is_old(value):
             return self._converted(value)
         return self.type_prefix + value[1:]
 
@@ -135,16 +144,22 @@ class Resource:
             return b"{" + self._converted(value)[len(self.type_prefix) :]
         return value
 
+    def _is_old(self, value: bytes) -> bool:
+        """Whether the object was written under an earlier schema."""
+        return self.refresh is not None and revision_of(value) < self.since
+
     def _converted(self, value: bytes) -> bytes:
-        assert self.conversion is not None
-        import orjson
+        return self.type_prefix + orjson.dumps(self._object(value))[1:]
 
-        converted = self.conversion.from_storage(decode(value))
-        return self.type_prefix + orjson.dumps(converted)[1:]
-
-    def object_of(self, value: bytes) -> Object:
-        """Stored bytes as an object of this version, type included."""
+    def _object(self, value: bytes) -> Object:
         obj = decode(value)
         if self.conversion is not None:
             obj = self.conversion.from_storage(obj)
+        if self.refresh is not None and self._is_old(value):
+            obj = self.refresh(obj)
+        return obj
+
+    def object_of(self, value: bytes) -> Object:
+        """Stored bytes as an object of this version, type included."""
+        obj = self._object(value)
         return {"kind": self.kind, "apiVersion": self.api_version, **obj}

@@ -2,34 +2,65 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.custom import custom_rules
-from pykcp.apis.kube.validation.rules import Facts, before_create, before_update
+from pykcp.apis.kube.validation.objectmeta import name_is_path_segment, validate_object_meta
+from pykcp.apis.kube.validation.rules import Facts, KindRules, before_create, before_update
+from pykcp.machinery.schema.custom import CustomType, rules_blocked
+from pykcp.machinery.schema.decode import DecodeError
+from pykcp.machinery.schema.jsonpath import find as find_path
+from pykcp.machinery.schema.jsonpath import parse as parse_path
+from pykcp.machinery.status import BadRequest, FieldError, go_quote
 from pykcp.registry.codec import strip_cluster
 from pykcp.registry.kinds import Verdict
 from pykcp.registry.ownership import Ownership
 from pykcp.types import Object
 
+if TYPE_CHECKING:
+    from pykcp.machinery.cel.rules import RuleSet
+
 
 class SchemaKind:
+    """One custom kind at one version."""
+
     create_on_update = False
     unconditional_update = False
 
-    def __init__(self, definition: ResourceDefinition, version: str) -> None:
+    def __init__(
+        self,
+        definition: ResourceDefinition,
+        version: str,
+        custom_type: CustomType,
+        preset: KindRules | None = None,
+    ) -> None:
+        """`preset`: rules written by hand, for those of kcp's kinds that have some."""
         self._definition = definition
         self._version = version
-        subresources = {s.name for s in definition.subresources_of(version)}
-        self._rules = custom_rules(
+        self.type = custom_type
+        self._cel: RuleSet | None = None
+        self._has_cel = _holds_rules(custom_type)
+        served = definition.version(version)
+        self._rules = preset or custom_rules(
             definition.namespaced,
-            has_status="status" in subresources,
-            scale=definition.version(version).scale,
+            has_status="status" in {s.name for s in served.subresources},
+            scale=served.scale,
+            check=self._errors,
+            check_status=self._status_errors,
         )
         self._ownership = Ownership(definition, version, self._converted)
-        self.selectable = self._rules.selectable
+        self._fields = {f: parse_path(f".{f}") for f in served.selectable_fields}
 
     def decode(self, obj: Object, problems: list[str], raw: bytes | None = None) -> Object:
         strip_cluster(obj)
-        return obj
+        try:
+            return self.type.decode(obj, problems, raw)
+        except DecodeError as error:
+            kind, version = self._definition.kind, go_quote(self._version)
+            raise BadRequest(
+                f"{kind} in version {version} cannot be handled as a {kind}: {error}"
+            ) from error
 
     def before_create(self, obj: Object, facts: Facts) -> Verdict:
         return before_create(self._rules, obj, facts)
@@ -37,6 +68,39 @@ class SchemaKind:
     def before_update(self, new: Object, old: Object, subresource: str, facts: Facts) -> Verdict:
         rules = self._rules.subresources[subresource] if subresource else self._rules
         return before_update(rules, new, old, facts)
+
+    def selectable(self, obj: Object) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, path in self._fields.items():
+            values = [v for v in find_path(path, obj) if not isinstance(v, (dict, list))]
+            if values and values[0] is not None:
+                value = values[0]
+                found[name] = str(value).lower() if isinstance(value, bool) else str(value)
+        return found
+
+    def _errors(self, new: Object, old: Object | None) -> list[FieldError]:
+        errors = self.type.errors(new, old)
+        errors += self.type.embedded_errors(new, _check_embedded)
+        return errors + self._rule_errors(new, old, errors)
+
+    def _status_errors(self, new: Object, old: Object | None) -> list[FieldError]:
+        assert old is not None
+        errors = self.type.status_errors(new, old)
+        return errors + self._rule_errors(new, old, errors)
+
+    def _rule_errors(
+        self, new: Object, old: Object | None, errors: list[FieldError]
+    ) -> list[FieldError]:
+        if not self._has_cel:
+            return []
+        blocked = rules_blocked(errors)
+        if blocked is not None:
+            return [blocked]
+        if self._cel is None:
+            from pykcp.machinery.cel.rules import RuleSet
+
+            self._cel = RuleSet(self.type.schema)
+        return self._cel.validate(new, old)
 
     def manage_update(
         self, live: Object | None, new: Object, manager: str, subresource: str, now: str
@@ -58,3 +122,22 @@ class SchemaKind:
 
     def _converted(self, obj: Object, api_version: str) -> Object:
         return {**obj, "apiVersion": api_version}
+
+
+def _check_embedded(metadata: Object, has_namespace: bool, path: str) -> list[FieldError]:
+    return validate_object_meta(metadata, has_namespace, name_is_path_segment, path)
+
+
+def _holds_rules(custom_type: CustomType) -> bool:
+    """Whether any node of the schema has CEL rules; only then is the compiler imported."""
+    waiting, seen = [custom_type.schema], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.rules:
+            return True
+        waiting += node.properties.values()
+        waiting += [n for n in (node.items, node.additional) if n is not None]
+    return False

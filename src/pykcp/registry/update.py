@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pykcp.machinery.patch.idle import without_idle_times
 from pykcp.machinery.status import (
     OPTIMISTIC_LOCK,
     BadRequest,
@@ -158,6 +159,7 @@ async def _update_once(
     await services.admission.validate(request)
     if is_finished(new["metadata"]) and not _is_kept(resource, new):
         return await _remove(resource, ctx, new, entry)
+    new = without_idle_times(live, new)
     if new == live:
         return entry.value
     return await _replace(resource, ctx, new, entry)

@@ -19,10 +19,11 @@ from pykcp.controllers.kube import all as kube_controllers
 from pykcp.controllers.runtime.manager import ControllerSet
 from pykcp.observe.metrics import Gauge, Registry
 from pykcp.registry.clock import Sources, Timestamps
+from pykcp.registry.custom import CustomResources
 from pykcp.registry.directory import Directory
 from pykcp.registry.hub import Hub
 from pykcp.registry.local import LocalClient
-from pykcp.registry.make import make_resource
+from pykcp.registry.make import make_custom, make_resource
 from pykcp.registry.resource import Resource, Services
 from pykcp.server.app import ApiServer
 from pykcp.server.authorization import CallAuthorization
@@ -97,6 +98,9 @@ def wire(
         return make_resource(definition, version, services)
 
     directory = Directory(builtin_definitions(), make)
+    directory.add_source(
+        CustomResources(store, lambda d, version, since: make_custom(d, version, since, services))
+    )
     client = LocalClient(directory, "system:apiserver")
     clusters = LogicalClusters(store)
     access = AccessObjects(store)
@@ -165,6 +169,7 @@ def make_controllers(shard: Shard) -> ControllerSet:
     credentials = shard.credentials
     return kube_controllers.make(
         store=shard.store,
+        hub=shard.hub,
         directory=shard.directory,
         metrics=shard.metrics,
         ca_bundle=credentials.serving.ca.decode(),

@@ -21,9 +21,7 @@ def condition_of(crd: Object, kind: str) -> Object | None:
     return next((c for c in conditions if c.get("type") == kind), None)
 
 
-def set_condition(
-    crd: Object, kind: str, status: str, reason: str, message: str, now: str
-) -> None:
+def set_condition(crd: Object, kind: str, status: str, reason: str, message: str, now: str) -> None:
     """Add or change a condition; its time says when the status last changed."""
     conditions: list[Object] = crd.setdefault("status", {}).setdefault("conditions", []) or []
     crd["status"]["conditions"] = conditions

@@ -23,9 +23,7 @@ from pykcp.types import Object
 
 NAME = "customresourcedefinition-controller"
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-_PREFIX = resource_prefix(
-    CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource
-)
+_PREFIX = resource_prefix(CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource)
 _PAGE = 100
 
 
@@ -101,11 +99,19 @@ class CustomResourceDefinitions:
         if not _is_true(crd, "Established") and not _is_true(crd, "Terminating"):
             await self._let_go(cluster, name)
             return
-        await self._tell(cluster, name, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        await self._tell(
+            cluster,
+            name,
+            "True",
+            "InstanceDeletionInProgress",
+            "CustomResource deletion is in progress",
+        )
         left = await self._delete_instances(cluster, crd)
         if left:
             raise Later(f"{left} objects of {name} remain")
-        await self._tell(cluster, name, "False", "InstanceDeletionCompleted", "removed all instances")
+        await self._tell(
+            cluster, name, "False", "InstanceDeletionCompleted", "removed all instances"
+        )
         await self._let_go(cluster, name)
 
     async def _tell(self, cluster: str, name: str, status: str, reason: str, message: str) -> None:
@@ -124,7 +130,7 @@ class CustomResourceDefinitions:
                 cluster,
                 CUSTOM_RESOURCE_DEFINITIONS,
                 name,
-                lambda live: None if meta.remove_finalizer(live, FINALIZER) else None,
+                _drop_finalizer,
             )
         except NotFound:
             return  # that was the last one
@@ -149,6 +155,10 @@ class CustomResourceDefinitions:
         namespace = metadata.get("namespace", "")
         await self._client.delete(cluster, kind, metadata["name"], namespace, metadata["uid"])
         return int(self._client.get(cluster, kind, metadata["name"], namespace) is not None)
+
+
+def _drop_finalizer(live: Object) -> None:
+    meta.remove_finalizer(live, FINALIZER)
 
 
 def _is_true(crd: Object, kind: str) -> bool:

@@ -1,0 +1,145 @@
+"""Custom resources: what the CRDs of a logical cluster add to what it serves.
+
+A CRD is read from the store when a request first asks for its resource; what it
+compiles to is found by content, so that clusters with the same CRD share it.
+Nothing exists for a cluster that nobody asks, and events forget what changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.apis.loader import shared_type
+from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
+from pykcp.registry.codec import decode
+from pykcp.registry.keys import WILDCARD, object_key, resource_prefix, split_key
+from pykcp.registry.resource import Resource
+from pykcp.storage.interface import Event, Page, Query, Store
+from pykcp.types import Object
+
+_PREFIX = resource_prefix(CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource)
+_KEEP_CLUSTERS = 2048
+_KEEP_DEFINITIONS = 4096
+_PAGE = 40
+
+MakeCustom = Callable[[ResourceDefinition, str, int], Resource]
+"""Definition, version, and the revision since when it is as it is."""
+
+
+class CustomResources:
+    """A source of the directory: the CRDs that each logical cluster holds itself."""
+
+    def __init__(self, store: Store, make: MakeCustom) -> None:
+        self._store = store
+        self._make = make
+        self._resources: OrderedDict[tuple[str, str], dict[str, Resource]] = OrderedDict()
+        self._lists: OrderedDict[str, tuple[ResourceDefinition, ...]] = OrderedDict()
+        self._definitions: OrderedDict[tuple[str, bytes], ResourceDefinition] = OrderedDict()
+        self._schemas = SchemaStore(shared_type)
+        store.listen(self._follow)
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.key.startswith(_PREFIX):
+                parts = split_key(event.key)
+                self._resources.pop((parts.cluster, parts.name), None)
+                self._lists.pop(parts.cluster, None)
+
+    def find(
+        self, cluster: str, group: str, version: str, plural: str, identity: str
+    ) -> Resource | None:
+        if identity or cluster in ("", WILDCARD):
+            return None
+        name = f"{plural}.{group}" if group else f"{plural}.core"
+        by_version = self._resources.get((cluster, name))
+        if by_version is None:
+            by_version = self._load(cluster, name)
+            if by_version is None:
+                return None
+        return by_version.get(version)
+
+    def _load(self, cluster: str, name: str) -> dict[str, Resource] | None:
+        entry = self._store.get(object_key(_PREFIX, cluster, "", name))
+        if entry is None:
+            return None
+        crd = decode(entry.value)
+        if not is_established(crd):
+            return None
+        definition = self._definition(cluster, crd)
+        made = {
+            version: self._make(definition, version, entry.revision)
+            for version in definition.versions
+        }
+        self._resources[cluster, name] = made
+        if len(self._resources) > _KEEP_DEFINITIONS:
+            self._resources.popitem(last=False)
+        return made
+
+    def _definition(self, cluster: str, crd: Object) -> ResourceDefinition:
+        status = crd.get("status") or {}
+        content = (
+            crd["spec"],
+            status.get("acceptedNames"),
+            crd["metadata"].get("deletionTimestamp"),
+        )
+        text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+        key = (cluster, hashlib.blake2b(text, digest_size=16).digest())
+        found = self._definitions.get(key)
+        if found is None:
+            found = self._definitions[key] = self._define(cluster, crd)
+            if len(self._definitions) > _KEEP_DEFINITIONS:
+                self._definitions.popitem(last=False)
+        return found
+
+    def _define(self, cluster: str, crd: Object) -> ResourceDefinition:
+        definition = definition_from_crd(crd, self._schemas, origin=cluster)
+        if crd["metadata"].get("deletionTimestamp"):
+            verbs = tuple(v for v in definition.verbs if v != "create")
+            return replace(definition, verbs=verbs)
+        return definition
+
+    def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
+        """All that the cluster's CRDs define."""
+        if cluster in ("", WILDCARD):
+            return ()
+        known = self._lists.get(cluster)
+        if known is None:
+            crds = (decode(value) for value in self._read_all(f"{_PREFIX}{cluster}/"))
+            known = tuple(self._definition(cluster, crd) for crd in crds if is_established(crd))
+            self._lists[cluster] = known
+            if len(self._lists) > _KEEP_CLUSTERS:
+                self._lists.popitem(last=False)
+        return known
+
+    def _read_all(self, prefix: str) -> Iterator[bytes]:
+        """Page by page: a short list never suspends, so it can be read without waiting."""
+        after = ""
+        while True:
+            page = _finish_now(self._store.list(Query(prefix, after=after, limit=_PAGE)))
+            yield from page.values
+            after = page.next_after
+            if not after:
+                return
+
+
+def _finish_now(listing: Coroutine[Any, Any, Page]) -> Page:
+    try:
+        listing.send(None)
+    except StopIteration as done:
+        page: Page = done.value
+        return page
+    listing.close()
+    raise AssertionError("a short list had to wait")
+
+
+def is_established(crd: Object) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
