@@ -269,8 +269,12 @@ def _go_value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return go_quote(value)
-    if isinstance(value, (int, float)):
+    if isinstance(value, int):
         return str(value)
+    if isinstance(value, float):
+        from pykcp.machinery.patch.gotext import show_float
+
+        return show_float(value)
     import orjson
 
     return orjson.dumps(value).decode()

@@ -214,7 +214,7 @@ class Package:
     def _component_word(self, word: str) -> Schema:
         component = self._library.package(META_FILE).component(word)
         if not self.source.crd:
-            return _reference(component)
+            return reference(component)
         return Schema(
             type=component.type,
             format=component.format,
@@ -241,7 +241,7 @@ class Package:
     def named_node(self, name: str) -> Schema:
         declaration = self.source.declarations.get(name)
         if declaration is None or declaration.form != "named":
-            return _reference(self.component(name))
+            return reference(self.component(name))
         head = declaration.head
         schema = self.node(head.type)
         if not self.source.crd:
@@ -271,7 +271,7 @@ def _go_list(items: Schema) -> str:
     return f"[]{_go_name(items)}" if items.go_type else ""
 
 
-def _reference(component: Schema) -> Schema:
+def reference(component: Schema) -> Schema:
     """A node that stands for a component and shares its fields."""
     return Schema(
         type=component.type,

@@ -1,0 +1,203 @@
+"""Resource definitions made of CRDs and of APIResourceSchemas.
+
+Both say nearly the same: names, scope, versions with a schema, columns and subresources.
+Schemas are shared by content (`SchemaStore`), so that a definition that a thousand
+clusters have costs one schema.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from pykcp.machinery.discovery import version_priority
+from pykcp.machinery.schema.definition import ResourceDefinition, ResourceVersion, Subresource
+from pykcp.machinery.schema.library import reference
+from pykcp.machinery.schema.model import Schema
+from pykcp.machinery.schema.openapi_json import from_json
+from pykcp.machinery.schema.printer import custom_columns
+from pykcp.types import Object
+
+VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+STATUS_VERBS = ("get", "patch", "update")
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+
+Shared = Callable[[str], Schema]
+
+
+class SchemaStore:
+    """Schemas of custom resources by content, within bounds."""
+
+    def __init__(self, shared: Shared, keep: int = 1024) -> None:
+        self.shared = shared
+        self._keep = keep
+        self._made: OrderedDict[tuple[str, bytes], Schema] = OrderedDict()
+
+    def schema(self, ref: str, json: Object | None) -> Schema:
+        """The schema of a kind, under its component's name, type fields and metadata included."""
+        text = orjson.dumps(json, option=orjson.OPT_SORT_KEYS)
+        key = (ref, hashlib.blake2b(text, digest_size=16).digest())
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = self._make(ref, json)
+            if len(self._made) > self._keep:
+                self._made.popitem(last=False)
+        else:
+            self._made.move_to_end(key)
+        return found
+
+    def _make(self, ref: str, json: Object | None) -> Schema:
+        schema = from_json(json or {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+        schema.ref = ref
+        metadata = reference(self.shared(f"{META}.ObjectMeta"))
+        metadata.description = "Standard metadata of the object."
+        restricted = schema.properties.get("metadata")
+        if restricted is not None and restricted.properties:
+            metadata.properties = restricted.properties
+        schema.properties = {
+            "apiVersion": _text("Group and version of the schema that the object is written in."),
+            "kind": _text("Kind of the object, in CamelCase. Cannot be changed."),
+            **schema.properties,
+            "metadata": metadata,
+        }
+        return schema
+
+    def list_schema(self, ref: str, list_kind: str, item: Schema) -> Schema:
+        """The schema of a list; small, and so made anew."""
+        metadata = reference(self.shared(f"{META}.ListMeta"))
+        metadata.description = "Standard metadata of the list."
+        items = Schema(
+            type="array", items=_reference_to(item), description="The objects.", list_type=""
+        )
+        prefix, _, kind = ref.rpartition(".")
+        return Schema(
+            type="object",
+            ref=f"{prefix}.{list_kind}",
+            description=f"A list of {kind} objects.",
+            required=("items",),
+            properties={
+                "apiVersion": _text("Group and version of the schema of the list."),
+                "items": items,
+                "kind": _text("Kind of the list."),
+                "metadata": metadata,
+            },
+        )
+
+
+def _text(description: str) -> Schema:
+    return Schema(type="string", description=description)
+
+
+def _reference_to(component: Schema) -> Schema:
+    node = reference(component)
+    node.component = component
+    return node
+
+
+def component_name(group: str, version: str, kind: str) -> str:
+    """`com.example.v1.Widget`: the group backwards."""
+    return ".".join((*reversed(group.split(".")), version, kind))
+
+
+def definition_from_crd(
+    crd: Object, schemas: SchemaStore, *, origin: str = ""
+) -> ResourceDefinition:
+    """What a CustomResourceDefinition defines. `origin` is the logical cluster it is in."""
+    spec = crd["spec"]
+    names = {**spec["names"], **(crd.get("status", {}).get("acceptedNames") or {})}
+    return _definition(
+        spec, names, schemas, lambda v: (v.get("schema") or {}).get("openAPIV3Schema"), origin
+    )
+
+
+def definition_from_resource_schema(
+    schema: Object, schemas: SchemaStore, *, origin: str = "", identity: str = ""
+) -> ResourceDefinition:
+    """What an APIResourceSchema defines, once it is bound."""
+    spec = schema["spec"]
+    return _definition(spec, spec["names"], schemas, lambda v: v.get("schema"), origin, identity)
+
+
+def _definition(
+    spec: Object,
+    names: Object,
+    schemas: SchemaStore,
+    schema_of: Callable[[Object], Object | None],
+    origin: str,
+    identity: str = "",
+) -> ResourceDefinition:
+    kind = names["kind"]
+    list_kind = names.get("listKind") or f"{kind}List"
+    group = spec["group"]
+    versions = sorted(spec["versions"], key=lambda v: version_priority(v["name"]))
+    stored = next((v["name"] for v in versions if v.get("storage")), versions[0]["name"])
+    return ResourceDefinition(
+        group=group,
+        plural=names["plural"],
+        singular=names.get("singular") or kind.lower(),
+        kind=kind,
+        list_kind=list_kind,
+        namespaced=spec["scope"] == "Namespaced",
+        all_versions=tuple(
+            _version(group, kind, list_kind, v, schemas, schema_of(v)) for v in versions
+        ),
+        verbs=VERBS,
+        storage_version=stored,
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        native=False,
+        origin=origin,
+        identity=identity,
+        shared=schemas.shared,
+    )
+
+
+def _version(
+    group: str,
+    kind: str,
+    list_kind: str,
+    version: Object,
+    schemas: SchemaStore,
+    json: Object | None,
+) -> ResourceVersion:
+    name = version["name"]
+    ref = component_name(group, name, kind)
+
+    def load() -> Schema:
+        return schemas.schema(ref, json)
+
+    subresources = version.get("subresources") or {}
+    return ResourceVersion.lazy(
+        name,
+        load,
+        lambda: custom_columns(version.get("additionalPrinterColumns")),
+        load_list_schema=lambda: schemas.list_schema(ref, list_kind, load()),
+        subresources=_subresources(kind, subresources),
+        served=bool(version.get("served", True)),
+        deprecated=bool(version.get("deprecated")),
+        deprecation_warning=_warning(group, name, kind, version),
+        selectable_fields=frozenset(
+            f["jsonPath"].removeprefix(".") for f in version.get("selectableFields") or ()
+        ),
+        scale=subresources.get("scale"),
+    )
+
+
+def _subresources(kind: str, given: dict[str, Any]) -> tuple[Subresource, ...]:
+    out = []
+    if given.get("status") is not None:
+        out.append(Subresource("status", kind, STATUS_VERBS))
+    if given.get("scale") is not None:
+        out.append(Subresource("scale", "Scale", STATUS_VERBS, "autoscaling", "v1"))
+    return tuple(out)
+
+
+def _warning(group: str, version: str, kind: str, given: Object) -> str:
+    if not given.get("deprecated"):
+        return ""
+    return given.get("deprecationWarning") or f"{group}/{version} {kind} is deprecated"

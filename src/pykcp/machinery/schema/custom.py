@@ -1,0 +1,191 @@
+"""Custom resources: a schema made ready for use.
+
+A `CustomType` decodes what clients send and the store holds (pruning, nulls, defaults,
+metadata) and validates it. Types are shared by content: two clusters with the same schema
+have one.
+"""
+
+from __future__ import annotations
+
+from copy import copy as _copy
+
+from pykcp.machinery.schema import diagnose
+from pykcp.machinery.schema.decode import DecodeError, decoder_for
+from pykcp.machinery.schema.defaulting import compile_defaulter, compile_plain_defaulter
+from pykcp.machinery.schema.embedded import (
+    EmbeddedError,
+    MetaCheck,
+    coerce,
+    embedded_errors,
+    has_embedded,
+)
+from pykcp.machinery.schema.listtypes import compile_list_check, list_errors
+from pykcp.machinery.schema.model import Schema
+from pykcp.machinery.schema.pruning import compile_pruner
+from pykcp.machinery.schema.scanning import UNKNOWN, compile_scan
+from pykcp.machinery.schema.validation import compile_check
+from pykcp.machinery.schema.violations import schema_errors
+from pykcp.machinery.status import FieldError, invalid
+from pykcp.types import Object
+
+_KEEP = 1024
+
+_BLOCKING = frozenset(
+    (
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    )
+)
+
+
+class CustomType:
+    """One schema, compiled. Immutable, shared, safe to use from anywhere."""
+
+    __slots__ = (
+        "_check",
+        "_embeds",
+        "_fill",
+        "_fill_plain",
+        "_lists",
+        "_meta",
+        "_prune",
+        "_scan",
+        "_status",
+        "published",
+        "schema",
+    )
+
+    def __init__(
+        self, schema: Schema, object_meta: Schema, published: Schema | None = None
+    ) -> None:
+        self.schema = schema
+        self.published = published or schema
+        self._meta = decoder_for(object_meta)
+        self._prune = compile_pruner(schema)
+        self._scan = compile_scan(schema)
+        self._fill = compile_defaulter(schema)
+        self._fill_plain = compile_plain_defaulter(schema)
+        self._check = compile_check(schema)
+        self._embeds = has_embedded(schema)
+        self._lists = compile_list_check(schema)
+        status = schema.properties.get("status")
+        self._status = compile_check(status) if status is not None else None
+
+    def decode(self, value: Object, problems: list[str], raw: bytes | None = None) -> Object:
+        """What a client sent, in place: pruned, defaulted, its metadata as every object's.
+
+        Duplicate fields (if the text is given) and unknown ones are added to `problems`.
+        DecodeError if metadata has the wrong type.
+        """
+        if raw is not None and diagnose.may_have_duplicates(raw, value):
+            problems += diagnose.duplicate_fields(raw)
+        self._decode_metadata(value, problems)
+        flags = self._scan(value)
+        if flags & UNKNOWN:
+            dropped: list[str] = []
+            self._prune(value, "", dropped)
+            problems += (f'unknown field "{path}"' for path in sorted(dropped))
+        if self._embeds:
+            try:
+                unknown = coerce(self.schema, value, self._meta)
+            except EmbeddedError as error:
+                raise DecodeError(str(error)) from error
+            problems += (f'unknown field "{path}"' for path in unknown)
+        self._complete(value, flags)
+        return value
+
+    def read(self, value: Object) -> Object:
+        """What the store holds, in place: pruned and defaulted by the schema of today."""
+        flags = self._scan(value)
+        if flags & UNKNOWN:
+            self._prune(value, "", [])
+        self._complete(value, flags)
+        return value
+
+    def _complete(self, value: Object, flags: int) -> None:
+        if flags:
+            self._fill(value)
+        elif self._fill_plain is not None:
+            self._fill_plain(value)
+
+    def _decode_metadata(self, value: Object, problems: list[str]) -> None:
+        if "metadata" not in value:
+            return
+        given = value["metadata"]
+        found: list[str] = []
+        value["metadata"] = self._meta.decode(given if given is not None else {}, found)
+        problems += (p.replace(' field "', ' field "metadata.', 1) for p in found)
+
+    def errors(self, obj: Object, old: Object | None = None) -> list[FieldError]:
+        """Violations of the schema and its list types; unchanged parts may keep theirs."""
+        errors: list[FieldError] = []
+        if not self._check(obj):
+            errors += schema_errors(self.schema, obj, old, ratcheting=old is not None)
+        return errors + self._list_errors(obj, old)
+
+    def _list_errors(self, obj: Object, old: Object | None) -> list[FieldError]:
+        if self._lists is None or self._lists(obj):
+            return []
+        if old is not None and list_errors(self.schema, old):
+            return []
+        return list_errors(self.schema, obj)
+
+    def status_errors(self, obj: Object, old: Object) -> list[FieldError]:
+        """The same for a write to the status subresource, which may change nothing else."""
+        errors: list[FieldError] = []
+        if self._status is not None and "status" in obj and not self._status(obj["status"]):
+            status = self.schema.properties["status"]
+            errors += schema_errors(
+                status, obj["status"], old.get("status"), path="status", ratcheting=True
+            )
+        return errors + self._list_errors(obj, old)
+
+    def embedded_errors(self, obj: Object, check_meta: MetaCheck) -> list[FieldError]:
+        """What is wrong with embedded objects as objects."""
+        return embedded_errors(self.schema, obj, check_meta) if self._embeds else []
+
+
+def rules_blocked(errors: list[FieldError]) -> FieldError | None:
+    """Said instead of running CEL rules over an object that is not even well formed."""
+    if not any(e.reason in _BLOCKING for e in errors):
+        return None
+    return invalid(
+        "<nil>",
+        None,
+        "some validation rules were not checked because the object was invalid; "
+        "correct the existing errors to complete validation",
+    )
+
+
+def body_schema(schema: Schema) -> Schema:
+    """A kind's schema without what all objects have in common; restrictions on names stay."""
+    metadata = schema.properties.get("metadata")
+    body = {n: c for n, c in schema.properties.items() if n not in _COMMON}
+    if metadata is not None and metadata.component is not None:
+        if metadata.properties is not metadata.component.properties:
+            body["metadata"] = Schema(type="object", properties=metadata.properties)
+    elif metadata is not None:
+        body["metadata"] = metadata
+    out = _copy(schema)
+    out.properties = body
+    return out
+
+
+_COMMON = frozenset(("apiVersion", "kind", "metadata"))
+
+_types: dict[int, CustomType] = {}
+
+
+def custom_type(schema: Schema, object_meta: Schema) -> CustomType:
+    """The compiled form of a definition's schema, made on first use.
+
+    Kept for as long as the schema itself is: both are shared by content.
+    """
+    found = _types.get(id(schema))
+    if found is None or found.published is not schema:
+        found = _types[id(schema)] = CustomType(body_schema(schema), object_meta, schema)
+        if len(_types) > _KEEP:
+            del _types[next(iter(_types))]
+    return found

@@ -1,0 +1,114 @@
+"""Pruning: custom resources keep only what their schema knows.
+
+A schema is compiled into closures that look for unknown fields. Each works in place on
+decoded JSON, which belongs to the caller, and adds the paths of what it dropped. On the
+way, whole numbers that were written with a point (`1.0`) become integers, as Go writes
+them back.
+
+The fields of embedded objects (apiVersion, kind, metadata) are left alone here: see
+`machinery.schema.embedded`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from pykcp.machinery.schema.model import Schema
+from pykcp.types import Object
+
+Pruner: TypeAlias = Callable[[Any, str, list[str]], None]
+"""From a value, its path and the list of dropped paths."""
+
+_META = frozenset(("apiVersion", "kind", "metadata"))
+_EXACT = 1 << 53
+
+
+def compile_pruner(schema: Schema) -> Pruner:
+    """The pruner of a whole object; its metadata is not touched."""
+    return _Compiler().object_pruner(schema, root=True)
+
+
+class _Compiler:
+    """Pruners of schema nodes. `open` ones keep what they do not know, one level deep."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, bool], Pruner] = {}
+
+    def pruner(self, schema: Schema | None, *, is_open: bool = False) -> Pruner:
+        if schema is None:
+            return _keep if is_open else _drop_all
+        is_open = is_open or schema.preserve_unknown
+        found = self._made.get((id(schema), is_open))
+        if found is None:
+            found = self._made[id(schema), is_open] = self.object_pruner(schema, is_open=is_open)
+        return found
+
+    def object_pruner(self, schema: Schema, *, root: bool = False, is_open: bool = False) -> Pruner:
+        is_open = is_open or schema.preserve_unknown
+        fields = {name: self.pruner(child) for name, child in schema.properties.items()}
+        rest = None
+        if schema.additional is not None:
+            rest = self.pruner(schema.additional)
+        elif schema.additional_allowed is not None:
+            # a map of anything: its values have no schema, so nothing in them is known
+            rest = _drop_all
+        meta = _META if root or schema.embedded_resource else frozenset[str]()
+        of_items = self.pruner(schema.items, is_open=is_open)
+
+        def prune(value: Any, path: str, dropped: list[str]) -> None:
+            if type(value) is dict:
+                _prune_object(value, fields, rest, is_open, meta, path, dropped)
+            elif type(value) is list:
+                _prune_items(value, of_items, path, dropped)
+
+        return prune
+
+
+def _prune_object(
+    value: Object,
+    fields: dict[str, Pruner],
+    rest: Pruner | None,
+    is_open: bool,
+    meta: frozenset[str],
+    path: str,
+    dropped: list[str],
+) -> None:
+    unknown = None
+    for key, item in value.items():
+        if key in meta:
+            continue
+        prune = fields.get(key, rest)
+        kind = type(item)
+        if prune is None:
+            if not is_open:
+                unknown = [key] if unknown is None else [*unknown, key]
+        elif kind is dict or kind is list:
+            prune(item, f"{path}.{key}" if path else key, dropped)
+        if kind is float and item.is_integer() and -_EXACT <= item <= _EXACT:
+            value[key] = int(item)
+    for key in unknown or ():
+        del value[key]
+        if path or key not in _META:
+            dropped.append(f"{path}.{key}" if path else key)
+
+
+def _prune_items(value: list[Any], prune: Pruner, path: str, dropped: list[str]) -> None:
+    for index, item in enumerate(value):
+        if type(item) is dict or type(item) is list:
+            prune(item, f"{path}[{index}]", dropped)
+        elif type(item) is float and item.is_integer() and -_EXACT <= item <= _EXACT:
+            value[index] = int(item)
+
+
+def _keep(value: Any, path: str, dropped: list[str]) -> None:
+    """A value that may be anything."""
+
+
+def _drop_all(value: Any, path: str, dropped: list[str]) -> None:
+    """Objects that nothing is known about lose everything; lists keep their scalars."""
+    if type(value) is dict:
+        dropped.extend(f"{path}.{key}" if path else key for key in value)
+        value.clear()
+    elif type(value) is list:
+        _prune_items(value, _drop_all, path, dropped)
