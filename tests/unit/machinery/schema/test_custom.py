@@ -13,7 +13,6 @@ from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.machinery.schema.custom import CustomType, custom_type, rules_blocked
 from pykcp.machinery.schema.decode import DecodeError
 from pykcp.machinery.schema.openapi_json import from_json, to_json
-from pykcp.machinery.schema.structural import structural_errors
 from pykcp.machinery.status import required
 from pykcp.types import Object
 
@@ -358,48 +357,6 @@ def test_rules_are_not_run_over_what_is_not_well_formed() -> None:
     blocked = rules_blocked([required("spec.a")])
     assert blocked is not None
     assert blocked.text().startswith("<nil>: Invalid value: null: some validation rules were not")
-
-
-@pytest.mark.parametrize(
-    ("schema", "texts"),
-    [
-        ({"type": "object"}, []),
-        ({}, ["s.type: Required value: must not be empty at the root"]),
-        (
-            {"type": "object", "properties": {"a": {}}},
-            ["s.properties[a].type: Required value: must not be empty for specified object fields"],
-        ),
-        (
-            {"type": "object", "properties": {"a": {"type": "array"}}},
-            ["s.properties[a].items: Required value: must be specified"],
-        ),
-        (
-            {"type": "object", "anyOf": [{"properties": {"b": {"type": "string"}}}]},
-            [
-                "s.anyOf[0].properties[b].type: Forbidden: must be empty to be structural",
-                "s.properties[b]: Required value: because it is defined in s.anyOf[0].properties[b]",
-            ],
-        ),
-        (
-            {
-                "type": "object",
-                "properties": {"metadata": {"type": "object", "properties": {"x": STRING}}},
-            },
-            [
-                (
-                    "s.properties[metadata]: Forbidden: must not specify anything other than name and "
-                    "generateName, but metadata is implicitly specified"
-                )
-            ],
-        ),
-        (
-            {"type": "object", "additionalProperties": STRING},
-            ["s.additionalProperties: Forbidden: must not be used at the root"],
-        ),
-    ],
-)
-def test_structural(schema: Object, texts: list[str]) -> None:
-    assert [e.text() for e in structural_errors(schema, "s")] == texts
 
 
 CRD: Object = {
