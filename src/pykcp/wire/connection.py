@@ -156,13 +156,17 @@ class Connection(asyncio.Protocol):
             self.hub.loop.call_soon(self._catch_up)
 
     def _catch_up(self) -> None:
-        # A client that does not read its answers is not worked for: see `resume_writing`.
-        if not self._is_behind or self.is_paused or self.is_closing or self.driver is None:
+        driver = self.driver
+        if not self._is_behind or self.is_closing or driver is None:
+            return
+        # A client that does not read its answers is not worked for until it does, nor is a driver
+        # fed that has enough: `resume_writing` and `set_reading` come back here.
+        if self.is_paused or not (driver.is_behind or self._wants_reading):
             return
         self._is_behind = False
         self.is_flush_due = True
-        if self.driver.is_behind:
-            self.driver.catch_up()
+        if driver.is_behind:
+            driver.catch_up()
             self._end_turn()
         else:
             data, self._inbox = self._inbox, b""
@@ -258,8 +262,11 @@ class Connection(asyncio.Protocol):
 
     def set_reading(self, wanted: bool) -> None:
         """A driver has enough for now, or wants more."""
-        self._wants_reading = wanted
-        self._set_reading()
+        if wanted != self._wants_reading:
+            self._wants_reading = wanted
+            self._set_reading()
+            if self._is_behind:
+                self.hub.loop.call_soon(self._catch_up)
 
     def _set_reading(self) -> None:
         should = self._wants_reading and not self.is_paused and not self._is_behind

@@ -24,6 +24,8 @@ class Peer(Protocol):
     port: int
     certificate: bytes | None
     """DER of the client's certificate if it showed one (chain not judged here)."""
+    intermediates: tuple[bytes, ...]
+    """DER of the certificates that the client sent along with its own."""
     memo: dict[str, Any]
     """What the application wants to remember for the life of the connection."""
 
@@ -66,7 +68,7 @@ class Stream(Protocol):
     def write(self, data: bytes) -> None:
         """Queue bytes; never blocks. All that one turn of the loop queues is one write.
 
-        On a WebSocket each call is one message.
+        On a WebSocket each call is one message. What is written after the end is thrown away.
         """
 
     async def drain(self) -> None:
@@ -100,10 +102,13 @@ class Exchange(Protocol):
     def respond(
         self, status: int, headers: Sequence[Header], body: bytes | Sequence[bytes] = b""
     ) -> None:
-        """The whole answer; content-length is added. HEAD answers lose their body."""
+        """The whole answer; content-length and date are added. HEAD answers lose their body.
+
+        The header `connection: close` ends the connection after what is in progress (GOAWAY).
+        """
 
     def start(self, status: int, headers: Sequence[Header]) -> Stream:
-        """Begin an answer of unknown length."""
+        """Begin an answer of unknown length, or of the length that its headers announce."""
 
     def websocket(self, subprotocol: str = "", headers: Sequence[Header] = ()) -> WebSocket:
         """Accept the client's upgrade."""

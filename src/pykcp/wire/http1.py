@@ -22,10 +22,10 @@ from pykcp.wire.http1_exchange import Http1Exchange
 from pykcp.wire.http1_head import Rejected, http1_head
 from pykcp.wire.request import Request
 from pykcp.wire.serving import Hub
-from pykcp.wire.websocket import WebSocketDriver
 
 if TYPE_CHECKING:
     from pykcp.wire.connection import Connection
+    from pykcp.wire.websocket import WebSocketDriver
 
 _REQUESTS_PER_TURN = 64
 """At 30 µs a request that is 2 ms in which nobody else is heard."""
@@ -300,6 +300,8 @@ class Http1Driver:
 
     def switch_to_websocket(self, exchange: Http1Exchange, subprotocol: str) -> WebSocketDriver:
         """The connection is a WebSocket from now on."""
+        from pykcp.wire.websocket import WebSocketDriver
+
         held, self._held = self._held or b"", None
         driver = WebSocketDriver(self.connection, self.hub, exchange, subprotocol)
         driver.take_over(self.pending, self.pending_size)

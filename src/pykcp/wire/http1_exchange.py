@@ -11,10 +11,11 @@ from pykcp.wire.exchange import Header, Stream, WebSocket
 from pykcp.wire.request import BodyReader, ClientGone, Request
 from pykcp.wire.serving import FAILURE_TEXT, PLAIN_TEXT
 from pykcp.wire.streams import AnswerStream
-from pykcp.wire.websocket import WebSocketDriver, accept_headers, is_websocket_request
+from pykcp.wire.websocket_handshake import accept_headers, is_websocket_request
 
 if TYPE_CHECKING:
     from pykcp.wire.http1 import Http1Driver
+    from pykcp.wire.websocket import WebSocketDriver
 
 _log = logging.getLogger(__name__)
 

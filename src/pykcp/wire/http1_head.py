@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http
 import re
 
 from pykcp.wire.exchange import Header
@@ -10,6 +9,45 @@ from pykcp.wire.heads import Head, Malformed, parse_content_length
 
 _FORBIDDEN_IN_ANSWER = re.compile(r"[\r\n\0]").search
 _VALID_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
+
+_REASONS = {
+    101: "Switching Protocols",
+    200: "OK",
+    201: "Created",
+    202: "Accepted",
+    204: "No Content",
+    206: "Partial Content",
+    301: "Moved Permanently",
+    302: "Found",
+    303: "See Other",
+    304: "Not Modified",
+    307: "Temporary Redirect",
+    308: "Permanent Redirect",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    408: "Request Timeout",
+    409: "Conflict",
+    410: "Gone",
+    411: "Length Required",
+    412: "Precondition Failed",
+    413: "Request Entity Too Large",
+    415: "Unsupported Media Type",
+    416: "Requested Range Not Satisfiable",
+    422: "Unprocessable Entity",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    501: "Not Implemented",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+    504: "Gateway Timeout",
+    505: "HTTP Version Not Supported",
+}
+"""The words that Go's servers use; clients ignore them, people do not."""
 
 
 class Rejected(Exception):
@@ -84,10 +122,7 @@ class HeadWriter:
     def status_line(self, status: int) -> bytes:
         octets = self._statuses.get(status)
         if octets is None:
-            try:
-                reason = http.HTTPStatus(status).phrase
-            except ValueError:
-                reason = f"status code {status}"
+            reason = _REASONS.get(status) or f"status code {status}"
             octets = self._statuses[status] = f"HTTP/1.1 {status} {reason}\r\n".encode()
         return octets
 

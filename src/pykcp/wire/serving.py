@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from email.utils import formatdate
 from typing import Any, Protocol
 
 from pykcp.wire.exchange import Application, Exchange, Header, Request
@@ -19,6 +18,19 @@ _log = logging.getLogger(__name__)
 
 FAILURE_TEXT = b"Internal Server Error\n"
 PLAIN_TEXT: Sequence[Header] = (("content-type", "text/plain; charset=utf-8"),)
+
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def http_date(seconds: float) -> str:
+    """A time as HTTP writes it, whatever the locale."""
+    t = time.gmtime(seconds)
+    return (
+        f"{_DAYS[t.tm_wday]}, {t.tm_mday:02} {_MONTHS[t.tm_mon - 1]} {t.tm_year:04} "
+        f"{t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02} GMT"
+    )
 
 
 class DateStamp:
@@ -44,7 +56,7 @@ class DateStamp:
         second = int(self._clock())
         if second != self._second:
             self._second = second
-            text = formatdate(second, usegmt=True)
+            text = http_date(second)
             self._http1 = f"date: {text}\r\n".encode()
             self._http2 = self._encoder.field(("date", text))
 

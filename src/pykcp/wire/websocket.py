@@ -6,8 +6,6 @@ Which subprotocol is spoken is the application's choice.
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
@@ -19,8 +17,6 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError
 
-from pykcp.wire.exchange import Header
-from pykcp.wire.request import Request
 from pykcp.wire.serving import Hub
 from pykcp.wire.streams import AnswerStream
 
@@ -30,48 +26,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _CLOSE_GRACE = 5.0
 """Seconds that a client has to answer our close."""
-
-
-def is_websocket_request(request: Request) -> bool:
-    """Whether the client asks for the protocol in the one version there is."""
-    key = request.header("sec-websocket-key")
-    return (
-        request.method == "GET"
-        and key is not None
-        and _is_key(key)
-        and "websocket" in _tokens(request, "upgrade")
-        and "upgrade" in _tokens(request, "connection")
-        and request.header("sec-websocket-version") == "13"
-    )
-
-
-def _tokens(request: Request, name: str) -> set[str]:
-    values = ",".join(request.header_all(name))
-    return {token.strip().lower() for token in values.split(",")}
-
-
-def _is_key(key: str) -> bool:
-    try:
-        return len(base64.b64decode(key, validate=True)) == 16
-    except ValueError:
-        return False
-
-
-def accept_headers(request: Request, subprotocol: str) -> list[Header]:
-    """The answer to the client's key."""
-    key = request.header("sec-websocket-key") or ""
-    digest = hashlib.sha1(key.encode("latin-1") + _MAGIC, usedforsecurity=False).digest()
-    headers = [
-        ("upgrade", "websocket"),
-        ("connection", "Upgrade"),
-        ("sec-websocket-accept", base64.b64encode(digest).decode()),
-    ]
-    if subprotocol:
-        headers.append(("sec-websocket-protocol", subprotocol))
-    return headers
 
 
 class WebSocketDriver(AnswerStream):
