@@ -10,6 +10,7 @@ from pykcp.testing.server import ServerProcess
 
 CONTROLLERS = [
     "clusterrole-aggregation-controller",
+    "customresourcedefinition-controller",
     "event-expiry",
     "generic-garbage-collector",
     "namespace-controller",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -88,3 +90,53 @@ def test_a_namespace_made_just_before_gets_what_it_needs(own: ServerProcess) -> 
     client = _restarted(own, "c")
     eventually(lambda: client.get(f"{NAMESPACE}/serviceaccounts/default").status == 200)
     eventually(lambda: client.get(f"{NAMESPACE}/configmaps/kube-root-ca.crt").status == 200)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_killed_at_random_moments(own: ServerProcess) -> None:
+    """Namespaces and all three policies at once; sometimes killed again while catching up."""
+    chance = random.Random(20261115)  # the same moments in every run
+    for number in range(30):
+        name = f"c{number}"
+        client = make_cluster(own, name)
+        _prepare(client)
+        assert client.delete(NAMESPACE).status == 200
+        for policy in POLICIES:
+            path = f"{MAPS}/owner-{policy.lower()}"
+            assert client.delete(path, {"propagationPolicy": policy}).status == 200
+        time.sleep(chance.random() * 0.05)
+        client = _restarted(own, name)
+        if number % 3 == 0:
+            time.sleep(chance.random() * 0.1)
+            client = _restarted(own, name)
+        eventually(lambda client=client: client.get(NAMESPACE).status == 404)
+        eventually(lambda client=client: _names(client) == {"kube-root-ca.crt", *ORPHANS})
+        items = client.get(MAPS).json["items"]
+        assert not any("ownerReferences" in m["metadata"] for m in items)
+
+
+POLICIES = ("Background", "Foreground", "Orphan")
+ORPHANS = {f"orphan-{number}" for number in range(40)}
+
+
+def _prepare(client: TestClient) -> None:
+    client.post("/api/v1/namespaces", {"metadata": {"name": "busy"}})
+    for number in range(100):
+        client.post(f"{NAMESPACE}/configmaps", {"metadata": {"name": f"m{number}"}})
+    for policy in POLICIES:
+        owner = client.post(MAPS, {"metadata": {"name": f"owner-{policy.lower()}"}}).json
+        reference = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
+            "blockOwnerDeletion": True,
+        }
+        for number in range(40):
+            metadata = {"name": f"{policy.lower()}-{number}", "ownerReferences": [reference]}
+            assert client.post(MAPS, {"metadata": metadata}).status == 201
+
+
+def _names(client: TestClient) -> set[str]:
+    return {m["metadata"]["name"] for m in client.get(MAPS).json["items"]}

@@ -26,6 +26,7 @@ from pykcp.storage.memory import MemoryStore
 @dataclass
 class World:
     store: MemoryStore
+    hub: Hub
     directory: Directory
     client: LocalClient
     owner: TaskOwner
@@ -38,6 +39,7 @@ class World:
     def controllers(self, ca: str = "ca-1") -> ControllerSet:
         return kube.make(
             store=self.store,
+            hub=self.hub,
             directory=self.directory,
             metrics=Registry(),
             ca_bundle=ca,
@@ -60,5 +62,5 @@ async def world() -> AsyncIterator[World]:
 
     directory = Directory(builtin_definitions(), make)
     async with TaskOwner("test") as owner:
-        yield World(store, directory, LocalClient(directory, "tester"), owner, now)
+        yield World(store, hub, directory, LocalClient(directory, "tester"), owner, now)
     hub.close()

@@ -52,7 +52,7 @@ async def test_what_was_written_too_late_is_swept_up(world: World) -> None:
     controllers.start(world.owner)
     await client.delete("c", NAMESPACES, "gone")
     await _until(lambda: client.get("c", NAMESPACES, "gone") is None)
-    namespaces = controllers.controllers[0]
+    namespaces = controllers.named("namespace-controller")
     assert namespaces.queue.delayed == 1
     store, late = world.store, "core/configmaps/c/gone/late"
     value = codec.encode(_named("late", "gone", uid="u"), "c")
@@ -141,7 +141,7 @@ async def test_events_expire_an_hour_after_their_last_write(world: World) -> Non
     first = world.controllers()
     first.start(world.owner)
     await _until(lambda: left() == {"renewed"})
-    expiry = first.controllers[-1]
+    expiry = first.named("event-expiry")
     await _until(lambda: expiry.queue.running == 0 and len(expiry.queue) == 0)
     assert expiry.queue.delayed == 1
     await world.owner.stop()
@@ -150,7 +150,7 @@ async def test_events_expire_an_hour_after_their_last_write(world: World) -> Non
     second = world.controllers()
     second.start(world.owner)
     await _until(lambda: not left())
-    await _until(lambda: second.controllers[-1].queue.is_idle)
+    await _until(lambda: second.named("event-expiry").queue.is_idle)
 
 
 async def test_the_default_account_is_not_made_in_a_going_namespace(world: World) -> None:

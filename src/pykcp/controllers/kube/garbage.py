@@ -34,19 +34,24 @@ from pykcp.controllers.runtime.kinds import Kinds, ServedKind
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.objects import Metadata, OwnerReference, metadata_of
 from pykcp.machinery import meta
+from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.status import Conflict, NotFound
 from pykcp.registry.deletion import FOREGROUND, ORPHAN
 from pykcp.registry.indexes import DELETING, owner_entry
-from pykcp.registry.keys import KeyParts, object_key, split_key
+from pykcp.registry.keys import KeyParts, object_key, resource_prefix, split_key
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "generic-garbage-collector"
 _PAGE = 200
 _AT_A_TIME = 32
-_TRIES = 16
-"""Looks at an object whose owner's kind is unknown: some minutes, then it is left alone."""
 _REMEMBER = 8192
+_PARK = 4096
+_KIND_SOURCES = (
+    resource_prefix(CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource),
+    resource_prefix("apis.kcp.io", "apibindings"),
+)
+"""What brings kinds to a logical cluster."""
 
 _OWNERS = b'"ownerReferences":[{'
 _DELETING = b'"deletionTimestamp":"'
@@ -77,6 +82,8 @@ class GarbageCollector:
         self._store, self._client, self._kinds = store, client, kinds
         self._witnesses: dict[str, set[str]] = {}
         """Dependents that somebody waits for, and who does."""
+        self._parked: set[str] = set()
+        """Objects with an owner of a kind that is not served, until a kind is added."""
         self._checked: dict[str, int] = {}
         """Objects whose owners were found to exist, with a hash of their references. The going
         of an owner is told by its own event, so they need no look until they name others."""
@@ -88,6 +95,8 @@ class GarbageCollector:
 
     def follow(self, feed: LogFeed) -> None:
         feed.on(EVERYTHING, self._on_anything)
+        for prefix in _KIND_SOURCES:
+            feed.on(prefix, self._on_kind)
         feed.at_start(self._resume)
 
     def _on_anything(self, event: Event) -> None:
@@ -106,8 +115,17 @@ class GarbageCollector:
             if event.created or self._checked.get(key) != references:
                 self.controller.add(key)
 
+    def _on_kind(self, event: Event) -> None:
+        """A kind was perhaps added to a cluster: those who waited for one are looked at again."""
+        if self._parked and not event.deleted:
+            cluster = split_key(event.key).cluster
+            for key in [key for key in self._parked if split_key(key).cluster == cluster]:
+                self._parked.discard(key)
+                self.controller.add(key)
+
     def _on_deleted(self, event: Event) -> None:
         self._checked.pop(event.key, None)
+        self._parked.discard(event.key)
         gone = GoneOwner(split_key(event.key).cluster, metadata_of(event.value).uid)
         if self._store.lookup(owner_entry(*gone), limit=1):
             self.controller.add(gone)
@@ -163,8 +181,7 @@ class GarbageCollector:
             case Keep():
                 self._remember(item)
             case WaitForKind():
-                if self.controller.queue.failures(item.key) < _TRIES:
-                    raise Later("the kind of an owner is not served")
+                self._park(item)
             case Unreference(uids):
                 await self._unreference(item, uids)
             case Remove(propagation, unblocks_owners):
@@ -200,6 +217,11 @@ class GarbageCollector:
         if len(self._checked) >= _REMEMBER:
             self._checked.clear()
         self._checked[item.key] = hash(entry.value[start : entry.value.index(b"]", start)])
+
+    def _park(self, item: Item) -> None:
+        if len(self._parked) >= _PARK:
+            raise Later("the kind of an owner is not served")
+        self._parked.add(item.key)
 
     async def _delete_dependents_of(self, owner: Item) -> None:
         """Foreground deletion: ask all dependents to go; finish when none blocks any more."""

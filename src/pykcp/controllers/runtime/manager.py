@@ -25,3 +25,6 @@ class ControllerSet:
         for controller in self.controllers:
             owner.start_restartable(f"controller/{controller.name}", controller.run)
         owner.start_restartable("controllers/feed", self.feed.run)
+
+    def named(self, name: str) -> Controller[Any]:
+        return next(controller for controller in self.controllers if controller.name == name)
