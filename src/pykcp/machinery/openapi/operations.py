@@ -175,7 +175,7 @@ class _Builder:
         self.watch_collection = f"{base}/watch{inside}/{definition.plural}"
         self.gvk = {"group": definition.group, "version": version, "kind": self.kind}
 
-    def _operation(  # noqa: PLR0917
+    def _operation(
         self,
         path: str,
         method: str,

@@ -79,7 +79,14 @@ class CustomType:
         Duplicate fields (if the text is given) and unknown ones are added to `problems`.
         DecodeError if metadata has the wrong type.
         """
-        if raw is not None and diagnose.may_have_duplicates(raw, value):
+        try:
+            return self._decode(value, problems, raw)
+        except RecursionError:
+            raise diagnose.too_deep() from None
+
+    def _decode(self, value: Object, problems: list[str], raw: bytes | None) -> Object:
+        is_odd = raw is not None and diagnose.may_have_duplicates(raw, value)
+        if is_odd and raw is not None:
             problems += diagnose.duplicate_fields(raw)
         self._decode_metadata(value, problems)
         flags = self._scan(value)
@@ -94,6 +101,8 @@ class CustomType:
                 raise DecodeError(str(error)) from error
             problems += (f'unknown field "{path}"' for path in unknown)
         self._complete(value, flags)
+        if is_odd:
+            diagnose.refuse_depth(value)
         return value
 
     def read(self, value: Object) -> Object:

@@ -74,6 +74,12 @@ class TypedDecoder:
         in upstream's words and order. DecodeError, in Go's words, if a value has the wrong
         type. `value` must not be used afterwards: parts of it live on in the result.
         """
+        try:
+            return self._decode(value, problems, raw)
+        except RecursionError:
+            raise diagnose.too_deep() from None
+
+    def _decode(self, value: JSON, problems: list[str], raw: bytes | None) -> Object:
         marks: Marks = []
         try:
             out = self._read(value, marks)
@@ -94,10 +100,11 @@ class TypedDecoder:
         document = diagnose.document(value, raw)
         found = diagnose.strict_problems(self.schema, document)
         problems += found
-        if out is not None and not any(p.startswith("duplicate") for p in found):
-            return out
-        merged: Object = self._read(diagnose.merged(self.schema, document), [])
-        return merged
+        if out is None or any(p.startswith("duplicate") for p in found):
+            out = self._read(diagnose.merged(self.schema, document), [])
+        diagnose.refuse_depth(out)
+        assert out is not None
+        return out
 
 
 _decoders: dict[int, TypedDecoder] = {}

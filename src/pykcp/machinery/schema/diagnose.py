@@ -65,9 +65,23 @@ def may_have_duplicates(raw: bytes, value: JSON) -> bool:
     Each key has its colon. Written out again, the value has those of the distinct keys and
     as many in strings as the text (as long as none is written as an escape).
     """
-    if raw.count(b":") != orjson.dumps(value).count(b":"):
+    try:
+        written = orjson.dumps(value)
+    except TypeError:  # nested too deeply to be written, which is looked into later
         return True
-    return b"\\" in raw and b"\\u" in raw
+    return raw.count(b":") != written.count(b":") or (b"\\" in raw and b"\\u" in raw)
+
+
+def refuse_depth(value: JSON) -> None:
+    """DecodeError for what is nested too deeply to be stored. Go's own limit is higher."""
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        raise too_deep() from None
+
+
+def too_deep() -> DecodeError:
+    return DecodeError("exceeded max depth")
 
 
 def type_error(schema: Schema, value: JSON, raw: bytes | None) -> DecodeError:

@@ -440,3 +440,9 @@ def test_restrictions_on_names_are_validated() -> None:
 def test_schemas_survive_a_round_trip() -> None:
     json = CRD["spec"]["versions"][1]["schema"]["openAPIV3Schema"]
     assert to_json(from_json(json), None) == json
+
+
+def test_what_is_nested_too_deeply_to_be_stored_is_refused() -> None:
+    raw = b'{"spec":' + b'{"a":' * 300 + b"1" + b"}" * 301
+    with pytest.raises(DecodeError, match="exceeded max depth"):
+        make(OPEN).decode(orjson.loads(raw), [], raw)

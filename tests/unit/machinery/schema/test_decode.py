@@ -376,3 +376,21 @@ def test_bodies_whose_kind_cannot_be_told(value: Any, message: str) -> None:
 def test_bodies_whose_kind_can_be_told() -> None:
     assert kind_error({"kind": "ConfigMap", "apiVersion": None}) is None
     assert kind_error(None) is None
+
+
+@pytest.mark.parametrize("depth", [100, 500])
+def test_unknown_fields_are_dropped_however_deep_they_are(depth: int) -> None:
+    body = '{"nope":' + '{"a":' * depth + "1" + "}" * depth + "}"
+    assert decode("", "configmaps", body) == ({"metadata": {}}, ['unknown field "nope"'])
+
+
+def test_what_is_nested_too_deeply_to_be_stored_is_refused() -> None:
+    def body(depth: int) -> str:
+        schema = '{"properties":{"a":' * depth + "{}" + "}}" * depth
+        return '{"spec":{"versions":[{"schema":{"openAPIV3Schema":' + schema + "}}]}}"
+
+    out, problems = decode(*CRDS, body(100))
+    assert problems == []
+    assert out["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["a"]
+    with pytest.raises(DecodeError, match="exceeded max depth"):
+        decode(*CRDS, body(300))
