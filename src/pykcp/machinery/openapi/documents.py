@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from pykcp.machinery.openapi.components import Types
 from pykcp.machinery.openapi.operations import (
-    JSON_AND_YAML,
     META,
+    NATIVE_TYPES,
     Operation,
     base_path,
     camel,
@@ -104,7 +104,8 @@ def _group_version_contents(
                 description="List the resources of this group and version.",
                 responses={200: f"{META}.APIResourceList"},
                 tags=(tag_of(group, version),),
-                consumes=JSON_AND_YAML,
+                consumes=NATIVE_TYPES,
+                produces=NATIVE_TYPES,
             )
         )
     for definition in chosen:
@@ -122,7 +123,8 @@ def _group_operation(group: str) -> Operation:
         description="Tell which versions of the group there are.",
         responses={200: f"{META}.APIGroup"},
         tags=(tag_of(group),),
-        consumes=JSON_AND_YAML,
+        consumes=NATIVE_TYPES,
+        produces=NATIVE_TYPES,
     )
 
 
@@ -159,7 +161,7 @@ def _plain(
     operation: str,
     tag: str,
     component: str,
-    produces: tuple[str, ...] = JSON_AND_YAML,
+    produces: tuple[str, ...] = NATIVE_TYPES,
 ) -> Operation:
     return Operation(
         path=f"/{name}/",

@@ -21,7 +21,11 @@ WATCH_EVENT = f"{META}.WatchEvent"
 SCALE = "io.k8s.api.autoscaling.v1.Scale"
 
 JSON_AND_YAML = ("application/json", "application/yaml")
-STREAM = "application/json;stream=watch"
+NATIVE_TYPES = (*JSON_AND_YAML, "application/vnd.kubernetes.protobuf")
+STREAM_TYPES = (
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+)
 PATCH_TYPES = (
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -194,9 +198,9 @@ class _Builder:
     ) -> Operation:
         in_path = tuple(p for p in ("namespace", "name") if f"{{{p}}}" in path)
         native = self.definition.native
-        produces: tuple[str, ...] = JSON_AND_YAML
+        produces: tuple[str, ...] = NATIVE_TYPES if native else JSON_AND_YAML
         if streams and native:
-            produces = (*JSON_AND_YAML, STREAM)
+            produces = (*NATIVE_TYPES, *STREAM_TYPES)
         return Operation(
             path=path,
             method=method,
