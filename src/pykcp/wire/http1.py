@@ -31,6 +31,10 @@ _REQUESTS_PER_TURN = 64
 """At 30 µs a request that is 2 ms in which nobody else is heard."""
 
 
+_HELD = 64 * 1024
+"""Octets kept behind a request that asked for another protocol, while that is undecided."""
+
+
 class Http1Driver:
     """Feeds the parser and keeps the order of answers."""
 
@@ -71,6 +75,7 @@ class Http1Driver:
     def receive(self, data: bytes) -> None:
         if self._held is not None:
             self._held += data
+            self.connection.set_reading(self._wants_more())
         elif not self._is_deaf:
             self._feed(data)
             self.advance()
@@ -146,7 +151,9 @@ class Http1Driver:
                 self._is_in_head = False
                 self._reject(Rejected(408, "request head not completed in time"))
         elif self._receiving is not None:
-            if waited > settings.body_timeout and not self._receiving.is_served:
+            # A body behind another request may be late because we do not read.
+            is_next = self._receiving is self._queue[0] and not self._receiving.is_served
+            if is_next and waited > settings.body_timeout:
                 self._reject(Rejected(408, "request body not completed in time"))
         elif not self._queue:
             limit = settings.idle_timeout if self._has_had_request else settings.header_timeout
@@ -284,7 +291,7 @@ class Http1Driver:
         self.connection.set_reading(self._wants_more())
 
     def _wants_more(self) -> bool:
-        if len(self._queue) > 1:
+        if len(self._queue) > 1 or (self._held is not None and len(self._held) > _HELD):
             return False
         reader = self._queue[0].request.reader if self._queue else None
         return reader is None or reader.size <= self.hub.settings.stream_window

@@ -188,6 +188,8 @@ class Http1Exchange:
         """The whole answer; content-length is added. HEAD answers lose their body."""
         size = len(body) if isinstance(body, bytes) else sum(map(len, body))
         has_body = status >= 200 and status not in (204, 304)
+        if not self.is_complete:
+            self.keeps_alive = False
         self._begin(status, headers, b"content-length: %d\r\n" % size if has_body else b"")
         if size and has_body and self.request.method != "HEAD":
             self.driver.send(*((body,) if isinstance(body, bytes) else body))
@@ -221,7 +223,8 @@ class Http1Exchange:
                 lines.append(line(header))
         if not has_date:
             lines.append(self.driver.hub.date.http1())
-        if not self.is_complete or self.driver.is_draining:
+        # A stream may begin before its request has ended: whether it can go on is seen at its end.
+        if self.driver.is_draining or not (self.is_complete or self.request.is_streaming):
             self.keeps_alive = False
         if not self.keeps_alive:
             lines.append(_CLOSE_LINE)

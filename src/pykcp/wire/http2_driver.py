@@ -117,7 +117,7 @@ class Http2Driver:
         settings = self.hub.settings
         for exchange, since in [*self._receiving.items()]:
             if now - since > settings.body_timeout:
-                self.unbuffer(exchange)
+                exchange.release_body()
                 exchange.respond(408, PLAIN_TEXT, b"Request Timeout\n")
         waiting_since = self.machine.waiting_since
         if waiting_since is not None and now - waiting_since > settings.header_timeout:
@@ -129,8 +129,10 @@ class Http2Driver:
         if self._idle_since is not None and now - self._idle_since > settings.idle_timeout:
             self.wind_down()
             self._refuse_new_streams()
-        self._handle(self.machine.take_events())
-        self.connection.flush_soon()
+        if self.machine.events:
+            self._handle(self.machine.take_events())
+        if self.machine.out:
+            self.connection.flush_soon()
 
     def _check_stalls(self, now: float) -> None:
         for state in [*self.machine.streams.values()]:
@@ -235,6 +237,7 @@ class Http2Driver:
 
     def buffer(self, exchange: Http2Exchange, size: int) -> bool:
         """Account for a piece of an unfinished body; False if it was refused for want of room."""
+        exchange.buffered += size
         self.buffered += size
         self.hub.buffered += size
         settings = self.hub.settings
@@ -247,9 +250,12 @@ class Http2Driver:
         exchange.lost()
         return False
 
-    def unbuffer(self, exchange: Http2Exchange) -> None:
+    def unbuffer(self, exchange: Http2Exchange, size: int) -> None:
+        exchange.buffered -= size
+        self.buffered -= size
+        self.hub.buffered -= size
+
+    def stop_receiving(self, exchange: Http2Exchange) -> None:
         """The body is complete or given up."""
         self._receiving.pop(exchange, None)
-        self.buffered -= exchange.buffered
-        self.hub.buffered -= exchange.buffered
-        exchange.buffered = 0
+        self.unbuffer(exchange, exchange.buffered)

@@ -64,6 +64,11 @@ class Http2Stream(AnswerStream):
             self.finish()
         self._connection.flush_soon()
 
+    def finish(self) -> None:
+        super().finish()
+        exchange: Http2Exchange = self._state.owner
+        exchange.release_body()
+
     def abort(self) -> None:
         if self.closed:
             return
@@ -108,6 +113,7 @@ class Http2Exchange:
         self.request.reader = BodyReader(self._on_consumed, self.continue_body)
 
     def _on_consumed(self, size: int) -> None:
+        self._driver.unbuffer(self, min(size, self.buffered))
         self._driver.machine.consume(self.state, size)
         self._driver.connection.flush_soon()
 
@@ -119,39 +125,38 @@ class Http2Exchange:
             self._driver.connection.flush_soon()
 
     def receive(self, data: bytes, is_last: bool) -> None:
+        """A piece of the body."""
         reader = self.request.reader
-        if reader is not None:
+        if self.request.truncated or (self.responded and self.stream is None):
+            self._driver.machine.consume(self.state, len(data))  # nobody wants it
+        elif reader is None:
+            self._collect(data, is_last)
+        elif not data or self._driver.buffer(self, len(data)):
             if data:
                 reader.feed(data)
             if is_last:
                 reader.end()
-        elif not self.request.truncated:
-            self._collect(data, is_last)
-        elif self.state.is_remote_open:
-            self._driver.machine.consume(self.state, len(data))
 
     def _collect(self, data: bytes, is_last: bool) -> None:
         self._pieces.append(data)
-        size = len(data)
-        self._size += size
-        if not is_last:
-            self.buffered += size
-            if not self._driver.buffer(self, size):
-                return
+        self._size += len(data)
+        if not is_last and not self._driver.buffer(self, len(data)):
+            return
         if self._size > self._driver.hub.settings.max_body:
             self.request.truncated = True
         elif not is_last:
-            self._driver.machine.consume(self.state, size)
+            self._driver.machine.consume(self.state, len(data))
             return
-        self._complete()
-
-    def _complete(self) -> None:
         pieces = self._pieces
-        self._driver.unbuffer(self)
+        self.release_body()
         if not self.request.truncated:
             self.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        self._pieces = []
         self._driver.hub.serve(self)
+
+    def release_body(self) -> None:
+        """What has been kept of the body is kept no longer, or no longer as something unfinished."""
+        self._driver.stop_receiving(self)
+        self._pieces = []
 
     # -- the answer ----------------------------------------------------------------------------
 
@@ -160,6 +165,8 @@ class Http2Exchange:
     ) -> None:
         """The whole answer; content-length is added. HEAD answers lose their body."""
         block, machine = self._begin(status, headers), self._driver.machine
+        if self.buffered:
+            self.release_body()
         size = len(body) if isinstance(body, bytes) else sum(map(len, body))
         if status >= 200 and status not in (204, 304):
             block += self._driver.hub.encoder.content_length(size)
@@ -227,8 +234,7 @@ class Http2Exchange:
 
     def lost(self) -> None:
         """The client is gone, or the stream ended otherwise than by a complete answer."""
-        self._driver.unbuffer(self)
-        self._pieces = []
+        self.release_body()
         if self.request.reader is not None:
             self.request.reader.fail(ClientGone("the client broke the request off"))
         if self.task is not None:

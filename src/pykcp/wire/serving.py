@@ -16,6 +16,7 @@ from pykcp.wire.settings import WireSettings
 
 _log = logging.getLogger(__name__)
 
+_CHECKS_PER_TURN = 200
 FAILURE_TEXT = b"Internal Server Error\n"
 PLAIN_TEXT: Sequence[Header] = (("content-type", "text/plain; charset=utf-8"),)
 
@@ -193,14 +194,19 @@ class Hub:
     def _sweep(self) -> None:
         """One timer looks after the time limits of all connections; none runs without them."""
         self._sweep_timer = None
+        self._sweep_some([*self.connections])
+
+    def _sweep_some(self, connections: list[HubConnection]) -> None:
         now = self.loop.time()
-        for connection in [*self.connections]:
+        for connection in connections[:_CHECKS_PER_TURN]:
             try:
                 connection.check(now)
             except Exception:  # one connection's trouble must not stop the timer of all
                 _log.exception("check of a connection failed")
                 connection.abort()
-        if self.connections:
+        if len(connections) > _CHECKS_PER_TURN:
+            self.loop.call_soon(self._sweep_some, connections[_CHECKS_PER_TURN:])
+        elif self.connections and self._sweep_timer is None:
             self._sweep_timer = self.loop.call_later(self._sweep_interval, self._sweep)
 
     def drain(self) -> None:

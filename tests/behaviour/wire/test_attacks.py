@@ -337,6 +337,42 @@ async def test_unfinished_bodies_hold_bounded_memory(
     assert listener._hub.buffered == 0
 
 
+async def test_unread_bodies_hold_bounded_memory(serve: Any, connect: Any, hello: Any):
+    """Bodies that are streamed to somebody who does not read count as well."""
+    listener = await serve(max_buffered_per_connection=200_000)
+    client = await connect.raw(listener)
+    for stream_id in (1, 3):
+        client.request(stream_id, "/stream-unread", method="POST", ends=False)
+        for _ in range(12):
+            client.send(frames.frame(frames.DATA, 0, stream_id, b"x" * 10_000))
+    _, _, stream_id, payload = await client.next_of(frames.RST_STREAM)
+    assert (stream_id, frames.U32.unpack(payload)[0]) == (3, frames.REFUSED_STREAM)
+    await hello.wait_for("cancelled")
+    assert listener._hub.buffered == 120_000
+    client.send(frames.frame(frames.RST_STREAM, 0, 1, b"\0\0\0\x08"))
+    client.request(5)
+    assert await client.answer(5) == (200, b"hello\n")
+    assert listener._hub.buffered == 0
+
+
+async def test_octets_behind_an_undecided_upgrade(serve: Any, connect: Any, hello: Any):
+    """Are kept up to a limit; the connection goes on afterwards."""
+    listener = await serve(plain=True)
+    client = await connect.http1(listener)
+    client.send(b"GET /gated HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
+    await hello.wait_for_requests(1)
+    (connection,) = listener._hub.connections
+    client.send(GET * 20_000)
+    async with asyncio.timeout(10):
+        while connection._wants_reading:  # noqa: ASYNC110  # there is no event for this
+            await asyncio.sleep(0)
+    assert len(connection.driver._held) < 100_000
+    hello.gate.set()
+    assert (await client.read_until(b"gated\n")).startswith(b"HTTP/1.1 200 ")
+    for _ in range(20_000):
+        await client.read_until(b"hello\n")
+
+
 async def test_unfinished_bodies_over_http1(serve: Any, connect: Any):
     """The same limit, told by 503."""
     listener = await serve(max_buffered_bodies=100_000)

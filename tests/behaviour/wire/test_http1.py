@@ -191,6 +191,8 @@ async def test_streamed_body(serve: Any, connect: Any):
         assert await client.read_until(b"\r\n") == b"%d\r\n" % number
     client.send(b"0\r\n\r\n")
     assert await client.read_until(b"\r\n\r\n") == b"0\r\n\r\n"
+    client.send(GET % b"/")
+    assert (await answer(client))[2] == b"hello\n"
 
 
 async def test_answer_without_reading_the_body(serve: Any, connect: Any):
