@@ -124,6 +124,8 @@ def _int(raw: Raw) -> int:
 
 
 def _read_time(raw: Raw, micro: bool) -> JSON:
+    if raw == b"":  # no time at all, which is not 1970
+        return None
     parts = dict(read_fields(_bytes(raw)))
     seconds, nanos = _int(parts.get(1, 0)), _int(parts.get(2, 0))
     try:
@@ -135,7 +137,7 @@ def _read_time(raw: Raw, micro: bool) -> JSON:
 
 
 def _write_time(value: JSON) -> bytes:
-    moment = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+    moment = datetime.fromisoformat(str(value))
     seconds = int(moment.timestamp())
     out = _varint(1 << 3) + _varint(seconds)
     return out + _varint(2 << 3) + _varint(moment.microsecond * 1000)
