@@ -58,6 +58,10 @@ class Directory:
                 return resource
         return None
 
+    def is_defined(self, cluster: str, group: str, plural: str) -> bool:
+        """Whether there is such a resource at all, in whatever version."""
+        return any(d.plural == plural and d.group == group for d in self.definitions(cluster))
+
     def builtin(self, group: str, version: str, plural: str) -> Resource:
         """A kind that is always there, for controllers and admission."""
         resource = self.find("", group, version, plural)

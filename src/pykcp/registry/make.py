@@ -6,11 +6,13 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation import strategy_for
 from pykcp.apis.kube.validation.rules import KindRules, metadata_rules
 from pykcp.apis.loader import shared_type
-from pykcp.machinery.schema.custom import custom_type
+from pykcp.machinery.schema.custom import CustomType, custom_type
 from pykcp.machinery.schema.model import Schema
+from pykcp.machinery.schema.openapi_json import to_json
+from pykcp.registry import codec
 from pykcp.registry.kinds import Kind
 from pykcp.registry.native import NativeKind
-from pykcp.registry.resource import Resource, Services
+from pykcp.registry.resource import Conversion, Resource, Services
 from pykcp.registry.schema_kind import SchemaKind
 
 
@@ -40,7 +42,23 @@ def make_custom(
     """A resource that a CRD defines, as it is since a revision; equal schemas are compiled once."""
     compiled = custom_type(definition.schema(version), _object_meta())
     kind = SchemaKind(definition, version, compiled)
-    return Resource(definition, version, kind, services, refresh=compiled.read, since=revision)
+    conversion = None
+    if definition.storage_version != version:
+        stored = custom_type(definition.schema(definition.storage_version), _object_meta())
+        conversion = _between(compiled, stored)
+    return Resource(
+        definition, version, kind, services, conversion, refresh=compiled.read, since=revision
+    )
+
+
+def _between(served: CustomType, stored: CustomType) -> Conversion | None:
+    """Each version shows what its schema knows; None if both know the same."""
+    if to_json(served.schema, root=True) == to_json(stored.schema, root=True):
+        return None
+    return Conversion(
+        to_storage=lambda obj: stored.read(codec.copy(obj)),
+        from_storage=lambda obj: served.read(stored.read(obj)),
+    )
 
 
 def _rules_of(definition: ResourceDefinition) -> KindRules:

@@ -18,20 +18,17 @@ from typing import Any, Protocol
 
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.user import User
-from pykcp.machinery.status import InternalError, MethodNotAllowed, NotFound, StatusError
+from pykcp.machinery.status import InternalError, NotFound, StatusError
 from pykcp.registry.directory import Directory
-from pykcp.registry.keys import WILDCARD
-from pykcp.registry.resource import Resource
-from pykcp.server import request_info
-from pykcp.server.answers import send_status
+from pykcp.server import request_info, routing
+from pykcp.server.answers import PageNotFound, send_status
 from pykcp.server.authorization import CallAuthorization
 from pykcp.server.call import Call, check_timeout
 from pykcp.server.clusters import ClusterResolver
-from pykcp.server.handlers import create, delete, get, listing, patch, update, watch
+from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.negotiation import SERVED
 from pykcp.server.paths import PathHandlers
-from pykcp.server.request_info import RequestInfo
 from pykcp.wire.exchange import Exchange, Request
 
 _log = logging.getLogger(__name__)
@@ -50,6 +47,9 @@ VERBS: dict[str, Handler] = {
 }
 
 
+_SCALE: dict[str, Handler] = {"get": scale.get, "update": scale.put, "patch": scale.patch}
+
+
 class ClusterPresence(Protocol):
     """Whether a logical cluster exists at all."""
 
@@ -57,7 +57,7 @@ class ClusterPresence(Protocol):
         """Raises Forbidden if the call's cluster does not exist and the call does not create it."""
 
 
-class Subresources(Protocol):
+class AnsweredVerbs(Protocol):
     """Creates that are answered rather than stored: reviews and tokens."""
 
     def find(self, call: Call) -> Handler | None: ...
@@ -73,7 +73,7 @@ class ApiServer:
         clusters: ClusterResolver,
         directory: Directory,
         paths: PathHandlers,
-        subresources: Subresources,
+        answered: AnsweredVerbs,
         metrics: RequestMetrics,
     ) -> None:
         self._authentication = authentication
@@ -82,7 +82,7 @@ class ApiServer:
         self._clusters = clusters
         self._directory = directory
         self._paths = paths
-        self._subresources = subresources
+        self._answered = answered
         self._metrics = metrics
 
     def wants_streaming(self, request: Request) -> bool:
@@ -139,26 +139,22 @@ class ApiServer:
         resource = self._directory.find(
             call.cluster, info.group, info.version, info.resource, info.identity
         )
-        if resource is None or (info.in_namespace and not resource.namespaced):
+        if resource is None:
+            if self._directory.is_defined(call.cluster, info.group, info.resource):
+                raise PageNotFound
             raise NotFound.path()
         call.resource = resource
         if info.query:
             check_timeout(call)
-        call.negotiate(SERVED if resource.definition.native else SERVED[:2])
-        if call.cluster == WILDCARD and info.verb not in ("list", "watch"):
-            raise MethodNotAllowed(
-                f'{info.verb} is not supported on resources of kind "{info.resource}" in the `*` logical cluster',
-                group=info.group,
-                kind=info.resource,
-            )
-        if len(info.parts) > 3 or _is_misplaced(info, resource):
-            raise NotFound.path()
-        handler = self._subresources.find(call) if info.verb == "create" else None
-        if handler is None:
-            handler = VERBS.get(info.verb)
-            _check_supported(call, handler)
-            assert handler is not None
-        return handler(call)
+        is_native = resource.definition.native
+        call.negotiate(SERVED if is_native else SERVED[:2], takes_any=not is_native)
+        routing.check(call)
+        handler: Handler | None = None
+        if info.verb == "create":
+            handler = self._answered.find(call)
+        elif info.subresource == "scale":
+            handler = _SCALE[info.verb]
+        return (handler or VERBS[info.verb])(call)
 
     async def _finish(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
         try:
@@ -179,47 +175,3 @@ class ApiServer:
             return
         send_status(call, error)
         self._metrics.observe(call, error.code)
-
-
-def _check_supported(call: Call, handler: Handler | None) -> None:
-    """405 for a verb that the resource does not have, as the server's router would say it."""
-    info, resource = call.info, call.resource
-    verbs = resource.definition.verbs
-    if info.subresource:
-        verbs = _subresource_verbs(resource, info.subresource)
-        if not verbs:
-            raise NotFound.path()
-    if handler is None or info.verb not in verbs or not _fits_place(info, resource):
-        raise MethodNotAllowed("the server does not allow this method on the requested resource")
-
-
-def _is_misplaced(info: RequestInfo, resource: Resource) -> bool:
-    """A namespaced object without its namespace, or the other way round."""
-    if not resource.namespaced or info.namespace:
-        return False
-    return len(info.parts) > 1
-
-
-def _fits_place(info: RequestInfo, resource: Resource) -> bool:
-    """Whether the method is meant for an item or a collection, as the path is one."""
-    is_item = len(info.parts) > 1
-    if info.method == "HEAD":
-        return False
-    if info.method == "POST":
-        return bool(info.subresource) or (not is_item and _in_scope(info, resource))
-    if info.method in ("PUT", "PATCH"):
-        return is_item
-    if info.method == "DELETE":
-        return is_item or _in_scope(info, resource)
-    return True
-
-
-def _in_scope(info: RequestInfo, resource: Resource) -> bool:
-    return bool(info.namespace) or not resource.namespaced
-
-
-def _subresource_verbs(resource: Resource, name: str) -> tuple[str, ...]:
-    for subresource in resource.definition.subresources_of(resource.version):
-        if subresource.name == name:
-            return subresource.verbs
-    return ()

@@ -10,9 +10,11 @@ from pykcp.machinery.patch import gojson
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import (
     BadRequest,
+    Invalid,
     RequestEntityTooLarge,
     UnsupportedMediaType,
     go_quote,
+    invalid,
 )
 from pykcp.registry.resource import Resource
 from pykcp.server import negotiation, yaml_text
@@ -96,14 +98,17 @@ def read_object(call: Call, resource: Resource) -> Object:
     """The body as a decoded object of the resource's kind."""
     value = parse_as(call, resource.kind, native_schema(resource))
     body = body_of(call)
-    obj = check_type(value, resource.kind, resource.api_version, body)
+    if resource.definition.native:
+        obj = mark_reset(check_type(value, resource.kind, resource.api_version, body))
+    else:
+        obj = check_custom_type(value, resource, body)
     problems: list[str] = []
     form = media_type(call)
     lenient = call.context.field_validation == "Ignore"
     if form == negotiation.YAML and not lenient:
         problems += yaml_text.duplicates(body)
     decoded = resource.rules.decode(
-        mark_reset(obj), problems, body if form == negotiation.JSON and not lenient else None
+        obj, problems, body if form == negotiation.JSON and not lenient else None
     )
     if problems and not lenient:
         _report(call, resource, problems)
@@ -166,6 +171,37 @@ def check_type(value: Any, kind: str, api_version: str, body: bytes) -> Object:
         f"{given_kind} in version {go_quote(version)} cannot be handled as a {kind}: "
         + no_kind(given_kind, given_version)
     )
+
+
+def check_custom_type(value: Any, resource: Resource, body: bytes) -> Object:
+    """The same for custom resources, which must say what they are."""
+    if value is not None and not isinstance(value, dict):
+        raise unrecognized(resource.kind, _NO_STRUCT.format(_go_kind(value)), body)
+    if value is None or not value.get("kind"):
+        text = body.decode("utf-8", "replace")
+        raise unrecognized(resource.kind, f"Object 'Kind' is missing in '{text}'", body)
+    given = value.get("apiVersion") or ""
+    if given != resource.api_version:
+        raise BadRequest(
+            f"the API version in the data ({given}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    check_custom_kind(value, resource)
+    return value
+
+
+def check_custom_kind(obj: Object, resource: Resource) -> None:
+    """Invalid, under the name that the object gives itself, if it says another kind or version."""
+    kind, version = str(obj.get("kind")), str(obj.get("apiVersion"))
+    errors = []
+    if kind != resource.kind:
+        errors.append(invalid("kind", kind, f"must be {resource.kind}"))
+    if version != resource.api_version:
+        errors.append(invalid("apiVersion", version, f"must be {resource.api_version}"))
+    if errors:
+        metadata = obj.get("metadata")
+        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        raise Invalid.fields(version.rpartition("/")[0], kind, name, errors)
 
 
 def no_kind(kind: str, api_version: str) -> str:

@@ -72,8 +72,15 @@ class Call:
         values = [v for v in self.info.query.get("dryRun", ()) if v]
         return "All" in values
 
-    def negotiate(self, served: tuple[str, ...] = (negotiation.JSON, negotiation.YAML)) -> None:
-        self.accepted = negotiation.choose(self.exchange.request.header("accept") or "", served)
+    def negotiate(
+        self,
+        served: tuple[str, ...] = (negotiation.JSON, negotiation.YAML),
+        *,
+        takes_any: bool = False,
+    ) -> None:
+        """Settle the answer's form. `takes_any`: `application/*` is understood, too."""
+        header = self.exchange.request.header("accept") or ""
+        self.accepted = negotiation.choose(header, served, takes_any=takes_any)
 
 
 @lru_cache(maxsize=1024)

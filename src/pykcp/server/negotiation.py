@@ -66,14 +66,18 @@ _TRANSFORMS = frozenset(("Table", "PartialObjectMetadata", "PartialObjectMetadat
 
 @lru_cache(maxsize=512)
 def choose(
-    header: str, served: tuple[str, ...] = (JSON, YAML), transforms: frozenset[str] = _TRANSFORMS
+    header: str,
+    served: tuple[str, ...] = (JSON, YAML),
+    transforms: frozenset[str] = _TRANSFORMS,
+    *,
+    takes_any: bool = False,
 ) -> Accepted:
     """The best form that the client takes and we serve; 406 if there is none."""
     if not header:
         return Accepted()
     is_known = False
     for clause in parse_accept(header):
-        media_type = _match(clause.media_type, served)
+        media_type = _match(clause.media_type, served, takes_any)
         if media_type is None:
             continue
         is_known = True
@@ -112,10 +116,12 @@ def _also_takes_json(header: str, instead_of: _Clause) -> bool:
     )
 
 
-def _match(asked: str, served: tuple[str, ...]) -> str | None:
+def _match(asked: str, served: tuple[str, ...], takes_any: bool) -> str | None:
     if asked in served:
         return asked
-    return served[0] if asked == "*/*" else None
+    if asked == "*/*" or (takes_any and asked == "application/*"):
+        return served[0]
+    return None
 
 
 def media_type_of(content_type: str) -> str:

@@ -64,7 +64,7 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, list):
         return [_json_value(v) for v in value]
     if isinstance(value, (set, bytes)):
-        raise ValueError("value has no form in JSON")
+        raise ValueError("value has no form in JSON")  # noqa: TRY004
     return value
 
 

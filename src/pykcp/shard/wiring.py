@@ -159,7 +159,7 @@ def _server(  # a composition root: every part by name
         clusters=ClusterResolver(clusters),
         directory=directory,
         paths=paths,
-        subresources=Answered(authentication, authorizer, credentials.policy, client),
+        answered=Answered(authentication, authorizer, credentials.policy, client),
         metrics=RequestMetrics(metrics),
     )
 

@@ -50,6 +50,8 @@ class Kinds:
         if found is not None:
             return found
         for definition in self._directory.definitions(cluster):
+            if not definition.versions:
+                continue
             if _has_objects(definition) and _prefix(definition) == prefix:
                 return _served(definition, definition.versions[0])
         return None
@@ -57,6 +59,8 @@ class Kinds:
     def with_content(self, cluster: str) -> Iterator[ServedKind]:
         """The namespaced kinds whose objects can be deleted, as discovery shows them."""
         for definition in self._directory.definitions(cluster):
+            if not definition.versions:
+                continue  # a CRD may serve no version at all
             if definition.namespaced and not definition.ephemeral and "delete" in definition.verbs:
                 yield _served(definition, definition.versions[0])
 

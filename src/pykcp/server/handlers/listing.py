@@ -46,7 +46,10 @@ async def list_(call: Call) -> None:
 
 def list_body(call: Call, listing: Listing) -> list[bytes]:
     resource = call.resource
-    head = resource.list_type + b'"metadata":%b,"items":[' % orjson.dumps(list_metadata(listing))
+    metadata = list_metadata(listing)
+    if not resource.definition.native:
+        metadata.setdefault("continue", "")  # custom lists always say it
+    head = resource.list_type + b'"metadata":%b,"items":[' % orjson.dumps(metadata)
     values = listing.values
     if resource.conversion is not None or not resource.definition.native:
         values = [resource.item(v) for v in values]

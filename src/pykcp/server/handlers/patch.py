@@ -11,7 +11,13 @@ from pykcp.registry.update import Change, check_name
 from pykcp.registry.update import update as update_object
 from pykcp.server import yaml_text
 from pykcp.server.answers import send_json, send_object
-from pykcp.server.bodies import body_of, check_type, mark_reset, raise_or_warn
+from pykcp.server.bodies import (
+    body_of,
+    check_custom_kind,
+    check_type,
+    mark_reset,
+    raise_or_warn,
+)
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options
@@ -71,8 +77,12 @@ def _decode_patched(call: Call, patched: JSON, problems: list[str], *, keeps_typ
         patched = {**patched, "kind": resource.kind, "apiVersion": resource.api_version}
     text = codec.sorted_text(patched)
     try:
-        obj = check_type(patched, resource.kind, resource.api_version, text)
-        new = resource.rules.decode(mark_reset(obj), problems)
+        if resource.definition.native:
+            obj = mark_reset(check_type(patched, resource.kind, resource.api_version, text))
+        else:
+            obj = patched
+            check_custom_kind(obj, resource)
+        new = resource.rules.decode(obj, problems)
     except BadRequest as error:
         raise _bad_patch(
             text, str(error).partition(f"as a {resource.kind}: ")[2] or str(error)
