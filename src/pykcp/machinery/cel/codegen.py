@@ -139,6 +139,14 @@ class Generator:
         self.line("if cost[0] > limit: raise CostExceeded()")
         return result
 
+    def charge_present(self, val: Val) -> Val:
+        """Access through an optional costs nothing when it finds nothing."""
+        if not self.tracked:
+            return val
+        held = self.name(val)
+        self.line(f"cost[0] += {held.src}.present")
+        return held
+
     # --- values
 
     def sequence(self, nodes: list[Node]) -> list[Val]:
@@ -260,6 +268,8 @@ class Generator:
         operand = self.attribute_operand(node.operand)
         if node.test_only:
             return self.presence(node, operand)
+        if is_optional(_type(node.operand)):
+            return self.charge_present(self.field(operand, node.operand, node.field))
         self.charge(1)
         return self.field(operand, node.operand, node.field)
 

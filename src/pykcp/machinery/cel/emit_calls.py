@@ -122,11 +122,14 @@ def _branch(g: Generator, node: Node) -> Val:
     """A branch of a conditional; the reference implementation charges names in it less."""
     val = g.compile(node)
     if g.tracked and _is_attribute(node) and not constants.fold(node)[0]:
-        is_conditional = isinstance(node, Call) and node.function == "_?_:_"
         is_test = isinstance(node, Select) and node.test_only
-        if not is_conditional and not is_test:
+        if not _is_conditional(node) and not is_test:
             g.charge(-1)
     return val
+
+
+def _is_conditional(node: Node) -> bool:
+    return isinstance(node, Call) and node.function == "_?_:_"
 
 
 def _conditional(g: Generator, node: Call) -> Val:
@@ -260,6 +263,9 @@ def _negate(g: Generator, node: Call) -> Val:
 
 def _index(g: Generator, node: Call) -> Val:
     container, key = _operand_and_key(g, node)
+    if is_optional(_type(node.args[0])):
+        boxed = g.box(container)
+        return g.charge_present(Val(f"index({boxed.src}, {key.src})", True, boxed.failed))
     g.charge(1)
     kind, key_kind = _type(node.args[0]).kind, _type(node.args[1]).kind
     if kind == "list" and key_kind == "int":
@@ -277,7 +283,7 @@ def _operand_and_key(g: Generator, node: Call) -> tuple[Val, Val]:
     if g.tracked:
         if not _is_attribute(node.args[0]):
             g.charge(1)
-        if _is_attribute(node.args[1]):
+        if _is_attribute(node.args[1]) and not _is_conditional(node.args[1]):
             g.charge(-1)
     return container, g.box(key)
 
@@ -312,11 +318,11 @@ def _optional_access(g: Generator, node: Call) -> Val:
         if g.tracked and not _is_attribute(node.args[0]):
             g.charge(1)
         assert isinstance(node.args[1], Literal)
-        return _optional(g, _optional_field(g, container, node.args[1].value))
+        return g.charge_present(_optional_field(g, container, node.args[1].value))
     container, key = _operand_and_key(g, node)
     boxed = g.box(container)
     src = f"opt_index({boxed.src}, {key.src})"
-    return _optional(g, Val(src, True, boxed.failed or key.failed))
+    return g.charge_present(Val(src, True, boxed.failed or key.failed))
 
 
 def _optional_field(g: Generator, container: Val, name: str) -> Val:
@@ -330,15 +336,6 @@ def _optional_field(g: Generator, container: Val, name: str) -> Val:
     held = g.name(Val(f"{container.src}.get({declared.properties[key]!r})", container.fails))
     box = g.constant_boxer(declared.fields[key])
     return Val(f"(NONE if {held.src} is None else Optional({box}({held.src})))", True, True)
-
-
-def _optional(g: Generator, val: Val) -> Val:
-    """Access that finds nothing costs nothing."""
-    if not g.tracked:
-        return val
-    held = g.name(val)
-    g.line(f"cost[0] += {held.src}.present")
-    return held
 
 
 # --- functions

@@ -20,6 +20,8 @@ class Token(NamedTuple):
     kind: str
     text: str
     offset: int
+    hidden: str = ""
+    """White space and comments in front of it; some messages quote them."""
 
 
 _ESCAPE = (
@@ -61,21 +63,24 @@ _PARTIAL_ESCAPE = re.compile(
 def tokenize(text: str, issues: Issues) -> list[Token]:
     """All tokens, the last one EOF; complaints go to `issues`."""
     out: list[Token] = []
+    hidden = ""
     position, end = 0, len(text)
     while position < end:
         found = _TOKEN.match(text, position)
         if found is None:
             position = _complain(text, position, issues)
             continue
-        kind = found.lastgroup
-        if kind != "SKIP":
-            value = found.group()
-            assert kind is not None
+        kind, value = found.lastgroup, found.group()
+        assert kind is not None
+        if kind == "SKIP":
+            hidden += value
+        else:
             if kind == "OP" or (kind == "IDENT" and value in _KEYWORDS):
                 kind = value
-            out.append(Token(kind, value, position))
+            out.append(Token(kind, value, position, hidden))
+            hidden = ""
         position = found.end()
-    out.append(Token(EOF, EOF, end))
+    out.append(Token(EOF, EOF, end, hidden))
     return out
 
 

@@ -167,7 +167,7 @@ _PYTHON_ASSERT = {
     "bol": r"(?m:^)",
     "eol": r"(?=\n|\Z)",
     "word": r"(?a:\b)",
-    "not_word": r"(?a:\B)",
+    "not_word": r"(?!(?a:\b))",
 }
 
 
@@ -246,20 +246,29 @@ class _Program:
             self.code[jump][1] = len(self.code)
 
     def _emit_repetition(self, body: Tree, least: int, most: int | None, greedy: bool) -> None:
+        if most is None:
+            for _ in range(least - 1):
+                self._emit(body)
+            self._emit_unbounded(body, greedy, optional=least == 0)
+            return
         for _ in range(least):
             self._emit(body)
-        if most is None:
-            split = self._add(_SPLIT, 0, 0)
-            self._emit(body)
-            self._add(_JUMP, split)
-            self._aim(split, split + 1, len(self.code), greedy)
-            return
         splits: list[int] = []
         for _ in range(most - least):
             splits.append(self._add(_SPLIT, 0, 0))
             self._emit(body)
         for split in splits:
             self._aim(split, split + 1, len(self.code), greedy)
+
+    def _emit_unbounded(self, body: Tree, greedy: bool, *, optional: bool) -> None:
+        """One turn or more; none is an alternative to that, which keeps empty turns in order."""
+        skip = self._add(_SPLIT, 0, 0) if optional else -1
+        start = len(self.code)
+        self._emit(body)
+        again = self._add(_SPLIT, 0, 0)
+        self._aim(again, start, len(self.code), greedy)
+        if optional:
+            self._aim(skip, start, len(self.code), greedy)
 
     def _aim(self, split: int, into: int, past: int, greedy: bool) -> None:
         self.code[split][1:] = [into, past] if greedy else [past, into]

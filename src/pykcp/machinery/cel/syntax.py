@@ -272,7 +272,8 @@ class _Explainer:
     def no_way(self, ahead: int) -> _Mismatch:
         """No alternative fits what was read up to and including that token."""
         pieces = self.tokens[self.at : self.at + ahead + 1]
-        read = "".join(t.text for t in pieces if t.kind != EOF)
+        read = "".join(t.hidden + (t.text if t.kind != EOF else "") for t in pieces)
+        read = read.removeprefix(pieces[0].hidden)
         text = read if pieces[0].kind != EOF else EOF
         shown = text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
         return _Mismatch(f"no viable alternative at input '{shown}'", pieces[-1])
