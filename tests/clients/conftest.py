@@ -20,6 +20,7 @@ from pykcp.testing.server import ServerProcess, server
 
 HERE = pathlib.Path(__file__).parent
 CACHE = HERE.parent.parent / ".cache"
+LOGICAL_CLUSTERS = "/apis/core.kcp.io/v1alpha1/logicalclusters"
 BUILD_SECONDS = 1800.0
 RUN_SECONDS = 100.0
 
@@ -41,11 +42,13 @@ def shard() -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def new_kubeconfig(shard: ServerProcess, tmp_path: pathlib.Path) -> Callable[[], pathlib.Path]:
-    """Makes a kubeconfig of system:masters in a fresh logical cluster."""
+    """Makes a kubeconfig of system:masters in a fresh logical cluster that others may enter too."""
 
     def make() -> pathlib.Path:
         name = f"clients{next(_numbers)}"
-        make_cluster(shard, name)
+        cluster = make_cluster(shard, name)
+        ready = cluster.patch(f"{LOGICAL_CLUSTERS}/cluster/status", {"status": {"phase": "Ready"}})
+        assert ready.status == 200, ready
         access = read_access(shard.kubeconfig, "shard-base")
         access = dataclasses.replace(access, path=f"/clusters/{name}")
         folder = tmp_path / name

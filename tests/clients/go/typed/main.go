@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -201,6 +202,12 @@ func otherKinds(ctx context.Context, clientset kubernetes.Interface) {
 	Must("role", err)
 	Check("rules", fmt.Sprint(role.Rules) == fmt.Sprint(rules), role.Rules)
 	Must("delete", clientset.RbacV1().Roles(Namespace).Delete(ctx, "role", metav1.DeleteOptions{}))
+
+	review, err := clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/", Verb: "get"}},
+	}, metav1.CreateOptions{})
+	Must("access review", err)
+	Check("allowed", review.Status.Allowed, review.Status)
 
 	version, err := clientset.Discovery().ServerVersion()
 	Must("version", err)
