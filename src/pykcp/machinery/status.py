@@ -22,7 +22,8 @@ class Cause:
     field: str = ""
 
     def to_json(self) -> Object:
-        out: Object = {"reason": self.reason, "message": self.message}
+        out: Object = {"reason": self.reason} if self.reason else {}
+        out["message"] = self.message
         if self.field:
             out["field"] = self.field
         return out

@@ -133,7 +133,9 @@ def plan_definition(obj: Object, options: DeleteOptions, now: str) -> Action:
                 "lastTransitionTime": now,
             },
         ]
-    return plan(obj, options, now=now, collects_garbage=True)
+    action = plan(obj, options, now=now, collects_garbage=True)
+    metadata.pop("deletionGracePeriodSeconds", None)  # upstream marks definitions without it
+    return action
 
 
 def mark_as_deleting(metadata: Object, now: str) -> None:

@@ -6,6 +6,7 @@ from pykcp.machinery.status import (
     Cause,
     Expired,
     InternalError,
+    RequestEntityTooLarge,
     ServiceUnavailable,
     StatusError,
     Timeout,
@@ -22,6 +23,8 @@ def translate(error: errors.StoreError) -> StatusError:
             )
         case errors.FutureRevision():
             return too_large_revision(error.revision, error.current)
+        case errors.TooLarge():
+            return RequestEntityTooLarge(str(error), details=False)
         case errors.StoreFull():
             return ServiceUnavailable(f"the store is full: {error}", retry_after=10)
         case errors.Unavailable():

@@ -57,7 +57,7 @@ def _between(served: CustomType, stored: CustomType) -> Conversion | None:
         return None
     return Conversion(
         to_storage=lambda obj: stored.read(codec.copy(obj)),
-        from_storage=lambda obj: served.read(stored.read(obj)),
+        from_storage=lambda obj: served.pruned(stored.read(obj)),
     )
 
 

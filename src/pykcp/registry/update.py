@@ -160,7 +160,7 @@ async def _update_once(
     if is_finished(new["metadata"]) and not _is_kept(resource, new):
         return await _remove(resource, ctx, new, entry)
     new = without_idle_times(live, new)
-    if new == live:
+    if new == live and not entry.is_stale:
         return entry.value
     return await _replace(resource, ctx, new, entry)
 

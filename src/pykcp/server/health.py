@@ -17,7 +17,18 @@ class Health:
     def __init__(self) -> None:
         self._live: dict[str, Check] = {"ping": lambda: None, "log": lambda: None}
         self._ready: dict[str, Check] = {}
+        self._pending: set[str] = set()
         self.is_draining = False
+
+    def await_hook(self, name: str) -> None:
+        """Not ready until `finish_hook` is called with the same name."""
+        self._pending.add(name)
+        self._ready[f"poststarthook/{name}"] = lambda: (
+            "not finished" if name in self._pending else None
+        )
+
+    def finish_hook(self, name: str) -> None:
+        self._pending.discard(name)
 
     def add(self, name: str, check: Check, *, only_ready: bool = False) -> None:
         (self._ready if only_ready else self._live)[name] = check

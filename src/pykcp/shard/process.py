@@ -14,11 +14,13 @@ from pykcp.shard.bootstrap import bootstrap
 from pykcp.shard.credentials import Credentials
 from pykcp.shard.settings import ShardSettings
 from pykcp.shard.wiring import Shard, make_controllers, make_store, wire
+from pykcp.storage.compactor import Compactor
 from pykcp.storage.errors import StoreError
 from pykcp.wire.listener import Listener, ListenError
 from pykcp.wire.settings import TLSSettings, WireSettings
 
 _log = logging.getLogger(__name__)
+_POLICY, _CONTROLLERS = "rbac/bootstrap-roles", "kcp-start-controllers"
 
 
 def run(settings: ShardSettings) -> int:
@@ -76,6 +78,8 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
         credentials = Credentials(settings)
         await self._owner.__aenter__()
         self._shard = shard = wire(settings, self._store, credentials, self._owner)
+        for hook in (_POLICY, _CONTROLLERS):
+            shard.health.await_hook(hook)
         files = credentials.serving
         self._listener = Listener(
             shard.server,
@@ -83,13 +87,24 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
             TLSSettings(str(files.certificate_file), str(files.key_file)),
         )
         await self._listener.start(settings.bind_address, settings.secure_port)
-        credentials.publish(self._listener.port)
-        await bootstrap(shard.client)
-        if settings.run_controllers:
-            make_controllers(shard).start(self._owner)
-        shard.port = self._listener.port
-        _log.info("serving on %s:%d", settings.bind_address, self._listener.port)
+        try:
+            await self._finish_start(shard, credentials)
+        except BaseException:  # a failed start must leave nothing behind
+            await self._listener.close()
+            await self._owner.stop()
+            raise
         return shard
+
+    async def _finish_start(self, shard: Shard, credentials: Credentials) -> None:
+        shard.port = self._listener.port
+        credentials.publish(shard.port)
+        await bootstrap(shard.client)
+        shard.health.finish_hook(_POLICY)
+        self._owner.start_restartable("compactor", Compactor(self._store).run)
+        if self._settings.run_controllers:
+            make_controllers(shard).start(self._owner)
+        shard.health.finish_hook(_CONTROLLERS)
+        _log.info("serving on %s:%d", self._settings.bind_address, shard.port)
 
     async def __aexit__(self, *exc: object) -> None:
         shard = self._shard

@@ -62,6 +62,10 @@ class ShardSettings:
     etcd_certfile: str = ""
     etcd_keyfile: str = ""
     etcd_cafile: str = ""
+    encryption_provider_config: str = ""
+    """EncryptionConfiguration: which resources are encrypted at rest, and how."""
+    encryption_provider_config_reload: bool = False
+    """Take changes of that file over without a restart."""
     shutdown_seconds: float = 10.0
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     verbosity: int = 2
@@ -122,6 +126,7 @@ _FILES = (
     "etcd_certfile",
     "etcd_keyfile",
     "etcd_cafile",
+    "encryption_provider_config",
 )
 _BATTERIES = frozenset(("workspace-types", "admin", "user", "metrics-viewer"))
 

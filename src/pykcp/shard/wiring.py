@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pathlib
 import time
 from dataclasses import dataclass
 
@@ -60,6 +61,26 @@ class Shard:
 
 
 def make_store(settings: ShardSettings) -> Store:
+    """The store of a shard, with encryption at rest if it is configured."""
+    store = _bare_store(settings)
+    if not settings.encryption_provider_config:
+        return store
+    from pykcp.storage.encryption import EncryptedStore, load_config
+
+    return EncryptedStore(store, load_config(pathlib.Path(settings.encryption_provider_config)))
+
+
+async def start_store(store: Store) -> Store:
+    """Start it; encrypted values without a configuration are refused rather than misread."""
+    await store.start()
+    if not store.lookup("sealed", limit=1):
+        return store
+    from pykcp.storage.encryption.store import guarded
+
+    return guarded(store)
+
+
+def _bare_store(settings: ShardSettings) -> Store:
     """etcd if its servers are named, otherwise one file in the root directory."""
     if settings.etcd_servers:
         from pykcp.storage.etcd import EtcdSettings, EtcdStore
@@ -125,6 +146,8 @@ def wire(
         owner,
     )
     metrics.add(*_gauges(store, hub))
+    if settings.encryption_provider_config:
+        _tend_encryption(settings, store, hub, health, metrics, owner)
     health.add("etcd", store.health)
     health.add("etcd-readiness", store.health, only_ready=True)
     return Shard(
@@ -162,6 +185,26 @@ def _server(  # a composition root: every part by name
         answered=Answered(authentication, authorizer, credentials.policy, client),
         metrics=RequestMetrics(metrics),
     )
+
+
+def _tend_encryption(
+    settings: ShardSettings,
+    store: Store,
+    hub: Hub,
+    health: Health,
+    metrics: Registry,
+    owner: TaskOwner,
+) -> None:
+    from pykcp.storage.encryption import EncryptedStore
+    from pykcp.storage.encryption.reload import ConfigFollower
+
+    assert isinstance(store, EncryptedStore)
+    store.on_unreadable = lambda key: hub.end_under(enclosing_prefixes(key)[0])
+    health.add("kms-providers", store.providers_health)
+    if settings.encryption_provider_config_reload:
+        follower = ConfigFollower(pathlib.Path(settings.encryption_provider_config), store)
+        metrics.add(*follower.metrics)
+        owner.start(follower.run, name="encryption-config")
 
 
 def make_controllers(shard: Shard) -> ControllerSet:

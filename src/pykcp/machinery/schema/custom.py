@@ -113,6 +113,11 @@ class CustomType:
         self._complete(value, flags)
         return value
 
+    def pruned(self, value: Object) -> Object:
+        """What the store holds in another version, in place, with what this one knows of it."""
+        self._prune(value, "", [])
+        return value
+
     def _complete(self, value: Object, flags: int) -> None:
         if flags:
             self._fill(value)

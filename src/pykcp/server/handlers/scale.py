@@ -6,7 +6,6 @@ from typing import Any
 
 from pykcp.apis.loader import library
 from pykcp.machinery.patch import jsonpatch, mergepatch
-from pykcp.machinery.patch.scale import ScaleOwners
 from pykcp.machinery.status import BadRequest, InternalError, StatusError, UnsupportedMediaType
 from pykcp.registry import codec
 from pykcp.registry.native import decode_native
@@ -96,13 +95,6 @@ def scale_of(call: Call, obj: Object) -> Object:
         for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
         if name in obj["metadata"]
     }
-    owners = ScaleOwners(
-        obj["metadata"].get("managedFields") or [],
-        call.resource.api_version,
-        {call.resource.api_version: spec_path},
-    ).for_scale()
-    if owners:
-        metadata["managedFields"] = owners
     status: Object = {"replicas": _find(obj, status_path) or 0}
     selector_path = _path(call, "labelSelectorPath")
     selector = _find(obj, selector_path) if selector_path else None
@@ -112,7 +104,7 @@ def scale_of(call: Call, obj: Object) -> Object:
         "kind": "Scale",
         "apiVersion": _VERSION,
         "metadata": metadata,
-        "spec": {"replicas": replicas},
+        "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
 
