@@ -163,16 +163,16 @@ class Decoder:
             while position < end:
                 octet = block[position]
                 position += 1
-                if octet >= 0x80:
-                    index = octet & 0x7F
-                    if index == 0x7F:
-                        index, position = _integer(block, position, 0x7F)
-                    if index >= _STATIC_SIZE:
-                        field = table[_STATIC_SIZE - 1 - index]
-                    elif index:
-                        field = STATIC_TABLE[index]
+                if octet >= 0xBE:  # index 62 and up: the newest entry is -1
+                    if octet < 0xFF:
+                        field = table[0xBD - octet]
                     else:
-                        raise HpackError("index 0")
+                        index, position = _integer(block, position, 0x7F)
+                        field = table[_STATIC_SIZE - 1 - index]
+                elif octet > 0x80:
+                    field = STATIC_TABLE[octet - 0x80]
+                elif octet == 0x80:
+                    raise HpackError("index 0")
                 elif octet >= 0x40:
                     field, position = self._literal(block, position, octet & 0x3F, 0x3F)
                     self._insert(field)
@@ -238,15 +238,9 @@ class Decoder:
             self._evict()
 
     def _evict(self) -> None:
-        table = self._table
-        size = self._table_size
-        count = 0
-        while size > self._table_limit:
-            name, value = table[count]
-            size -= ENTRY_OVERHEAD + len(name) + len(value)
-            count += 1
-        del table[:count]
-        self._table_size = size
+        while self._table_size > self._table_limit:
+            name, value = self._table.pop(0)
+            self._table_size -= ENTRY_OVERHEAD + len(name) + len(value)
 
     def _resize(self, block: bytes, position: int, limit: int) -> int:
         if limit == 0x1F:
