@@ -26,7 +26,7 @@ def _addresses(address: str) -> list[Object]:
 
 def group_names(definitions: Sequence[ResourceDefinition]) -> list[str]:
     """Groups in the order of the definitions, without the core group."""
-    return list(dict.fromkeys(d.group for d in definitions if d.group))
+    return list(dict.fromkeys(d.group for d in definitions if d.group and d.versions))
 
 
 def versions_of(definitions: Sequence[ResourceDefinition], group: str) -> list[str]:
@@ -117,7 +117,7 @@ def _subresource(definition: ResourceDefinition, subresource: Subresource) -> Ob
 
 def aggregated(definitions: Sequence[ResourceDefinition], version: str) -> Object:
     """The aggregated form; `version` is v2 or v2beta1."""
-    groups = list(dict.fromkeys(d.group for d in definitions))
+    groups = list(dict.fromkeys(d.group for d in definitions if d.versions))
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",

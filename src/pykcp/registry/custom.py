@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import orjson
 
@@ -21,8 +20,9 @@ from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import WILDCARD, object_key, resource_prefix, split_key
+from pykcp.registry.reading_now import finish_now
 from pykcp.registry.resource import Resource
-from pykcp.storage.interface import Event, Page, Query, Store
+from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 _PREFIX = resource_prefix(CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource)
@@ -123,21 +123,11 @@ class CustomResources:
         """Page by page: a short list never suspends, so it can be read without waiting."""
         after = ""
         while True:
-            page = _finish_now(self._store.list(Query(prefix, after=after, limit=_PAGE)))
+            page = finish_now(self._store.list(Query(prefix, after=after, limit=_PAGE)))
             yield from page.values
             after = page.next_after
             if not after:
                 return
-
-
-def _finish_now(listing: Coroutine[Any, Any, Page]) -> Page:
-    try:
-        listing.send(None)
-    except StopIteration as done:
-        page: Page = done.value
-        return page
-    listing.close()
-    raise AssertionError("a short list had to wait")
 
 
 def is_established(crd: Object) -> bool:

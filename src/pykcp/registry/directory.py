@@ -58,9 +58,9 @@ class Directory:
                 return resource
         return None
 
-    def is_defined(self, cluster: str, group: str, plural: str) -> bool:
-        """Whether there is such a resource at all, in whatever version."""
-        return any(d.plural == plural and d.group == group for d in self.definitions(cluster))
+    def is_custom_group(self, cluster: str, group: str) -> bool:
+        """Whether CRDs of the cluster define something in this group."""
+        return any(d.group == group and not d.native for d in self.definitions(cluster))
 
     def builtin(self, group: str, version: str, plural: str) -> Resource:
         """A kind that is always there, for controllers and admission."""

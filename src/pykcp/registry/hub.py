@@ -14,8 +14,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from pykcp.registry.codec import fill, reopen
 from pykcp.registry.keys import enclosing_prefixes
-from pykcp.storage.interface import Event, Store
+from pykcp.registry.reading_now import finish_now
+from pykcp.storage.errors import StoreError
+from pykcp.storage.interface import Event, Query, Store
 
 TermsFilter = Callable[[str], bool]
 
@@ -98,6 +101,27 @@ class WatchGroup:
         if after:
             return "MODIFIED" if before else "ADDED"
         return "DELETED" if before else None
+
+
+def departed(store: Store, event: Event) -> Event:
+    """An object that left a selection, as watchers last knew it, at the revision it left."""
+    query = Query(event.key, limit=1, at=event.revision - 1)
+    try:
+        page = finish_now(store.list(query))
+    except StoreError:
+        return event  # forgotten already: the new state tells as well who is meant
+    if not page.values or page.values[0] == event.value:
+        return event
+    value = fill(reopen(page.values[0]), event.revision)
+    return Event(
+        event.revision,
+        event.key,
+        value,
+        event.terms,
+        event.previous_terms,
+        created=False,
+        deleted=False,
+    )
 
 
 class Hub:
@@ -192,6 +216,8 @@ class Hub:
         kind = group.kind_of(event)
         if kind is None:
             return
+        if kind == "DELETED" and not event.deleted:
+            event = departed(self._store, event)
         data = group.encoder.event(kind, event)
         revision = event.revision
         slow: list[Watcher] = []

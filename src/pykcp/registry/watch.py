@@ -9,7 +9,7 @@ import orjson
 from pykcp.machinery.status import Expired, StatusError
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
-from pykcp.registry.hub import Sink, Watcher, WatchGroup
+from pykcp.registry.hub import Sink, Watcher, WatchGroup, departed
 from pykcp.registry.keys import WILDCARD, range_prefix
 from pykcp.registry.read import ListOptions, list_objects
 from pykcp.registry.resource import Resource
@@ -126,8 +126,10 @@ async def _catch_up(resource: Resource, group: WatchGroup, watcher: Watcher) -> 
         if is_exact and event.key != group.prefix:
             continue
         kind = group.kind_of(event)
-        if kind is not None:
-            watcher.sink.write(group.encoder.event(kind, event))
+        if kind is None:
+            continue
+        seen = departed(store, event) if kind == "DELETED" and not event.deleted else event
+        watcher.sink.write(group.encoder.event(kind, seen))
     watcher.since = events[-1].revision if len(events) >= _PAGE else until
     if watcher.sink.backlog > _DRAIN_ABOVE:
         await _drain(watcher.sink)

@@ -20,6 +20,7 @@ from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.user import User
 from pykcp.machinery.status import InternalError, NotFound, StatusError
 from pykcp.registry.directory import Directory
+from pykcp.registry.errors import translate
 from pykcp.server import request_info, routing
 from pykcp.server.answers import PageNotFound, send_status
 from pykcp.server.authorization import CallAuthorization
@@ -29,6 +30,7 @@ from pykcp.server.handlers import create, delete, get, listing, patch, scale, up
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.negotiation import SERVED
 from pykcp.server.paths import PathHandlers
+from pykcp.storage.errors import StoreError
 from pykcp.wire.exchange import Exchange, Request
 
 _log = logging.getLogger(__name__)
@@ -100,6 +102,9 @@ class ApiServer:
         except StatusError as error:
             self._refuse(call, error)
             return None
+        except StoreError as error:  # a read that did not have to wait
+            self._refuse(call, translate(error))
+            return None
         if pending is not None:
             return self._finish(call, pending)
         self._metrics.observe(call)
@@ -140,7 +145,7 @@ class ApiServer:
             call.cluster, info.group, info.version, info.resource, info.identity
         )
         if resource is None:
-            if self._directory.is_defined(call.cluster, info.group, info.resource):
+            if self._directory.is_custom_group(call.cluster, info.group):
                 raise PageNotFound
             raise NotFound.path()
         call.resource = resource
@@ -161,6 +166,8 @@ class ApiServer:
             await pending
         except StatusError as error:
             self._refuse(call, error)
+        except StoreError as error:
+            self._refuse(call, translate(error))
         except Exception as error:  # the last line of defence: nobody sees a traceback
             _log.exception("%s %s failed", call.info.method, call.info.path)
             self._refuse(call, InternalError(f"unexpected error: {type(error).__name__}"))

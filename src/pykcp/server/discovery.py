@@ -60,7 +60,7 @@ class Discovery:
                 self._send(call, ("apis",), definitions, documents.api_group_list)
         elif len(parts) == 2:
             group = parts[1]
-            if not any(d.group == group for d in definitions):
+            if not any(d.group == group and d.versions for d in definitions):
                 raise NotFound.path()
             self._send(call, ("group", group), definitions, lambda d: documents.api_group(d, group))
         else:

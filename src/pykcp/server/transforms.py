@@ -57,7 +57,7 @@ def table(
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": metadata,
-        "columnDefinitions": [c.to_json() for c in columns] if with_columns else [],
+        "columnDefinitions": [c.to_json() for c in columns] if with_columns else None,
         "rows": rows,
     }
 

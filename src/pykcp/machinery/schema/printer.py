@@ -73,4 +73,6 @@ def _typed(value: Any, kind: str, now: datetime) -> Any:
         return None
     if kind == "integer":
         return int(value)
-    return float(value) if kind == "number" else None
+    if kind != "number":
+        return None
+    return int(value) if value == int(value) else value  # Go writes whole numbers without a point
