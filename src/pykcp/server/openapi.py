@@ -14,6 +14,7 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.registry.directory import Directory
 from pykcp.server.answers import JSON_HEADERS, PageNotFound
 from pykcp.server.call import Call
+from pykcp.server.negotiation import parse_accept
 
 _KEEP = 128
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -76,6 +77,9 @@ class OpenAPI:
             body, tag = await self._make(("v2", "protobuf"), definitions, v2.protobuf)
             _respond(call, body, tag, V2_PROTOBUF)
             return
+        if accept and not _takes_json(accept):
+            call.exchange.respond(406, [])
+            return
         body, tag = await self._make(
             ("v2", "json"), definitions, lambda d: orjson.dumps(v2.document(d))
         )
@@ -96,6 +100,12 @@ class OpenAPI:
             if len(self._made) > _KEEP:
                 self._made.popitem(last=False)
         return made
+
+
+def _takes_json(accept: str) -> bool:
+    return any(
+        c.media_type in ("application/json", "application/*", "*/*") for c in parse_accept(accept)
+    )
 
 
 def _v3_maker(group_version: str) -> Callable[[tuple[ResourceDefinition, ...]], bytes]:
