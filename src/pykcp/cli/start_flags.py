@@ -338,8 +338,18 @@ SECTIONS: list[tuple[str, list[Flag]]] = [
             _ignored("lease-reuse-duration-seconds", "int", 60),
             _ignored("watch-cache", "bool", True),
             _ignored("watch-cache-sizes", "strings", []),
-            _later("encryption-provider-config"),
-            _ignored("encryption-provider-config-automatic-reload", "bool", False),
+            Flag(
+                "encryption-provider-config",
+                "string",
+                "",
+                "File with an EncryptionConfiguration: which resources are encrypted at rest, and how.",
+            ),
+            Flag(
+                "encryption-provider-config-automatic-reload",
+                "bool",
+                False,
+                "Take changes of the encryption configuration over without a restart.",
+            ),
             *[
                 _ignored(f"embedded-etcd-{n}")
                 for n in (
@@ -463,6 +473,8 @@ def settings_from(values: dict[str, Any]) -> ShardSettings:
         etcd_certfile=values["etcd-certfile"],
         etcd_keyfile=values["etcd-keyfile"],
         etcd_cafile=values["etcd-cafile"],
+        encryption_provider_config=values["encryption-provider-config"],
+        encryption_provider_config_reload=values["encryption-provider-config-automatic-reload"],
         feature_gates=_gates(values["feature-gates"]),
         verbosity=values["v"],
         logging_format=values["logging-format"],

@@ -13,7 +13,7 @@ from pykcp.observe import logging as logs
 from pykcp.shard.bootstrap import bootstrap
 from pykcp.shard.credentials import Credentials
 from pykcp.shard.settings import ShardSettings
-from pykcp.shard.wiring import Shard, make_controllers, make_store, wire
+from pykcp.shard.wiring import Shard, make_controllers, make_store, start_store, wire
 from pykcp.storage.compactor import Compactor
 from pykcp.storage.errors import StoreError
 from pykcp.wire.listener import Listener, ListenError
@@ -65,8 +65,7 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
     async def __aenter__(self) -> Shard:
         settings = self._settings
         settings.root_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._store = make_store(settings)
-        await self._store.start()
+        self._store = await start_store(make_store(settings))
         try:
             return await self._start()
         except BaseException:  # the store's lock must not outlive a failed start

@@ -23,6 +23,7 @@ from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.custom import CustomResources
 from pykcp.registry.directory import Directory
 from pykcp.registry.hub import Hub
+from pykcp.registry.keys import enclosing_prefixes
 from pykcp.registry.local import LocalClient
 from pykcp.registry.make import make_custom, make_resource
 from pykcp.registry.resource import Resource, Services
@@ -204,7 +205,7 @@ def _tend_encryption(
     if settings.encryption_provider_config_reload:
         follower = ConfigFollower(pathlib.Path(settings.encryption_provider_config), store)
         metrics.add(*follower.metrics)
-        owner.start(follower.run, name="encryption-config")
+        owner.start_restartable("encryption-config", follower.run)
 
 
 def make_controllers(shard: Shard) -> ControllerSet:

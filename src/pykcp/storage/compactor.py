@@ -27,8 +27,11 @@ SAMPLE_SECONDS = 30.0
 class Compactable(Protocol):
     """The part of a store that the compactor needs."""
 
-    revision: int
-    compacted: int
+    @property
+    def revision(self) -> int: ...
+
+    @property
+    def compacted(self) -> int: ...
 
     async def compact(self, revision: int) -> None: ...
 

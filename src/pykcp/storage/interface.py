@@ -40,6 +40,9 @@ class Entry(NamedTuple):
     revision: int
     value: bytes
     terms: str
+    is_stale: bool = False
+    """It would be stored otherwise today (another encryption key): writing it again, even
+    unchanged, is worth while."""
 
 
 class Put(NamedTuple):
@@ -139,10 +142,13 @@ class Event:
 
 
 class Store(Protocol):
-    revision: int
-    """The newest revision whose events have been delivered to listeners."""
-    compacted: int
-    """Reads and watches below this revision raise Compacted."""
+    @property
+    def revision(self) -> int:
+        """The newest revision whose events have been delivered to listeners."""
+
+    @property
+    def compacted(self) -> int:
+        """Reads and watches below this revision raise Compacted."""
 
     async def start(self) -> None: ...
 

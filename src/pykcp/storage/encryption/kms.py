@@ -1,0 +1,156 @@
+"""The KMS v2 provider: data keys of our own, kept safe by somebody else's key.
+
+A seed is made here, encrypted by the plugin, and stored with every value that is
+sealed with a key derived from it. The plugin is asked when the process starts, when
+its key changes (its status is polled), and once for every seed of an earlier process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import time
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from pykcp.storage.encryption import protowire as wire
+from pykcp.storage.encryption.ciphers import AesGcm
+from pykcp.storage.encryption.errors import KeyPending, Unreadable, Unsealable
+from pykcp.storage.encryption.kms_client import Encrypted, KmsClient, KmsStatus
+from pykcp.storage.interface import Clock
+
+_SEED_BYTES = 32
+_INFO_BYTES = 32
+_DERIVED_SEED = 1
+"""encryptedDEKSourceType HKDF_SHA256_XNONCE_AES_GCM_SEED, the only one that is written now."""
+_VALID_SECONDS = 180.0
+"""How long values are sealed with a data key whose plugin does not answer any more."""
+_MOST_SEEDS = 1024
+_MOST_KEY_ID = 1024
+
+
+class DataKey(NamedTuple):
+    seed: bytes
+    source: Encrypted
+
+
+class KmsProvider:
+    def __init__(self, client: KmsClient, clock: Clock = time.monotonic) -> None:
+        self.name = client.name
+        self.problem: str | None = "the KMS plugin has not been asked yet"
+        self._client = client
+        self._clock = clock
+        self._current: DataKey | None = None
+        self._confirmed = 0.0
+        self._seeds: dict[bytes, bytes] = {}
+        """Seeds by the digest of their encrypted form."""
+        self._pending: dict[bytes, Future[bytes]] = {}
+
+    def check_status(self, status: KmsStatus) -> bool:
+        """Take note of the plugin's status; True if a new data key has to be made."""
+        if status.healthz != "ok":
+            raise Unreadable(f"got unexpected healthz status: {status.healthz}")
+        if status.version not in ("v2", "v2beta1"):
+            raise Unreadable(f"expected KMSv2 API version v2, got {status.version}")
+        if not 0 < len(status.key_id.encode()) <= _MOST_KEY_ID:
+            raise Unreadable("the key ID is empty or longer than 1 kB")
+        if self._current is None or self._current.source.key_id != status.key_id:
+            return True
+        self._confirmed = self._clock()
+        self.problem = None
+        return False
+
+    def refresh(self) -> None:
+        """Ask the plugin how it is; blocking, for a thread. Its failure is kept in `problem`."""
+        try:
+            if self.check_status(self._client.status().result()):
+                seed = os.urandom(_SEED_BYTES)
+                self.adopt(seed, self._client.encrypt(seed).result())
+        except Unreadable as error:
+            self.problem = str(error)
+
+    def adopt(self, seed: bytes, source: Encrypted) -> None:
+        """Seal with this seed from now on."""
+        if not source.ciphertext or len(source.ciphertext) > _MOST_KEY_ID:
+            raise Unreadable("the encrypted data key is empty or longer than 1 kB")
+        if not source.key_id:
+            raise Unreadable("the key ID is empty")
+        self._current = DataKey(seed, source)
+        self._remember(_digest(source), seed)
+        self._confirmed = self._clock()
+        self.problem = None
+
+    def seal(self, plain: bytes) -> bytes:
+        current = self._current
+        if current is None:
+            raise Unsealable(f"KMS provider {self.name!r} has no data key: {self.problem}")
+        if self._clock() - self._confirmed > _VALID_SECONDS:
+            raise Unsealable(f"the data key of KMS provider {self.name!r} expired: {self.problem}")
+        info = os.urandom(_INFO_BYTES)
+        source = current.source
+        return (
+            wire.put_bytes(1, info + AesGcm(_derive(current.seed, info)).seal(plain))
+            + wire.put_bytes(2, source.key_id.encode())
+            + wire.put_bytes(3, source.ciphertext)
+            + wire.put_map(4, source.annotations)
+            + wire.put_number(5, _DERIVED_SEED)
+        )
+
+    def open(self, data: bytes) -> bytes:
+        """Raises Unreadable, or KeyPending if the plugin has to be asked first."""
+        try:
+            fields = wire.read(data)
+            source = Encrypted(
+                wire.get_bytes(fields, 3), wire.get_text(fields, 2), wire.get_map(fields, 4)
+            )
+            sealed = wire.get_bytes(fields, 1)
+        except wire.Malformed as error:
+            raise Unreadable(f"the stored envelope is damaged: {error}") from None
+        if wire.get_number(fields, 5) != _DERIVED_SEED or len(sealed) < _INFO_BYTES:
+            raise Unreadable("the stored envelope is of an unknown kind")
+        seed = self._seed(source)
+        return AesGcm(_derive(seed, sealed[:_INFO_BYTES])).open(sealed[_INFO_BYTES:])
+
+    def is_stale(self, data: bytes) -> bool:
+        """Whether it was sealed under another key of the KMS than the one in use."""
+        if self._current is None:
+            return False
+        return wire.get_text(wire.read(data), 2) != self._current.source.key_id
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _seed(self, source: Encrypted) -> bytes:
+        digest = _digest(source)
+        seed = self._seeds.get(digest)
+        if seed is not None:
+            return seed
+        answer = self._pending.get(digest)
+        if answer is None:
+            answer = self._pending[digest] = self._client.decrypt(source)
+        if not answer.done():
+            raise KeyPending(answer)
+        self._pending.pop(digest, None)
+        seed = answer.result()
+        self._remember(digest, seed)
+        return seed
+
+    def _remember(self, digest: bytes, seed: bytes) -> None:
+        if len(self._seeds) >= _MOST_SEEDS:
+            self._seeds.pop(next(iter(self._seeds)))
+        self._seeds[digest] = seed
+
+
+def _derive(seed: bytes, info: bytes) -> bytes:
+    """HKDF's expansion to 32 bytes: one block of it."""
+    return hmac.digest(seed, info + b"\x01", "sha256")
+
+
+def _digest(source: Encrypted) -> bytes:
+    """What tells data keys apart: everything the plugin is shown to open it."""
+    shown = hashlib.sha256()
+    for part in (source.ciphertext, source.key_id.encode(), wire.put_map(1, source.annotations)):
+        shown.update(len(part).to_bytes(4, "big"))
+        shown.update(part)
+    return shown.digest()

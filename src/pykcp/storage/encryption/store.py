@@ -1,0 +1,246 @@
+"""A store whose values of chosen resources are sealed in the store below it.
+
+Whoever uses it sees plain values and terms; the store below, its log, its index of
+terms, its files and a mirror of etcd see sealed ones. Resources that are not
+encrypted pass through with one comparison of their first bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import TimeoutError as NotYet
+from functools import partial
+from typing import Any, TypeVar
+
+from pykcp.storage.encryption import sealed
+from pykcp.storage.encryption.config import EncryptionConfig, Provider
+from pykcp.storage.encryption.errors import KeyPending, Unreadable
+from pykcp.storage.encryption.kms import KmsProvider
+from pykcp.storage.encryption.kms_client import KmsClient
+from pykcp.storage.encryption.opening import SEALED_INDEX, Opening
+from pykcp.storage.encryption.transformers import MakeKms, Transformers
+from pykcp.storage.errors import Unavailable
+from pykcp.storage.interface import Entry, Event, Keys, Operation, Page, Query, Revisions, Store
+from pykcp.storage.listeners import Listeners
+
+_log = logging.getLogger(__name__)
+
+GET_WAITS = 0.2
+"""How long a read that cannot wait stands still for a KMS plugin, once per data key."""
+PROBE_SECONDS, PROBE_AGAIN_SECONDS = 60.0, 10.0
+"""How often a KMS plugin is asked for its status: while it is well, and while it is not."""
+VALUES_PER_TURN = 200
+"""How many values of a list are opened before the loop gets its turn."""
+
+Answer = TypeVar("Answer")
+Values = list[bytes]
+
+
+def make_kms(provider: Provider) -> KmsProvider:
+    return KmsProvider(KmsClient(provider.name, provider.endpoint, provider.seconds))
+
+
+class EncryptedStore:
+    def __init__(
+        self, store: Store, config: EncryptionConfig, *, make_kms: MakeKms = make_kms
+    ) -> None:
+        self._store = store
+        self._make_kms = make_kms
+        self._transformers = Transformers(config, make_kms)
+        self._opening = Opening(self._transformers)
+        self._listeners = Listeners()
+        self._unlisten = store.listen(self._deliver)
+        self._waited: set[object] = set()
+        self._probe: asyncio.Task[None] | None = None
+        self.on_unreadable: Callable[[str], None] | None = None
+        """Told the key of an event that cannot be opened: watches of it must not go on."""
+        self._lookup = store.lookup
+        self._get = store.get
+
+    @property
+    def revision(self) -> int:
+        return self._store.revision
+
+    @property
+    def compacted(self) -> int:
+        return self._store.compacted
+
+    async def start(self) -> None:
+        await self._store.start()
+        await self._start_providers(self._transformers)
+
+    async def stop(self) -> None:
+        if self._probe is not None:
+            self._probe.cancel()
+            await asyncio.wait((self._probe,))
+            self._probe = None
+        self._unlisten()
+        await self._store.stop()
+        for provider in self._transformers.kms:
+            provider.close()
+
+    async def configure(self, config: EncryptionConfig) -> None:
+        """Work by another configuration from now on; ConfigError leaves the old one in force.
+
+        A KMS plugin of the new configuration that does not answer is such an error.
+        """
+        transformers = Transformers(config, self._make_kms)
+        for provider in transformers.kms:
+            await asyncio.to_thread(provider.refresh)
+        broken = [f"{p.name}: {p.problem}" for p in transformers.kms if p.problem]
+        if broken:
+            for provider in transformers.kms:
+                provider.close()
+            raise Unreadable(f"KMS providers are not ready: {'; '.join(broken)}")
+        previous, self._transformers = self._transformers, transformers
+        self._opening = Opening(transformers)
+        for provider in previous.kms:
+            provider.close()
+        self._keep_probing()
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def get(self, key: str) -> Entry | None:
+        entry = self._get(key)
+        if entry is None:
+            return None
+        try:
+            return self._opening.entry(entry)
+        except KeyPending as pending:
+            return self._get_later(entry, pending)
+
+    def _get_later(self, entry: Entry, pending: KeyPending) -> Entry:
+        """The only place where the loop stands still for a plugin: shortly, once per data key."""
+        answer = pending.answer
+        if answer in self._waited:
+            raise Unavailable("a key is still being fetched from the KMS plugin")
+        self._waited.add(answer)
+        answer.add_done_callback(self._waited.discard)
+        try:
+            answer.exception(GET_WAITS)
+            return self._opening.entry(entry)
+        except (NotYet, TimeoutError, KeyPending):
+            raise Unavailable("a key is being fetched from the KMS plugin") from None
+
+    async def list(self, query: Query) -> Page:
+        page = await self._patiently(lambda: self._store.list(self._opening.sealed_query(query)))
+        values = await self._open_values(query, page.values)
+        return page._replace(values=values)
+
+    async def _open_values(self, query: Query, values: Values) -> Values:
+        if len(values) <= VALUES_PER_TURN:
+            return await self._patiently_now(lambda: self._opening.values(query, values))
+        out: Values = []
+        for start in range(0, len(values), VALUES_PER_TURN):
+            turn = values[start : start + VALUES_PER_TURN]
+            if not query.prefix.startswith(self._transformers.prefixes) and not any(
+                map(sealed.is_sealed, turn)
+            ):
+                out += turn
+                continue
+            out += await self._patiently_now(partial(self._opening.values, query, turn))
+            await asyncio.sleep(0)
+        return out
+
+    async def count(self, prefix: str) -> int:
+        return await self._store.count(prefix)
+
+    def lookup(self, index: str, *, after: str = "", limit: int = 0) -> Keys:
+        return self._lookup(index, after=after, limit=limit)
+
+    async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
+        events = await self._store.history(prefix, after, until, limit)
+        return await self._patiently_now(lambda: [self._opening.event(e) for e in events])
+
+    def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
+        return self._listeners.add(callback)
+
+    def _deliver(self, events: Sequence[Event]) -> None:
+        opened: list[Event] = []
+        for event in events:
+            try:
+                opened.append(self._opening.event(event))
+            except (Unreadable, KeyPending) as error:
+                # Only another server's write can be unreadable; whoever watches must start over.
+                _log.error("an event cannot be opened: %s", error)
+                if self.on_unreadable is not None:
+                    self.on_unreadable(event.key)
+        if opened:
+            self._listeners.tell(opened)
+
+    # -- writing and the rest ------------------------------------------------------------------
+
+    async def write(self, operations: Sequence[Operation]) -> Revisions:
+        return await self._store.write(self._opening.sealed_operations(operations))
+
+    async def barrier(self) -> None:
+        await self._store.barrier()
+
+    async def compact(self, revision: int) -> None:
+        await self._store.compact(revision)
+
+    def health(self) -> str | None:
+        return self._store.health()
+
+    def providers_health(self) -> str | None:
+        """None when all KMS plugins are well, otherwise what is wrong with them."""
+        problems = [f"{p.name}: {p.problem}" for p in self._transformers.kms if p.problem]
+        return "; ".join(problems) or None
+
+    # -- KMS plugins ---------------------------------------------------------------------------
+
+    async def _start_providers(self, transformers: Transformers) -> None:
+        for provider in transformers.kms:
+            await asyncio.to_thread(provider.refresh)
+            if provider.problem:
+                _log.error("KMS provider %s: %s", provider.name, provider.problem)
+        self._keep_probing()
+
+    def _keep_probing(self) -> None:
+        if self._transformers.kms and (self._probe is None or self._probe.done()):
+            self._probe = asyncio.get_running_loop().create_task(
+                self._probe_plugins(), name="kms-status"
+            )
+
+    async def _probe_plugins(self) -> None:
+        while self._transformers.kms:
+            is_well = self.providers_health() is None
+            await asyncio.sleep(PROBE_SECONDS if is_well else PROBE_AGAIN_SECONDS)
+            for provider in self._transformers.kms:
+                await asyncio.to_thread(provider.refresh)
+
+    async def _patiently(self, read: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
+        """Read; whenever a key has to be fetched first, wait for it and read again."""
+        while True:
+            try:
+                return await read()
+            except KeyPending as pending:
+                await _settled(pending)
+
+    async def _patiently_now(self, open_all: Callable[[], Answer]) -> Answer:
+        while True:
+            try:
+                return open_all()
+            except KeyPending as pending:
+                await _settled(pending)
+
+
+async def _settled(pending: KeyPending) -> None:
+    """Wait for the answer, whatever it is: whoever asks again is told."""
+    await asyncio.wait((asyncio.wrap_future(pending.answer),))
+
+
+def guarded(store: Store) -> Store:
+    """A started store without a configuration: as it is, unless it holds sealed values.
+
+    Then they are refused with a clear error instead of being taken for objects.
+    """
+    if isinstance(store, EncryptedStore) or not store.lookup(SEALED_INDEX, limit=1):
+        return store
+    _log.error(
+        "the store holds encrypted values, but no --encryption-provider-config is given: "
+        "they cannot be read"
+    )
+    return EncryptedStore(store, EncryptionConfig(()))
