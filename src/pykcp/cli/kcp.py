@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pykcp.shard.settings import ShardSettings
 
 USAGE = """kcp serves many isolated Kubernetes-style API spaces from one light process.
 
@@ -37,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def start(words: Sequence[str]) -> int:
     from pykcp.cli.flags import FlagError
-    from pykcp.cli.start_flags import START_FLAGS, settings_from
+    from pykcp.cli.start_flags import START_FLAGS
     from pykcp.shard.settings import SettingsError
 
     if words and words[0] == "options":
@@ -47,10 +51,7 @@ def start(words: Sequence[str]) -> int:
         print("Run a kcp server.\n\nUsage:\n  kcp start [flags]\n" + START_FLAGS.usage(), end="")
         return 0
     try:
-        values, rest = START_FLAGS.parse(words)
-        if rest:
-            raise FlagError(f'unknown command "{rest[0]}" for "kcp start"')
-        settings = settings_from(values).checked()
+        settings = _settings(words)
     except (FlagError, SettingsError) as error:
         for line in str(error).splitlines():
             print(f"Error: {line}", file=sys.stderr)
@@ -58,6 +59,16 @@ def start(words: Sequence[str]) -> int:
     from pykcp.shard.process import run
 
     return run(settings)
+
+
+def _settings(words: Sequence[str]) -> ShardSettings:
+    from pykcp.cli.flags import FlagError
+    from pykcp.cli.start_flags import START_FLAGS, settings_from
+
+    values, rest = START_FLAGS.parse(words)
+    if rest:
+        raise FlagError(f'unknown command "{rest[0]}" for "kcp start"')
+    return settings_from(values).checked()
 
 
 if __name__ == "__main__":
