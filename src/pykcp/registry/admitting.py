@@ -30,6 +30,8 @@ class AdmissionRequest:
     """The new object; plug-ins that mutate change it in place. None for DELETE."""
     old: Object | None = None
     subresource: str = ""
+    reinvocation: object | None = None
+    """What mutating plug-ins remember between rounds; None until one of them has to."""
 
 
 class Admission(Protocol):

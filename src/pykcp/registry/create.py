@@ -90,6 +90,7 @@ def facts_of(resource: Resource, ctx: RequestContext) -> Facts:
         sources.now.clock(),
         sources.uid,
         resource.services.check_cel,
+        resource.services.schema_checks,
     )
 
 

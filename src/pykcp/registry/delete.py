@@ -38,12 +38,20 @@ class Deleted(NamedTuple):
 
 
 async def delete(
-    resource: Resource, ctx: RequestContext, namespace: str, name: str, options: DeleteOptions
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    name: str,
+    options: DeleteOptions,
+    *,
+    is_collective: bool = False,
 ) -> Deleted:
+    """`is_collective`: the request is for a collection, so admission is told no name."""
     for _ in range(_TRIES):
         entry = find(resource, ctx, namespace, name)
+        asked = "" if is_collective else name
         try:
-            return await _delete_once(resource, ctx, namespace, name, options, entry)
+            return await _delete_once(resource, ctx, namespace, asked, options, entry)
         except Mismatch:
             continue
         except StoreError as error:
@@ -64,7 +72,8 @@ async def _delete_once(
         check_namespace_preconditions(obj, options)
     else:
         check_preconditions(obj, options, resource.error_group, resource.kind)
-    request = AdmissionRequest(ctx, resource, "DELETE", namespace, name, None, obj)
+    old = resource.conversion.from_storage(obj) if resource.conversion else obj
+    request = AdmissionRequest(ctx, resource, "DELETE", namespace, name, None, old)
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)
     uid = obj["metadata"]["uid"]
@@ -111,8 +120,9 @@ async def delete_collection(
     found = await list_objects(resource, ctx, namespace, listing)
     for value in found.values:
         metadata = codec.decode(value)["metadata"]
+        place = metadata.get("namespace", "")
         try:
-            await delete(resource, ctx, metadata.get("namespace", ""), metadata["name"], options)
+            await delete(resource, ctx, place, metadata["name"], options, is_collective=True)
         except NotFound:
             continue  # somebody else deleted it: that is what was asked for
     return found.values

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from pykcp.apis.catalog import ResourceDefinition
-from pykcp.apis.kube.validation.rules import CelCheck
+from pykcp.apis.kube.validation.rules import CelCheck, SchemaChecks
 from pykcp.machinery.terms import label_terms
 from pykcp.registry.admitting import Admission
 from pykcp.registry.clock import Sources
@@ -37,6 +37,8 @@ class Services:
     sources: Sources
     check_cel: CelCheck | None = None
     """Compiles expressions in policies; None while nobody does."""
+    schema_checks: SchemaChecks | None = None
+    """Judges a CRD's defaults and CEL rules; None while nobody does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,8 @@ async def _update_once(
     await services.admission.mutate(request)
     errors, warnings = rules.before_update(new, live, subresource, facts_of(resource, ctx))
     if errors:
-        raise Invalid.fields(resource.error_group, resource.kind, name, errors)
+        shown = new["metadata"].get("name") or name  # admission may have renamed it
+        raise Invalid.fields(resource.error_group, resource.kind, shown, errors)
     for text in warnings:
         ctx.warn(text)
     await services.admission.validate(request)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pykcp.admission.chain import AdmissionChain
 from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from pykcp.admission.plugins.role_escalation import RoleEscalation
+from pykcp.admission.tenants import TenantAdmission, check_cel, schema_checks
 from pykcp.aio.owner import TaskOwner
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.auth.authn.chain import Authentication
@@ -110,11 +111,16 @@ def wire(
     health = Health()
     hub = Hub(store, loop)
     sources = Sources(now=Timestamps(time.time))
+    tenants = TenantAdmission(store, lambda: directory, lambda: authorizer)
     admission = AdmissionChain(
-        mutating=[NamespaceLifecycle(store)],
-        validating=[RoleEscalation(lambda: authorizer)],
+        mutating=[NamespaceLifecycle(store), tenants.mutating_policies, tenants.mutating_webhooks],
+        validating=[
+            RoleEscalation(lambda: authorizer),
+            tenants.validating_policies,
+            tenants.validating_webhooks,
+        ],
     )
-    services = Services(store, hub, admission, sources)
+    services = Services(store, hub, admission, sources, check_cel, schema_checks)
 
     def make(definition: ResourceDefinition, version: str) -> Resource:
         return make_resource(definition, version, services)

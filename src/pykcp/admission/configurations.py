@@ -1,0 +1,144 @@
+"""The admission configurations of logical clusters: read on first use, forgotten on change.
+
+Nothing is kept for a cluster that nobody writes to, and next to nothing for one that has no
+configurations. What two clusters have in common is compiled once: objects are found by
+their content, expressions by their text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+
+from pykcp.admission.subject import GROUP
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.codec import decode
+from pykcp.registry.keys import resource_prefix, split_key
+from pykcp.storage.interface import Event, Query, Store
+from pykcp.types import Object
+
+if TYPE_CHECKING:  # what parses them compiles CEL: imported when there is something to parse
+    from pykcp.admission.policies.policy import Binding, BoundPolicy, Policy
+    from pykcp.admission.webhooks.webhook import Webhook
+
+_PREFIX = f"{GROUP}/"
+_KEEP_CLUSTERS = 8192
+_KEEP_PARSED = 4096
+
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """All that one logical cluster asks of admission, each kind in order of names."""
+
+    mutating_webhooks: tuple[Webhook, ...] = ()
+    validating_webhooks: tuple[Webhook, ...] = ()
+    mutating_policies: tuple[BoundPolicy, ...] = ()
+    validating_policies: tuple[BoundPolicy, ...] = ()
+
+
+NONE = Hooks()
+
+
+class Configurations:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._clusters: OrderedDict[str, Hooks] = OrderedDict()
+        self._parsed: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
+        self._changes = 0
+        store.listen(self._follow)
+
+    def place(self, request: AdmissionRequest) -> str:
+        """The logical cluster whose configurations apply to a request: its own.
+
+        The one place that decides this. API providers' configurations come in here.
+        """
+        return request.context.cluster
+
+    def peek(self, request: AdmissionRequest) -> Hooks | None:
+        """The configurations that apply to a request, if they were read before."""
+        return self._clusters.get(self.place(request))
+
+    async def applying(self, request: AdmissionRequest) -> Hooks:
+        """The configurations that apply to a request."""
+        cluster = self.place(request)
+        found = self._clusters.get(cluster)
+        return found if found is not None else await self._load(cluster)
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.key.startswith(_PREFIX):
+                self._changes += 1
+                self._clusters.pop(split_key(event.key).cluster, None)
+
+    async def _load(self, cluster: str) -> Hooks:
+        before = self._changes
+        hooks = Hooks(
+            await self._webhooks(cluster, "mutatingwebhookconfigurations"),
+            await self._webhooks(cluster, "validatingwebhookconfigurations"),
+            await self._policies(cluster, "mutatingadmissionpolic"),
+            await self._policies(cluster, "validatingadmissionpolic"),
+        )
+        if hooks == NONE:
+            hooks = NONE
+        if (
+            before == self._changes
+        ):  # otherwise it may be of yesterday: the next request reads again
+            self._clusters[cluster] = hooks
+            if len(self._clusters) > _KEEP_CLUSTERS:
+                self._clusters.popitem(last=False)
+        return hooks
+
+    async def _webhooks(self, cluster: str, plural: str) -> tuple[Webhook, ...]:
+        found: list[Webhook] = []
+        for obj in await self._read(cluster, plural):
+            from pykcp.admission.webhooks.webhook import parse_webhooks
+
+            found += self._shared(plural, obj, "webhooks", parse_webhooks)
+        return tuple(found)
+
+    async def _policies(self, cluster: str, stem: str) -> tuple[BoundPolicy, ...]:
+        """Policies that are bound; a binding to what is not there yet does nothing."""
+        bound = await self._read(cluster, stem + "ybindings")
+        if not bound:
+            return ()
+        from pykcp.admission.policies import policy as policies
+
+        parse: Callable[[Object], Policy] = policies.parse_validating
+        if stem.startswith("mutating"):
+            parse = policies.parse_mutating
+        bindings: dict[str, list[Binding]] = {}
+        for obj in bound:
+            binding = self._shared(stem + "ybindings", obj, "spec", policies.parse_binding)
+            bindings.setdefault(binding.policy, []).append(binding)
+        return tuple(
+            policies.BoundPolicy(
+                self._shared(stem + "ies", obj, "spec", parse),
+                tuple(bindings[obj["metadata"]["name"]]),
+            )
+            for obj in await self._read(cluster, stem + "ies")
+            if obj["metadata"]["name"] in bindings
+        )
+
+    def _shared(
+        self, kind: str, obj: Object, field: str, parse: Callable[[Object], Parsed]
+    ) -> Parsed:
+        """What an object of this content was parsed to before, or now."""
+        text = orjson.dumps((obj["metadata"]["name"], obj.get(field)), option=orjson.OPT_SORT_KEYS)
+        key = (kind, hashlib.blake2b(text, digest_size=16).digest())
+        found: Parsed | None = self._parsed.get(key)
+        if found is None:
+            found = self._parsed[key] = parse(obj)
+            if len(self._parsed) > _KEEP_PARSED:
+                self._parsed.popitem(last=False)
+        return found
+
+    async def _read(self, cluster: str, plural: str) -> list[Object]:
+        page = await self._store.list(Query(f"{resource_prefix(GROUP, plural)}{cluster}/"))
+        return [decode(value) for value in page.values]

@@ -1,0 +1,98 @@
+"""`authorizer` in expressions: questions that are answered between evaluations.
+
+An expression is evaluated without waiting, a decision may need waiting. So a question whose
+answer is not known ends the evaluation (`Unanswered`); it is asked, and everything is
+evaluated again. Answers are kept for the request, as upstream keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pykcp.auth.authz.attributes import Attributes, path_attributes
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.auth.user import User, service_account_groups, service_account_name
+from pykcp.machinery.cel.library.authorizer import Authorizer as AuthorizerValue
+from pykcp.machinery.cel.library.authorizer import Decision, Question, ResourceCheck
+
+Found = TypeVar("Found")
+_MOST_QUESTIONS = 256
+"""Of one request; each costs 350,000 of a budget of ten million."""
+
+
+class Unanswered(Exception):
+    """The evaluation needs an answer first."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(question)
+        self.question = question
+
+
+class Questions:
+    """What the expressions of one request asked, and what was answered."""
+
+    def __init__(self, authorizer: Authorizer, cluster: str, user: User) -> None:
+        self._authorizer = authorizer
+        self._cluster = cluster
+        self._user = user
+        self._answers: dict[Question, Decision] = {}
+
+    def value(self) -> AuthorizerValue:
+        """What expressions call `authorizer`."""
+        return AuthorizerValue(self._user, self._decide, _service_account)
+
+    def resource_check(
+        self, group: str, resource: str, subresource: str, namespace: str, name: str
+    ) -> ResourceCheck:
+        """What expressions call `authorizer.requestResource`."""
+        question = Question(
+            self._user,
+            "",
+            group=group,
+            resource=resource,
+            subresource=subresource,
+            namespace=namespace,
+            name=name,
+        )
+        return ResourceCheck(self.value(), question)
+
+    def _decide(self, question: Question) -> Decision:
+        known = self._answers.get(question)
+        if known is None:
+            decided = self._authorizer.peek(self._cluster, _attributes(question))
+            if decided is None:
+                raise Unanswered(question)
+            known = Decision(decided.allowed, decided.reason, decided.error)
+            self._answers[question] = known
+        return known
+
+    async def answering(self, evaluate: Callable[[], Found]) -> Found:
+        """Evaluate, asking what it turns out to need."""
+        for _ in range(_MOST_QUESTIONS):
+            try:
+                return evaluate()
+            except Unanswered as open_one:
+                question = open_one.question
+            decided = await self._authorizer.authorize(self._cluster, _attributes(question))
+            self._answers[question] = Decision(decided.allowed, decided.reason, decided.error)
+        return evaluate()
+
+
+def _attributes(question: Question) -> Attributes:
+    if question.path:
+        return path_attributes(question.user, question.verb, question.path)
+    return Attributes(
+        question.user,
+        question.verb,
+        namespace=question.namespace,
+        group=question.group,
+        resource=question.resource,
+        subresource=question.subresource,
+        name=question.name,
+        version="*",
+    )
+
+
+def _service_account(namespace: str, name: str) -> Any:
+    return User(service_account_name(namespace, name), "", service_account_groups(namespace))

@@ -1,0 +1,134 @@
+"""Evaluating compiled expressions within a budget; policy variables when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pykcp.admission.expressions.compiling import Compiled
+from pykcp.machinery.cel.program import PER_CALL_LIMIT
+from pykcp.machinery.cel.values import EvalError
+
+POLICY_BUDGET = 10_000_000
+"""What all expressions of a policy may cost on one request."""
+MATCH_BUDGET = 2_500_000
+"""What all match conditions of a webhook or a policy may cost."""
+_SPENT = (
+    "validation failed due to running out of cost budget, no further validation rules will be run"
+)
+
+
+class OutOfBudget(Exception):
+    """What is left does not pay for the evaluation: nothing further is evaluated."""
+
+    def __init__(self) -> None:
+        super().__init__(_SPENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A value, or why there is none."""
+
+    value: Any = None
+    error: str = ""
+
+
+class Variables(dict[str, Any]):
+    """`variables`: each is evaluated when it is first looked at, and its cost is noted."""
+
+    def __init__(self, compiled: Mapping[str, Compiled], values: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._compiled = compiled
+        self._values = values
+        self._failed: dict[str, EvalError] = {}
+        self.cost = 0
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._compiled
+
+    def __missing__(self, name: str) -> Any:
+        failure = self._failed.get(name)
+        if failure is not None:
+            raise failure
+        compiled = self._compiled[name]
+        if compiled.program is None:
+            raise EvalError(f'composited variable "{name}" fails to compile: {compiled.error}')
+        value, error, cost = compiled.program.tracked(self._values, PER_CALL_LIMIT)
+        self.cost += cost
+        if error is not None:
+            failure = EvalError(f'composited variable "{name}" fails to evaluate: {error}')
+            self._failed[name] = failure
+            raise failure
+        self[name] = value
+        return value
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def take_cost(self) -> int:
+        cost, self.cost = self.cost, 0
+        return cost
+
+
+class Evaluation:
+    """A series of evaluations on the same values that share a budget."""
+
+    def __init__(
+        self, values: Mapping[str, Any], variables: Mapping[str, Compiled], budget: int
+    ) -> None:
+        """`values`: object, oldObject, request and what else expressions see."""
+        self._values: dict[str, Any] = dict(values)
+        self._variables = Variables(variables, self._values)
+        self._values["variables"] = self._variables
+        self.remaining = budget
+
+    def evaluate(self, compiled: Compiled) -> Result:
+        """Raises OutOfBudget; whatever else goes wrong is in the result."""
+        if compiled.program is None:
+            return Result(error=f"compilation error: {compiled.error}")
+        try:
+            value, error, cost = compiled.program.tracked(self._values, PER_CALL_LIMIT)
+        except EvalError as missing:  # a name that is declared but has no value here
+            value, error, cost = None, missing, 0
+        self._pay(self._variables.take_cost())
+        self._pay(cost)
+        if error is not None:
+            return Result(error=f"expression '{compiled.expression}' resulted in error: {error}")
+        return Result(value)
+
+    def _pay(self, cost: int) -> None:
+        if cost > self.remaining:
+            raise OutOfBudget
+        self.remaining -= cost
+
+
+def conditions_hold(
+    conditions: tuple[Compiled, ...], evaluation: Evaluation, *, fail_open: bool
+) -> tuple[bool, str]:
+    """Whether all match conditions hold, or why that cannot be told.
+
+    One that is false outweighs those that fail.
+    """
+    errors: list[str] = []
+    try:
+        results = [evaluation.evaluate(condition) for condition in conditions]
+    except OutOfBudget as error:
+        return False, "" if fail_open else str(error)
+    for result in results:
+        if result.error:
+            errors.append(result.error)
+        elif result.value is False:
+            return False, ""
+    if not errors:
+        return True, ""
+    return False, "" if fail_open else aggregate(errors)
+
+
+def aggregate(errors: list[str]) -> str:
+    """Several errors in one text, as Go's aggregate prints them."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

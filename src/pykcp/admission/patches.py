@@ -1,0 +1,135 @@
+"""JSON patches of webhooks and policies, with the errors of the Go library that applies them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pykcp.machinery.patch import jsonpatch
+from pykcp.machinery.schema.decode import DecodeError
+from pykcp.machinery.status import BadRequest, InternalError, StatusError
+from pykcp.registry.resource import Resource
+from pykcp.types import JSON, Object
+
+_INDEX = re.compile(r"[+-]?[0-9]{1,18}\Z")
+_KINDS = ("add", "remove", "replace", "move", "copy", "test")
+
+
+class PatchFailed(Exception):
+    """An operation does not apply; `is_test`: it is a test whose value differs."""
+
+    def __init__(self, message: str, *, is_test: bool = False) -> None:
+        super().__init__(message)
+        self.is_test = is_test
+
+
+def apply_patch(document: Object, operations: list[Any]) -> JSON:
+    """The document after all operations; it is not changed itself."""
+    out: JSON = document
+    for operation in operations:
+        try:
+            out = jsonpatch.apply(out, [operation])
+        except StatusError as error:
+            raise _explained(out, operation or {}) from error
+    return out
+
+
+def _explained(document: JSON, operation: Object) -> PatchFailed:
+    kind = operation.get("op")
+    if kind not in _KINDS:
+        return PatchFailed(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
+    path = operation.get("path")
+    if not isinstance(path, str):
+        return PatchFailed(
+            f"{kind} operation failed to decode path: operation missing path field: missing value"
+        )
+    if kind in ("move", "copy"):
+        return _explained_transfer(document, operation, kind, path)
+    container, key = _walk(document, path)
+    if kind == "test":
+        if container is None:
+            why = f"test operation does not apply: is missing path: {path}: missing value"
+            return PatchFailed(why)
+        problem = _index_problem(container, key)
+        if problem:
+            return PatchFailed(f"error in test for path: '{path}': {problem}")
+        return PatchFailed(f"testing value {path} failed: test failed", is_test=True)
+    if container is None:
+        shown = path if kind == "replace" else f'"{path}"'
+        why = f"{kind} operation does not apply: doc is missing path: {shown}: missing value"
+        return PatchFailed(why)
+    if kind == "replace":
+        why = f"replace operation does not apply: doc is missing key: {path}: missing value"
+        return PatchFailed(why)
+    if isinstance(container, dict):
+        problem = f"Unable to remove nonexistent key: {key}: missing value"
+    else:
+        problem = _index_problem(container, key)
+    return PatchFailed(f"error in {kind} for path: '{path}': {problem}")
+
+
+def _explained_transfer(document: JSON, operation: Object, kind: str, path: str) -> PatchFailed:
+    source = operation.get("from")
+    if not isinstance(source, str):
+        why = "operation, missing from field: missing value"
+        return PatchFailed(f"{kind} operation failed to decode from: {why}")
+    container, key = _walk(document, source)
+    if container is None:
+        why = f"doc is missing from path: {source}: missing value"
+        return PatchFailed(f"{kind} operation does not apply: {why}")
+    problem = _index_problem(container, key)
+    if problem and kind == "copy":
+        return PatchFailed(f"error in copy for from: '{source}': {problem}")
+    if not problem and kind == "move" and isinstance(container, dict) and key not in container:
+        problem = f"Unable to remove nonexistent key: {key}: missing value"
+    if problem:
+        return PatchFailed(f"error in move for path: '{key}': {problem}")
+    why = f"doc is missing destination path: {path}: missing value"
+    return PatchFailed(f"{kind} operation does not apply: {why}")
+
+
+def _walk(document: JSON, path: str) -> tuple[Any, str]:
+    """The container that a pointer ends in (None if there is none) and the key in it."""
+    segments = [s.replace("~1", "/").replace("~0", "~") for s in path.split("/")]
+    if len(segments) < 2:
+        return None, ""
+    here = document
+    for segment in segments[1:-1]:
+        if isinstance(here, dict):
+            here = here.get(segment)
+        elif isinstance(here, list) and _INDEX.match(segment) and int(segment) < len(here):
+            here = here[int(segment)]
+        else:
+            return None, ""
+    return (here, segments[-1]) if isinstance(here, (dict, list)) else (None, "")
+
+
+def _index_problem(container: Any, key: str) -> str:
+    if isinstance(container, dict):
+        return ""
+    if not _INDEX.match(key):
+        number = f'strconv.Atoi: parsing "{key}": invalid syntax'
+        return f"value was not a proper array index: '{key}': {number}"
+    if -len(container) <= int(key) < len(container):
+        return ""
+    return f"Unable to access invalid index: {int(key)}: invalid index referenced"
+
+
+def decoded(resource: Resource, patched: JSON, *, strict: bool = False) -> Object:
+    """A patched object as its kind reads it: typed or pruned, and defaulted.
+
+    What does not fit is an internal error: whoever patched is to blame, not the client.
+    """
+    if not isinstance(patched, dict):
+        raise InternalError(
+            "json: cannot unmarshal array into Go value of type map[string]interface {}"
+        )
+    problems: list[str] = []
+    try:
+        found = resource.rules.decode(patched, problems)
+    except BadRequest as error:
+        cause = error.__cause__
+        raise InternalError(str(cause if isinstance(cause, DecodeError) else error)) from error
+    if strict and problems:
+        raise InternalError(f"strict decoding error: {', '.join(problems)}")
+    return {**found, "kind": resource.kind, "apiVersion": resource.api_version}

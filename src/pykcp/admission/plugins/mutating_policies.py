@@ -1,0 +1,145 @@
+"""MutatingAdmissionPolicy: what expressions change in an object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from pykcp.admission.expressions.authorizing import Questions
+from pykcp.admission.expressions.evaluating import MATCH_BUDGET, Evaluation, conditions_hold
+from pykcp.admission.patches import decoded
+from pykcp.admission.policies.invocations import Invocation, Policies, Refused, values_for
+from pykcp.admission.policies.mutating import MutationFailed, mutated
+from pykcp.admission.policies.policy import BoundPolicy
+from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
+from pykcp.admission.subject import Subject
+from pykcp.admission.surroundings import convert
+from pykcp.machinery.status import Cause, Forbidden
+from pykcp.registry import codec
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.types import Object
+
+
+class MutatingPolicies:
+    name = "MutatingAdmissionPolicy"
+
+    def __init__(self, policies: Policies) -> None:
+        self._policies = policies
+
+    async def mutate(self, request: AdmissionRequest, hooks: Sequence[BoundPolicy]) -> None:
+        if request.operation == "DELETE":
+            return
+        subject = Subject(request)
+        invocations = await self._policies.invocations(subject, hooks)
+        failures: list[tuple[str, str]] = [
+            (_text(each, each.message), "") for each in invocations if isinstance(each, Refused)
+        ]
+        callable_ones = [each for each in invocations if isinstance(each, Invocation)]
+        if callable_ones:
+            failures += await self._invoke(subject, callable_ones)
+        if failures:
+            raise _denial(subject, failures)
+
+    async def _invoke(
+        self, subject: Subject, invocations: list[Invocation]
+    ) -> list[tuple[str, str]]:
+        """Run all that match; messages and reasons of those that failed and do not fail open."""
+        request = subject.request
+        again = reinvocation_of(request)
+        rounds = again.enter(self.name, request.obj)
+        questions = self._policies.questions(subject)
+        namespace = self._policies.surroundings.namespace_object(subject)
+        failures: list[tuple[str, str]] = []
+        has_worked = False
+        for invocation in invocations:
+            policy = invocation.policy
+            matches, error = await self._matches(invocation, subject, questions)
+            if error:
+                failures.append((_text(invocation, error), "Invalid"))
+            key = _key(invocation)
+            if not matches or (again.is_second and key not in rounds.due):
+                continue
+            before = codec.copy(request.obj) if request.obj is not None else None
+            worked, messages = await self._mutate(invocation, subject, namespace, questions)
+            if not policy.fails_open:
+                failures += ((_text(invocation, message), "Invalid") for message in messages)
+            has_worked |= worked
+            if request.obj != before:
+                rounds.changed()
+            if policy.reinvoked:
+                rounds.waiting.add(key)
+        if has_worked:  # also those that made the last change are asked again
+            rounds.changed()
+            again.is_wanted = True
+        leave(rounds, request.obj)
+        return failures
+
+    async def _matches(
+        self, invocation: Invocation, subject: Subject, questions: Questions
+    ) -> tuple[bool, str]:
+        policy = invocation.policy
+        if not policy.conditions:
+            return True, ""
+
+        def holds() -> tuple[bool, str]:
+            values = values_for(invocation, subject, None, questions)
+            evaluation = Evaluation(values, policy.variables, MATCH_BUDGET)
+            return conditions_hold(policy.conditions, evaluation, fail_open=policy.fails_open)
+
+        return await questions.answering(holds)
+
+    async def _mutate(
+        self,
+        invocation: Invocation,
+        subject: Subject,
+        namespace: Object | None,
+        questions: Questions,
+    ) -> tuple[bool, list[str]]:
+        """Whether any mutation was made, and what went wrong with the others."""
+        request, own, target = subject.request, subject.resource, invocation.target
+        if request.obj is None:
+            return False, []
+        shown = convert(request.obj, own, target)
+        assert shown is not None
+        # another version's schema must not prune ours
+        obj: Object = shown if target is own else codec.copy(shown)
+        worked, problems = False, []
+        for mutation in invocation.policy.mutations:
+            evaluate = partial(mutated, mutation, invocation, subject, obj, namespace, questions)
+            try:
+                obj = await questions.answering(evaluate)
+            except MutationFailed as error:
+                problems.append(str(error))
+            else:
+                worked = True
+        if worked:
+            if target is not own:
+                back = convert(obj, target, own)
+                assert back is not None
+                obj = decoded(own, back)
+            replace_contents(request.obj, obj)
+        return worked, problems
+
+
+def _key(invocation: Invocation) -> str:
+    metadata = (invocation.param or {}).get("metadata") or {}
+    parts = (metadata.get("namespace", ""), metadata.get("name", ""))
+    return "/".join((invocation.policy.name, invocation.binding.name, *parts))
+
+
+def _text(refused: Invocation | Refused, message: str) -> str:
+    name, binding = refused.policy.name, refused.binding
+    if binding is None:
+        return f'policy "{name}" denied request: {message}'
+    return f"policy '{name}' with binding '{binding.name}' denied request: {message}"
+
+
+def _denial(subject: Subject, failures: list[tuple[str, str]]) -> Forbidden:
+    """The first failure is the message; all of them are causes."""
+    refusal = subject.forbidden("admission request denied by policy")
+    message, reason = failures[0]
+    refusal.message = message
+    if reason:
+        refusal.reason = reason
+    refusal.causes = tuple(Cause("", text) for text, _ in failures)
+    return refusal

@@ -1,0 +1,124 @@
+"""Mutating webhooks: one after the other, each sees what the one before it did."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from pykcp.admission.annotations import go_json
+from pykcp.admission.patches import PatchFailed, apply_patch, decoded
+from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
+from pykcp.admission.subject import Subject
+from pykcp.admission.surroundings import convert
+from pykcp.admission.webhooks.calling import Callers, WebhookFailed
+from pykcp.admission.webhooks.review import Answer
+from pykcp.admission.webhooks.webhook import Webhook
+from pykcp.machinery.patch import jsonpatch
+from pykcp.machinery.status import InternalError, StatusError, go_quote
+from pykcp.registry import codec
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.resource import Resource
+
+_LOG = logging.getLogger(__name__)
+_MUTATED = "mutation.webhook.admission.k8s.io/"
+PATCH_ANNOTATION = "patch.webhook.admission.k8s.io/"
+"""Annotations that hold patches: for audit levels Request and above only."""
+
+
+class MutatingWebhooks:
+    name = "MutatingAdmissionWebhook"
+
+    def __init__(self, callers: Callers) -> None:
+        self._callers = callers
+
+    async def mutate(self, request: AdmissionRequest, hooks: Sequence[Webhook]) -> None:
+        subject = Subject(request)
+        questions = self._callers.questions(subject)
+        again = reinvocation_of(request)
+        rounds = again.enter(self.name, request.obj)
+        for index, webhook in enumerate(hooks):
+            target = await self._callers.target(webhook, subject, questions)
+            if target is None or (again.is_second and webhook.uid not in rounds.due):
+                continue
+            place = f"round_{int(again.is_second)}_index_{index}"
+            if await self._call(webhook, subject, target, place):
+                rounds.changed()
+                again.is_wanted = True
+            if webhook.reinvoked:
+                rounds.waiting.add(webhook.uid)
+        leave(rounds, request.obj)
+
+    async def _call(self, webhook: Webhook, subject: Subject, target: Resource, place: str) -> bool:
+        """Whether the object was changed."""
+        audit = subject.request.context.audit
+        changed = False
+        try:
+            answer = await self._callers.ask(webhook, subject, target, mutating=True)
+            changed = _changed(webhook, subject, target, answer, place)
+        except WebhookFailed as error:
+            if not webhook.fails_open:
+                raise error.status() from error
+            _LOG.warning("%s; failing open", error)
+            audit[f"failed-open.{_MUTATED}{place}"] = webhook.name
+        finally:
+            audit[_MUTATED + place] = go_json(
+                {
+                    "configuration": webhook.configuration,
+                    "webhook": webhook.name,
+                    "mutated": changed,
+                }
+            )
+        return changed
+
+
+def _changed(
+    webhook: Webhook, subject: Subject, target: Resource, answer: Answer, place: str
+) -> bool:
+    """Apply the patch of an answer; whether it made a difference."""
+    operations = _operations(webhook, answer)
+    if not operations:
+        return False
+    request, own = subject.request, subject.resource
+    if request.obj is None:
+        raise InternalError(
+            f"admission webhook {go_quote(webhook.name)} attempted to modify the object, "
+            "which is not supported for this operation"
+        )
+    if answer.patch_type != "JSONPatch":
+        raise WebhookFailed(webhook, f"unsupported patch type {go_quote(answer.patch_type)}")
+    before = convert(request.obj, own, target)
+    assert before is not None
+    if target is not own:
+        before = codec.copy(before)  # another version's schema must not prune ours
+    try:
+        patched = apply_patch(before, operations)
+    except PatchFailed as error:
+        raise InternalError(str(error)) from error
+    new = decoded(target, patched)
+    request.context.audit[PATCH_ANNOTATION + place] = go_json(
+        {
+            "configuration": webhook.configuration,
+            "webhook": webhook.name,
+            "patch": operations,
+            "patchType": answer.patch_type,
+        }
+    )
+    if new == before:
+        return False
+    if target is not own:
+        back = convert(new, target, own)
+        assert back is not None
+        new = decoded(own, back)
+    replace_contents(request.obj, new)
+    return True
+
+
+def _operations(webhook: Webhook, answer: Answer) -> list[Any]:
+    if not answer.patch:
+        return []
+    try:
+        return jsonpatch.decode(answer.patch, strict=False)[0]
+    except StatusError as error:
+        why = f"received undecodable patch in webhook response: {error.message}"
+        raise WebhookFailed(webhook, why) from error

@@ -1,0 +1,48 @@
+"""Validating webhooks: all at once; the first refusal in order is the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from pykcp.admission.subject import Subject
+from pykcp.admission.webhooks.calling import Callers, WebhookFailed
+from pykcp.admission.webhooks.webhook import Webhook
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.resource import Resource
+
+_LOG = logging.getLogger(__name__)
+_FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io/"
+
+
+class ValidatingWebhooks:
+    name = "ValidatingAdmissionWebhook"
+
+    def __init__(self, callers: Callers) -> None:
+        self._callers = callers
+
+    async def validate(self, request: AdmissionRequest, hooks: Sequence[Webhook]) -> None:
+        subject = Subject(request)
+        questions = self._callers.questions(subject)
+        relevant: list[tuple[Webhook, Resource]] = []
+        for webhook in hooks:
+            target = await self._callers.target(webhook, subject, questions)
+            if target is not None:
+                relevant.append((webhook, target))
+        if len(relevant) == 1:
+            await self._call(*relevant[0], subject, 0)
+            return
+        calls = (self._call(*each, subject, index) for index, each in enumerate(relevant))
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _call(self, webhook: Webhook, target: Resource, subject: Subject, index: int) -> None:
+        try:
+            await self._callers.ask(webhook, subject, target, mutating=False)
+        except WebhookFailed as error:
+            if not webhook.fails_open:
+                raise error.status() from error
+            _LOG.warning("%s; failing open", error)
+            subject.request.context.audit[f"{_FAILED_OPEN}round_0_index_{index}"] = webhook.name

@@ -1,0 +1,1 @@
+"""Admission policies in CEL: validating and mutating ones, their bindings and parameters."""

@@ -1,0 +1,113 @@
+"""Which policies are to be evaluated for a request, with which bindings and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pykcp.admission.expressions.authorizing import Questions
+from pykcp.admission.policies.params import Misconfigured, collect_params, param_resource
+from pykcp.admission.policies.policy import Binding, BoundPolicy, Policy
+from pykcp.admission.subject import Subject, request_json
+from pykcp.admission.surroundings import Surroundings, convert
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery.status import StatusError
+from pykcp.registry.resource import Resource
+from pykcp.types import Object
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    policy: Policy
+    binding: Binding
+    target: Resource
+    param: Object | None
+
+
+class Refused(NamedTuple):
+    """A policy that cannot be evaluated, and why."""
+
+    policy: Policy
+    binding: Binding | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What evaluating policies needs; shared by the mutating and the validating plug-in."""
+
+    surroundings: Surroundings
+    authorizer: Callable[[], Authorizer]
+
+    def questions(self, subject: Subject) -> Questions:
+        return Questions(self.authorizer(), subject.cluster, subject.request.context.user)
+
+    async def invocations(
+        self, subject: Subject, bound: Sequence[BoundPolicy]
+    ) -> list[Invocation | Refused]:
+        """In order. Policies that fail open are silent about their problems."""
+        found: list[Invocation | Refused] = []
+        for each in bound:
+            policy, around = each.policy, self.surroundings
+            try:
+                target = policy.criteria.find(subject, around.namespace_labels, around.equivalents)
+                if target is None:
+                    continue
+                resource = param_resource(policy.param_kind, subject, around)
+            except (StatusError, Misconfigured) as error:
+                if not policy.fails_open:
+                    found.append(Refused(policy, None, f"failed to configure policy: {error}"))
+                continue
+            for binding in each.bindings:
+                try:
+                    found += await self._bound(policy, binding, target, resource, subject)
+                except (StatusError, Misconfigured) as error:
+                    if not policy.fails_open:
+                        why = f"failed to configure binding: {error}"
+                        found.append(Refused(policy, binding, why))
+        return found
+
+    async def _bound(
+        self,
+        policy: Policy,
+        binding: Binding,
+        target: Resource,
+        resource: Resource | None,
+        subject: Subject,
+    ) -> list[Invocation]:
+        around, criteria = self.surroundings, binding.criteria
+        if (
+            criteria is not None
+            and criteria.find(subject, around.namespace_labels, around.equivalents) is None
+        ):
+            return []
+        params = await collect_params(policy, binding, resource, subject, around)
+        return [Invocation(policy, binding, target, param) for param in params]
+
+
+def values_for(
+    invocation: Invocation,
+    subject: Subject,
+    namespace: Object | None,
+    questions: Questions | None,
+) -> dict[str, Any]:
+    """What expressions see; without `questions` there is no authorizer."""
+    request, target = subject.request, invocation.target
+    values: dict[str, Any] = {
+        "object": convert(request.obj, subject.resource, target),
+        "oldObject": convert(request.old, subject.resource, target),
+        "request": request_json(subject, target),
+        "namespaceObject": namespace,
+        "params": invocation.param,
+    }
+    if questions is not None:
+        values["authorizer"] = questions.value()
+        values["authorizer.requestResource"] = questions.resource_check(
+            subject.resource.group,
+            subject.resource.plural,
+            subject.subresource,
+            subject.namespace,
+            subject.name,
+        )
+    return values

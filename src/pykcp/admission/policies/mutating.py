@@ -1,0 +1,163 @@
+"""Evaluating one mutation of a mutating policy: an expression, then the patch it says."""
+
+from __future__ import annotations
+
+import base64
+from functools import lru_cache
+from typing import Any
+
+from pykcp.admission.expressions.authorizing import Questions
+from pykcp.admission.expressions.evaluating import POLICY_BUDGET, Evaluation, OutOfBudget
+from pykcp.admission.patches import PatchFailed, apply_patch, decoded
+from pykcp.admission.policies.invocations import Invocation, values_for
+from pykcp.admission.policies.policy import Mutation
+from pykcp.admission.subject import Subject
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.machinery.cel.library.times import duration_text, timestamp_text
+from pykcp.machinery.cel.values import BoolKey, Duration, Optional, Timestamp, UInt
+from pykcp.machinery.patch import checking, merging
+from pykcp.machinery.patch.shapes import AnyShape, ListShape, MapShape, Shape, Untypable
+from pykcp.machinery.patch.shaping import shape_of
+from pykcp.types import JSON, Object
+
+
+class MutationFailed(Exception):
+    """The expression has no value, or its value is no patch for this object."""
+
+
+def mutated(
+    mutation: Mutation,
+    invocation: Invocation,
+    subject: Subject,
+    obj: Object,
+    namespace: Object | None,
+    questions: Questions,
+) -> Object:
+    """The object after a mutation, in the version that the policy asked for. Pure.
+
+    MutationFailed if it cannot be made; an InternalError if its result cannot be decoded.
+    """
+    value = _value(mutation, invocation, subject, obj, namespace, questions)
+    if mutation.expression.misnamed:
+        raise MutationFailed(f"type mismatch: {mutation.expression.misnamed}")
+    if mutation.patch_type == "JSONPatch":
+        try:
+            patched = apply_patch(obj, [_operation(item) for item in value])
+        except PatchFailed as error:
+            if error.is_test:
+                return obj
+            raise MutationFailed(f"JSON Patch: {error}") from error
+        return decoded(invocation.target, patched, strict=True)
+    return decoded(invocation.target, _applied(invocation, obj, to_json(value)))
+
+
+def _value(
+    mutation: Mutation,
+    invocation: Invocation,
+    subject: Subject,
+    obj: Object,
+    namespace: Object | None,
+    questions: Questions,
+) -> Any:
+    compiled = mutation.expression
+    if compiled.program is None:
+        raise MutationFailed(compiled.error)
+    values = values_for(invocation, subject, namespace, questions)
+    values["object"] = obj
+    evaluation = Evaluation(values, invocation.policy.variables, POLICY_BUDGET)
+    try:
+        result = evaluation.evaluate(compiled)
+    except OutOfBudget as error:
+        raise MutationFailed(str(error)) from error
+    if result.error:
+        raise MutationFailed(result.error)
+    return result.value
+
+
+def _operation(item: Any) -> Object:
+    operation: Object = {"op": item.get("op", ""), "path": item.get("path", "")}
+    if item.get("from"):
+        operation["from"] = item["from"]
+    if "value" in item:
+        operation["value"] = to_json(item["value"])
+    return operation
+
+
+def to_json(value: Any) -> JSON:
+    """A CEL value as JSON; MutationFailed if it has no such form."""
+    if isinstance(value, dict):
+        return {_key(name): to_json(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [to_json(item) for item in value]
+    if isinstance(value, UInt):
+        return int(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Timestamp):
+        return timestamp_text(value)
+    if isinstance(value, Duration):
+        return duration_text(value)
+    if isinstance(value, Optional):
+        return to_json(value.value) if value.present else None
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise MutationFailed(
+        "JSONPath valueExpression evaluated to a type that could not marshal to JSON: "
+        f"{type(value).__name__}"
+    )
+
+
+def _key(name: Any) -> str:
+    if isinstance(name, str):
+        return name
+    kind = "bool" if isinstance(name, BoolKey) else "int64"
+    raise MutationFailed(f'map key "{name}" is of type {kind}, not string')
+
+
+@lru_cache(maxsize=512)
+def _shape(definition: ResourceDefinition, version: str) -> MapShape:
+    schema = definition.schema(version)
+    return shape_of(schema, structured=bool(schema.go_type))
+
+
+def _applied(invocation: Invocation, obj: Object, patch: Object) -> Object:
+    """The object with an applied configuration merged in, by its schema."""
+    target = invocation.target
+    shape = _shape(target.definition, target.version)
+    patch = {**patch, "apiVersion": target.api_version, "kind": target.kind}
+    try:
+        checking.check(shape, patch, allow_duplicates=False)
+    except Untypable as error:
+        why = f"failed to convert patch object to typed object: {error}"
+        raise MutationFailed(f"error applying patch: {why}") from error
+    atomics = list(_atomics(shape, patch, ""))
+    if atomics:
+        why = f"may not mutate atomic arrays, maps or structs: {', '.join(atomics)}"
+        raise MutationFailed(f"error applying patch: invalid ApplyConfiguration: {why}")
+    try:
+        checking.check(shape, obj, allow_duplicates=True)
+        merged: Object = merging.merge(shape, obj, patch)
+    except Untypable as error:
+        why = f"failed to convert original object to typed object: {error}"
+        raise MutationFailed(f"error applying patch: {why}") from error
+    return merged
+
+
+def _atomics(shape: Shape, value: JSON, path: str) -> list[str]:
+    """Places in a configuration that can only be replaced as a whole."""
+    if isinstance(shape, AnyShape):
+        shape = shape.of(value)
+    found: list[str] = []
+    if isinstance(shape, MapShape) and isinstance(value, dict):
+        if shape.is_atomic:
+            found.append(path)
+        for name, item in value.items():
+            member = shape.names.get(name) is not None and shape.members[name]
+            if member:
+                found += _atomics(member, item, f"{path}.{name}")
+    elif isinstance(shape, ListShape) and isinstance(value, list):
+        if shape.is_atomic:
+            found.append(path)
+        for index, item in enumerate(value):
+            found += _atomics(shape.items, item, f"{path}[{index}]")
+    return found

@@ -1,0 +1,153 @@
+"""Policies and bindings as their objects describe them, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pykcp.admission.expressions.compiling import (
+    Compiled,
+    Named,
+    compile_admission,
+    compile_variables,
+)
+from pykcp.admission.expressions.environment import Sight
+from pykcp.admission.matching import Criteria, parse_criteria
+from pykcp.types import Object
+
+
+@dataclass(frozen=True, slots=True)
+class ParamKind:
+    api_version: str
+    kind: str
+
+    @property
+    def text(self) -> str:
+        """As Go prints a kind."""
+        group, _, version = self.api_version.rpartition("/")
+        return f"{group}/{version}, Kind={self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    expression: Compiled
+    message_expression: Compiled | None
+    message: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    patch_type: str
+    expression: Compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What validating and mutating policies have in common, and what either has of its own."""
+
+    name: str
+    criteria: Criteria
+    fails_open: bool
+    param_kind: ParamKind | None
+    variables: Mapping[str, Compiled]
+    conditions: tuple[Compiled, ...]
+    validations: tuple[Validation, ...] = ()
+    annotations: tuple[tuple[str, Compiled], ...] = ()
+    mutations: tuple[Mutation, ...] = ()
+    reinvoked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    name: str
+    policy: str
+    criteria: Criteria | None
+    actions: tuple[str, ...]
+    param_ref: Object | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPolicy:
+    policy: Policy
+    bindings: tuple[Binding, ...]
+
+
+def parse_validating(obj: Object) -> Policy:
+    spec = obj["spec"]
+    sight, named = _seen(spec)
+    silent = Sight(params=sight.params, authorizer=False)
+
+    def compiled(expression: str, purpose: str) -> Compiled:
+        return compile_admission(expression, purpose, sight, named)
+
+    def message(validation: Object) -> Compiled | None:
+        text = validation.get("messageExpression")
+        return compile_admission(text, "messageExpression", silent, named) if text else None
+
+    return Policy(
+        **_common(obj, sight, named),  # type: ignore[arg-type]
+        validations=tuple(
+            Validation(
+                compiled(validation["expression"], "validation"),
+                message(validation),
+                validation.get("message") or "",
+                validation.get("reason") or "Invalid",
+            )
+            for validation in spec.get("validations") or ()
+        ),
+        annotations=tuple(
+            (annotation["key"], compiled(annotation["valueExpression"], "auditAnnotation"))
+            for annotation in spec.get("auditAnnotations") or ()
+        ),
+    )
+
+
+def parse_mutating(obj: Object) -> Policy:
+    spec = obj["spec"]
+    sight, named = _seen(spec)
+    patching = Sight(params=sight.params, patch_types=True)
+    mutations = []
+    for mutation in spec.get("mutations") or ():
+        kind = mutation["patchType"]
+        field = "jsonPatch" if kind == "JSONPatch" else "applyConfiguration"
+        expression = (mutation.get(field) or {}).get("expression") or ""
+        mutations.append(Mutation(kind, compile_admission(expression, field, patching, named)))
+    return Policy(
+        **_common(obj, sight, named),  # type: ignore[arg-type]
+        mutations=tuple(mutations),
+        reinvoked=spec.get("reinvocationPolicy") == "IfNeeded",
+    )
+
+
+def _seen(spec: Object) -> tuple[Sight, Named]:
+    variables = tuple((v["name"], v["expression"]) for v in spec.get("variables") or ())
+    return Sight(params=spec.get("paramKind") is not None), variables
+
+
+def _common(obj: Object, sight: Sight, named: Named) -> dict[str, object]:
+    spec = obj["spec"]
+    kind = spec.get("paramKind")
+    return {
+        "name": obj["metadata"]["name"],
+        "criteria": parse_criteria(spec.get("matchConstraints") or {}),
+        "fails_open": spec.get("failurePolicy") == "Ignore",
+        "param_kind": ParamKind(kind["apiVersion"], kind["kind"]) if kind else None,
+        "variables": compile_variables(named, sight).compiled,
+        "conditions": tuple(
+            compile_admission(condition["expression"], "matchCondition", sight, named)
+            for condition in spec.get("matchConditions") or ()
+        ),
+    }
+
+
+def parse_binding(obj: Object) -> Binding:
+    spec = obj["spec"]
+    match = spec.get("matchResources")
+    return Binding(
+        obj["metadata"]["name"],
+        spec["policyName"],
+        parse_criteria(match) if match is not None else None,
+        tuple(spec.get("validationActions") or ()),
+        spec.get("paramRef"),
+    )

@@ -1,0 +1,122 @@
+"""Evaluating a validating policy: decisions and audit annotations. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pykcp.admission.expressions.authorizing import Questions
+from pykcp.admission.expressions.evaluating import (
+    MATCH_BUDGET,
+    POLICY_BUDGET,
+    Evaluation,
+    OutOfBudget,
+    conditions_hold,
+)
+from pykcp.admission.policies.invocations import Invocation, values_for
+from pykcp.admission.policies.policy import Policy, Validation
+from pykcp.admission.subject import Subject
+from pykcp.machinery.cel.kinds import kind_of
+from pykcp.types import Object
+
+_MAX_MESSAGE = 5 * 1024
+_MAX_ANNOTATION = 10 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A validation that does not hold, or could not be evaluated."""
+
+    index: int
+    message: str
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Verdict:
+    decisions: list[Decision] = field(default_factory=list)
+    annotations: list[tuple[str, str]] = field(default_factory=list)
+    annotation_errors: list[str] = field(default_factory=list)
+
+
+def judge(
+    invocation: Invocation, subject: Subject, namespace: Object | None, questions: Questions
+) -> Verdict:
+    """What a policy says of a request. May end with Unanswered."""
+    policy = invocation.policy
+    values = values_for(invocation, subject, namespace, questions)
+    if policy.conditions:
+        evaluation = Evaluation({**values, "namespaceObject": None}, policy.variables, MATCH_BUDGET)
+        matches, error = conditions_hold(policy.conditions, evaluation, fail_open=policy.fails_open)
+        if error:
+            return Verdict([Decision(0, error)])
+        if not matches:
+            return Verdict()
+    silent = {name: value for name, value in values.items() if not name.startswith("authorizer")}
+    try:
+        decisions = _decisions(policy, values, silent)
+        verdict = Verdict(decisions)
+        _annotate(policy, silent, verdict)
+    except OutOfBudget as error:
+        return Verdict() if policy.fails_open else Verdict([Decision(0, str(error))])
+    return verdict
+
+
+def _decisions(policy: Policy, values: dict[str, Any], silent: dict[str, Any]) -> list[Decision]:
+    evaluation = Evaluation(values, policy.variables, POLICY_BUDGET)
+    results = [evaluation.evaluate(v.expression) for v in policy.validations]
+    messages = Evaluation(silent, policy.variables, evaluation.remaining)
+    found: list[Decision] = []
+    for index, (validation, result) in enumerate(zip(policy.validations, results, strict=True)):
+        if result.error:
+            if not policy.fails_open:
+                found.append(Decision(index, result.error))
+        elif result.value is not True:
+            try:
+                message = _message(validation, messages)
+            except OutOfBudget as error:
+                if not policy.fails_open:
+                    found.append(Decision(index, f"failed messageExpression: {error}"))
+                continue
+            found.append(Decision(index, message, validation.reason))
+    return found
+
+
+def _message(validation: Validation, messages: Evaluation) -> str:
+    message = ""
+    if validation.message_expression is not None:
+        value = messages.evaluate(validation.message_expression).value
+        if isinstance(value, str):
+            message = value.strip()
+            if len(message.encode()) > _MAX_MESSAGE or "\n" in message:
+                message = ""
+    if not message:
+        message = validation.message.strip()
+    return message or f"failed expression: {validation.expression.expression.strip()}"
+
+
+def _annotate(policy: Policy, values: dict[str, Any], verdict: Verdict) -> None:
+    if not policy.annotations:
+        return
+    evaluation = Evaluation(values, policy.variables, POLICY_BUDGET)
+    for key, expression in policy.annotations:
+        result = evaluation.evaluate(expression)
+        if result.error:
+            if not policy.fails_open:
+                verdict.annotation_errors.append(result.error)
+        elif isinstance(result.value, str):
+            text = result.value.strip()
+            if text:
+                verdict.annotations.append((key, _cut(text)))
+        elif result.value is not None:
+            verdict.annotation_errors.append(
+                f"valueExpression '{expression.expression}' resulted in unsupported return type: "
+                f"{kind_of(result.value)}. Return type must be either string or null."
+            )
+
+
+def _cut(text: str) -> str:
+    encoded = text.encode()
+    if len(encoded) <= _MAX_ANNOTATION:
+        return text
+    return encoded[:_MAX_ANNOTATION].decode(errors="ignore")

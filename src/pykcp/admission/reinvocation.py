@@ -1,0 +1,70 @@
+"""The second round: mutating plug-ins see what later ones did to the object.
+
+At most one more round is made, and only those are asked again that said `IfNeeded` and were
+followed by a change. This state exists for a request once a webhook or policy is called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pykcp.registry import codec
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.types import Object
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What one plug-in remembers between the rounds."""
+
+    output: Object | None = None
+    """The object as the plug-in left it."""
+    waiting: set[str] = field(default_factory=set)
+    """Those that were called and are to be called again if anything changes."""
+    due: set[str] = field(default_factory=set)
+    """Those that are to be called in the second round."""
+
+    def changed(self) -> None:
+        """Something changed after those in `waiting` were called."""
+        self.due |= self.waiting
+        self.waiting.clear()
+
+
+@dataclass(slots=True)
+class Reinvocation:
+    managed_fields: list[Object] | None
+    """As they were before anybody changed the object."""
+    is_second: bool = False
+    is_wanted: bool = False
+    _rounds: dict[str, Rounds] = field(default_factory=dict)
+
+    def enter(self, plugin: str, obj: Object | None) -> Rounds:
+        """The plug-in's memory; in the second round others may have changed the object."""
+        rounds = self._rounds.setdefault(plugin, Rounds())
+        if self.is_second and rounds.waiting and rounds.output != obj:
+            rounds.changed()
+        return rounds
+
+
+def reinvocation_of(request: AdmissionRequest) -> Reinvocation:
+    found = request.reinvocation
+    if not isinstance(found, Reinvocation):
+        metadata = (request.obj or {}).get("metadata") or {}
+        found = request.reinvocation = Reinvocation(metadata.get("managedFields"))
+    return found
+
+
+def leave(rounds: Rounds, obj: Object | None) -> None:
+    """Remember the object as the plug-in leaves it, if that can matter."""
+    if rounds.waiting:
+        rounds.output = codec.copy(obj) if obj is not None else None
+
+
+def replace_contents(obj: Object, new: Object) -> None:
+    """Make `obj` say what `new` says; it and its metadata stay the same objects."""
+    metadata, fresh = obj["metadata"], dict(new.get("metadata") or {})
+    metadata.clear()
+    metadata.update(fresh)
+    contents = {**new, "metadata": metadata}
+    obj.clear()
+    obj.update(contents)

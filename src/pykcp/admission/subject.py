@@ -1,0 +1,109 @@
+"""A request as matching sees it, and as webhooks and expressions are shown it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykcp.machinery.status import Forbidden
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.resource import Resource
+from pykcp.types import Object
+
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
+_EXEMPT = frozenset(
+    (
+        "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+    )
+)
+GROUP = "admissionregistration.k8s.io"
+
+
+def is_exempt(resource: Resource) -> bool:
+    """Whether it configures admission itself: nothing could repair it if it were subject to it."""
+    return resource.group == GROUP and resource.plural in _EXEMPT
+
+
+class Subject:
+    """One write. What does not change while plug-ins work on it."""
+
+    __slots__ = ("cluster", "name", "namespace", "operation", "request", "resource", "subresource")
+
+    def __init__(self, request: AdmissionRequest) -> None:
+        self.request = request
+        self.cluster = request.context.cluster
+        self.resource = request.resource
+        self.operation = request.operation
+        self.subresource = request.subresource
+        self.name = request.name
+        self.namespace = request.namespace
+        if self.is_namespace and request.operation == "CREATE":
+            self.namespace = request.name
+
+    @property
+    def is_namespace(self) -> bool:
+        return not self.resource.group and self.resource.plural == "namespaces"
+
+    def forbidden(self, why: str) -> Forbidden:
+        """A refusal that names the object, by its generated name's beginning if need be."""
+        name = self.name
+        if not name:
+            metadata = (self.request.obj or {}).get("metadata") or {}
+            name = metadata.get("name") or metadata.get("generateName") or "Unknown"
+        return Forbidden.resource(self.resource.group, self.resource.plural, name, why)
+
+
+def typed(resource: Resource, obj: Object | None) -> Object | None:
+    """The object with its type, which what comes from the store does without."""
+    if obj is None or "kind" in obj:
+        return obj
+    return {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
+
+
+def request_json(subject: Subject, target: Resource) -> Object:
+    """The request for reviews and expressions, without uid and objects.
+
+    `target`: the version of the resource that the rule asked for.
+    """
+    own, context = subject.resource, subject.request.context
+    out: Object = {"kind": _kind(target), "resource": _resource(target)}
+    if subject.subresource:
+        out["subResource"] = subject.subresource
+    out["requestKind"], out["requestResource"] = _kind(own), _resource(own)
+    if subject.subresource:
+        out["requestSubResource"] = subject.subresource
+    if subject.name:
+        out["name"] = subject.name
+    if subject.namespace:
+        out["namespace"] = subject.namespace
+    out["operation"] = subject.operation
+    out["userInfo"] = context.user.to_json()
+    out["dryRun"] = context.dry_run
+    out["options"] = _options(subject)
+    return out
+
+
+def _kind(resource: Resource) -> Object:
+    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
+
+
+def _resource(resource: Resource) -> Object:
+    return {"group": resource.group, "version": resource.version, "resource": resource.plural}
+
+
+def _options(subject: Subject) -> Any:
+    kind = _OPTIONS.get(subject.operation)
+    if kind is None:
+        return None
+    context = subject.request.context
+    out: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    if context.dry_run:
+        out["dryRun"] = ["All"]
+    if kind != "DeleteOptions":
+        out["fieldManager"] = context.manager
+        out["fieldValidation"] = context.field_validation
+    return out

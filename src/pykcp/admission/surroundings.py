@@ -1,0 +1,129 @@
+"""What admission looks up beside the object: its namespace, other versions, parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pykcp.admission.subject import Subject, typed
+from pykcp.machinery.labels import from_label_selector, to_conditions
+from pykcp.machinery.status import NotFound
+from pykcp.registry import codec
+from pykcp.registry.directory import Directory
+from pykcp.registry.keys import object_key, range_prefix, resource_prefix
+from pykcp.registry.resource import Resource
+from pykcp.storage.interface import Query, Store
+from pykcp.types import Object
+
+_NAMESPACES = resource_prefix("", "namespaces")
+_COHABITANTS = {
+    ("", "events"): ("events.k8s.io", "v1"),
+    ("events.k8s.io", "events"): ("", "v1"),
+}
+"""Resources of two groups that show the same objects."""
+_NAMESPACE_METADATA = (
+    "name", "generateName", "namespace", "uid", "resourceVersion", "generation",
+    "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "labels",
+    "annotations", "finalizers",
+)  # fmt: skip
+
+
+class Surroundings:
+    """Reads the store and the directory; the latter is made after admission."""
+
+    def __init__(self, store: Store, directory: Callable[[], Directory]) -> None:
+        self._store = store
+        self._directory = directory
+
+    def namespace(self, cluster: str, name: str) -> Object:
+        """NotFound if there is none."""
+        entry = self._store.get(object_key(_NAMESPACES, cluster, "", name))
+        if entry is None:
+            raise NotFound.resource("", "namespaces", name)
+        return codec.decode_without_cluster(entry.value)
+
+    def namespace_labels(self, subject: Subject) -> dict[str, str] | None:
+        """The labels that a namespace selector is compared with: a namespace's own, if it is one."""
+        request = subject.request
+        if (
+            subject.resource.plural == "namespaces"
+            and not subject.subresource
+            and subject.operation in ("CREATE", "UPDATE")
+        ):
+            return ((request.obj or {}).get("metadata") or {}).get("labels")
+        name = subject.namespace or subject.name
+        labels: dict[str, str] | None = self.namespace(subject.cluster, name)["metadata"].get(
+            "labels"
+        )
+        return labels
+
+    def namespace_object(self, subject: Subject) -> Object | None:
+        """`namespaceObject`; None for what is in no namespace, and for namespaces."""
+        if not subject.namespace or subject.is_namespace:
+            return None
+        found = self.namespace(subject.cluster, subject.namespace)
+        metadata = found["metadata"]
+        kept = {name: metadata[name] for name in _NAMESPACE_METADATA if name in metadata}
+        return {**found, "metadata": kept}
+
+    def equivalents(self, subject: Subject) -> Sequence[Resource]:
+        """Other versions and groups in which the same object is served."""
+        own = subject.resource
+        definition = own.definition
+        asked = [
+            (own.group, version)
+            for version in definition.versions
+            if version != own.version and definition.version(version).served
+        ]
+        cohabitant = _COHABITANTS.get((own.group, own.plural))
+        if cohabitant is not None:
+            asked.append(cohabitant)
+        directory = self._directory()
+        found = (
+            directory.find(subject.cluster, group, version, own.plural) for group, version in asked
+        )
+        return [resource for resource in found if resource is not None]
+
+    def kind(self, cluster: str, api_version: str, kind: str) -> Resource | None:
+        """The resource of a kind, or None if the cluster does not serve it."""
+        group, _, version = api_version.rpartition("/")
+        directory = self._directory()
+        for definition in directory.definitions(cluster):
+            if definition.kind == kind and definition.group == group:
+                found = directory.find(cluster, group, version, definition.plural)
+                if found is not None:
+                    return found
+        return None
+
+    def resource(self, cluster: str, group: str, version: str, plural: str) -> Resource | None:
+        return self._directory().find(cluster, group, version, plural)
+
+    def get(self, cluster: str, resource: Resource, namespace: str, name: str) -> Object | None:
+        entry = self._store.get(resource.key(cluster, namespace, name))
+        return None if entry is None else _shown(resource, entry.value)
+
+    async def select(
+        self, cluster: str, resource: Resource, namespace: str, selector: Object
+    ) -> list[Object]:
+        """Objects by a label selector, of one namespace or of all."""
+        where, residual = to_conditions(from_label_selector(selector))
+        prefix = range_prefix(resource.prefix, cluster, namespace)
+        page = await self._store.list(Query(prefix, where=where, residual=residual))
+        return [_shown(resource, value) for value in page.values]
+
+
+def _shown(resource: Resource, value: bytes) -> Object:
+    obj = resource.object_of(value)
+    codec.strip_cluster(obj)
+    return obj
+
+
+def convert(obj: Object | None, source: Resource, target: Resource) -> Object | None:
+    """The object as another version or group shows it."""
+    obj = typed(source, obj)
+    if obj is None or source is target:
+        return obj
+    if source.conversion is not None:
+        obj = source.conversion.to_storage(obj)
+    if target.conversion is not None:
+        obj = target.conversion.from_storage(obj)
+    return {**obj, "kind": target.kind, "apiVersion": target.api_version}

@@ -1,0 +1,173 @@
+"""What tenants bring to admission: their webhooks and policies, as plug-ins of the chain.
+
+The plug-ins and all they need (the CEL compiler, an HTTP client) are imported when the first
+cluster has a configuration: a server without any does not pay for them at its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pykcp.admission.configurations import Configurations, Hooks
+from pykcp.admission.subject import is_exempt
+from pykcp.apis.kube.validation.rules import CelUse
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery.status import FieldError
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.directory import Directory
+from pykcp.storage.interface import Store
+from pykcp.types import Object
+
+if TYPE_CHECKING:
+    from pykcp.admission.policies.invocations import Policies
+    from pykcp.admission.surroundings import Surroundings
+    from pykcp.admission.webhooks.calling import Callers
+    from pykcp.admission.webhooks.client import ServiceResolver
+
+
+class Deferred:
+    """A plug-in that is made when a request first needs it."""
+
+    def __init__(
+        self,
+        name: str,
+        configurations: Configurations,
+        hooks: Callable[[Hooks], tuple[Any, ...]],
+        make: Callable[[], Any],
+    ) -> None:
+        self.name = name
+        self._configurations = configurations
+        self._hooks = hooks
+        self._make = make
+        self._made: Any = None
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        known = self._configurations.peek(request)
+        if known is not None and not self._hooks(known):
+            return False
+        return not is_exempt(request.resource)
+
+    async def mutate(self, request: AdmissionRequest) -> None:
+        hooks = self._hooks(await self._configurations.applying(request))
+        if hooks:
+            await self._plugin().mutate(request, hooks)
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        hooks = self._hooks(await self._configurations.applying(request))
+        if hooks:
+            await self._plugin().validate(request, hooks)
+
+    def _plugin(self) -> Any:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
+class TenantAdmission:
+    """Four plug-ins on shared configurations; directory and authorizer are made after them."""
+
+    def __init__(
+        self,
+        store: Store,
+        directory: Callable[[], Directory],
+        authorizer: Callable[[], Authorizer],
+        resolve: ServiceResolver | None = None,
+    ) -> None:
+        """`resolve` finds Services; without it webhooks can only be reached by URL."""
+        self._store, self._directory, self._authorizer = store, directory, authorizer
+        self._resolve = resolve
+        self.configurations = known = Configurations(store)
+        self.mutating_policies = Deferred(
+            "MutatingAdmissionPolicy", known, lambda h: h.mutating_policies, self._mutating_policies
+        )
+        self.mutating_webhooks = Deferred(
+            "MutatingAdmissionWebhook",
+            known,
+            lambda h: h.mutating_webhooks,
+            self._mutating_webhooks,
+        )
+        self.validating_policies = Deferred(
+            "ValidatingAdmissionPolicy",
+            known,
+            lambda h: h.validating_policies,
+            self._validating_policies,
+        )
+        self.validating_webhooks = Deferred(
+            "ValidatingAdmissionWebhook",
+            known,
+            lambda h: h.validating_webhooks,
+            self._validating_webhooks,
+        )
+
+    @cached_property
+    def _surroundings(self) -> Surroundings:
+        from pykcp.admission.surroundings import Surroundings
+
+        return Surroundings(self._store, self._directory)
+
+    @cached_property
+    def _callers(self) -> Callers:
+        from pykcp.admission.webhooks.calling import Callers
+        from pykcp.admission.webhooks.client import WebhookClient
+
+        return Callers(WebhookClient(self._resolve), self._surroundings, self._authorizer)
+
+    @cached_property
+    def _policies(self) -> Policies:
+        from pykcp.admission.policies.invocations import Policies
+
+        return Policies(self._surroundings, self._authorizer)
+
+    def _mutating_policies(self) -> Any:
+        from pykcp.admission.plugins.mutating_policies import MutatingPolicies
+
+        return MutatingPolicies(self._policies)
+
+    def _mutating_webhooks(self) -> Any:
+        from pykcp.admission.plugins.mutating_webhooks import MutatingWebhooks
+
+        return MutatingWebhooks(self._callers)
+
+    def _validating_policies(self) -> Any:
+        from pykcp.admission.plugins.validating_policies import ValidatingPolicies
+
+        return ValidatingPolicies(self._policies)
+
+    def _validating_webhooks(self) -> Any:
+        from pykcp.admission.plugins.validating_webhooks import ValidatingWebhooks
+
+        return ValidatingWebhooks(self._callers)
+
+    async def close(self) -> None:
+        """Close the connections to webhooks, if there were any."""
+        callers: Callers | None = self.__dict__.get("_callers")
+        if callers is not None:
+            await callers.client.close()
+
+
+def check_cel(expression: str, use: CelUse) -> str | None:
+    """`cel_checks.check_cel`, imported when the first expression comes in."""
+    from pykcp.admission.cel_checks import check_cel as check
+
+    return check(expression, use)
+
+
+class _SchemaChecks:
+    """`schema_checks.SCHEMA_CHECKS`, imported when the first CRD comes in."""
+
+    def value(self, schema: Object, value: Any, path: str) -> list[FieldError]:
+        from pykcp.admission.schema_checks import SCHEMA_CHECKS
+
+        return SCHEMA_CHECKS.value(schema, value, path)
+
+    def rules(
+        self, schema: Object, path: str, *, stored: frozenset[str], unchanged: bool
+    ) -> list[FieldError]:
+        from pykcp.admission.schema_checks import SCHEMA_CHECKS
+
+        return SCHEMA_CHECKS.rules(schema, path, stored=stored, unchanged=unchanged)
+
+
+schema_checks = _SchemaChecks()

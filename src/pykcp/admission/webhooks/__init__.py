@@ -1,0 +1,1 @@
+"""Admission webhooks: who is called, how, and what their answers do."""

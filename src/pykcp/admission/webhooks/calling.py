@@ -1,0 +1,170 @@
+"""What both kinds of webhooks share: whom to call, and how a call ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from pykcp.admission.expressions.authorizing import Questions
+from pykcp.admission.expressions.evaluating import MATCH_BUDGET, Evaluation, conditions_hold
+from pykcp.admission.subject import Subject, request_json
+from pykcp.admission.surroundings import Surroundings, convert
+from pykcp.admission.webhooks.client import CallFailed, WebhookClient
+from pykcp.admission.webhooks.review import (
+    NO_KNOWN_VERSION,
+    Answer,
+    BadAnswer,
+    question,
+    review_version,
+    verified,
+)
+from pykcp.admission.webhooks.webhook import Webhook
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery.status import (
+    BadRequest,
+    InternalError,
+    StatusError,
+    go_quote,
+)
+from pykcp.registry.resource import Resource
+from pykcp.types import Object
+
+
+class WebhookFailed(Exception):
+    """The webhook could not be called, or gave no sensible answer."""
+
+    def __init__(self, webhook: Webhook, why: str) -> None:
+        super().__init__(f"failed calling webhook {go_quote(webhook.name)}: {why}")
+
+    def status(self) -> StatusError:
+        return InternalError(str(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """What calling needs; shared by the mutating and the validating plug-in."""
+
+    client: WebhookClient
+    surroundings: Surroundings
+    authorizer: Callable[[], Authorizer]
+
+    def questions(self, subject: Subject) -> Questions:
+        return Questions(self.authorizer(), subject.cluster, subject.request.context.user)
+
+    async def target(
+        self, webhook: Webhook, subject: Subject, questions: Questions
+    ) -> Resource | None:
+        """The resource to call the webhook for, or None if it is not to be called."""
+        around = self.surroundings
+        target = webhook.criteria.find(subject, around.namespace_labels, around.equivalents)
+        if target is None or not webhook.conditions:
+            return target
+
+        def holds() -> tuple[bool, str]:
+            values = condition_values(subject, target, questions)
+            evaluation = Evaluation(values, {}, MATCH_BUDGET)
+            return conditions_hold(webhook.conditions, evaluation, fail_open=webhook.fails_open)
+
+        matches, error = await questions.answering(holds)
+        if error:
+            raise subject.forbidden(error)
+        return target if matches else None
+
+    async def ask(
+        self, webhook: Webhook, subject: Subject, target: Resource, *, mutating: bool
+    ) -> Answer:
+        """The webhook's answer; WebhookFailed if there is none, a refusal if it is one."""
+        context = subject.request.context
+        if context.dry_run and not webhook.has_dry_run:
+            raise BadRequest(f"admission webhook {go_quote(webhook.name)} does not support dry run")
+        version = review_version(webhook.review_versions)
+        if version is None:
+            why = f"could not create admission objects: {NO_KNOWN_VERSION}"
+            raise WebhookFailed(webhook, why)
+        uid = str(uuid4())
+        request = subject.request
+        body = question(
+            subject,
+            target,
+            convert(request.obj, subject.resource, target),
+            convert(request.old, subject.resource, target),
+            version=version,
+            uid=uid,
+        )
+        try:
+            review = await self.client.call(webhook, body)
+        except CallFailed as error:
+            raise WebhookFailed(webhook, f"failed to call webhook: {error}") from error
+        try:
+            answer = verified(review, version, uid, mutating=mutating)
+        except BadAnswer as error:
+            why = f"received invalid webhook response: {error}"
+            raise WebhookFailed(webhook, why) from error
+        for key, value in answer.annotations.items():
+            context.audit.setdefault(f"{webhook.name}/{key}", value)
+        for text in answer.warnings:
+            context.warn(text)
+        if not answer.allowed:
+            raise refusal(webhook.name, answer.result)
+        return answer
+
+
+def condition_values(subject: Subject, target: Resource, questions: Questions) -> dict[str, Any]:
+    """What match conditions of a webhook see."""
+    request = subject.request
+    return {
+        "object": convert(request.obj, subject.resource, target),
+        "oldObject": convert(request.old, subject.resource, target),
+        "request": request_json(subject, target),
+        "namespaceObject": None,
+        "authorizer": questions.value(),
+        "authorizer.requestResource": questions.resource_check(
+            subject.resource.group,
+            subject.resource.plural,
+            subject.subresource,
+            subject.namespace,
+            subject.name,
+        ),
+    }
+
+
+class Rejected(StatusError):
+    """A webhook's own Status."""
+
+    def __init__(self, status: Object) -> None:
+        super().__init__(status["message"], code=status["code"], reason=status.get("reason") or "")
+        self._status = status
+
+    def details(self) -> Object | None:
+        found: Object | None = self._status.get("details")
+        return found
+
+    def to_json(self) -> Object:
+        out = super().to_json()
+        metadata = self._status.get("metadata")
+        if isinstance(metadata, dict):
+            out["metadata"] = metadata
+        out["status"] = self._status["status"]
+        return out
+
+
+def refusal(name: str, result: Object | None) -> Rejected:
+    """The Status that a refused client gets, made of what the webhook said."""
+    denied = f"admission webhook {go_quote(name)} denied the request"
+    status = dict(result or {})
+    code = status.get("code")
+    status["code"] = code if isinstance(code, int) and 400 <= code <= 999 else 400
+    if status.get("status") in (None, "", "Success"):
+        status["status"] = "Failure"
+    said, reason = status.get("message"), status.get("reason")
+    if said:
+        status["message"] = f"{denied}: {said}"
+    elif reason:
+        status["message"] = f"{denied}: {reason}"
+    else:
+        status["message"] = f"{denied} without explanation"
+    if not isinstance(status.get("details"), dict):
+        status.pop("details", None)
+    return Rejected(status)
