@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pykcp.machinery.cel import constants, operators
+from pykcp.machinery.cel import arithmetic, constants, operators
 from pykcp.machinery.cel.ast import (
     Call,
     Comprehension,
@@ -77,6 +77,7 @@ class Generator:
             "NONE": NONE,
             "Optional": Optional,
             **{n: getattr(operators, n) for n in _OPERATORS},
+            **{n: getattr(arithmetic, n) for n in _ARITHMETIC},
         }
         self.shared: dict[int, str] = {}
         self.boxers: dict[int, str] = {}
@@ -391,11 +392,13 @@ class Generator:
 
 
 _OPERATORS = (
-    "equal", "contains", "index", "list_index", "select", "has", "opt_select", "opt_index",
-    "make_map", "iterate", "iterate_pairs", "map_insert", "map_insert_all", "unwrap_element",
-    "unwrap_entry", "truth", "less", "less_equals", "greater", "greater_equals", "check_uint",
-    "add", "add_lists", "subtract", "multiply", "divide", "modulo", "divide_int", "modulo_int",
-    "divide_double", "negate", "logical_not", "size", "show",
+    "equal", "contains", "index", "select", "has", "opt_select", "opt_index", "make_map",
+    "iterate", "iterate_pairs", "map_insert", "map_insert_all", "unwrap_element", "unwrap_entry",
+    "truth", "size", "show",
+)  # fmt: skip
+_ARITHMETIC = (
+    "less", "less_equals", "greater", "greater_equals", "add", "subtract", "multiply", "divide",
+    "modulo", "divide_int", "modulo_int", "negate", "logical_not",
 )  # fmt: skip
 
 

@@ -9,9 +9,10 @@ from pykcp.machinery.cel.dispatch import call_dynamic
 from pykcp.machinery.cel.operators import make_map
 from pykcp.machinery.cel.values import EvalError
 
-_CONVERSIONS = frozenset(
-    ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
-)
+_CONVERSIONS = frozenset((
+    "bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type",
+    "uint",
+))  # fmt: skip
 
 
 class ProgramError(Exception):

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.machinery.cel import constants, regex
+from pykcp.machinery.cel import constants
 from pykcp.machinery.cel.ast import Call, Literal, Node, Select
 from pykcp.machinery.cel.codegen import Generator, Val, _is_attribute, _type
-from pykcp.machinery.cel.constants import ProgramError
-from pykcp.machinery.cel.dispatch import dynamic
-from pykcp.machinery.cel.library import IMPLEMENTATIONS
+from pykcp.machinery.cel.emit_functions import (
+    arguments,
+    dedent,
+    finish,
+    function_call,
+    kinds_of,
+    optional_or,
+    overload_of,
+)
 from pykcp.machinery.cel.runtime_cost import cost_of
 from pykcp.machinery.cel.types import is_optional
 from pykcp.machinery.cel.values import INT_MAX, INT_MIN
@@ -29,26 +35,6 @@ def emit_call(g: Generator, node: Call) -> Val:
     if special is not None:
         return special(g, node)
     return function_call(g, node)
-
-
-def _overload(node: Call) -> str:
-    return node.overloads[0] if len(node.overloads) == 1 else ""
-
-
-def _kinds(node: Call) -> tuple[str, ...]:
-    return tuple(_type(a).kind for a in node.args)
-
-
-def _finish(g: Generator, node: Call, args: list[Val], src: str, *, fails: bool) -> Val:
-    """The call itself, with what it costs."""
-    failed = any(a.failed for a in args)
-    val = Val(src, fails or any(a.fails for a in args), failed)
-    return g.charge_call(cost_of(node.function, _overload(node)), args, val)
-
-
-def _args(g: Generator, nodes: list[Node], *, boxed: bool = True) -> list[Val]:
-    vals = g.boxed_sequence(nodes) if boxed else g.sequence(nodes)
-    return [g.name(v) for v in vals] if g.tracked else vals
 
 
 # --- logic
@@ -86,10 +72,6 @@ def _logical(g: Generator, node: Call) -> Val:
     g.lines += body
     g.line(f"    {variable} = {right.src}")
     return Val(variable, False, right.may_fail)
-
-
-def dedent(lines: list[str]) -> list[str]:
-    return [line[4:] for line in lines]
 
 
 def _absorbing(g: Generator, node: Call, left: Val, body: list[str]) -> Val:
@@ -160,10 +142,10 @@ def _conditional(g: Generator, node: Call) -> Val:
 
 
 def _not(g: Generator, node: Call) -> Val:
-    args = _args(g, node.args)
-    if _kinds(node) == ("bool",):
-        return _finish(g, node, args, f"(not {args[0].src})", fails=False)
-    return _finish(g, node, args, f"logical_not({args[0].src})", fails=True)
+    args = arguments(g, node.args)
+    if kinds_of(node) == ("bool",):
+        return finish(g, node, args, f"(not {args[0].src})", fails=False)
+    return finish(g, node, args, f"logical_not({args[0].src})", fails=True)
 
 
 # --- comparison
@@ -171,8 +153,8 @@ def _not(g: Generator, node: Call) -> Val:
 
 def _equality(g: Generator, node: Call) -> Val:
     op = "==" if node.function == "_==_" else "!="
-    vals = _args(g, node.args, boxed=False)
-    kinds = _kinds(node)
+    vals = arguments(g, node.args, boxed=False)
+    kinds = kinds_of(node)
     a, b = vals
     exact = (
         a.declared is not None
@@ -182,41 +164,41 @@ def _equality(g: Generator, node: Call) -> Val:
         and a.declared.kind == b.declared.kind
     )
     if exact or (kinds[0] == kinds[1] and kinds[0] in _DIRECT):
-        return _finish(g, node, vals, f"({a.src} {op} {b.src})", fails=False)
+        return finish(g, node, vals, f"({a.src} {op} {b.src})", fails=False)
     boxed = [g.box(v) for v in vals]
     word = "" if op == "==" else "not "
     src = f"({word}equal({boxed[0].src}, {boxed[1].src}))"
-    return _finish(g, node, vals, src, fails=True)
+    return finish(g, node, vals, src, fails=True)
 
 
 def _order(g: Generator, node: Call) -> Val:
-    args = _args(g, node.args)
-    kinds = _kinds(node)
+    args = arguments(g, node.args)
+    kinds = kinds_of(node)
     if kinds[0] in _DIRECT and kinds[1] in _DIRECT:
         src = f"({args[0].src} {_ORDER[node.function]} {args[1].src})"
-        return _finish(g, node, args, src, fails=False)
+        return finish(g, node, args, src, fails=False)
     src = f"{_ORDER_NAMES[node.function]}({args[0].src}, {args[1].src})"
-    return _finish(g, node, args, src, fails=True)
+    return finish(g, node, args, src, fails=True)
 
 
 def _in(g: Generator, node: Call) -> Val:
     found, members = constants.fold(node.args[1])
     element = _type(node.args[0]).kind
-    if found and _overload(node) == "in_list" and _is_simple(members):
+    if found and overload_of(node) == "in_list" and _is_simple(members):
         val = g.compile(node.args[0])
         if element in ("string", "int", "uint"):
             src = f"({val.src} in {g.constant(frozenset(members))})"
             return Val(src, val.fails, val.failed)
         boxed = g.box(val)
         return Val(f"contains({boxed.src}, {g.constant(members)})", True, boxed.failed)
-    vals = _args(g, node.args, boxed=False)
+    vals = arguments(g, node.args, boxed=False)
     container = vals[1]
     plain = container.declared is not None and container.declared.is_plain
     if element in ("string", "int") and (plain or _type(node.args[1]).kind == "map"):
-        return _finish(g, node, vals, f"({vals[0].src} in {container.src})", fails=False)
+        return finish(g, node, vals, f"({vals[0].src} in {container.src})", fails=False)
     boxed_vals = [g.box(v) for v in vals]
     src = f"contains({boxed_vals[0].src}, {boxed_vals[1].src})"
-    return _finish(g, node, vals, src, fails=True)
+    return finish(g, node, vals, src, fails=True)
 
 
 def _is_simple(members: Any) -> bool:
@@ -227,8 +209,8 @@ def _is_simple(members: Any) -> bool:
 
 
 def _arithmetic(g: Generator, node: Call) -> Val:
-    kinds = _kinds(node)
-    args = _args(g, node.args)
+    kinds = kinds_of(node)
+    args = arguments(g, node.args)
     a, b = (v.src for v in args)
     op = node.function[1]
     if kinds == ("int", "int") and op in "+-*":
@@ -239,23 +221,23 @@ def _arithmetic(g: Generator, node: Call) -> Val:
             'raise EvalError("integer overflow")'
         )
         val = Val(variable, False, True)
-        return g.charge_call(cost_of(node.function, _overload(node)), args, val)
+        return g.charge_call(cost_of(node.function, overload_of(node)), args, val)
     if kinds == ("int", "int"):
         function = "divide_int" if op == "/" else "modulo_int"
-        return _finish(g, node, args, f"{function}({a}, {b})", fails=True)
+        return finish(g, node, args, f"{function}({a}, {b})", fails=True)
     if kinds == ("double", "double") and op in "+-*":
-        return _finish(g, node, args, f"({a} {op} {b})", fails=False)
+        return finish(g, node, args, f"({a} {op} {b})", fails=False)
     if op == "+" and kinds in (("string", "string"), ("bytes", "bytes")):
-        return _finish(g, node, args, f"({a} + {b})", fails=False)
+        return finish(g, node, args, f"({a} + {b})", fails=False)
     src = f"{_ARITHMETIC[node.function]}({a}, {b})"
-    return _finish(g, node, args, src, fails=True)
+    return finish(g, node, args, src, fails=True)
 
 
 def _negate(g: Generator, node: Call) -> Val:
-    args = _args(g, node.args)
-    if _kinds(node) == ("double",):
-        return _finish(g, node, args, f"(-{args[0].src})", fails=False)
-    return _finish(g, node, args, f"negate({args[0].src})", fails=True)
+    args = arguments(g, node.args)
+    if kinds_of(node) == ("double",):
+        return finish(g, node, args, f"(-{args[0].src})", fails=False)
+    return finish(g, node, args, f"negate({args[0].src})", fails=True)
 
 
 # --- access
@@ -338,131 +320,6 @@ def _optional_field(g: Generator, container: Val, name: str) -> Val:
     return Val(f"(NONE if {held.src} is None else Optional({box}({held.src})))", True, True)
 
 
-# --- functions
-
-
-def function_call(g: Generator, node: Call) -> Val:
-    nodes = [node.target, *node.args] if node.target is not None else node.args
-    sized = _sized(g, node, nodes)
-    if sized is not None:
-        return sized
-    args = _crashing_args(g, nodes) if crashes_on_errors(node) else _args(g, nodes)
-    matcher = _matcher(g, node, args)
-    if matcher is not None:
-        return _finish(g, node, args, matcher, fails=True)
-    identifier = _overload(node)
-    listed = ", ".join(a.src for a in args)
-    if identifier and not any(_is_open(n) for n in nodes):
-        simple = _INLINE.get(identifier)
-        if simple is not None:
-            return _finish(g, node, args, simple.format(*(a.src for a in args)), fails=False)
-        function = g.constant(IMPLEMENTATIONS[identifier])
-        return _finish(g, node, args, f"{function}({listed})", fails=True)
-    function = g.constant(dynamic(node.function, node.overloads))
-    return _finish(g, node, args, f"{function}({listed})", fails=True)
-
-
-CRASH = "internal error: interface conversion: *types.Err is not traits.Lister: missing method Add"
-
-
-def crashes_on_errors(node: Call) -> bool:
-    """Whether the reference implementation, counting the cost, trips over an error here."""
-    overload = _overload(node)
-    return overload == "list_distinct" or overload.endswith(("_sort", "_sortByAssociatedKeys"))
-
-
-def _crashing_args(g: Generator, nodes: list[Node]) -> list[Val]:
-    mark, indent = len(g.lines), g.indent
-    g.indent += 1
-    args = [g.name(v) for v in _args(g, nodes)]
-    g.indent = indent
-    return crash_on_error(g, mark, args)
-
-
-def crash_on_error(g: Generator, mark: int, vals: list[Val]) -> list[Val]:
-    """Turns errors of what was written since `mark`, one level in, into a crash."""
-    body, g.lines[mark:] = g.lines[mark:], []
-    if not body or not any(v.may_fail for v in vals):
-        g.lines += dedent(body)
-        return vals
-    g.line("try:")
-    g.lines += body
-    g.line("except EvalError:")
-    g.line(f"    raise Panic({CRASH!r}) from None")
-    return vals
-
-
-_INLINE = {
-    "contains_string": "({1} in {0})",
-    "starts_with_string": "{0}.startswith({1})",
-    "ends_with_string": "{0}.endswith({1})",
-    "int64_to_string": "str({0})",
-    "to_dyn": "{0}",
-}
-
-
-def _is_open(node: Node) -> bool:
-    """Whether a value might turn out not to be what the function takes."""
-    kind = _type(node)
-    return kind.kind == "dyn" or any(p.kind == "dyn" for p in kind.params)
-
-
-def _sized(g: Generator, node: Call, nodes: list[Node]) -> Val | None:
-    """size() of what has a length in Python too."""
-    if node.function != "size" or _type(nodes[0]).kind not in ("string", "bytes", "list", "map"):
-        return None
-    vals = _args(g, nodes, boxed=False)
-    plain = vals[0].declared is not None or _type(nodes[0]).kind in ("string", "bytes", "list")
-    function = "len" if plain else "size"
-    return _finish(g, node, vals, f"{function}({vals[0].src})", fails=not plain)
-
-
-def _matcher(g: Generator, node: Call, args: list[Val]) -> str | None:
-    """A pattern that is constant is compiled once."""
-    if node.function not in ("matches", "find", "findAll") or len(args) > 3:
-        return None
-    nodes = [node.target, *node.args] if node.target is not None else node.args
-    found, pattern = constants.fold(nodes[1])
-    if not found or not isinstance(pattern, str) or _type(nodes[0]).kind != "string":
-        return None
-    try:
-        compiled = regex.compiled(pattern)
-    except regex.RegexError as error:
-        raise ProgramError(str(error)) from error
-    if node.function == "matches":
-        return f"{g.constant(compiled.search)}({args[0].src})"
-    if node.function == "find":
-        return f"{g.constant(_finder(compiled))}({args[0].src})"
-    limit = args[2].src if len(args) == 3 else "-1"
-    return f"{g.constant(compiled.find_all)}({args[0].src}, {limit})"
-
-
-def _finder(compiled: regex.Regex) -> Callable[[str], str]:
-    def find(text: str) -> str:
-        span = compiled.find(text)
-        return "" if span is None else text[span[0] : span[1]]
-
-    return find
-
-
-def _or(g: Generator, node: Call) -> Val:
-    """The right side is only looked at when the left one is empty."""
-    assert node.target is not None
-    if not is_optional(_type(node.target)) and _type(node.target).kind != "dyn":
-        return function_call(g, node)
-    left = g.name(g.box(g.compile(node.target)))
-    variable, indent = g.fresh(), g.indent
-    value = ".value" if node.function == "orValue" else ""
-    g.line(f"if type({left.src}) is not Optional: {variable} = {left.src}")
-    g.line(f"elif {left.src}.present: {variable} = {left.src}{value}")
-    g.line("else:")
-    g.indent += 1
-    right = g.box(g.compile(node.args[0]))
-    g.line(f"{variable} = {right.src}")
-    g.indent = indent
-    return Val(variable, False, True)
-
-
 _SPECIAL: dict[str, Callable[[Generator, Call], Val]] = {
     "_&&_": _logical,
     "_||_": _logical,
@@ -477,6 +334,6 @@ _SPECIAL: dict[str, Callable[[Generator, Call], Val]] = {
     "_[_]": _index,
     "_[?_]": _optional_access,
     "_?._": _optional_access,
-    "or": _or,
-    "orValue": _or,
+    "or": optional_or,
+    "orValue": optional_or,
 }

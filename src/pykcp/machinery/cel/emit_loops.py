@@ -6,7 +6,8 @@ from pykcp.machinery.cel import constants
 from pykcp.machinery.cel.ast import Call, Comprehension, ListExpr, MapExpr, Node
 from pykcp.machinery.cel.codegen import Generator, Val, _type
 from pykcp.machinery.cel.declared import Declared
-from pykcp.machinery.cel.emit_calls import _bool, crash_on_error, dedent
+from pykcp.machinery.cel.emit_calls import _bool
+from pykcp.machinery.cel.emit_functions import crash_on_error, dedent
 from pykcp.machinery.cel.macros import SORTED_INPUT
 from pykcp.machinery.cel.runtime_cost import LIST_CREATE
 

@@ -7,31 +7,11 @@ from __future__ import annotations
 
 import re
 
-_RESERVED = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
-)
+_RESERVED = frozenset((
+    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for",
+    "function", "if", "import", "let", "loop", "package", "namespace", "return", "var",
+    "void", "while",
+))  # fmt: skip
 _PLAIN = re.compile(r"[A-Za-z0-9_]*")
 _ALLOWED = re.compile(r"[A-Za-z0-9_./-]*")
 _EXPAND = re.compile(r"__|[-./]")

@@ -7,8 +7,7 @@ of reporting and recovering.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pykcp.machinery.cel import syntax
 from pykcp.machinery.cel.ast import (
@@ -23,37 +22,18 @@ from pykcp.machinery.cel.ast import (
     Struct,
 )
 from pykcp.machinery.cel.lexer import EOF, Token, tokenize
+from pykcp.machinery.cel.literals import LiteralError, integer, unquote, unquote_bytes
 from pykcp.machinery.cel.macros import Key, Macro, MacroError
 from pykcp.machinery.cel.source import NO_PLACE, Issues
 from pykcp.machinery.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
 MAX_CODE_POINTS = 100_000
 MAX_RECURSION = 250
-_RESERVED = frozenset(
-    [
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "false",
-        "for",
-        "function",
-        "if",
-        "import",
-        "in",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "null",
-        "return",
-        "true",
-        "var",
-        "void",
-        "while",
-    ]
-)
+_RESERVED = frozenset((
+    "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import",
+    "in", "let", "loop", "package", "namespace", "null", "return", "true", "var", "void",
+    "while",
+))  # fmt: skip
 _RELATIONS = {
     "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_", "==": "_==_", "!=": "_!=_", "in": "@in",
 }  # fmt: skip
@@ -354,12 +334,12 @@ class _Parser:
         self.at += 1
         match token.kind:
             case "INT":
-                number = _integer(sign + token.text)
+                number = integer(sign + token.text)
                 if not INT_MIN <= number <= INT_MAX:
                     self.issues.report(start.offset, "invalid int literal")
                 return Literal(start.offset, number)
             case "UINT":
-                number = _integer(token.text[:-1])
+                number = integer(token.text[:-1])
                 if number > UINT_MAX:
                     self.issues.report(start.offset, "invalid uint literal")
                 return Literal(start.offset, UInt(number))
@@ -369,9 +349,9 @@ class _Parser:
                     self.issues.report(start.offset, "invalid double literal")
                 return Literal(start.offset, value)
             case "STRING":
-                return Literal(start.offset, self.unquote(token, token.text))
+                return Literal(start.offset, self.unquoted(token, unquote, token.text))
             case "BYTES":
-                return Literal(start.offset, self.unquote_bytes(token))
+                return Literal(start.offset, self.unquoted(token, unquote_bytes, token.text[1:]))
             case "true" | "false":
                 return Literal(start.offset, token.kind == "true")
             case "null":
@@ -380,31 +360,12 @@ class _Parser:
                 self.at -= 1
                 raise _Stop
 
-    def unquote(self, token: Token, text: str) -> str:
-        body, raw = _body(text)
-        if raw or "\\" not in body:
-            return body
+    def unquoted(self, token: Token, read: Callable[[str], str | bytes], text: str) -> str | bytes:
         try:
-            return _ESCAPED.sub(_unescape, body)
-        except ValueError:
-            self.issues.report(token.offset, "invalid unicode code point")
+            return read(text)
+        except LiteralError as error:
+            self.issues.report(token.offset, str(error))
             return ""
-
-    def unquote_bytes(self, token: Token) -> bytes:
-        body, raw = _body(token.text[1:])
-        if raw or "\\" not in body:
-            return body.encode(errors="surrogatepass")
-        out = bytearray()
-        at = 0
-        for found in _ESCAPED.finditer(body):
-            out += body[at : found.start()].encode(errors="surrogatepass")
-            at = found.end()
-            code = found.group(1)
-            if code[0] in "uU":
-                self.issues.report(token.offset, "unable to unescape string")
-                return b""
-            out.append(_code(code))
-        return bytes(out + body[at:].encode(errors="surrogatepass"))
 
 
 def _deeper(node: Node) -> Node:
@@ -421,48 +382,3 @@ def _balance(function: str, terms: list[Node], offsets: list[int], low: int, hig
         else _balance(function, terms, offsets, middle + 1, high)
     )
     return Call(offsets[middle], function, [left, right])
-
-
-def _integer(text: str) -> int:
-    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
-    if digits.startswith("0x"):
-        return sign * int(digits, 16)
-    digits = digits.lstrip("0")
-    if len(digits) > 20:
-        return sign * (UINT_MAX + 1)
-    return sign * int(digits or "0")
-
-
-def _body(text: str) -> tuple[str, bool]:
-    """A string literal without its quotes, and whether it is a raw one."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    raw = text[0] in "rR"
-    if raw:
-        text = text[1:]
-    if len(text) >= 6 and text[:3] in ("'''", '"""'):
-        return text[3:-3], raw
-    return text[1:-1], raw
-
-
-_ESCAPED = re.compile(
-    r"\\([abfnrtv\"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
-)
-_SIMPLE = {
-    "a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11,
-    "\\": 92, "'": 39, '"': 34, "`": 96, "?": 63,
-}  # fmt: skip
-
-
-def _code(escape: str) -> int:
-    if escape in _SIMPLE:
-        return _SIMPLE[escape]
-    if escape[0] in "xXuU":
-        return int(escape[1:], 16)
-    return int(escape, 8)
-
-
-def _unescape(found: re.Match[str]) -> str:
-    code = _code(found.group(1))
-    if 0xD800 <= code <= 0xDFFF or code > 0x10FFFF:
-        raise ValueError(code)
-    return chr(code)

@@ -7,83 +7,24 @@ case folding are worked into them, so nothing after this knows about flags.
 
 from __future__ import annotations
 
-import unicodedata
-from functools import lru_cache
 from typing import Any
 
-Ranges = tuple[tuple[int, int], ...]
+from pykcp.machinery.cel.regex_sets import (
+    MAX_RUNE,
+    PERL,
+    POSIX,
+    Ranges,
+    fold,
+    negate,
+    unicode_class,
+    union,
+)
+
 Tree = tuple[Any, ...]
-MAX_RUNE = 0x10FFFF
 MAX_REPEAT = 1000
 MAX_DEPTH = 1000
-_DIGIT: Ranges = ((48, 57),)
-_WORD: Ranges = ((48, 57), (65, 90), (95, 95), (97, 122))
-_SPACE: Ranges = ((9, 10), (12, 13), (32, 32))
-_PERL = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
-_POSIX: dict[str, Ranges] = {
-    "alnum": ((48, 57), (65, 90), (97, 122)),
-    "alpha": ((65, 90), (97, 122)),
-    "ascii": ((0, 127),),
-    "blank": ((9, 9), (32, 32)),
-    "cntrl": ((0, 31), (127, 127)),
-    "digit": _DIGIT,
-    "graph": ((33, 126),),
-    "lower": ((97, 122),),
-    "print": ((32, 126),),
-    "punct": ((33, 47), (58, 64), (91, 96), (123, 126)),
-    "space": ((9, 13), (32, 32)),
-    "upper": ((65, 90),),
-    "word": _WORD,
-    "xdigit": ((48, 57), (65, 70), (97, 102)),
-}
 _ESCAPES = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-_CATEGORIES = frozenset(
-    [
-        "C",
-        "Cc",
-        "Cf",
-        "Co",
-        "Cs",
-        "L",
-        "Ll",
-        "Lm",
-        "Lo",
-        "Lt",
-        "Lu",
-        "M",
-        "Mc",
-        "Me",
-        "Mn",
-        "N",
-        "Nd",
-        "Nl",
-        "No",
-        "P",
-        "Pc",
-        "Pd",
-        "Pe",
-        "Pf",
-        "Pi",
-        "Po",
-        "Ps",
-        "S",
-        "Sc",
-        "Sk",
-        "Sm",
-        "So",
-        "Z",
-        "Zl",
-        "Zp",
-        "Zs",
-    ]
-)
-_SCRIPTS = {
-    "Latin": "LATIN ", "Greek": "GREEK ", "Cyrillic": "CYRILLIC ", "Arabic": "ARABIC ",
-    "Hebrew": "HEBREW ", "Thai": "THAI ", "Devanagari": "DEVANAGARI ", "Hangul": "HANGUL ",
-    "Hiragana": "HIRAGANA ", "Katakana": "KATAKANA ", "Han": "CJK UNIFIED IDEOGRAPH",
-    "Armenian": "ARMENIAN ", "Georgian": "GEORGIAN ", "Bengali": "BENGALI ", "Tamil": "TAMIL ",
-}  # fmt: skip
 
 
 class RegexError(Exception):
@@ -91,66 +32,6 @@ class RegexError(Exception):
 
     def __init__(self, code: str, piece: str) -> None:
         super().__init__(f"error parsing regexp: {code}: `{piece}`")
-
-
-def union(*parts: Ranges) -> Ranges:
-    out: list[tuple[int, int]] = []
-    for low, high in sorted(r for part in parts for r in part):
-        if out and low <= out[-1][1] + 1:
-            out[-1] = (out[-1][0], max(out[-1][1], high))
-        else:
-            out.append((low, high))
-    return tuple(out)
-
-
-def negate(ranges: Ranges) -> Ranges:
-    out: list[tuple[int, int]] = []
-    start = 0
-    for low, high in union(ranges):
-        if low > start:
-            out.append((start, low - 1))
-        start = high + 1
-    if start <= MAX_RUNE:
-        out.append((start, MAX_RUNE))
-    return tuple(out)
-
-
-@lru_cache(maxsize=64)
-def _unicode_class(name: str) -> Ranges | None:
-    if name == "Any":
-        return ((0, MAX_RUNE),)
-    prefix = _SCRIPTS.get(name)
-    if name not in _CATEGORIES and prefix is None:
-        return None
-    out: list[tuple[int, int]] = []
-    for code in range(MAX_RUNE + 1):
-        char = chr(code)
-        if prefix is None:
-            inside = unicodedata.category(char).startswith(name)
-        else:
-            inside = unicodedata.name(char, "").startswith(prefix)
-        if inside:
-            if out and out[-1][1] == code - 1:
-                out[-1] = (out[-1][0], code)
-            else:
-                out.append((code, code))
-    return tuple(out)
-
-
-def fold(ranges: Ranges) -> Ranges:
-    """The set with the other cases of its letters."""
-    more: list[tuple[int, int]] = []
-    for low, high in ranges:
-        for code in range(low, min(high, 0x1E943) + 1):
-            char = chr(code)
-            others = {char.lower(), char.upper(), char.swapcase()} - {char}
-            more += [(ord(o), ord(o)) for o in others if len(o) == 1]
-    folded = union(ranges, tuple(more))
-    if any(low <= 0x4B <= high or low <= 0x6B <= high for low, high in folded):
-        folded = union(folded, ((0x212A, 0x212A),))  # the sign of Kelvin
-    if any(low <= 0x53 <= high or low <= 0x73 <= high for low, high in folded):
-        folded = union(folded, ((0x17F, 0x17F),))  # the long s
-    return folded
 
 
 class _Parser:
@@ -366,7 +247,7 @@ class _Parser:
         char = self.text[self.at + 1 : self.at + 2]
         if char and char in "dDwWsS":
             self.at += 2
-            ranges = _PERL[char.lower()]
+            ranges = PERL[char.lower()]
             if "i" in self.flags and char in "wW":
                 ranges = fold(ranges)
             return negate(ranges) if char.isupper() else ranges
@@ -390,7 +271,7 @@ class _Parser:
             self.at += 1
         if name.startswith("^"):
             name, negated = name[1:], not negated
-        ranges = _unicode_class(name)
+        ranges = unicode_class(name)
         if ranges is None:
             raise RegexError("invalid character class range", self.text[start : self.at])
         if "i" in self.flags:
@@ -483,7 +364,7 @@ class _Parser:
         name = self.text[self.at + 2 : close]
         piece = self.text[self.at : close + 2]
         negated = name.startswith("^")
-        ranges = _POSIX.get(name.removeprefix("^"))
+        ranges = POSIX.get(name.removeprefix("^"))
         if ranges is None:
             raise RegexError("invalid character class range", piece)
         self.at = close + 2

@@ -11,29 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pykcp.machinery.cel.compiled_rules import CompiledRule, NodeRules, compile_node
+from pykcp.machinery.cel.compiled_rules import NodeRules, compile_node
 from pykcp.machinery.cel.correlation import Correlation, KeyedItems, Ratchet
 from pykcp.machinery.cel.declared import MAX_REQUEST, declare
 from pykcp.machinery.cel.escaping import escape
 from pykcp.machinery.cel.field_paths import child, key
-from pykcp.machinery.cel.program import PER_CALL_LIMIT, Program
-from pykcp.machinery.cel.values import NONE, CelError, CostExceeded, EvalError, Optional
+from pykcp.machinery.cel.program import PER_CALL_LIMIT
+from pykcp.machinery.cel.rule_runs import Run, invalid, run_rules
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import FieldError
 
 OBJECT_BUDGET = 10_000_000
 """What all rules together may cost on one object."""
-MAX_MESSAGE = 5 * 1024
-"""Bytes of the longest message that an expression may make."""
-_NO_BUDGET = (
-    "validation failed due to running out of cost budget, no further validation rules will be run"
-)
-_NO_MESSAGE_BUDGET = (
-    "messageExpression evaluation failed due to running out of cost budget, "
-    "no further validation rules will be run"
-)
-_DATA_ERRORS = (TypeError, AttributeError, ValueError, RecursionError, MemoryError, KeyError)
-_OMITTED = object()
 
 
 @dataclass(slots=True)
@@ -117,20 +106,6 @@ def _times(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a * max(b, 0)
 
 
-@dataclass(slots=True)
-class _Run:
-    """One validation: what is left of the budget, and what was found."""
-
-    tracked: bool
-    limit: int
-    budget: int
-    errors: list[FieldError]
-    warnings: list[str]
-
-    def out_of_budget(self) -> bool:
-        return self.budget < 0
-
-
 class RuleSet:
     """All rules of a schema. Build it once and keep it with the schema."""
 
@@ -168,7 +143,7 @@ class RuleSet:
         if self._root is None:
             return []
         tracked = not self._is_cheap(new, old, size, limit, budget)
-        run = _Run(tracked, limit, budget, [], warnings if warnings is not None else [])
+        run = Run(tracked, limit, budget, [], warnings if warnings is not None else [])
         correlation = Correlation(new, old, self._schema) if old is not None and ratchet else None
         _validate(self._root, run, path, new, old, Ratchet(correlation))
         return run.errors
@@ -216,11 +191,19 @@ class RuleSet:
         return total
 
 
-def _validate(node: RuleNode, run: _Run, path: str, new: Any, old: Any, ratchet: Ratchet) -> None:
+def _run(node: RuleNode, run: Run, path: str, new: Any, old: Any, ratchet: Ratchet) -> None:
+    if node.compiled is None:
+        message = f"rule compiler initialization error: {node.broken}"
+        run.errors.append(invalid(path, node.schema.type, message))
+    else:
+        run_rules(node.schema, node.compiled, run, path, new, old, ratchet)
+
+
+def _validate(node: RuleNode, run: Run, path: str, new: Any, old: Any, ratchet: Ratchet) -> None:
     if new is None:
         return
     if node.compiled is not None or node.broken:
-        _run_rules(node, run, path, new, old, ratchet)
+        _run(node, run, path, new, old, ratchet)
         if run.out_of_budget():
             return
     for part in node.all_of:
@@ -235,7 +218,7 @@ def _validate(node: RuleNode, run: _Run, path: str, new: Any, old: Any, ratchet:
 
 
 def _validate_items(
-    node: RuleNode, items: RuleNode, run: _Run, path: str, new: list[Any], old: Any,
+    node: RuleNode, items: RuleNode, run: Run, path: str, new: list[Any], old: Any,
     ratchet: Ratchet,
 ) -> None:  # fmt: skip
     followed = KeyedItems(node.schema, old)
@@ -247,7 +230,7 @@ def _validate_items(
 
 
 def _validate_map(
-    node: RuleNode, run: _Run, path: str, new: dict[str, Any], old: dict[str, Any],
+    node: RuleNode, run: Run, path: str, new: dict[str, Any], old: dict[str, Any],
     ratchet: Ratchet,
 ) -> None:  # fmt: skip
     if node.additional is not None:
@@ -262,158 +245,3 @@ def _validate_map(
             _validate(prop, run, child(path, name), new[name], old.get(name), below)
             if run.out_of_budget():
                 return
-
-
-def _invalid(path: str, value: Any, message: str) -> FieldError:
-    return FieldError(
-        path or "<nil>", "FieldValueInvalid", message,
-        None if value is _OMITTED else value, shown=value is not _OMITTED,
-    )  # fmt: skip
-
-
-def _run_rules(node: RuleNode, run: _Run, path: str, new: Any, old: Any, ratchet: Ratchet) -> None:
-    kind = node.schema.type
-    if node.compiled is None:
-        message = f"rule compiler initialization error: {node.broken}"
-        run.errors.append(_invalid(path, kind, message))
-        return
-    if run.budget <= 0:
-        run.errors.append(_invalid(path, kind, _NO_BUDGET))
-        run.budget = -1
-        return
-    for rule in node.compiled.rules:
-        if rule.error:
-            run.errors.append(_invalid(path, kind, f"rule compile error: {rule.error}"))
-            continue
-        if rule.program is None or (rule.uses_old and old is None and not rule.optional_old):
-            continue
-        shown_old = _old_for(node.compiled, rule, old)
-        try:
-            passed = _evaluate(rule.program, run, new, shown_old)
-        except CelError as error:
-            if _report_failure(rule, run, path, kind, error):
-                return
-            continue
-        if passed is None:
-            run.errors.append(_invalid(path, kind, _NO_BUDGET))
-            run.budget = -1
-            return
-        if passed is not True and _report_violation(
-            node, node.compiled, rule, run, path, new, old, ratchet
-        ):
-            return
-
-
-def _old_for(compiled: NodeRules, rule: CompiledRule, old: Any) -> Any:
-    if not rule.optional_old or not compiled.uses_old:
-        return old
-    return NONE if old is None else Optional(compiled.box_old(old))
-
-
-def _evaluate(program: Program, run: _Run, new: Any, old: Any) -> Any:
-    """The value, or None when the budget is used up; raises CelError."""
-    if not run.tracked:
-        try:
-            return program.fast(new, old)
-        except _DATA_ERRORS as error:
-            raise EvalError(f"invalid data: {error}") from error
-    value, failure, cost = program.tracked({"self": new, "oldSelf": old}, run.limit)
-    if cost > run.budget:
-        return None
-    run.budget -= cost
-    if failure is not None:
-        raise failure
-    return value
-
-
-def _report_failure(rule: CompiledRule, run: _Run, path: str, kind: str, error: CelError) -> bool:
-    """A rule without a value; True when no further rule may run."""
-    text = str(error)
-    if isinstance(error, CostExceeded):
-        message = (
-            f"'{text}': no further validation rules will be run due to call cost exceeds "
-            f"limit for rule: {rule.label}"
-        )
-        run.errors.append(_invalid(path, kind, message))
-        run.budget = -1
-        return True
-    if text.startswith("no such overload"):
-        message = (
-            f"'{text}': call arguments did not match a supported operator, function or macro "
-            f"signature for rule: {rule.label}"
-        )
-    else:
-        message = f"{text} evaluating rule: {rule.label}"
-    run.errors.append(_invalid(path, kind, message))
-    return False
-
-
-def _report_violation(
-    node: RuleNode, compiled: NodeRules, rule: CompiledRule, run: _Run, path: str, new: Any, old: Any,
-    ratchet: Ratchet,
-) -> bool:  # fmt: skip
-    """A rule that is false; True when no further rule may run."""
-    place = child(path, rule.field_path) if rule.field_path else path
-    message: str | None = None
-    stop = False
-    if rule.message is not None:
-        message, stop = _message(compiled, rule, run, new, old)
-    if stop:
-        assert message is not None
-        found = _invalid(place, node.schema.type, message)
-        run.budget = -1
-    else:
-        found = _violation(node, rule, place, new, message or rule.default_message)
-    if not rule.uses_old and ratchet.holds():
-        run.warnings.append(found.text())
-    else:
-        run.errors.append(found)
-    return stop
-
-
-def _message(
-    compiled: NodeRules, rule: CompiledRule, run: _Run, new: Any, old: Any
-) -> tuple[str | None, bool]:
-    """What messageExpression says, or None; with True when it used up what there was.
-
-    It sees `oldSelf` as the plain value even where the rule sees an optional one: so it is
-    upstream, and a message that takes it for an optional falls back to the rule's text.
-    """
-    assert rule.message is not None
-    source = rule.rule["messageExpression"]
-    if "oldSelf" in rule.message.variables and (not compiled.uses_old or old is None):
-        return None, False
-    if rule.optional_old and old is not None:
-        old = compiled.box_old(old)
-    try:
-        value = _evaluate(rule.message, run, new, old)
-    except CostExceeded:
-        from pykcp.machinery.status import go_quote
-
-        text = (
-            "no further validation rules will be run due to call cost exceeds limit for "
-            f"messageExpression: {go_quote(source)}"
-        )
-        return text, True
-    except CelError:
-        return None, False
-    if value is None:
-        return _NO_MESSAGE_BUDGET, True
-    text = str(value).strip()
-    if not text or "\n" in text or len(text.encode(errors="replace")) > MAX_MESSAGE:
-        return None, False
-    return text, False
-
-
-_REASONS_WITHOUT_VALUE = frozenset({"FieldValueForbidden", "FieldValueRequired"})
-
-
-def _violation(node: RuleNode, rule: CompiledRule, path: str, new: Any, detail: str) -> FieldError:
-    value = _OMITTED if node.schema.type in ("object", "array") else new
-    reason = rule.rule.get("reason") or "FieldValueInvalid"
-    if reason in _REASONS_WITHOUT_VALUE:
-        return FieldError(path or "<nil>", reason, detail, shown=False)
-    if reason == "FieldValueDuplicate":
-        shown = value is not _OMITTED
-        return FieldError(path or "<nil>", reason, "", value if shown else None, shown=shown)
-    return _invalid(path, value, detail)

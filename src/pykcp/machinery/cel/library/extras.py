@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from pykcp.machinery.cel.arithmetic import check_int, check_uint
 from pykcp.machinery.cel.library.lists import maximum, minimum
-from pykcp.machinery.cel.operators import check_int, check_uint
 from pykcp.machinery.cel.values import INT_MAX, UINT_MAX, EvalError, UInt
 
 

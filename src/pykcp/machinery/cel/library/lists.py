@@ -7,8 +7,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from pykcp.machinery.cel.arithmetic import add, greater, less
 from pykcp.machinery.cel.kinds import kind_of
-from pykcp.machinery.cel.operators import add, equal, greater, less, size
+from pykcp.machinery.cel.operators import equal, size
 from pykcp.machinery.cel.values import NONE, Duration, EvalError, Optional, Timestamp, UInt
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")

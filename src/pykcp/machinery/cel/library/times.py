@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from pykcp.machinery.cel.arithmetic import timestamp as checked_timestamp
 from pykcp.machinery.cel.numbers import format_fixed
-from pykcp.machinery.cel.operators import timestamp as checked_timestamp
 from pykcp.machinery.cel.values import INT_MAX, Duration, EvalError, Timestamp
 from pykcp.machinery.status import go_quote
 
