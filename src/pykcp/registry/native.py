@@ -9,19 +9,19 @@ from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import BadRequest, go_quote
 from pykcp.registry.codec import strip_cluster
 from pykcp.registry.kinds import Verdict
-from pykcp.registry.ownership import Ownership
+from pykcp.registry.ownership import OwnedKind, relabelled
 from pykcp.types import Object
 
 
-class NativeKind:
+class NativeKind(OwnedKind):
     """One built-in kind at one version; its schema is read when it is first written to."""
 
     def __init__(self, definition: ResourceDefinition, version: str, rules: KindRules) -> None:
+        super().__init__(definition, version, relabelled)
         self._definition = definition
         self._version = version
         self._rules = rules
         self._schema: Schema | None = None
-        self._ownership = Ownership(definition, version, _same)
         self.create_on_update = rules.create_on_update
         self.unconditional_update = rules.unconditional_update
         self.selectable = rules.selectable
@@ -42,24 +42,6 @@ class NativeKind:
         rules = self._rules.subresources[subresource] if subresource else self._rules
         return before_update(rules, new, old, facts)
 
-    def manage_update(
-        self, live: Object | None, new: Object, manager: str, subresource: str, now: str
-    ) -> None:
-        self._ownership.after_update(live, new, manager, subresource, now)
-
-    def manage_apply(
-        self,
-        live: Object | None,
-        applied: Object,
-        manager: str,
-        subresource: str,
-        now: str,
-        *,
-        force: bool,
-    ) -> Object:
-        fields = self._ownership.manager(subresource)
-        return fields.on_apply(live, applied, manager, now, force=force)
-
 
 def decode_native(
     schema: Schema, kind: str, version: str, obj: Object, problems: list[str], raw: bytes | None
@@ -71,8 +53,3 @@ def decode_native(
         raise BadRequest(
             f"{kind} in version {go_quote(version)} cannot be handled as a {kind}: {error}"
         ) from error
-
-
-def _same(obj: Object, api_version: str) -> Object:
-    """Built-in kinds here have one version each."""
-    return {**obj, "apiVersion": api_version}

@@ -99,3 +99,35 @@ class Ownership:
             new["metadata"]["managedFields"] = entries
         else:
             new["metadata"].pop("managedFields", None)
+
+
+class OwnedKind:
+    """The part of a kind that keeps managedFields; native and custom kinds share it."""
+
+    def __init__(
+        self, definition: ResourceDefinition, version: str, convert: Callable[[Object, str], Object]
+    ) -> None:
+        self._ownership = Ownership(definition, version, convert)
+
+    def manage_update(
+        self, live: Object | None, new: Object, manager: str, subresource: str, now: str
+    ) -> None:
+        self._ownership.after_update(live, new, manager, subresource, now)
+
+    def manage_apply(
+        self,
+        live: Object | None,
+        applied: Object,
+        manager: str,
+        subresource: str,
+        now: str,
+        *,
+        force: bool,
+    ) -> Object:
+        fields = self._ownership.manager(subresource)
+        return fields.on_apply(live, applied, manager, now, force=force)
+
+
+def relabelled(obj: Object, api_version: str) -> Object:
+    """Conversion between versions that differ in nothing but their name."""
+    return {**obj, "apiVersion": api_version}

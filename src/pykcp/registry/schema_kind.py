@@ -15,14 +15,14 @@ from pykcp.machinery.schema.jsonpath import parse as parse_path
 from pykcp.machinery.status import BadRequest, FieldError, go_quote
 from pykcp.registry.codec import strip_cluster
 from pykcp.registry.kinds import Verdict
-from pykcp.registry.ownership import Ownership
+from pykcp.registry.ownership import OwnedKind, relabelled
 from pykcp.types import Object
 
 if TYPE_CHECKING:
     from pykcp.machinery.cel.rules import RuleSet
 
 
-class SchemaKind:
+class SchemaKind(OwnedKind):
     """One custom kind at one version."""
 
     create_on_update = False
@@ -36,6 +36,7 @@ class SchemaKind:
         preset: KindRules | None = None,
     ) -> None:
         """`preset`: rules written by hand, for those of kcp's kinds that have some."""
+        super().__init__(definition, version, relabelled)
         self._definition = definition
         self._version = version
         self.type = custom_type
@@ -49,7 +50,6 @@ class SchemaKind:
             check=self._errors,
             check_status=self._status_errors,
         )
-        self._ownership = Ownership(definition, version, self._converted)
         self._fields = {f: parse_path(f".{f}") for f in served.selectable_fields}
 
     def decode(self, obj: Object, problems: list[str], raw: bytes | None = None) -> Object:
@@ -101,27 +101,6 @@ class SchemaKind:
 
             self._cel = RuleSet(self.type.schema)
         return self._cel.validate(new, old)
-
-    def manage_update(
-        self, live: Object | None, new: Object, manager: str, subresource: str, now: str
-    ) -> None:
-        self._ownership.after_update(live, new, manager, subresource, now)
-
-    def manage_apply(
-        self,
-        live: Object | None,
-        applied: Object,
-        manager: str,
-        subresource: str,
-        now: str,
-        *,
-        force: bool,
-    ) -> Object:
-        fields = self._ownership.manager(subresource)
-        return fields.on_apply(live, applied, manager, now, force=force)
-
-    def _converted(self, obj: Object, api_version: str) -> Object:
-        return {**obj, "apiVersion": api_version}
 
 
 def _check_embedded(metadata: Object, has_namespace: bool, path: str) -> list[FieldError]:

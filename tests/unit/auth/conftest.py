@@ -14,6 +14,7 @@ class FakePeer:
     protocol = "HTTP/2.0"
     address = "127.0.0.1"
     port = 1234
+    intermediates: tuple[bytes, ...] = ()
 
     def __init__(self, certificate: bytes | None = None) -> None:
         self.certificate = certificate

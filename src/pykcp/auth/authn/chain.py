@@ -127,7 +127,8 @@ class Authentication:
                 attempt.refusals.append(str(error))
         if der is not None and found is None and self._certificates is not None:
             try:
-                found = self._certificates.authenticate(der, attempt.now)
+                chain = request.peer.intermediates
+                found = self._certificates.authenticate(der, attempt.now, chain)
             except Rejected as error:
                 attempt.refusals.append(str(error))
         return found
