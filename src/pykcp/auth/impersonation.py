@@ -169,6 +169,11 @@ class Impersonator:
         assert refusal is not None  # the plain mode applies to everybody
         raise refusal
 
+    def constraint(self, requestor: User) -> str:
+        """The constrained mode by which a requestor was let through last, for the audit log."""
+        mode = self._last.get(requestor.name)
+        return mode.verb if mode is not None and mode.on_verb else ""
+
 
 async def _try_mode(
     mode: _Mode, authorize: Authorize, attributes: Attributes, wanted: User

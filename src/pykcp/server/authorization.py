@@ -23,6 +23,8 @@ class CallAuthorization:
         decision = self._authorizer.peek(call.cluster, attributes)
         if decision is None:
             return False
+        if call.audit is not None:
+            call.audit.decided(decision)
         _enforce(decision, attributes)
         return True
 
@@ -31,6 +33,8 @@ class CallAuthorization:
             call.user = await self._impersonation.apply(call, attributes_of(call))
         attributes = attributes_of(call)
         decision = await self._authorizer.authorize(call.cluster, attributes)
+        if call.audit is not None:
+            call.audit.decided(decision)
         _enforce(decision, attributes)
 
 

@@ -34,4 +34,6 @@ class Impersonation:
             return await self._authorizer.authorize(call.cluster, question)
 
         user = await self._impersonator.impersonate(authorize, attributes, wanted)
+        if call.audit is not None:
+            call.audit.constraint = self._impersonator.constraint(call.user)
         return tie_to_cluster(call.user, user, call.cluster)

@@ -7,7 +7,7 @@ from functools import cache
 from pykcp.apis.catalog import builtin_definitions
 from pykcp.apis.loader import library
 from pykcp.apis.protobuf import codecs
-from pykcp.machinery.protobuf import close_envelope, field
+from pykcp.machinery.protobuf import close_envelope, field, open_envelope
 from pykcp.machinery.schema.model import Schema
 from pykcp.types import Object
 
@@ -43,6 +43,15 @@ def encode(obj: Object) -> bytes:
     api_version, kind = obj["apiVersion"], obj["kind"]
     codec = codecs().of(_schemas()[api_version, kind])
     return close_envelope(api_version, kind, codec.write(obj))
+
+
+def decode(body: bytes) -> Object | None:
+    """An enveloped message as the JSON values it stands for; None if its kind is not known."""
+    api_version, kind, raw = open_envelope(body)
+    schema = _schemas().get((api_version, kind))
+    if schema is None:
+        return None
+    return {"kind": kind, "apiVersion": api_version, **codecs().of(schema).read(raw)}
 
 
 def frame(event_type: str, obj: Object) -> bytes:

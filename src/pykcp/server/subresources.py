@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 from pykcp.auth import reviews, token_request
 from pykcp.auth.authn.chain import Authentication
+from pykcp.auth.authz.attributes import Attributes, Decision
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import MASTERS
 from pykcp.machinery.resources import SECRETS
@@ -66,24 +67,31 @@ class Answered:
         review = read_object(call, call.resource)
         match_namespace(call.resource, call.info.namespace, review.setdefault("metadata", {}))
         answer = await self._reviews[call.resource.plural](call, review)
-        send_object(call, answer, 201)
+        head = {"kind": call.resource.kind, "apiVersion": call.resource.api_version}
+        send_object(call, {**head, **answer}, 201)
+
+    def _asked(self, call: Call) -> Authorizer:
+        """Whom a review asks; what the stages decide is noted if there is an audit trail."""
+        if call.audit is None:
+            return self._authorizer
+        return cast("Authorizer", _Noting(self._authorizer, call))
 
     async def _subject(self, call: Call, review: Object) -> Object:
         is_deep = (
             call.exchange.request.header(_DEEP_HEADER) == "true" and MASTERS in call.user.groups
         )
         return await reviews.subject_access_review(
-            self._authorizer, call.cluster, review, is_deep=is_deep
+            self._asked(call), call.cluster, review, is_deep=is_deep
         )
 
     async def _local_subject(self, call: Call, review: Object) -> Object:
         return await reviews.local_subject_access_review(
-            self._authorizer, call.cluster, review, call.info.namespace
+            self._asked(call), call.cluster, review, call.info.namespace
         )
 
     async def _self_subject(self, call: Call, review: Object) -> Object:
         return await reviews.self_subject_access_review(
-            self._authorizer, call.cluster, review, call.user
+            self._asked(call), call.cluster, review, call.user
         )
 
     async def _self_rules(self, call: Call, review: Object) -> Object:
@@ -147,3 +155,18 @@ class Answered:
         if secret is None:
             raise NotFound.resource("", "secrets", name)
         return secret
+
+
+class _Noting:
+    """Asks the authorizer, and leaves the stages' decisions with the request's audit event."""
+
+    def __init__(self, authorizer: Authorizer, call: Call) -> None:
+        self._authorizer = authorizer
+        self._call = call
+
+    async def authorize(
+        self, cluster: str, attributes: Attributes, *, is_deep: bool = False
+    ) -> Decision:
+        decision = await self._authorizer.authorize(cluster, attributes, is_deep=is_deep)
+        self._call.context.audit.update(decision.audit_annotations("sar.auth.kcp.io"))
+        return decision

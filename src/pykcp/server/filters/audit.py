@@ -1,0 +1,409 @@
+"""The audit filter: what a request becomes in the audit trail.
+
+`attend` puts a record beside the call and an exchange in front of the real one, which
+sees the answer go by. The server tells the record when the user is known (`received`)
+and what was decided (`decided`). Whatever comes of the request, it ends in exactly one
+of ResponseComplete, Panic, or (a failed authentication) ResponseStarted.
+
+With a backend that has to be waited for, the answer is held back until the event is
+taken; the events of streams, which cannot be held, are delivered behind them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+import orjson
+
+from pykcp.auth.authz.attributes import Decision
+from pykcp.auth.user import User
+from pykcp.machinery.status import InternalError
+from pykcp.observe.audit.lines import Timestamps
+from pykcp.observe.audit.policy import (
+    COMPLETE,
+    PANIC,
+    RECEIVED,
+    STARTED,
+    Level,
+    Outcome,
+    Question,
+)
+from pykcp.observe.audit.trail import AuditTrail
+from pykcp.registry.keys import WILDCARD
+from pykcp.server.call import Call
+from pykcp.server.filters import audit_content as content
+from pykcp.wire.exchange import Exchange, Header, Request, Stream, WebSocket
+
+Serve = Callable[[Call], Coroutine[Any, Any, None] | None]
+Body = bytes | Sequence[bytes]
+
+AUDIT_ID = "audit-id"
+DECISION, REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
+REQUEST_DOMAIN, REVIEW_DOMAIN = "request.auth.kcp.io", "sar.auth.kcp.io"
+_MOST_ID = 256
+_IDS_AT_ONCE = 128
+_NOT_YET = Outcome(Level.NONE, frozenset(), omit_managed_fields=False)
+_MANY_USERS = 4096
+
+
+class AuditFilter:
+    """Attends to every request of a server."""
+
+    def __init__(
+        self,
+        trail: AuditTrail,
+        path_of: Callable[[str], str],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.trail = trail
+        self.path_of = path_of
+        """The canonical path of a logical cluster, "" if it is not known."""
+        self.clock = clock
+        self.stamps = Timestamps()
+        self._ids: list[str] = []
+        self._users: dict[User, orjson.Fragment] = {}
+
+    def attend(self, call: Call, serve: Serve) -> Coroutine[Any, Any, None] | None:
+        record = call.audit = AuditRecord(self, call)
+        call.exchange = record.exchange
+        try:
+            pending = serve(call)
+        except Exception as error:
+            record.panicked(error)
+            raise
+        if pending is not None:
+            return self._follow(record, pending)
+        return record.settle() if record.exchange.is_held else None
+
+    async def _follow(self, record: AuditRecord, pending: Coroutine[Any, Any, None]) -> None:
+        try:
+            await pending
+        finally:
+            record.left()
+        if record.exchange.is_held:
+            await record.settle()
+
+    def new_id(self) -> str:
+        """A random UUID; bought by the hundred, because the kernel's price is per visit."""
+        if not self._ids:
+            noise = os.urandom(16 * _IDS_AT_ONCE).hex()
+            for start in range(0, len(noise), 32):
+                h = noise[start : start + 32]
+                variant = "89ab"[int(h[16], 16) & 3]
+                self._ids.append(f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{variant}{h[17:20]}-{h[20:]}")
+        return self._ids.pop()
+
+    def user_json(self, user: User) -> orjson.Fragment:
+        known = self._users.get(user)
+        if known is None:
+            if len(self._users) >= _MANY_USERS:
+                self._users.clear()
+            known = self._users[user] = orjson.Fragment(orjson.dumps(user.to_json()))
+        return known
+
+
+class AuditedExchange:
+    """Stands in front of the real exchange: gives the answer its id and takes note of it."""
+
+    __slots__ = ("_held", "_inner", "_record", "request", "responded")
+
+    def __init__(self, inner: Exchange, record: AuditRecord) -> None:
+        self._inner = inner
+        self._record = record
+        self.request: Request = inner.request
+        self.responded = False
+        self._held: tuple[int, Sequence[Header], Body] | None = None
+
+    @property
+    def is_held(self) -> bool:
+        return self._held is not None
+
+    def respond(self, status: int, headers: Sequence[Header], body: Body = b"") -> None:
+        record = self._record
+        self.responded = True
+        headers = [*headers, (AUDIT_ID, record.id)]
+        if not record.answered(status, headers, body):
+            self._held = (status, headers, body)
+            return
+        self._inner.respond(status, headers, body)
+
+    def release(self) -> None:
+        """The events are taken: the answer may go."""
+        if self._held is not None:
+            status, headers, body = self._held
+            self._held = None
+            if not self._inner.responded:
+                self._inner.respond(status, headers, body)
+
+    def start(self, status: int, headers: Sequence[Header]) -> Stream:
+        self.responded = True
+        stream = self._inner.start(status, [*headers, (AUDIT_ID, self._record.id)])
+        self._record.streaming(status, stream)
+        return stream
+
+    def websocket(self, subprotocol: str = "", headers: Sequence[Header] = ()) -> WebSocket:
+        self.responded = True
+        socket = self._inner.websocket(subprotocol, [*headers, (AUDIT_ID, self._record.id)])
+        self._record.streaming(101, socket)
+        return socket
+
+    def wants_websocket(self) -> bool:
+        return self._inner.wants_websocket()
+
+
+class AuditRecord:
+    """One request in the trail."""
+
+    __slots__ = (
+        "_call",
+        "_common",
+        "_decision",
+        "_filter",
+        "_is_done",
+        "_is_judged",
+        "_outcome",
+        "_pending",
+        "_received",
+        "_status",
+        "_streams",
+        "_user",
+        "constraint",
+        "exchange",
+        "id",
+    )
+
+    def __init__(self, owner: AuditFilter, call: Call) -> None:
+        self._filter = owner
+        self._call = call
+        self._received = owner.clock()
+        given = call.exchange.request.header(AUDIT_ID)
+        self.id = given if given and len(given) <= _MOST_ID else owner.new_id()
+        self.exchange = AuditedExchange(call.exchange, self)
+        self._outcome = _NOT_YET
+        self._is_judged = False
+        """Whether the policy was asked: once the user is known, or the request failed before."""
+        self._is_done = False
+        self._streams = False
+        self._user: User | None = None
+        self._decision: Decision | None = None
+        self.constraint = ""
+        """The mode of constrained impersonation that let the user act as another."""
+        self._common = b""
+        self._status: dict[str, Any] | None = None
+        self._pending: Awaitable[bool] | None = None
+
+    # -- what the server tells -----------------------------------------------------------------
+
+    def received(self) -> Coroutine[Any, Any, None] | None:
+        """The user is known. Raises InternalError if the request must not go on."""
+        self._user = self._call.user
+        self._judge()
+        outcome = self._outcome
+        if outcome.level is Level.NONE or RECEIVED in outcome.omit_stages:
+            return None
+        answer = self._filter.trail.process(self._line(RECEIVED))
+        if not isinstance(answer, bool):
+            return self._await_received(answer)
+        if not answer:
+            raise self._rejected()
+        return None
+
+    async def _await_received(self, answer: Awaitable[bool]) -> None:
+        if not await answer:
+            raise self._rejected()
+
+    def _rejected(self) -> InternalError:
+        self._filter.trail.rejected.add()
+        self._is_done = True  # upstream does not record what becomes of it
+        return InternalError("failed to store audit event")
+
+    def decided(self, decision: Decision) -> None:
+        self._decision = decision
+
+    def panicked(self, error: BaseException) -> None:
+        """The handler failed in a way that nobody expected."""
+        self._status = {
+            "metadata": {},
+            "status": "Failure",
+            "message": f"APIServer panic'd: {type(error).__name__}",
+            "reason": "InternalError",
+            "code": 500,
+        }
+        self._finish(PANIC)
+
+    def left(self) -> None:
+        """The handler is through; without an answer, the client is gone."""
+        if self._streams or self._is_done or self.exchange.responded:
+            return
+        self._status = {
+            "metadata": {},
+            "status": "Success",
+            "message": "Connection closed early",
+            "code": 200,
+        }
+        self._finish(COMPLETE)
+
+    async def settle(self) -> None:
+        """Wait until the events are taken, then let the answer go."""
+        if self._pending is not None:
+            await self._pending
+        self.exchange.release()
+
+    # -- what the exchange sees ----------------------------------------------------------------
+
+    def answered(self, status: int, headers: Sequence[Header], body: Body) -> bool:
+        """An answer goes by; False: hold it back until the event is taken."""
+        if self._is_done:
+            return True
+        if not self._is_judged:
+            self._judge()
+        level = self._outcome.level
+        if level is Level.NONE:
+            self._is_done = True
+            return True
+        bodies = b""
+        if status >= 400 or level is Level.REQUEST_RESPONSE or content.is_status(body):
+            self._status, bodies = self._read_answer(status, headers, body)
+        else:
+            self._status = {"metadata": {}, "code": status}
+        # A failed authentication is told as upstream tells it: it begins, and that is all.
+        stage = STARTED if self._user is None and status == 401 else COMPLETE
+        self._is_done = True
+        if stage in self._outcome.omit_stages:
+            return True
+        if level >= Level.REQUEST:
+            bodies = content.request_part(self._call, self._outcome) + bodies
+        answer = self._filter.trail.process(self._line(stage, bodies))
+        if isinstance(answer, bool):
+            return True
+        self._pending = answer
+        return False
+
+    def _read_answer(
+        self, status: int, headers: Sequence[Header], body: Body
+    ) -> tuple[dict[str, Any], bytes]:
+        """`responseStatus`, and the answer itself if the policy wants it."""
+        plain = content.plain_body(headers, body)
+        shown = content.status_of(status, headers, plain)
+        if self._outcome.level is not Level.REQUEST_RESPONSE:
+            return shown, b""
+        return shown, content.response_part(self._call, self._outcome, headers, plain)
+
+    def streaming(self, status: int, stream: Stream) -> None:
+        """An answer that goes on begins; its end is another event."""
+        self._streams = True
+        if self._outcome.level is Level.NONE:
+            return
+        self._status = {"metadata": {}, "code": status}
+        if STARTED not in self._outcome.omit_stages:
+            self._filter.trail.process_behind(self._line(STARTED))
+        stream.on_close(lambda: self._finish(COMPLETE))
+
+    def _finish(self, stage: str) -> None:
+        if self._is_done:
+            return
+        if not self._is_judged:
+            self._judge()
+        self._is_done = True
+        if self._outcome.level is not Level.NONE and stage not in self._outcome.omit_stages:
+            self._filter.trail.process_behind(self._line(stage))
+
+    # -- the event -----------------------------------------------------------------------------
+
+    def _judge(self) -> None:
+        self._is_judged = True
+        info, user = self._call.info, self._user
+        name, groups = (user.name, user.groups) if user is not None else ("", ())
+        if info.is_resource:
+            question = Question(
+                name, groups, info.verb, True, "", info.group, info.resource,
+                info.subresource, info.namespace, info.name,
+            )  # fmt: skip
+        else:
+            question = Question(name, groups, info.verb, False, info.path)
+        trail = self._filter.trail
+        self._outcome = trail.policy.evaluate(question)
+        trail.count_level(self._outcome.level)
+
+    def _line(self, stage: str, bodies: bytes = b"") -> bytes:
+        """The event at one stage, as a line of JSON."""
+        owner = self._filter
+        status = b'"responseStatus":%b,' % orjson.dumps(self._status) if self._status else b""
+        stamps = owner.stamps
+        received = stamps.text(self._received)
+        now = stamps.text(owner.clock())
+        annotations = self._annotations()
+        return (
+            b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"%b","auditID":%b,'
+            b'"stage":"%b",%b%b%b"requestReceivedTimestamp":"%b","stageTimestamp":"%b"%b}'
+        ) % (
+            _LEVELS[self._outcome.level],
+            orjson.dumps(self.id),
+            stage.encode(),
+            self._about(stage),
+            status,
+            bodies,
+            received.encode(),
+            now.encode(),
+            b',"annotations":%b' % orjson.dumps(annotations, option=orjson.OPT_SORT_KEYS)
+            if annotations
+            else b"",
+        )
+
+    def _about(self, stage: str) -> bytes:
+        """What does not change between the stages, but for what is only known at the end."""
+        call = self._call
+        is_first = stage is RECEIVED
+        if self._common and (is_first or not self._has_news()):
+            return self._common
+        owner, user = self._filter, self._user
+        request = self.exchange.request
+        event: dict[str, Any] = {
+            "requestURI": content.request_uri(request),
+            "verb": call.info.verb,
+            "user": owner.user_json(user) if user is not None else {},
+        }
+        if user is not None and call.user is not user:
+            event["impersonatedUser"] = owner.user_json(call.user)
+            if self.constraint:
+                event["authenticationMetadata"] = {"impersonationConstraint": self.constraint}
+        addresses = content.source_addresses(request)
+        if addresses:
+            event["sourceIPs"] = addresses
+        agent = content.user_agent(request)
+        if agent:
+            event["userAgent"] = agent
+        if call.info.is_resource:
+            event["objectRef"] = content.reference(call, with_body=not is_first)
+        self._common = orjson.dumps(event)[1:-1] + b","
+        return self._common
+
+    def _has_news(self) -> bool:
+        """Whether the end knows more than the beginning: another user, the object's name."""
+        call = self._call
+        return call.user is not self._user or call.info.verb in content.VERBS_WITH_OBJECT
+
+    def _annotations(self) -> dict[str, str]:
+        call = self._call
+        out: dict[str, str] = {}
+        cluster = call.cluster
+        if cluster and cluster != WILDCARD:
+            out["kcp.io/cluster"] = cluster
+            out["kcp.io/path"] = self._filter.path_of(cluster)
+            out["tenancy.kcp.io/workspace"] = cluster
+        decision = self._decision
+        if decision is not None:
+            out[DECISION] = "allow" if decision.allowed else "forbid"
+            out[REASON] = decision.reason
+            if decision.steps:
+                out.update(decision.audit_annotations(REQUEST_DOMAIN))
+        context = call._context
+        if context is not None and context.audit:
+            out.update(context.audit)
+        return out
+
+
+_LEVELS = tuple(level.word.encode() for level in Level)
