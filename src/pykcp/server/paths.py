@@ -7,9 +7,10 @@ from typing import Any, Protocol
 
 import orjson
 
+from pykcp.machinery.clusters import WILDCARD
 from pykcp.machinery.status import MethodNotAllowed
 from pykcp.observe.metrics import Registry
-from pykcp.server.answers import CACHE_CONTROL, PageNotFound, send_object
+from pykcp.server.answers import CACHE_CONTROL, PageNotFound, send_object, send_text
 from pykcp.server.call import Call
 from pykcp.server.discovery import Discovery
 from pykcp.server.health import Health
@@ -87,6 +88,9 @@ class PathHandlers:
     def _exposition(self, call: Call) -> None:
         if call.info.path != "/metrics":
             raise PageNotFound
+        if call.info.cluster not in ("", WILDCARD):
+            send_text(call, "shard-level endpoint not available at workspace scope\n", 501)
+            return
         headers = (("content-type", "text/plain; version=0.0.4; charset=utf-8"),)
         call.exchange.respond(200, headers, self._metrics.exposition().encode())
 
