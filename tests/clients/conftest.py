@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -64,7 +65,7 @@ def run_client(
 ) -> Callable[..., str]:
     """Runs a program in a fresh logical cluster and the namespace `default`; returns its output."""
 
-    def run(*command: str) -> str:
+    def run(*command: str, **environment: str) -> str:
         kubeconfig = new_kubeconfig()
         done = subprocess.run(
             command,
@@ -73,6 +74,7 @@ def run_client(
                 "HOME": str(tmp_path),
                 "KUBECONFIG": str(kubeconfig),
                 "TEST_NAMESPACE": "default",
+                **environment,
             },
             cwd=tmp_path,
             capture_output=True,
@@ -92,7 +94,7 @@ def go_programs(folder: pathlib.Path) -> pathlib.Path:
     A cold build takes minutes, so a run of all tests does not start one.
     """
     sources = sorted(p for p in folder.rglob("*") if p.suffix in (".go", ".mod"))
-    content = hashlib.sha256()
+    content = hashlib.sha256(repr(_flags(folder)).encode())
     for source in sources:
         content.update(str(source.relative_to(folder)).encode() + b"\0" + source.read_bytes())
     made = CACHE / "clients-go" / f"{folder.name}-{content.hexdigest()[:16]}"
@@ -107,6 +109,13 @@ def go_programs(folder: pathlib.Path) -> pathlib.Path:
     return made / "bin"
 
 
+def _flags(folder: pathlib.Path) -> list[str]:
+    """Tell the programs their version, as releases are told: v1.36.0 for modules at v0.36.0."""
+    found = re.search(r"k8s\.io/client-go v0\.(\S+)", (folder / "go.mod").read_text())
+    assert found is not None
+    return [f"-ldflags=-X k8s.io/component-base/version.gitVersion=v1.{found.group(1)}"]
+
+
 def _build(go: str, folder: pathlib.Path, made: pathlib.Path) -> None:
     """Build in a copy: Go writes checksums beside the sources."""
     work = made.with_name(f"{made.name}.{os.getpid()}")
@@ -114,7 +123,7 @@ def _build(go: str, folder: pathlib.Path, made: pathlib.Path) -> None:
     programs = sorted({f"./{p.parent.relative_to(folder)}" for p in folder.rglob("main.go")})
     own = [p for p in programs if p == "." or not (folder / p / "go.mod").exists()]
     done = subprocess.run(
-        [go, "build", "-o", "bin/", *own],
+        [go, "build", "-o", "bin/", *_flags(folder), *own],
         cwd=work,
         env={**os.environ, "GOFLAGS": "-mod=mod -buildvcs=false -p=2", "CGO_ENABLED": "0"},
         capture_output=True,
@@ -125,7 +134,8 @@ def _build(go: str, folder: pathlib.Path, made: pathlib.Path) -> None:
     if done.returncode != 0:
         shutil.rmtree(work)
         pytest.fail(f"go build: {done.stderr}")
-    shutil.rmtree(made, ignore_errors=True)
+    for outdated in set(made.parent.glob(f"{folder.name}-*")) - {work}:
+        shutil.rmtree(outdated)
     work.rename(made)
 
 

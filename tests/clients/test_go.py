@@ -30,3 +30,11 @@ def test_everyday_work(
     """Each program ends well and has passed its steps in order."""
     printed = run_client(str(go_clients / program))
     assert printed.splitlines() == [f"done: {step}" for step in steps]
+
+
+def test_informers_without_streaming_lists(
+    go_clients: pathlib.Path, run_client: Callable[..., str]
+) -> None:
+    """A client that lists and then watches, as older ones do, sees the same."""
+    printed = run_client(str(go_clients / "informers"), KUBE_FEATURE_WatchListClient="false")
+    assert printed.splitlines() == [f"done: {step}" for step in PROGRAMS["informers"]]

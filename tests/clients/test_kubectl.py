@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pykcp.testing.kubectl import Kubectl
+from pykcp.testing.server import ServerProcess
 from pykcp.types import Object
 
 
@@ -75,7 +76,7 @@ def test_get(kubectl: Kubectl) -> None:
     assert kubectl("get", "cm", "--field-selector=metadata.name=one", "-o", "name") == (
         "configmap/one\n"
     )
-    assert {line.split()[0] for line in kubectl("get", "cm", "-A").splitlines()[1:]} == {"default"}
+    assert re.search(r"(?m)^default +one ", kubectl("get", "cm", "-A"))
     assert 'configmaps "two" not found' in kubectl.fails("get", "cm", "two")
     assert "the server doesn't have a resource type" in kubectl.fails("get", "nonsense")
     assert "No resources found" in kubectl.attempt("get", "leases").stderr
@@ -120,21 +121,12 @@ def test_explain(kubectl: Kubectl) -> None:
 
 def test_explain_all_kinds(kubectl: Kubectl) -> None:
     """Nothing that is served goes unexplained."""
+    versions = {v.rpartition("/")[0]: v for v in kubectl("api-versions").split()}
     for name in kubectl("api-resources", "-o", "name").split():
         resource, _, group = name.partition(".")
-        version = kubectl_version_of(kubectl, name)
-        more = [f"--api-version={version}"] if group else []
-        text = kubectl("explain", resource, "--recursive", *more)
-        assert "apiVersion" in text, name
-        assert "<no description>" not in kubectl("explain", resource, *more), name
-
-
-def kubectl_version_of(kubectl: Kubectl, name: str) -> str:
-    """The group and version that a resource is served in."""
-    group = name.partition(".")[2]
-    return next(
-        v for v in kubectl("api-versions").split() if v.partition("/")[0] == group or not group
-    )
+        version = f"--api-version={versions[group]}"
+        assert "apiVersion" in kubectl("explain", resource, "--recursive", version), name
+        assert "<no description>" not in kubectl("explain", resource, version), name
 
 
 def test_apply(kubectl: Kubectl) -> None:
@@ -327,12 +319,11 @@ def test_get_and_watch(kubectl: Kubectl) -> None:
         assert next(lines).split()[:3] == ["MODIFIED", "one", "1"]
         kubectl("delete", "cm", "one")
         assert next(lines).split()[:3] == ["DELETED", "one", "1"]
-    with kubectl.following("get", "cm", "--watch-only", "-o", "name") as lines:
-        # Whether the watch is open cannot be seen, so write until it tells.
-        kubectl("create", "cm", "two")
-        kubectl("label", "cm", "two", "a=b")
-        kubectl("delete", "cm", "two")
-        assert next(lines) == "configmap/two\n"
+    kubectl("create", "cm", "two")
+    with kubectl.following("get", "cm", "two", "-w", "-o", "jsonpath={.data}{'\\n'}") as lines:
+        assert next(lines) == "\n"
+        kubectl("patch", "cm", "two", "-p", '{"data":{"a":"b"}}')
+        assert json.loads(next(lines)) == {"a": "b"}
 
 
 OWNER = "owner"
@@ -471,7 +462,7 @@ def test_raw(kubectl: Kubectl) -> None:
     assert json.loads(kubectl("get", "--raw", f"{prefix}/version"))["major"] == "1"
     assert kubectl("get", "--raw", "/readyz") == "ok"
     assert "readyz check passed" in kubectl("get", "--raw", "/readyz?verbose")
-    assert "apiserver_request_total" in kubectl("get", "--raw", "/metrics")
+    assert "shard-level endpoint" in kubectl.fails("get", "--raw", f"{prefix}/metrics")
     assert "io.k8s.api.core.v1.ConfigMap" in kubectl("get", "--raw", f"{prefix}/openapi/v2")
     kubectl("create", "--raw", maps, "-f", "-", stdin=config_map("one", a="1"))
     kubectl("replace", "--raw", f"{maps}/one", "-f", "-", stdin=config_map("one", a="2"))
@@ -505,6 +496,27 @@ def test_events(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", stdin=event)
     assert "something did" in kubectl("events", "--for=cm/one")
     assert "Happened" in kubectl("get", "events")
+
+
+def test_admin_kubeconfig(
+    shard: ServerProcess, kubectl_binary: str, tmp_path: pathlib.Path
+) -> None:
+    """The kubeconfig that the server writes works as it is: the README's first steps."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_bytes(shard.kubeconfig.read_bytes())
+    kubectl = Kubectl(kubectl_binary, kubeconfig)
+    name = f"readme-{kubectl.minor}"
+    assert kubectl("config", "current-context") == "root\n"
+    assert "+kcp-" in kubectl("version")
+    assert kubectl("create", "ns", name) == f"namespace/{name} created\n"
+    kubectl("create", "cm", "c", "-n", name, "--from-literal=a=b")
+    assert kubectl.json("get", "cm", "c", "-n", name)["data"] == {"a": "b"}
+    assert kubectl.json("get", "ns", name)["metadata"]["annotations"]["kcp.io/cluster"] == "root"
+    assert name not in kubectl("get", "ns", "--context=system:admin")
+    kubectl("delete", "ns", name)
+    assert kubectl.fails("get", "ns", "--context=base"), (
+        "kcp-admin may do nothing without a cluster"
+    )
 
 
 def test_logical_clusters_do_not_see_each_other(kubectl: Kubectl, other_kubectl: Kubectl) -> None:
