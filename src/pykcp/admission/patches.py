@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pykcp.admission.webhooks.review import unfit
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.schema.decode import DecodeError
 from pykcp.machinery.status import BadRequest, InternalError, StatusError
@@ -121,8 +122,11 @@ def decoded(resource: Resource, patched: JSON, *, strict: bool = False) -> Objec
     What does not fit is an internal error: whoever patched is to blame, not the client.
     """
     if not isinstance(patched, dict):
+        raise InternalError(f"couldn't get version/kind; json parse error: {unfit(patched)}")
+    given, version = patched.get("kind"), resource.version
+    if given != resource.kind:
         raise InternalError(
-            "json: cannot unmarshal array into Go value of type map[string]interface {}"
+            f"converting ({version}.{given}) to ({version}.{resource.kind}): unknown conversion"
         )
     problems: list[str] = []
     try:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pykcp.machinery.status import Forbidden
 from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.deletion import DeleteOptions
 from pykcp.registry.resource import Resource
 from pykcp.types import Object
 
@@ -96,14 +97,34 @@ def _resource(resource: Resource) -> Object:
 
 
 def _options(subject: Subject) -> Any:
+    """The options of the request as far as the client gave any."""
     kind = _OPTIONS.get(subject.operation)
     if kind is None:
         return None
-    context = subject.request.context
+    context, deletion = subject.request.context, subject.request.deletion
     out: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    if deletion is not None:
+        out |= _deletion(deletion)
     if context.dry_run:
         out["dryRun"] = ["All"]
-    if kind != "DeleteOptions":
-        out["fieldManager"] = context.manager
-        out["fieldValidation"] = context.field_validation
+    if deletion is None and context.query:
+        for name in ("fieldManager", "fieldValidation"):
+            given = context.query.get(name)
+            if given and given[0]:
+                out[name] = given[0]
+    return out
+
+
+def _deletion(options: DeleteOptions) -> Object:
+    out: Object = {}
+    if options.grace_period is not None:
+        out["gracePeriodSeconds"] = options.grace_period
+    preconditions = {"uid": options.uid, "resourceVersion": options.resource_version}
+    given = {name: value for name, value in preconditions.items() if value is not None}
+    if given:
+        out["preconditions"] = given
+    if options.orphan_dependents is not None:
+        out["orphanDependents"] = options.orphan_dependents
+    if options.propagation is not None:
+        out["propagationPolicy"] = options.propagation
     return out

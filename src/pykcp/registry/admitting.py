@@ -13,6 +13,7 @@ from pykcp.registry.context import RequestContext
 from pykcp.types import Object
 
 if TYPE_CHECKING:
+    from pykcp.registry.deletion import DeleteOptions
     from pykcp.registry.resource import Resource
 
 
@@ -32,6 +33,8 @@ class AdmissionRequest:
     subresource: str = ""
     reinvocation: object | None = None
     """What mutating plug-ins remember between rounds; None until one of them has to."""
+    deletion: DeleteOptions | None = None
+    """How a DELETE is to be made."""
 
 
 class Admission(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pykcp.auth.user import User
@@ -23,6 +24,8 @@ class RequestContext:
     """Texts for `Warning` headers."""
     audit: dict[str, str] = field(default_factory=dict)
     """Annotations for the audit event."""
+    query: Mapping[str, Sequence[str]] | None = None
+    """The query of an HTTP request; admission shows webhooks what was asked for there."""
 
     def warn(self, text: str) -> None:
         if text not in self.warnings:

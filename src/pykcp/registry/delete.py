@@ -74,6 +74,7 @@ async def _delete_once(
         check_preconditions(obj, options, resource.error_group, resource.kind)
     old = resource.conversion.from_storage(obj) if resource.conversion else obj
     request = AdmissionRequest(ctx, resource, "DELETE", namespace, name, None, old)
+    request.deletion = options
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)
     uid = obj["metadata"]["uid"]

@@ -60,6 +60,7 @@ class Call:
             self._manager(),
             dry_run=self._dry_run(),
             field_validation=info.param("fieldValidation") or "Warn",
+            query=info.query,
         )
 
     def _manager(self) -> str:

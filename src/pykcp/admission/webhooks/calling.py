@@ -94,7 +94,7 @@ class Callers:
             uid=uid,
         )
         try:
-            review = await self.client.call(webhook, body)
+            review = await self.client.call(webhook, body, version)
         except CallFailed as error:
             raise WebhookFailed(webhook, f"failed to call webhook: {error}") from error
         try:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from pykcp.admission.webhooks.review import BadAnswer, decode
+from pykcp.admission.webhooks.review import BadAnswer, decode, patch_bytes
 from pykcp.admission.webhooks.webhook import Service, Webhook
 from pykcp.machinery.status import go_quote
 from pykcp.types import Object
@@ -57,13 +57,13 @@ class WebhookClient:
             await self._session.close()
             self._session = None
 
-    async def call(self, webhook: Webhook, body: bytes) -> Object:
-        """The review that the webhook answers with; CallFailed if it does not."""
+    async def call(self, webhook: Webhook, body: bytes, version: str) -> Object:
+        """The review that the webhook answers with, in this version; CallFailed if it does not."""
         shown, url, server_name = await self._place(webhook)
         post = f'Post "{shown}"'
         try:
             async with asyncio.timeout(webhook.timeout):
-                return await self._post(webhook, url, server_name, body)
+                status, content_type, text = await self._post(webhook, url, server_name, body)
         except TimeoutError as error:
             raise CallFailed(f"{post}: context deadline exceeded") from error
         except aiohttp.ClientConnectorDNSError as error:
@@ -77,6 +77,14 @@ class WebhookClient:
             raise CallFailed(f"{post}: EOF") from error
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
             raise CallFailed(f"{post}: {error}") from error
+        if not 200 <= status <= 206:
+            raise CallFailed(_refusal(status, content_type, text))
+        try:
+            review = decode(text, version, status=status, content_type=content_type)
+            patch_bytes(review.get("response") or {})
+        except BadAnswer as error:
+            raise CallFailed(str(error)) from error
+        return review
 
     async def _place(self, webhook: Webhook) -> tuple[str, str, str | None]:
         """The URL as messages show it, the one to call, and the name its certificate must have."""
@@ -95,7 +103,8 @@ class WebhookClient:
 
     async def _post(
         self, webhook: Webhook, url: str, server_name: str | None, body: bytes
-    ) -> Object:
+    ) -> tuple[int, str, bytes]:
+        """Status, content type and body of the answer."""
         session = self._session
         if session is None:
             session = self._session = _new_session()
@@ -107,14 +116,8 @@ class WebhookClient:
             server_hostname=server_name,
             allow_redirects=False,
         ) as response:
-            text = await _read(response)
             content_type = response.headers.get("Content-Type") or "application/json"
-            if not 200 <= response.status <= 206:
-                raise CallFailed(_refusal(response.status, content_type, text))
-            try:
-                return decode(text, response.status, content_type)
-            except BadAnswer as error:
-                raise CallFailed(str(error)) from error
+            return response.status, content_type, await _read(response)
 
     def _context(self, ca_bundle: bytes) -> ssl.SSLContext:
         context = self._contexts.get(ca_bundle)

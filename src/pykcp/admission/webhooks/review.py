@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import string
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,8 @@ from pykcp.types import Object
 
 GROUP = "admission.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
+_KIND = "AdmissionReview"
+_BASE64 = frozenset(string.ascii_letters + string.digits + "+/")
 NO_KNOWN_VERSION = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
 
 
@@ -52,35 +55,76 @@ def question(
     options = request.pop("options")
     dry_run = request.pop("dryRun")
     request |= {"object": obj, "oldObject": old, "dryRun": dry_run, "options": options}
-    return orjson.dumps(
-        {"kind": "AdmissionReview", "apiVersion": f"{GROUP}/{version}", "request": request}
-    )
+    return orjson.dumps({"kind": _KIND, "apiVersion": f"{GROUP}/{version}", "request": request})
 
 
-def decode(body: bytes, status: int, content_type: str) -> Object:
-    """The review in an answer; BadAnswer if it cannot be read as one."""
+def decode(body: bytes, version: str, *, status: int, content_type: str) -> Object:
+    """The review in an answer; BadAnswer if it cannot be read as one of this version."""
     if not body:
         raise BadAnswer(
             f"0-length response with status code: {status} and content type: {content_type}"
         )
     try:
         review = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise BadAnswer(f"couldn't get version/kind; json parse error: {error}") from error
+    except orjson.JSONDecodeError:
+        review = ""  # upstream reads YAML too, in which nearly every text is a string
     if not isinstance(review, dict):
+        raise BadAnswer(f"couldn't get version/kind; json parse error: {unfit(review)}")
+    _check_type(review, version)
+    response = review.get("response")
+    if response is not None and not isinstance(response, dict):
         raise BadAnswer(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal "
-            f"{_word(review)} into Go value of type struct"
+            f"json: cannot unmarshal {_word(response)} into Go struct field "
+            f"AdmissionReview.response of type {version}.AdmissionResponse"
         )
-    shown = body.decode(errors="replace").strip()
-    if not review.get("kind"):
-        raise BadAnswer(f"Object 'Kind' is missing in '{shown}'")
-    if not review.get("apiVersion"):
-        raise BadAnswer(f"Object 'apiVersion' is missing in '{shown}'")
+    for name, (wanted, go_type) in _FIELDS.items():
+        value = (response or {}).get(name)
+        if value is not None and not isinstance(value, wanted):
+            raise BadAnswer(
+                f"json: cannot unmarshal {_word(value)} into Go struct field "
+                f"AdmissionResponse.response.{name} of type {go_type}"
+            )
     return review
 
 
+_FIELDS: dict[str, tuple[type, str]] = {
+    "uid": (str, "types.UID"),
+    "allowed": (bool, "bool"),
+    "status": (dict, "v1.Status"),
+    "patch": (str, "[]uint8"),
+    "patchType": (str, "v1.PatchType"),
+    "auditAnnotations": (dict, "map[string]string"),
+    "warnings": (list, "[]string"),
+}
+
+
+def _check_type(review: Object, version: str) -> None:
+    api_version, kind = review.get("apiVersion") or "", review.get("kind") or ""
+    if not api_version or not kind or (api_version, kind) == (f"{GROUP}/{version}", _KIND):
+        return  # what is missing is found later, if it matters
+    group, _, given = str(api_version).rpartition("/")
+    if group == GROUP and given in _VERSIONS and kind == _KIND:
+        why = f"converting ({given}.{_KIND}) to ({version}.{_KIND}): unknown conversion"
+    else:
+        why = (
+            f'no kind "{kind}" is registered for version "{api_version}" in scheme '
+            '"pkg/runtime/scheme.go:111"'
+        )
+    raise BadAnswer(why)
+
+
+def unfit(value: Any) -> str:
+    """What Go says of JSON that is no object where one is needed."""
+    return (
+        f"json: cannot unmarshal {_word(value)} into Go value of type "
+        'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+        'Kind string "json:\\"kind,omitempty\\"" }'
+    )
+
+
 def _word(value: Any) -> str:
+    if isinstance(value, dict):
+        return "object"
     if isinstance(value, list):
         return "array"
     if isinstance(value, bool):
@@ -89,25 +133,23 @@ def _word(value: Any) -> str:
 
 
 def verified(review: Object, version: str, uid: str, *, mutating: bool) -> Answer:
-    """The answer in a review; BadAnswer if it is not one to our question."""
+    """The answer in a decoded review; BadAnswer if it is not one to our question."""
     response = review.get("response")
     if response is None:
         raise BadAnswer("webhook response was absent")
-    if not isinstance(response, dict):
-        raise BadAnswer("webhook response is not an object")
     if version == "v1":
         _check_v1(review, response, uid, mutating=mutating)
-    patch = _patch(response)
-    patch_type = _typed(response, "patchType", str, "")
+    patch = patch_bytes(response) if mutating else b""
+    patch_type = response.get("patchType") or ""
     if version == "v1beta1":
-        patch_type = "JSONPatch" if patch and mutating else ""
+        patch_type = "JSONPatch" if patch else ""
     return Answer(
-        _typed(response, "allowed", bool, False),
-        patch if mutating else b"",
+        response.get("allowed") or False,
+        patch,
         patch_type,
-        _typed(response, "status", dict, None),
-        tuple(str(text) for text in _typed(response, "warnings", list, [])),
-        {str(k): str(v) for k, v in _typed(response, "auditAnnotations", dict, {}).items()},
+        response.get("status"),
+        tuple(str(text) for text in response.get("warnings") or ()),
+        {str(k): str(v) for k, v in (response.get("auditAnnotations") or {}).items()},
     )
 
 
@@ -115,11 +157,12 @@ def _check_v1(review: Object, response: Object, uid: str, *, mutating: bool) -> 
     given = response.get("uid") or ""
     if given != uid:
         raise BadAnswer(f"expected response.uid={go_quote(uid)}, got {go_quote(str(given))}")
-    if (review["apiVersion"], review["kind"]) != (f"{GROUP}/v1", "AdmissionReview"):
-        group, _, version = str(review["apiVersion"]).rpartition("/")
+    api_version, kind = review.get("apiVersion") or "", review.get("kind") or ""
+    if (api_version, kind) != (f"{GROUP}/v1", _KIND):
+        group, _, version = str(api_version).rpartition("/")
         raise BadAnswer(
             f"expected webhook response of {GROUP}/v1, Kind=AdmissionReview, "
-            f"got {group}/{version}, Kind={review['kind']}"
+            f"got {group}/{version}, Kind={kind}"
         )
     has_patch, has_type = bool(response.get("patch")), response.get("patchType") is not None
     if not mutating:
@@ -136,21 +179,11 @@ def _check_v1(review: Object, response: Object, uid: str, *, mutating: bool) -> 
         raise BadAnswer('webhook returned invalid response.patchType of ""')
 
 
-def _typed(response: Object, name: str, wanted: type, absent: Any) -> Any:
-    value = response.get(name)
-    if value is None:
-        return absent
-    if not isinstance(value, wanted):
-        raise BadAnswer(
-            f"json: cannot unmarshal {_word(value)} into Go struct field "
-            f"AdmissionResponse.response.{name}"
-        )
-    return value
-
-
-def _patch(response: Object) -> bytes:
-    text = _typed(response, "patch", str, "")
+def patch_bytes(response: Object) -> bytes:
+    """The patch in a response; BadAnswer in Go's words if it is not in base64."""
+    text: str = response.get("patch") or ""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadAnswer("illegal base64 data in response.patch") from error
+        at = next((i for i, c in enumerate(text) if c not in _BASE64), len(text))
+        raise BadAnswer(f"illegal base64 data at input byte {at}") from error
