@@ -6,15 +6,23 @@ controllers and HTTP pass the same gates.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pykcp.registry.context import RequestContext
+from pykcp.storage.interface import Operation
 from pykcp.types import Object
 
 if TYPE_CHECKING:
     from pykcp.registry.deletion import DeleteOptions
     from pykcp.registry.resource import Resource
+
+Reserve: TypeAlias = Callable[[], AbstractAsyncContextManager[Sequence[Operation]]]
+"""Entered just before a create is written and left when that is over: the operations commit
+together with the object, or nothing does. It may refuse. It is entered again if the write
+failed because one of its operations did."""
 
 
 @dataclass(slots=True)
@@ -33,6 +41,13 @@ class AdmissionRequest:
     subresource: str = ""
     reinvocation: object | None = None
     """What mutating plug-ins remember between rounds; None until one of them has to."""
+    reservations: list[Reserve] | None = None
+    """Limits that have a say in how a create is written (quotas); None if there are none."""
+
+    def reserve(self, reserve: Reserve) -> None:
+        if self.reservations is None:
+            self.reservations = []
+        self.reservations.append(reserve)
     deletion: DeleteOptions | None = None
     """How a DELETE is to be made."""
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
 from pykcp.apis.kube.validation.rules import Facts
-from pykcp.machinery.status import AlreadyExists, BadRequest, Invalid, StatusError
+from pykcp.machinery.status import (
+    OPTIMISTIC_LOCK,
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Invalid,
+    StatusError,
+)
 from pykcp.registry import codec
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.admitting import AdmissionRequest, Reserve
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
 from pykcp.registry.indexes import index_entries
 from pykcp.registry.resource import Resource
 from pykcp.storage.errors import Mismatch, StoreError
-from pykcp.storage.interface import Put
+from pykcp.storage.interface import Put, Store
 from pykcp.types import Object
 
 _SYSTEM_FIELDS = (
@@ -23,6 +33,7 @@ _SYSTEM_FIELDS = (
 )
 _GENERATE_TRIES = 8
 _GENERATED_LENGTH = 58
+_RESERVE_TRIES = 64
 
 
 async def create(
@@ -75,8 +86,9 @@ async def _create_named(
         raise Invalid.fields(resource.error_group, resource.kind, request.name, errors)
     for text in warnings:
         ctx.warn(text)
+    request.reservations = None  # of a try under another name
     await resource.services.admission.validate(request)
-    return await _write(resource, ctx, request.namespace, obj)
+    return await _write(resource, ctx, request.namespace, obj, request.reservations)
 
 
 def facts_of(resource: Resource, ctx: RequestContext) -> Facts:
@@ -94,7 +106,13 @@ def facts_of(resource: Resource, ctx: RequestContext) -> Facts:
     )
 
 
-async def _write(resource: Resource, ctx: RequestContext, namespace: str, obj: Object) -> bytes:
+async def _write(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    obj: Object,
+    reservations: Sequence[Reserve] | None,
+) -> bytes:
     name = obj["metadata"]["name"]
     key = resource.key(ctx.cluster, namespace, name)
     store = resource.services.store
@@ -106,16 +124,40 @@ async def _write(resource: Resource, ctx: RequestContext, namespace: str, obj: O
         raise StatusError(
             "resourceVersion should not be set on objects to be created", reason="", details=False
         )
-    stored = resource.conversion.to_storage(obj) if resource.conversion else obj
-    value = codec.encode(stored, ctx.cluster)
+    stored = await resource.stored_form(obj)
+    value = resource.encode(stored, ctx.cluster)
     put = Put(key, value, resource.terms_of(stored), index_entries(ctx.cluster, stored), 0)
     try:
-        (revision,) = await store.write((put,))
+        if reservations is None:
+            (revision,) = await store.write((put,))
+        else:
+            revision = await _write_reserved(store, put, reservations)
     except Mismatch as error:
+        if error.key != key:
+            raise Conflict.resource(
+                resource.group, resource.plural, name, OPTIMISTIC_LOCK
+            ) from error
         raise _already_exists(resource, key, name) from error
     except StoreError as error:
         raise translate(error) from error
-    return codec.fill(value, revision)
+    return await resource.own_form(codec.fill(value, revision))
+
+
+async def _write_reserved(store: Store, put: Put, reservations: Sequence[Reserve]) -> int:
+    """Write together with what limits keep count of; again while that changes under our hands."""
+    for attempt in range(_RESERVE_TRIES):
+        try:
+            async with AsyncExitStack() as held:
+                counted = [
+                    operation
+                    for reserve in reservations
+                    for operation in await held.enter_async_context(reserve())
+                ]
+                return (await store.write((*counted, put)))[-1]
+        except Mismatch as mismatch:
+            if mismatch.key == put.key or attempt == _RESERVE_TRIES - 1:
+                raise
+    raise AssertionError
 
 
 def dedup_owners(ctx: RequestContext, metadata: Object) -> None:

@@ -76,18 +76,22 @@ def send_text(call: Call, text: str, status: int = 200, more: Sequence[Header] =
 
 def send_status(call: Call, error: StatusError) -> None:
     """An error, as a Status in JSON (or in YAML, if that is what the client reads)."""
-    if isinstance(error, PageNotFound):
-        send_text(call, f"{error.message}\n", 404)
-        return
     more: list[Header] = []
     if error.retry_after is not None:
         more.append(("retry-after", str(error.retry_after)))
+    if isinstance(error, PlainError):
+        send_text(call, f"{error.message}\n", error.code, more)
+        return
     if call.accepted.transform:
         call.accepted = negotiation.Accepted(call.accepted.media_type)
     send_object(call, error.to_json(), error.code, more)
 
 
-class PageNotFound(NotFound):
+class PlainError(StatusError):
+    """A refusal that upstream words in plain text, outside of its API machinery."""
+
+
+class PageNotFound(PlainError, NotFound):
     """A path that leads nowhere and is no API path: answered in plain text."""
 
     def __init__(self) -> None:

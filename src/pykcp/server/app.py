@@ -4,6 +4,7 @@
     authn        who asks; remembered per connection             401
     impersonate  as whom                                         403
     authz        whether they may                                403
+    flow         when: what must wait has a seat, or queues      429
     route        a path (health, discovery, OpenAPI, …) or a verb on a resource
 
 A request whose user is known and whose answer needs no waiting (every GET of an
@@ -26,6 +27,7 @@ from pykcp.server.answers import PageNotFound, send_status
 from pykcp.server.authorization import CallAuthorization
 from pykcp.server.call import Call, check_timeout
 from pykcp.server.clusters import ClusterResolver
+from pykcp.server.filters.flow_control import FlowControl
 from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.negotiation import SERVED
@@ -77,6 +79,7 @@ class ApiServer:
         paths: PathHandlers,
         answered: AnsweredVerbs,
         metrics: RequestMetrics,
+        flow: FlowControl | None = None,
     ) -> None:
         self._authentication = authentication
         self._authorization = authorization
@@ -86,6 +89,7 @@ class ApiServer:
         self._paths = paths
         self._answered = answered
         self._metrics = metrics
+        self._flow = flow
 
     def wants_streaming(self, request: Request) -> bool:
         return False
@@ -159,7 +163,10 @@ class ApiServer:
             handler = self._answered.find(call)
         elif info.subresource == "scale":
             handler = _SCALE[info.verb]
-        return (handler or VERBS[info.verb])(call)
+        pending = (handler or VERBS[info.verb])(call)
+        if pending is None or self._flow is None:
+            return pending
+        return self._flow.govern(call, pending)
 
     async def _finish(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
         try:

@@ -13,7 +13,7 @@ from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
 from pykcp.server import negotiation
 from pykcp.server.request_info import RequestInfo
-from pykcp.wire.exchange import Exchange
+from pykcp.wire.exchange import Exchange, Stream
 
 DEFAULT_MANAGER = "unknown"
 
@@ -29,6 +29,7 @@ class Call:
         "info",
         "resource",
         "started",
+        "stream",
         "user",
     )
 
@@ -41,6 +42,8 @@ class Call:
         self.resource: Resource = None  # type: ignore[assignment]  # set before handlers run
         self.accepted: negotiation.Accepted = _JSON
         self.started = time.perf_counter()
+        self.stream: Stream | None = None
+        """Of a watch, once it is open."""
         self._context: RequestContext | None = None
 
     @property

@@ -57,6 +57,15 @@ class ShardSettings:
     admin_token_path: str = ".admin-token-store"  # noqa: S105  # a file's name
     event_ttl: float = 3600.0
     run_controllers: bool = True
+    total_object_limit: int = 0
+    """Objects that a logical cluster may hold if it says nothing else; 0 or less: any number."""
+    fairness: bool = True
+    """Whether requests have to share; see docs/operate/limits.md for this and the following."""
+    fairness_seats: int = 256
+    fairness_long_seats: int = 8
+    fairness_queue_length: int = 256
+    fairness_queue_wait: float = 15.0
+    fairness_watches_per_user: int = 4000
     etcd_servers: tuple[str, ...] = ()
     etcd_prefix: str = "/registry"
     etcd_certfile: str = ""
@@ -101,6 +110,9 @@ class ShardSettings:
                 out.append(f"--{flag.replace('_', '-')} {url!r} must be an https URL")
         if self.logging_format not in ("text", "json"):
             out.append(f"--logging-format {self.logging_format!r} must be text or json")
+        for flag in _POSITIVE:
+            if getattr(self, flag) <= 0:
+                out.append(f"--{flag.replace('_', '-')} must be greater than 0")
         unknown = self.batteries - _BATTERIES
         if unknown:
             out.append(
@@ -127,6 +139,13 @@ _FILES = (
     "etcd_keyfile",
     "etcd_cafile",
     "encryption_provider_config",
+)
+_POSITIVE = (
+    "fairness_seats",
+    "fairness_long_seats",
+    "fairness_queue_length",
+    "fairness_queue_wait",
+    "fairness_watches_per_user",
 )
 _BATTERIES = frozenset(("workspace-types", "admin", "user", "metrics-viewer"))
 

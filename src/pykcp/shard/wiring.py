@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from pykcp.admission.chain import AdmissionChain
 from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from pykcp.admission.plugins.object_count import ObjectCountLimit
+from pykcp.admission.plugins.resource_quota import Quotas, ResourceQuota
 from pykcp.admission.plugins.role_escalation import RoleEscalation
 from pykcp.admission.tenants import TenantAdmission, check_cel, schema_checks
 from pykcp.aio.owner import TaskOwner
@@ -32,6 +34,8 @@ from pykcp.server.app import ApiServer
 from pykcp.server.authorization import CallAuthorization
 from pykcp.server.clusters import ClusterResolver
 from pykcp.server.discovery import Discovery
+from pykcp.server.filters.flow_control import FlowControl, FlowSettings
+from pykcp.server.filters.flow_queue import Limits
 from pykcp.server.health import Health
 from pykcp.server.impersonation import Impersonation
 from pykcp.server.metrics import RequestMetrics
@@ -59,6 +63,7 @@ class Shard:
     metrics: Registry
     credentials: Credentials
     owner: TaskOwner
+    quotas: Quotas
     port: int = 0
 
 
@@ -111,6 +116,9 @@ def wire(
     health = Health()
     hub = Hub(store, loop)
     sources = Sources(now=Timestamps(time.time))
+    quotas = Quotas(store)
+    object_count = ObjectCountLimit(store, lambda: directory, settings.total_object_limit)
+    object_count.show(metrics, settings.shard_name)
     tenants = TenantAdmission(store, lambda: directory, lambda: authorizer)
     admission = AdmissionChain(
         mutating=[NamespaceLifecycle(store), tenants.mutating_policies, tenants.mutating_webhooks],
@@ -118,6 +126,8 @@ def wire(
             RoleEscalation(lambda: authorizer),
             tenants.validating_policies,
             tenants.validating_webhooks,
+            object_count,
+            ResourceQuota(store, quotas),
         ],
     )
     services = Services(store, hub, admission, sources, check_cel, schema_checks)
@@ -158,7 +168,7 @@ def wire(
     health.add("etcd", store.health)
     health.add("etcd-readiness", store.health, only_ready=True)
     return Shard(
-        settings, store, hub, directory, client, server, health, metrics, credentials, owner
+        settings, store, hub, directory, client, server, health, metrics, credentials, owner, quotas
     )
 
 
@@ -191,6 +201,22 @@ def _server(  # a composition root: every part by name
         paths=paths,
         answered=Answered(authentication, authorizer, credentials.policy, client),
         metrics=RequestMetrics(metrics),
+        flow=_flow_control(settings, metrics),
+    )
+
+
+def _flow_control(settings: ShardSettings, metrics: Registry) -> FlowControl | None:
+    if not settings.fairness:
+        return None
+    length = settings.fairness_queue_length
+    return FlowControl(
+        FlowSettings(
+            ordinary=Limits(settings.fairness_seats, length),
+            long=Limits(settings.fairness_long_seats, length),
+            wait=settings.fairness_queue_wait,
+            watches_per_user=settings.fairness_watches_per_user,
+        ),
+        metrics,
     )
 
 
@@ -225,6 +251,7 @@ def make_controllers(shard: Shard) -> ControllerSet:
         ca_bundle=credentials.serving.ca.decode(),
         sign_token=credentials.sign_secret_token,
         event_ttl=shard.settings.event_ttl,
+        quotas=shard.quotas,
     )
 
 

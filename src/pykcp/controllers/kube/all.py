@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from pykcp.admission.plugins.resource_quota import Quotas
 from pykcp.controllers.kube import (
     crds,
     default_accounts,
     event_expiry,
     garbage,
     namespaces,
+    quota,
     role_aggregation,
     root_ca,
     token_secrets,
@@ -21,6 +23,7 @@ from pykcp.controllers.kube.default_accounts import DefaultAccounts
 from pykcp.controllers.kube.event_expiry import EventExpiry
 from pykcp.controllers.kube.garbage import GarbageCollector
 from pykcp.controllers.kube.namespaces import Namespaces
+from pykcp.controllers.kube.quota import ResourceQuotas
 from pykcp.controllers.kube.role_aggregation import RoleAggregation
 from pykcp.controllers.kube.root_ca import RootCA
 from pykcp.controllers.kube.token_secrets import Sign, TokenSecrets
@@ -55,9 +58,13 @@ def make(
     ca_bundle: str,
     sign_token: Sign,
     event_ttl: float,
+    quotas: Quotas | None = None,
     clock: Callable[[], float] = time.time,
 ) -> ControllerSet:
-    """All of them, on a started store; `start` sets them going."""
+    """All of them, on a started store; `start` sets them going.
+
+    `quotas` are those by which admission counts.
+    """
     kinds = Kinds(directory)
     counted = ControllerMetrics(metrics)
 
@@ -72,6 +79,7 @@ def make(
         RootCA(store, client(root_ca.NAME), ca_bundle, counted, tokens.look_at),
         tokens,
         RoleAggregation(client(role_aggregation.NAME), counted),
+        ResourceQuotas(store, client(quota.NAME), directory, quotas or Quotas(store), counted),
         CustomResourceDefinitions(store, client(crds.NAME), hub, Timestamps(clock), counted),
     ]
     if event_ttl > 0:

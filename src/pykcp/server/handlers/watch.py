@@ -41,6 +41,7 @@ async def watch(call: Call) -> None:
     else:
         is_protobuf = call.accepted.media_type == PROTOBUF
         stream = exchange.start(200, _PROTOBUF_HEADERS if is_protobuf else _HEADERS)
+    call.stream = stream
     watcher = await follow(
         call.resource, call.context, call.info.namespace, options, stream, encoder
     )

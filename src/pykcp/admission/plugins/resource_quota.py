@@ -1,0 +1,201 @@
+"""ResourceQuota at the gate: how many objects of each kind a namespace may hold.
+
+A quota's `status.used` is the count. A create that a quota counts writes the quota's new
+status and the object in one transaction, the quota compared with what was read: whoever
+else counts at the same time, in this process or in another on the same store, makes the
+transaction fail and is counted in the next try. So the limit is never overrun and a create
+that fails costs nothing. Creates in one namespace take turns, or most tries would be in vain.
+
+Only counts (`count/<resource>.<group>`) are known, as in kcp. A quota is in force from its
+first moment: what its status does not say yet is counted then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from pykcp.machinery import quantity
+from pykcp.machinery.quantity import QuantityError
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import Forbidden, qualified
+from pykcp.registry import codec
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.indexes import index_entries
+from pykcp.registry.keys import object_key, range_prefix, resource_prefix
+from pykcp.storage.interface import Entry, Event, Operation, Put, Query, Store
+from pykcp.types import Object
+
+RESOURCE_QUOTAS = GroupVersionResource("", "v1", "resourcequotas")
+PREFIX = resource_prefix(RESOURCE_QUOTAS.group, RESOURCE_QUOTAS.resource)
+COUNT = "count/"
+UNCOUNTED = frozenset((("", "events"), ("events.k8s.io", "events")))
+_REMEMBER = 8192
+
+Keys = tuple[str, ...]
+
+
+def count_name(group: str, plural: str) -> str:
+    """The name under which a quota counts objects: `count/roles.rbac.authorization.k8s.io`."""
+    return COUNT + qualified(group, plural)
+
+
+def amount(text: str) -> int:
+    """A quantity of objects; what nobody can have written counts as nothing."""
+    if text.isdigit():
+        return int(text)
+    try:
+        return quantity.parse(text).value
+    except QuantityError:
+        return 0
+
+
+def is_scoped(quota: Object) -> bool:
+    """Scopes select pods and volumes; objects that are only counted are in none of them."""
+    spec = quota.get("spec") or {}
+    return bool(spec.get("scopes") or spec.get("scopeSelector"))
+
+
+class _Turn:
+    __slots__ = ("lock", "users")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0
+
+
+class Quotas:
+    """Which quotas each namespace has, and whose turn it is to count there.
+
+    Namespaces that were asked for are remembered within bounds, those without a quota too,
+    and forgotten by events; a turn exists while somebody has it or waits for it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, Keys] = {}
+        self._changes = 0
+        self._turns: dict[str, _Turn] = {}
+        store.listen(self._follow)
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if (event.created or event.deleted) and event.key.startswith(PREFIX):
+                self._changes += 1
+                self._known.pop(event.key[len(PREFIX) :].rpartition("/")[0], None)
+
+    def known(self, place: str) -> Keys | None:
+        """Keys of the quotas of `<cluster>/<namespace>`; None if that must be looked up."""
+        return self._known.get(place)
+
+    async def keys(self, cluster: str, namespace: str) -> Keys:
+        place = f"{cluster}/{namespace}"
+        found = self._known.get(place)
+        if found is not None:
+            return found
+        before = self._changes
+        page = await self._store.list(Query(range_prefix(PREFIX, cluster, namespace)))
+        names = [codec.decode(value)["metadata"]["name"] for value in page.values]
+        found = tuple(object_key(PREFIX, cluster, namespace, name) for name in names)
+        # Not if one came or went meanwhile, or if one is seen whose event is still to come.
+        if self._changes == before and page.revision <= self._store.revision:
+            if len(self._known) >= _REMEMBER:
+                self._known.clear()
+            self._known[place] = found
+        return found
+
+    @asynccontextmanager
+    async def turn(self, cluster: str, namespace: str) -> AsyncIterator[None]:
+        """One at a time counts in a namespace."""
+        place = f"{cluster}/{namespace}"
+        turn = self._turns.get(place)
+        if turn is None:
+            turn = self._turns[place] = _Turn()
+        turn.users += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.users -= 1
+            if not turn.users:
+                del self._turns[place]
+
+
+class ResourceQuota:
+    name = "KCPKubeResourceQuota"
+
+    def __init__(self, store: Store, quotas: Quotas) -> None:
+        self._store, self._quotas = store, quotas
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        resource = request.resource
+        if request.operation != "CREATE" or not resource.namespaced:
+            return False
+        if self._quotas.known(f"{request.context.cluster}/{request.namespace}") == ():
+            return False
+        return (resource.group, resource.plural) not in UNCOUNTED
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        if not await self._quotas.keys(request.context.cluster, request.namespace):
+            return
+        if request.context.dry_run:
+            await self._charge(request)  # judged only: a dry run writes nothing
+        else:
+            request.reserve(partial(self._reserve, request))
+
+    @asynccontextmanager
+    async def _reserve(self, request: AdmissionRequest) -> AsyncIterator[Sequence[Operation]]:
+        async with self._quotas.turn(request.context.cluster, request.namespace):
+            yield await self._charge(request)
+
+    async def _charge(self, request: AdmissionRequest) -> list[Operation]:
+        """What makes every quota count one more; Forbidden if one of them has no room."""
+        cluster, namespace = request.context.cluster, request.namespace
+        resource = request.resource
+        counted = count_name(resource.group, resource.plural)
+        operations: list[Operation] = []
+        for key in await self._quotas.keys(cluster, namespace):
+            entry = self._store.get(key)
+            if entry is None:
+                continue  # deleted a moment ago
+            quota = codec.decode(entry.value)
+            limit = ((quota.get("spec") or {}).get("hard") or {}).get(counted)
+            if limit is None or is_scoped(quota):
+                continue
+            used = _used(quota).get(counted)
+            if used is None:
+                prefix = range_prefix(resource.prefix, cluster, namespace)
+                used = str(await self._store.count(prefix))
+            if amount(used) + 1 > amount(limit):
+                raise _exceeded(request, quota, counted, used, limit)
+            operations.append(_with_used(entry, quota, cluster, counted, amount(used) + 1))
+        return operations
+
+
+def _used(quota: Object) -> dict[str, Any]:
+    status: Object = quota.get("status") or {}
+    return status.get("used") or {}
+
+
+def _with_used(entry: Entry, quota: Object, cluster: str, counted: str, used: int) -> Put:
+    status = dict(quota.get("status") or {})
+    status["used"] = {**_used(quota), counted: str(used)}
+    changed = {**quota, "status": status}
+    indexes = index_entries(cluster, changed)
+    return Put(entry.key, codec.encode(changed, cluster), entry.terms, indexes, entry.revision)
+
+
+def _exceeded(
+    request: AdmissionRequest, quota: Object, counted: str, used: str, limit: str
+) -> Forbidden:
+    resource = request.resource
+    return Forbidden.resource(
+        resource.group,
+        resource.plural,
+        request.name,
+        f"exceeded quota: {quota['metadata']['name']}, requested: {counted}=1, "
+        f"used: {counted}={used}, limited: {counted}={limit}",
+    )

@@ -1,0 +1,225 @@
+"""One tenant's flood and the others, on a running server with few seats.
+
+Nothing here looks at the clock: who is served while whom else waits is told by counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import pytest
+
+from pykcp.testing.client import Reply, TestClient, eventually
+from pykcp.testing.clusters import make_cluster
+from pykcp.testing.server import ServerProcess, server
+
+CM = "/api/v1/namespaces/default/configmaps"
+LC = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+USERS = ("flooder", "neighbour", "colleague", "watcher")
+QUEUE = 8
+WATCHES = 5
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Crowd:
+    """A server on which every user may do everything in two clusters."""
+
+    shard: ServerProcess
+    here: str
+    there: str
+
+    def user(self, name: str, cluster: str) -> TestClient:
+        return self.shard.client(cluster=cluster).with_token(f"{name}-token")
+
+    def level(self, metric: str, level: str = "long") -> int:
+        text = self.shard.client().get("/metrics").body.decode()
+        pattern = rf'apiserver_flowcontrol_{metric}\{{priority_level="{level}".*\}} (\d+)'
+        return sum(int(number) for number in re.findall(pattern, text))
+
+
+@pytest.fixture(scope="module")
+def shard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    tokens: pathlib.Path = tmp_path_factory.mktemp("tokens") / "tokens.csv"
+    tokens.write_text("".join(f"{name}-token,{name},{name}-uid\n" for name in USERS))
+    with server(
+        f"--token-auth-file={tokens}",
+        "--fairness-seats=8",
+        "--fairness-long-seats=4",
+        f"--fairness-queue-length={QUEUE}",
+        f"--fairness-watches-per-user={WATCHES}",
+    ) as process:
+        yield process
+
+
+@pytest.fixture
+def crowd(shard: ServerProcess) -> Crowd:
+    number = next(_numbers)
+    names = [f"here{number}", f"there{number}"]
+    for name in names:
+        client = make_cluster(shard, name)
+        assert client.patch(f"{LC}/status", {"status": {"phase": "Ready"}}).status == 200
+        binding = {
+            "metadata": {"name": "all"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "cluster-admin",
+            },
+            "subjects": [
+                {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+                for user in USERS
+            ],
+        }
+        assert client.post(BINDINGS, binding).status == 201
+    return Crowd(shard, *names)
+
+
+class Flood:
+    """Users who list everything and create objects, again and again, as fast as they can."""
+
+    def __init__(self, client: TestClient, threads: int) -> None:
+        self._client = client
+        self._is_over = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(number,)) for number in range(threads)
+        ]
+        self.replies: list[Reply] = []
+
+    def _run(self, number: int) -> None:
+        for round_ in itertools.count():
+            if self._is_over.is_set():
+                return
+            if number % 4:
+                reply = self._client.get("/api/v1/configmaps")
+            else:
+                reply = self._client.post(CM, {"metadata": {"name": f"f{number}-{round_}"}})
+            self.replies.append(Reply(reply.status, reply.headers, reply.body[:100]))
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def _fill(crowd: Crowd, cluster: str, count: int) -> None:
+    client = crowd.shard.client(cluster=cluster)
+    data = {"data": "x" * 2000}
+
+    def create(number: int) -> None:
+        body = {"metadata": {"name": f"big{number}"}, "data": data}
+        assert client.post(CM, body).status == 201
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(create, range(count)))
+
+
+def test_a_flood_waits_behind_itself(crowd: Crowd) -> None:
+    """Others are never refused, however many requests of one user pile up."""
+    _fill(crowd, crowd.here, 300)
+    flooder = crowd.user("flooder", crowd.here)
+    neighbour = crowd.user("neighbour", crowd.there)
+    colleague = crowd.user("colleague", crowd.here)
+    with Flood(flooder, 64) as flood:
+        before = eventually(lambda: crowd.level("rejected_requests_total"))
+        answers = []
+        for number in range(15):
+            for client in (neighbour, colleague):
+                body = {"metadata": {"generateName": f"n{number}-"}}
+                answers.append(client.get(f"{CM}/kube-root-ca.crt").status)
+                answers.append(client.get(CM).status)
+                answers.append(client.post(CM, body).status)
+        assert crowd.level("rejected_requests_total") > before, "the flood was over too early"
+    assert set(answers) == {200, 201}
+    codes = {reply.status for reply in flood.replies}
+    assert codes == {200, 201, 429}
+
+
+def test_the_refusal_is_upstreams(crowd: Crowd) -> None:
+    _fill(crowd, crowd.here, 300)
+    with Flood(crowd.user("flooder", crowd.here), 40) as flood:
+        eventually(lambda: any(reply.status == 429 for reply in flood.replies))
+    refused = next(reply for reply in flood.replies if reply.status == 429)
+    assert refused.header("retry-after") == "1"
+    assert refused.header("content-type") == "text/plain; charset=utf-8"
+    assert refused.header("x-content-type-options") == "nosniff"
+    assert refused.body == b"Too many requests, please try again later.\n"
+
+
+def test_system_masters_are_exempt(crowd: Crowd) -> None:
+    admin = crowd.shard.client(cluster=crowd.here)
+    before = crowd.level("dispatched_requests_total", "exempt")
+    with ThreadPoolExecutor(40) as threads:
+        replies = list(threads.map(lambda _: admin.get("/api/v1/configmaps"), range(200)))
+    assert {reply.status for reply in replies} == {200}
+    assert crowd.level("dispatched_requests_total", "exempt") == before + 200
+
+
+def test_health_answers_while_everything_is_taken(crowd: Crowd) -> None:
+    _fill(crowd, crowd.here, 300)
+    anybody = crowd.shard.client().with_token("")
+    anybody.prefix = ""
+    with Flood(crowd.user("flooder", crowd.here), 40):
+        eventually(lambda: crowd.level("current_inqueue_requests") > 0)
+        assert [anybody.get(path).status for path in ("/healthz", "/livez", "/readyz")] == [200] * 3
+
+
+def test_watches_are_counted_per_user_and_cluster(crowd: Crowd) -> None:
+    """One too many is refused; ended ones make room; other users and clusters have their own."""
+    watcher = crowd.user("watcher", crowd.here)
+
+    def open_watch(client: TestClient) -> Iterator[object]:
+        events = client.watch("/api/v1/configmaps")
+        next(events)  # it is open when something comes
+        return events
+
+    for client in (watcher, crowd.user("watcher", crowd.there)):
+        _fill_one(client)
+    opened = [open_watch(watcher) for _ in range(WATCHES)]
+    assert watcher.get("/api/v1/configmaps", watch="true").status == 429
+    elsewhere = [open_watch(crowd.user("watcher", crowd.there)) for _ in range(WATCHES)]
+    other = open_watch(crowd.user("colleague", crowd.here))
+    opened.pop().close()  # type: ignore[attr-defined]
+    opened.append(eventually(lambda: _try_watch(watcher)))
+    for events in (*opened, *elsewhere, other):
+        events.close()  # type: ignore[attr-defined]
+
+
+def _fill_one(client: TestClient) -> None:
+    assert client.post(CM, {"metadata": {"name": "seen"}}).status == 201
+
+
+def _try_watch(client: TestClient) -> Iterator[object] | None:
+    try:
+        events = client.watch("/api/v1/configmaps")
+        next(events)
+    except AssertionError:
+        return None
+    return events
+
+
+def test_nothing_is_left_when_all_is_over(crowd: Crowd) -> None:
+    _fill(crowd, crowd.here, 100)
+    with Flood(crowd.user("flooder", crowd.here), 40):
+        eventually(lambda: crowd.level("current_inqueue_requests") > 0)
+    for level in ("long", "ordinary"):
+        eventually(partial(_is_still, crowd, level))
+
+
+def _is_still(crowd: Crowd, level: str) -> bool:
+    metrics = ("current_executing_requests", "current_inqueue_requests")
+    return all(crowd.level(metric, level) == 0 for metric in metrics)
