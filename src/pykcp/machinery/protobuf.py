@@ -173,6 +173,8 @@ def _write_int_or_string(value: JSON) -> bytes:
 
 
 def _read_double(raw: Raw) -> JSON:
+    if len(_bytes(raw)) != 8:
+        raise ProtobufError("proto: wrong wireType")
     return struct.unpack("<d", _bytes(raw))[0]
 
 
@@ -192,7 +194,10 @@ class MessageCodec:
 
     def read(self, raw: Raw) -> Object:
         out: Object = {}
-        self._read_into(out, _bytes(raw))
+        try:
+            self._read_into(out, _bytes(raw))
+        except RecursionError:
+            raise ProtobufError("exceeded max depth") from None
         return out
 
     def _read_into(self, out: Object, data: bytes) -> None:
@@ -237,13 +242,13 @@ class Codecs:
         """The codec of a struct; KeyError if its numbers are not known."""
         made = self._made.get(schema.ref)
         if made is None:
-            made = self._made[schema.ref] = MessageCodec()
             numbers = self._numbers.get(schema.ref)
             if numbers is None and "items" in schema.properties:
                 numbers = _LIST_NUMBERS
-            if numbers is None:
+            if numbers is None and schema.properties:
                 raise KeyError(schema.ref)
-            self._fill(made, schema, numbers)
+            made = self._made[schema.ref] = MessageCodec()
+            self._fill(made, schema, numbers or {})
         return made
 
     def _fill(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -58,7 +58,7 @@ async def list_objects(
     if selection.namespace and not namespace and resource.namespaced and ctx.cluster != WILDCARD:
         namespace = selection.namespace
     if selection.name and ctx.cluster != WILDCARD and (namespace or not resource.namespaced):
-        return _list_one(resource, ctx, namespace, selection)
+        return await _converted(resource, _list_one(resource, ctx, namespace, selection))
     prefix = range_prefix(resource.prefix, ctx.cluster, namespace if resource.namespaced else "")
     query = Query(
         prefix=prefix,
@@ -75,7 +75,13 @@ async def list_objects(
         raise _expired(prefix, options, store.revision) from error
     except StoreError as error:
         raise translate(error) from error
-    return _listing(page, prefix, options)
+    return await _converted(resource, _listing(page, prefix, options))
+
+
+async def _converted(resource: Resource, listing: Listing) -> Listing:
+    if resource.webhook is None:
+        return listing
+    return replace(listing, values=await resource.webhook.from_storage(listing.values))
 
 
 def _list_one(
@@ -95,6 +101,10 @@ def _listing(page: Page, prefix: str, options: ListOptions) -> Listing:
     return Listing(page.values, revision, token, page.remaining if token else None)
 
 
+_WHATEVER_IS_NOW = -1
+"""Upstream's mark of a token that goes on without the consistency of its first page."""
+
+
 def encode_token(revision: int, start: str) -> str:
     """Where a list goes on: upstream's form, so that its clients' tools can read it."""
     token = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start + "\0"})
@@ -108,17 +118,21 @@ def decode_token(token: str) -> tuple[int, str]:
         content = orjson.loads(raw)
         if content["v"] != "meta.k8s.io/v1":
             raise BadRequest(
-                f'continue key is not valid: server does not recognize this encoded version "{content["v"]}"'
+                f"continue key is not valid: server does not recognize this encoded version {content['v']}"
             )
         revision, start = int(content["rv"]), str(content.get("start", ""))
     except (binascii.Error, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
         raise BadRequest(f"continue key is not valid: {error}") from error
+    if revision == 0:
+        raise BadRequest(
+            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+        )
     if not start:
         raise BadRequest(
             "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"
         )
     clean = start.rstrip("\0")
-    if ".." in clean.split("/"):
+    if not {".", ".."}.isdisjoint(clean.split("/")):
         raise BadRequest(f"continue key is not valid: {clean}")
     return revision, clean
 
@@ -126,7 +140,7 @@ def decode_token(token: str) -> tuple[int, str]:
 def _expired(prefix: str, options: ListOptions, revision: int) -> Expired:
     if not options.is_continued:
         return Expired("The resourceVersion for the provided list is too old.", details=False)
-    token = encode_token(0, options.after[len(prefix) :])
+    token = encode_token(_WHATEVER_IS_NOW, options.after[len(prefix) :])
     error = Expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new "
         "list without the continue parameter, or use the continue token in this response to retrieve the "

@@ -194,7 +194,7 @@ def _check_versions(
             )
         metadata["resourceVersion"] = old["resourceVersion"]
     elif version != old["resourceVersion"]:
-        if not version.isdigit():
+        if not (version.isascii() and version.isdigit()):
             raise StatusError(
                 f'strconv.ParseUint: parsing "{version}": invalid syntax', reason="", details=False
             )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import time
 from functools import lru_cache
-from typing import Any
 
 from pykcp.auth.user import User
 from pykcp.machinery.status import BadRequest
 from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
 from pykcp.server import negotiation
+from pykcp.server.numbers import BadNumber, int64
 from pykcp.server.request_info import RequestInfo
 from pykcp.wire.exchange import Exchange, Stream
 
@@ -104,11 +104,9 @@ def integer(call: Call, name: str) -> int:
     if not text:
         return 0
     try:
-        return int(text)
-    except ValueError:
-        raise BadRequest(
-            f'strconv.ParseInt: parsing "{text}": invalid syntax', **_NO_DETAILS
-        ) from None
+        return int64(text)
+    except BadNumber as error:
+        raise BadRequest(str(error)) from error
 
 
 _DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+|0")
@@ -123,6 +121,3 @@ def check_timeout(call: Call) -> None:
         )
     if call.info.verb in ("list", "watch", "deletecollection"):
         integer(call, "timeoutSeconds")
-
-
-_NO_DETAILS: dict[str, Any] = {"details": False}

@@ -1,11 +1,41 @@
-"""YAML bodies: read as JSON values, with Go's words for what is wrong with them."""
+"""YAML bodies: read as JSON values, with Go's words for what is wrong with them.
+
+The parser's events are put together here, one by one, instead of by a loader:
+loaders recurse (a deep text overflows the C stack and takes the process down),
+expand aliases without bound, and read `12:30` as a number, which Go does not.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import math
 import re
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
-_loader: Any = None
+import orjson
+
+MAX_DEPTH = 500
+_MAX_ALIASED = 400_000
+"""How many values may come out of aliases; as many as Go's decoder allows."""
+_TAG = "tag:yaml.org,2002:"
+_LONGEST_NUMBER = 400
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_INTEGER = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(
+        ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True
+    ),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE"), False),
+    **dict.fromkeys(("off", "Off", "OFF"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+}
+_KINDS = {bool: "!!bool", type(None): "!!null", int: "!!int", float: "!!float", str: "!!str"}
 
 
 class BadYAML(ValueError):
@@ -13,22 +43,217 @@ class BadYAML(ValueError):
 
 
 def parse(body: bytes) -> Any:
-    """The values of a text; sorting out what YAML knows and JSON does not."""
-    import yaml
+    """The values of the first document of a text, as JSON knows them."""
+    if body[:1] == b"{":  # most YAML that clients send is JSON
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            pass  # YAML proper may begin like this, too
+    return _Document().read(body)
 
-    try:
-        return _json_value(_first_document(yaml, body))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise BadYAML(_go_words(error)) from error
+
+def duplicates(body: bytes) -> list[str]:
+    """`line 7: key "kind" already set in map` for each repeated key."""
+    document = _Document()
+    with suppress(BadYAML):  # it was read as JSON, which knows escapes that YAML does not
+        document.read(body)
+    return document.repeated
 
 
-def _first_document(yaml: Any, body: bytes) -> Any:
-    """Like Go's decoder, only the first document is read."""
-    loader = _safe_loader(yaml)(body)
-    try:
-        return loader.get_data() if loader.check_data() else None
-    finally:
-        loader.dispose()
+class _Holder:
+    """A list or map that is being filled."""
+
+    __slots__ = ("anchor", "height", "key", "value")
+
+    def __init__(self, value: list[Any] | dict[str, Any], anchor: str | None) -> None:
+        self.value = value
+        self.anchor = anchor
+        self.key: Any = _NO_KEY
+        self.height = 1
+        """How many levels there are in it, itself included."""
+
+
+_NO_KEY, _MERGE = object(), object()
+
+
+class _Document:
+    def __init__(self) -> None:
+        self.repeated: list[str] = []
+        self._open: list[_Holder] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        """Values with their heights."""
+        self._aliased = 0
+        self._root: Any = None
+
+    def read(self, body: bytes) -> Any:
+        import yaml
+
+        parser = None
+        try:
+            parser = yaml.CSafeLoader(body)
+            while not isinstance(event := parser.get_event(), yaml.DocumentEndEvent):
+                if event is None or isinstance(event, yaml.StreamEndEvent):
+                    break
+                self._take(yaml, event)
+        except (yaml.YAMLError, ValueError) as error:
+            raise BadYAML(_go_words(error)) from error
+        finally:
+            if parser is not None:
+                parser.dispose()
+        return self._root
+
+    def _take(self, yaml: Any, event: Any) -> None:
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event)
+            if event.anchor:
+                self._anchors[event.anchor] = (value, 0)
+            self._put(value, event, 0)
+        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            is_map = isinstance(event, yaml.MappingStartEvent)
+            self._open.append(_Holder({} if is_map else [], event.anchor))
+            if len(self._open) > MAX_DEPTH:
+                raise ValueError(f"exceeded max depth of {MAX_DEPTH}")
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            holder = self._open.pop()
+            if holder.anchor:
+                self._anchors[holder.anchor] = (holder.value, holder.height)
+            self._put(holder.value, event, holder.height)
+        elif isinstance(event, yaml.AliasEvent):
+            self._put_alias(event)
+
+    def _put_alias(self, event: Any) -> None:
+        if any(holder.anchor == event.anchor for holder in self._open):
+            raise ValueError(f"anchor '{event.anchor}' value contains itself")
+        if event.anchor not in self._anchors:
+            raise ValueError(f"unknown anchor '{event.anchor}' referenced")
+        value, height = self._anchors[event.anchor]
+        if len(self._open) + height > MAX_DEPTH:
+            raise ValueError(f"exceeded max depth of {MAX_DEPTH}")
+        self._put(self._copy(value), event, height)
+
+    def _copy(self, value: Any) -> Any:
+        self._aliased += 1
+        if self._aliased > _MAX_ALIASED:
+            raise ValueError("document contains excessive aliasing")
+        if isinstance(value, dict):
+            return {k: self._copy(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self._copy(v) for v in value]
+        return value
+
+    def _put(self, value: Any, event: Any, height: int) -> None:
+        if not self._open:
+            self._root = value
+            return
+        holder = self._open[-1]
+        holder.height = max(holder.height, height + 1)
+        if isinstance(holder.value, list):
+            holder.value.append(value)
+        elif holder.key is _NO_KEY:
+            holder.key = _MERGE if _is_merge(value, event) else _key(value)
+        else:
+            self._set(holder, value, event)
+
+    def _set(self, holder: _Holder, value: Any, event: Any) -> None:
+        assert isinstance(holder.value, dict)
+        key, holder.key = holder.key, _NO_KEY
+        if key is _MERGE:
+            for merged in reversed(value if isinstance(value, list) else [value]):
+                if not isinstance(merged, dict):
+                    raise ValueError(_BAD_MERGE)  # noqa: TRY004
+                holder.value.update(merged)
+            return
+        if key in holder.value:
+            line = event.start_mark.line + 1
+            self.repeated.append(f'line {line}: key "{key}" already set in map')
+        holder.value[key] = value
+
+
+def _is_merge(value: Any, event: Any) -> bool:
+    return value == "<<" and getattr(event, "implicit", (False,))[0]
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    raise ValueError(f"unsupported map key of type: {_GO_TYPES.get(type(value), 'map')}")
+
+
+_GO_TYPES = {type(None): "%!s(<nil>)", list: "slice"}
+
+
+def _scalar(event: Any) -> Any:
+    text, tag = event.value, event.tag
+    if tag is None or tag == "!":
+        if not event.implicit[0]:
+            return text  # quoted, or a block
+        value = _resolve(text)
+    else:
+        value = _tagged(text, tag)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"json: unsupported value: {_GO_FLOATS.get(value, 'NaN')}")
+    return value
+
+
+_BAD_MERGE = "map merge requires map or sequence of maps as the value"
+_GO_FLOATS = {math.inf: "+Inf", -math.inf: "-Inf"}
+
+
+def _tagged(text: str, tag: str) -> Any:
+    kind = tag.removeprefix(_TAG)
+    if kind == "binary":
+        try:
+            return base64.b64decode(text).decode("utf-8", "replace")
+        except binascii.Error as error:
+            raise ValueError("!!binary value contains invalid base64 data") from error
+    if kind not in ("bool", "int", "float", "null"):
+        return text
+    value = _resolve(text)
+    if kind == "float" and type(value) is int:
+        return value
+    if _KINDS[type(value)] != f"!!{kind}":
+        raise ValueError(f"cannot decode {_KINDS[type(value)]} `{text}` as a !!{kind}")
+    return value
+
+
+@lru_cache(maxsize=4096)
+def _resolve(text: str) -> Any:
+    """What a plain word stands for."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
+        return text
+    plain = text if text[0] == "." else text.replace("_", "")
+    if found := _INTEGER.fullmatch(plain):
+        value = _integer(found)
+        if -(1 << 63) <= value < 1 << 64:
+            return value
+    return _float(plain) if _FLOAT.fullmatch(plain) else text
+
+
+def _float(plain: str) -> float:
+    """Whole numbers lose their point, as on Go's way through JSON."""
+    value = float(plain)
+    return int(value) if value.is_integer() and abs(value) < 1 << 63 else value
+
+
+def _integer(found: re.Match[str]) -> int:
+    sign, hexadecimal, binary, octal, decimal = found.groups()
+    if hexadecimal:
+        value = int(hexadecimal, 16)
+    elif binary:
+        value = int(binary, 2)
+    elif octal:
+        value = int(octal, 8)
+    else:
+        value = int(decimal)
+    return -value if sign == "-" else value
 
 
 def _go_words(error: Exception) -> str:
@@ -36,67 +261,3 @@ def _go_words(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     line = f"line {mark.line + 1}: " if mark is not None and mark.line else ""
     return f"yaml: {line}{problem}"
-
-
-def _safe_loader(yaml: Any) -> Any:
-    """The C loader, in which a timestamp is a string: JSON has no other way to say it."""
-    global _loader  # noqa: PLW0603  # made once, on the first YAML body
-    if _loader is None:
-
-        class Loader(yaml.CSafeLoader):  # type: ignore[misc]
-            pass
-
-        Loader.add_constructor(
-            "tag:yaml.org,2002:timestamp", Loader.yaml_constructors["tag:yaml.org,2002:str"]
-        )
-        # Go reads the single letters as booleans, too.
-        Loader.add_implicit_resolver(
-            "tag:yaml.org,2002:bool", re.compile(r"^(?:y|Y|n|N)$"), list("yYnN")
-        )
-        Loader.bool_values = {**yaml.CSafeLoader.bool_values, "y": True, "n": False}
-        _loader = Loader
-    return _loader
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_json_key(k): _json_value(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_json_value(v) for v in value]
-    if isinstance(value, (set, bytes)):
-        raise ValueError("value has no form in JSON")  # noqa: TRY004
-    return value
-
-
-def _json_key(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    if key is None:
-        return "null"
-    return str(key)
-
-
-def duplicates(body: bytes) -> list[str]:
-    """`line 7: key "kind" already set in map` for each repeated key."""
-    import yaml
-
-    found: list[str] = []
-    root = yaml.compose(body, Loader=yaml.CSafeLoader)
-    pending = [root] if root is not None else []
-    while pending:
-        node = pending.pop()
-        if isinstance(node, yaml.MappingNode):
-            seen: set[str] = set()
-            for key, value in node.value:
-                if isinstance(key, yaml.ScalarNode):
-                    if key.value in seen:
-                        found.append(
-                            f'line {key.start_mark.line + 1}: key "{key.value}" already set in map'
-                        )
-                    seen.add(key.value)
-                pending.append(value)
-        elif isinstance(node, yaml.SequenceNode):
-            pending += node.value
-    return found

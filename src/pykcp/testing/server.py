@@ -62,7 +62,7 @@ class ServerProcess:
                 ],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env=environment(),
             )
         self._wait_until_ready(before)
         return self
@@ -102,6 +102,13 @@ class ServerProcess:
     def client(self, context: str = "shard-base", cluster: str = "") -> TestClient:
         """A client with a context of the admin kubeconfig, optionally in some logical cluster."""
         return TestClient(read_access(self.kubeconfig, context), cluster, self._opened)
+
+
+def environment() -> dict[str, str]:
+    """For child processes: they find this very package, whether it is installed or not."""
+    source = str(pathlib.Path(__file__).parents[2])
+    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH", "")) if p)
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
 
 
 def _is_ready(access: Access) -> bool:

@@ -11,7 +11,7 @@ from pykcp.registry.deletion import DeleteOptions
 from pykcp.registry.read import Listing
 from pykcp.server.answers import send_json, send_object, success
 from pykcp.server.bodies import body_of, no_kind, parse_as
-from pykcp.server.call import Call
+from pykcp.server.call import Call, integer
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.listing import list_body, list_options
 from pykcp.server.handlers.options import dry_run_errors
@@ -107,11 +107,7 @@ def _from_query(call: Call) -> Object:
         return {}
     out: Object = {}
     if info.param("gracePeriodSeconds"):
-        try:
-            out["gracePeriodSeconds"] = int(info.param("gracePeriodSeconds"))
-        except ValueError:
-            text = info.param("gracePeriodSeconds")
-            raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        out["gracePeriodSeconds"] = integer(call, "gracePeriodSeconds")
     if info.param("propagationPolicy"):
         out["propagationPolicy"] = info.param("propagationPolicy")
     if info.param("orphanDependents"):

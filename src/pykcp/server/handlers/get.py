@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pykcp.machinery.status import StatusError
+from pykcp.machinery.status import StatusError, go_quote
 from pykcp.registry.errors import too_large_revision
 from pykcp.registry.read import find
 from pykcp.server import transforms
 from pykcp.server.answers import send_json, send_object
 from pykcp.server.call import Call
+from pykcp.server.numbers import BadNumber, uint64
 from pykcp.types import Object
 
 
@@ -27,16 +28,17 @@ def _check_version(call: Call) -> None:
     version = call.info.param("resourceVersion")
     if not version or version == "0":
         return
-    if not version.isdigit():
+    try:
+        revision = uint64(version)
+    except BadNumber as error:
         raise StatusError(
-            f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": '
-            "invalid syntax",
+            f"resourceVersion: Invalid value: {go_quote(version)}: {error}",
             reason="",
             details=False,
-        )
+        ) from error
     current = call.resource.services.store.revision
-    if int(version) > current:
-        raise too_large_revision(int(version), current)
+    if revision > current:
+        raise too_large_revision(revision, current)
 
 
 def transformed(call: Call, obj: Object) -> Object:

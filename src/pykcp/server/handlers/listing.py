@@ -6,7 +6,7 @@ import asyncio
 
 import orjson
 
-from pykcp.machinery.status import BadRequest
+from pykcp.machinery.status import BadRequest, go_quote
 from pykcp.registry.keys import range_prefix
 from pykcp.registry.read import Listing, ListOptions, decode_token, list_objects
 from pykcp.server import negotiation, transforms
@@ -19,6 +19,7 @@ from pykcp.server.answers import (
     wants_pretty,
 )
 from pykcp.server.call import Call, integer
+from pykcp.server.numbers import BadNumber, uint64
 from pykcp.types import Object
 
 _MATCHES = ("Exact", "NotOlderThan")
@@ -121,11 +122,10 @@ _PLAIN = ListOptions()
 def parse_revision(version: str) -> int:
     if not version:
         return 0
-    if not version.isdigit():
-        raise BadRequest(
-            f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
-        )
-    return int(version)
+    try:
+        return uint64(version)
+    except BadNumber as error:
+        raise BadRequest(f"Invalid value: {go_quote(version)}: {error}") from error
 
 
 def _check_match(version: str, match: str, token: str) -> None:

@@ -26,6 +26,8 @@ from pykcp.types import Object
 from pykcp.wire.exchange import Stream
 
 _MIN_TIMEOUT = 1800
+_MAX_TIMEOUT = 365 * 86400
+"""More than the event loop's timers must be able to count."""
 _HEADERS = (CACHE_CONTROL, ("content-type", "application/json"))
 _PROTOBUF_HEADERS = (CACHE_CONTROL, ("content-type", protobuf_form.STREAM_TYPE))
 
@@ -75,7 +77,7 @@ def watch_options(call: Call) -> WatchOptions:
         sends_initial=sends_initial,
         marks_initial_end=streams_list and bookmarks,
         wants_bookmarks=bookmarks,
-        timeout=float(timeout) if timeout > 0 else _MIN_TIMEOUT * (1 + random.random()),  # noqa: S311
+        timeout=min(timeout, _MAX_TIMEOUT) if timeout > 0 else _MIN_TIMEOUT * (1 + random.random()),  # noqa: S311
     )
 
 
