@@ -151,20 +151,29 @@ def groups(api: client.ApiClient) -> list[client.V1APIGroup]:
 
 
 def election() -> None:
-    leading = threading.Event()
+    leading, seen = threading.Event(), threading.Event()
+
+    def lead() -> None:
+        leading.set()
+        seen.wait()
+        raise RuntimeError("enough; the client gives the lead up when this fails")
+
     settings = electionconfig.Config(
         LeaseLock("election", NAMESPACE, "me"),
         lease_duration=6,
         renew_deadline=4,
         retry_period=1,
-        onstarted_leading=leading.set,
+        onstarted_leading=lead,
         onstopped_leading=None,
     )
-    election = leaderelection.LeaderElection(settings)
-    threading.Thread(target=election.run, daemon=True).start()
+    candidate = threading.Thread(target=leaderelection.LeaderElection(settings).run, daemon=True)
+    candidate.start()
     assert leading.wait(20), "nobody leads"
     lease = client.CoordinationV1Api().read_namespaced_lease("election", NAMESPACE)
     assert lease.spec.holder_identity == "me"
+    seen.set()
+    candidate.join(20)
+    assert not candidate.is_alive()
 
 
 def main() -> None:
