@@ -16,7 +16,11 @@ from target import load as load_target
 from pykcp.testing.server import server as run_server
 
 _PATH = "/apis/core.kcp.io/v1alpha1/logicalclusters"
-_BODY = {"metadata": {"name": "cluster"}}
+_BODY = {
+    "apiVersion": "core.kcp.io/v1alpha1",
+    "kind": "LogicalCluster",
+    "metadata": {"name": "cluster"},
+}
 
 
 def main() -> None:

@@ -655,3 +655,26 @@ class TestHealth:
     async def test_well(self, store: Store) -> None:
         await store.write([put("/a")])
         assert store.health() is None
+
+
+class TestReadingAtOnce:
+    """What is read without waiting: the keys below a prefix, and what was before."""
+
+    async def test_keys_are_those_that_are_there_now(self, store: Store) -> None:
+        """Keys of a prefix come in order, without those that were deleted."""
+        for key in ("/k/b", "/k/a", "/k/c", "/other"):
+            await write_one(store, put(key, "x"))
+        entry = store.get("/k/b")
+        assert entry is not None
+        await store.write([Delete("/k/b", Value(b"gone ", b""), entry.revision)])
+        assert list(store.keys("/k/")) == ["/k/a", "/k/c"]
+
+    async def test_the_value_before_a_revision(self, store: Store) -> None:
+        """It is what the key held until then; nothing before its creation."""
+        first = await write_one(store, put("/v", "one"))
+        second = await write_one(store, put("/v", "two"))
+        third = await write_one(store, put("/v", "three"))
+        assert store.get_before("/v", third) == rendered("two", second)
+        assert store.get_before("/v", second) == rendered("one", first)
+        assert store.get_before("/v", first) is None
+        assert store.get_before("/never", third) is None

@@ -20,15 +20,13 @@ from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import WILDCARD, object_key, resource_prefix, split_key
-from pykcp.registry.reading_now import finish_now
 from pykcp.registry.resource import Resource
-from pykcp.storage.interface import Event, Query, Store
+from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 _PREFIX = resource_prefix(CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource)
 _KEEP_CLUSTERS = 2048
 _KEEP_DEFINITIONS = 4096
-_PAGE = 40
 
 MakeCustom = Callable[[ResourceDefinition, str, int], Resource]
 """Definition, version, and the revision since when it is as it is."""
@@ -42,7 +40,7 @@ class CustomResources:
         self._make = make
         self._resources: OrderedDict[tuple[str, str], dict[str, Resource]] = OrderedDict()
         self._lists: OrderedDict[str, tuple[ResourceDefinition, ...]] = OrderedDict()
-        self._definitions: OrderedDict[tuple[str, bytes], ResourceDefinition] = OrderedDict()
+        self._definitions: OrderedDict[tuple[str, str], ResourceDefinition] = OrderedDict()
         self._schemas = SchemaStore(shared_type)
         store.listen(self._follow)
 
@@ -88,19 +86,21 @@ class CustomResources:
         content = (
             crd["spec"],
             status.get("acceptedNames"),
+            status.get("storedVersions"),
             crd["metadata"].get("deletionTimestamp"),
         )
         text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-        key = (cluster, hashlib.blake2b(text, digest_size=16).digest())
+        key = (cluster, hashlib.blake2b(text, digest_size=16).hexdigest())
         found = self._definitions.get(key)
         if found is None:
-            found = self._definitions[key] = self._define(cluster, crd)
+            found = self._definitions[key] = self._define(cluster, crd, key[1])
             if len(self._definitions) > _KEEP_DEFINITIONS:
                 self._definitions.popitem(last=False)
         return found
 
-    def _define(self, cluster: str, crd: Object) -> ResourceDefinition:
+    def _define(self, cluster: str, crd: Object, fingerprint: str) -> ResourceDefinition:
         definition = definition_from_crd(crd, self._schemas, origin=cluster)
+        definition = replace(definition, fingerprint=fingerprint)
         if crd["metadata"].get("deletionTimestamp"):
             verbs = tuple(v for v in definition.verbs if v != "create")
             return replace(definition, verbs=verbs)
@@ -120,14 +120,10 @@ class CustomResources:
         return known
 
     def _read_all(self, prefix: str) -> Iterator[bytes]:
-        """Page by page: a short list never suspends, so it can be read without waiting."""
-        after = ""
-        while True:
-            page = finish_now(self._store.list(Query(prefix, after=after, limit=_PAGE)))
-            yield from page.values
-            after = page.next_after
-            if not after:
-                return
+        for key in self._store.keys(prefix):
+            entry = self._store.get(key)
+            if entry is not None:
+                yield entry.value
 
 
 def is_established(crd: Object) -> bool:

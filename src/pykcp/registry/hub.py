@@ -16,9 +16,7 @@ from typing import Protocol
 
 from pykcp.registry.codec import fill, reopen
 from pykcp.registry.keys import enclosing_prefixes
-from pykcp.registry.reading_now import finish_now
-from pykcp.storage.errors import StoreError
-from pykcp.storage.interface import Event, Query, Store
+from pykcp.storage.interface import Event, Store
 
 TermsFilter = Callable[[str], bool]
 
@@ -105,14 +103,10 @@ class WatchGroup:
 
 def departed(store: Store, event: Event) -> Event:
     """An object that left a selection, as watchers last knew it, at the revision it left."""
-    query = Query(event.key, limit=1, at=event.revision - 1)
-    try:
-        page = finish_now(store.list(query))
-    except StoreError:
+    value = store.get_before(event.key, event.revision)
+    if value is None:
         return event  # forgotten already: the new state tells as well who is meant
-    if not page.values or page.values[0] == event.value:
-        return event
-    value = fill(reopen(page.values[0]), event.revision)
+    value = fill(reopen(value), event.revision)
     return Event(
         event.revision,
         event.key,

@@ -8,8 +8,9 @@ import orjson
 
 from pykcp.machinery.status import Expired, StatusError
 from pykcp.registry.context import RequestContext
+from pykcp.registry.converting_watch import ConvertingSink, RawEncoder
 from pykcp.registry.errors import translate
-from pykcp.registry.hub import Sink, Watcher, WatchGroup, departed
+from pykcp.registry.hub import EventEncoder, Sink, Watcher, WatchGroup, departed
 from pykcp.registry.keys import WILDCARD, range_prefix
 from pykcp.registry.read import ListOptions, list_objects
 from pykcp.registry.resource import Resource
@@ -84,9 +85,12 @@ async def watch(
     if options.sends_initial:
         since = await _send_initial(resource, ctx, namespace, options, sink, encoder)
     prefix, key = _scope(resource, ctx, namespace, options.selection)
+    events: EventEncoder = encoder
+    if resource.webhook is not None:
+        sink, events = ConvertingSink(sink, encoder, resource.webhook), RawEncoder(encoder)
     watcher = Watcher(sink, since, wants_bookmarks=options.wants_bookmarks)
     matches = options.selection.matcher()
-    group = WatchGroup(prefix, key, matches, encoder)
+    group = WatchGroup(prefix, key, matches, events)
     try:
         while watcher.since < store.revision and not sink.closed:
             await _catch_up(resource, group, watcher)
@@ -99,7 +103,7 @@ async def watch(
             return watcher
         raise status from error
     if not sink.closed:
-        resource.services.hub.open(prefix, key, matches, encoder, watcher, options.timeout)
+        resource.services.hub.open(prefix, key, matches, events, watcher, options.timeout)
     return watcher
 
 

@@ -10,13 +10,15 @@ from typing import Any
 
 import orjson
 
+from pykcp import __version__
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.registry.directory import Directory
 from pykcp.server.answers import JSON_HEADERS, PageNotFound
 from pykcp.server.call import Call
 from pykcp.server.negotiation import parse_accept
 
-_KEEP = 128
+_KEEP_BYTES = 16 << 20
+"""How much of what was made is kept for the next to ask."""
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """The answer's type also for those who ask with `@v1.0`, which Go's parser refuses in an answer."""
 
@@ -24,7 +26,8 @@ V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 class OpenAPI:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._made: OrderedDict[tuple[object, ...], tuple[bytes, str]] = OrderedDict()
+        self._made: OrderedDict[str, bytes] = OrderedDict()
+        self._held = 0
 
     def paths(self, cluster: str) -> list[str]:
         return ["/openapi/v2", "/openapi/v3", "/openapi/v3/"]
@@ -40,15 +43,15 @@ class OpenAPI:
         raise PageNotFound
 
     async def _index(self, call: Call) -> None:
-        definitions = self._directory.definitions(call.cluster)
-        paths = {}
-        base = f"/clusters/{call.info.cluster}" if call.info.cluster else ""
+        """Names and tags of all documents; none of them has to be made for it."""
         from pykcp.machinery.openapi import v3
 
-        for group_version in v3.group_versions(definitions):
-            _, tag = await self._make(("v3", group_version), definitions, _v3_maker(group_version))
-            url = f"{base}/openapi/v3/{group_version}?hash={tag}"
-            paths[group_version] = {"serverRelativeURL": url}
+        definitions = self._directory.definitions(call.cluster)
+        base = f"/clusters/{call.info.cluster}" if call.info.cluster else ""
+        paths = {}
+        for name in v3.group_versions(definitions):
+            url = f"{base}/openapi/v3/{name}?hash={tag_of(name, relevant(definitions, name))}"
+            paths[name] = {"serverRelativeURL": url}
         body = orjson.dumps({"paths": paths})
         _respond(call, body, hashlib.sha512(body).hexdigest().upper(), "application/json")
 
@@ -58,7 +61,8 @@ class OpenAPI:
 
         if group_version not in v3.group_versions(definitions):
             raise PageNotFound
-        body, tag = await self._make(("v3", group_version), definitions, _v3_maker(group_version))
+        chosen = relevant(definitions, group_version)
+        body, tag = await self._make(group_version, chosen, _v3_maker(group_version))
         asked = call.info.param("hash")
         more: tuple[tuple[str, str], ...] = ()
         if asked == tag:
@@ -74,32 +78,52 @@ class OpenAPI:
         from pykcp.machinery.openapi import v2
 
         if "proto-openapi.spec.v2" in accept:
-            body, tag = await self._make(("v2", "protobuf"), definitions, v2.protobuf)
+            body, tag = await self._make("v2.protobuf", definitions, v2.protobuf)
             _respond(call, body, tag, V2_PROTOBUF)
             return
         if accept and not _takes_json(accept):
             call.exchange.respond(406, [])
             return
-        body, tag = await self._make(
-            ("v2", "json"), definitions, lambda d: orjson.dumps(v2.document(d))
-        )
+        body, tag = await self._make("v2.json", definitions, lambda d: orjson.dumps(v2.document(d)))
         _respond(call, body, tag, "application/json")
 
     async def _make(
         self,
-        what: tuple[object, ...],
+        name: str,
         definitions: tuple[ResourceDefinition, ...],
         make: Callable[[tuple[ResourceDefinition, ...]], bytes],
     ) -> tuple[bytes, str]:
-        key = (what, definitions)
-        made = self._made.get(key)
-        if made is None:
-            body = await asyncio.to_thread(make, definitions)
-            made = body, hashlib.sha512(body).hexdigest().upper()
-            self._made[key] = made
-            if len(self._made) > _KEEP:
-                self._made.popitem(last=False)
-        return made
+        """A document and its tag; clusters that serve the same share it."""
+        tag = tag_of(name, definitions)
+        body = self._made.get(tag)
+        if body is None:
+            body = self._made[tag] = await asyncio.to_thread(make, definitions)
+            self._held += len(body)
+            while self._held > _KEEP_BYTES and len(self._made) > 1:
+                self._held -= len(self._made.popitem(last=False)[1])
+        else:
+            self._made.move_to_end(tag)
+        return body, tag
+
+
+def relevant(
+    definitions: tuple[ResourceDefinition, ...], name: str
+) -> tuple[ResourceDefinition, ...]:
+    """The definitions that a document depends on."""
+    root, _, rest = name.partition("/")
+    group, _, version = rest.partition("/") if root == "apis" else ("", "", rest)
+    if root not in ("api", "apis") or not rest:
+        return tuple(d for d in definitions if not d.fingerprint)
+    return tuple(
+        d for d in definitions if d.group == group and (not version or version in d.versions)
+    )
+
+
+def tag_of(name: str, definitions: tuple[ResourceDefinition, ...]) -> str:
+    """Changes whenever the document of this name does."""
+    custom = sorted(d.fingerprint for d in definitions if d.fingerprint)
+    text = "|".join((name, __version__, *custom))
+    return hashlib.sha512(text.encode()).hexdigest().upper()
 
 
 def _takes_json(accept: str) -> bool:

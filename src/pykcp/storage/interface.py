@@ -157,6 +157,12 @@ class Store(Protocol):
 
     def get(self, key: str) -> Entry | None: ...
 
+    def keys(self, prefix: str) -> Keys:
+        """The current keys below a prefix, at once; for prefixes that hold few."""
+
+    def get_before(self, key: str, revision: int) -> bytes | None:
+        """The value that a key had just before a revision; None if it had none or it is forgotten."""
+
     async def list(self, query: Query) -> Page:
         """One consistent snapshot, however long; does not hold the loop for long.
 

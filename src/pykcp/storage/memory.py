@@ -60,6 +60,13 @@ class MemoryStore:
             len(found) - query.limit if counted else None,
         )
 
+    def keys(self, prefix: str) -> Keys:
+        return [change.key for change in self._range(prefix, "", self.revision)]
+
+    def get_before(self, key: str, revision: int) -> bytes | None:
+        change = self._change_at(key, revision - 1)
+        return None if change is None or change.deleted else change.value
+
     async def count(self, prefix: str) -> int:
         return len(self._range(prefix, "", self.revision))
 

@@ -136,6 +136,12 @@ class ResourceDefinition:
     """Documented to answer a delete with the object rather than with a Status."""
     identity: str = ""
     """Identity hash of the export that it is bound from."""
+    stored_versions: tuple[str, ...] = ()
+    """Versions that objects of a custom kind may be stored in, oldest first."""
+    webhook: Object | None = None
+    """A custom kind's `spec.conversion`, if that is by webhook."""
+    fingerprint: str = ""
+    """Equal for definitions that publish the same, wherever they are; "" for built-in ones."""
     shared: Callable[[str], Schema] | None = None
     """Finds the types that all kinds share (Status, DeleteOptions, …) by component name."""
 

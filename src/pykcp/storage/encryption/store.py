@@ -124,6 +124,18 @@ class EncryptedStore:
         except (NotYet, TimeoutError, KeyPending):
             raise Unavailable("a key is being fetched from the KMS plugin") from None
 
+    def keys(self, prefix: str) -> Keys:
+        return self._store.keys(prefix)
+
+    def get_before(self, key: str, revision: int) -> bytes | None:
+        value = self._store.get_before(key, revision)
+        if value is None:
+            return None
+        try:
+            return self._opening.entry(Entry(key, revision, value, "")).value
+        except KeyPending:
+            return None  # not worth waiting for: callers do without
+
     async def list(self, query: Query) -> Page:
         page = await self._patiently(lambda: self._store.list(self._opening.sealed_query(query)))
         values = await self._open_values(query, page.values)

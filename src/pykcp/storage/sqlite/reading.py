@@ -65,6 +65,14 @@ class ReadingHalf:
         with self._translated():
             return scans.lookup(self._point_connection(), index, after, limit)
 
+    def keys(self, prefix: str) -> Keys:
+        with self._translated():
+            return scans.keys(self._point_connection(), prefix)
+
+    def get_before(self, key: str, revision: int) -> bytes | None:
+        with self._translated():
+            return scans.get_before(self._point_connection(), key, revision)
+
     async def list(self, query: Query) -> Page:
         connection = await self._readers.take()
         try:

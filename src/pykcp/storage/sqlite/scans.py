@@ -30,6 +30,8 @@ GET = (
     "SELECT c.seq, l.value, c.terms FROM current c CROSS JOIN log l ON l.seq = c.seq"
     " WHERE c.key = ? AND c.deleted = 0"
 )
+KEYS = "SELECT key FROM current WHERE key >= ? AND key < ? AND deleted = 0 ORDER BY key"
+NEWEST_OF = "SELECT seq FROM current WHERE key = ?"
 NEWEST = "SELECT max(seq) FROM log"
 OLDER = "SELECT seq, prev, flags, terms, value FROM log WHERE seq = ?"
 LOOKUP = "SELECT key FROM idx WHERE term = ? AND key > ? ORDER BY key LIMIT ?"
@@ -152,6 +154,16 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[int]:
 def get(connection: sqlite3.Connection, key: str) -> Entry | None:
     row = connection.execute(GET, (key,)).fetchone()
     return Entry(key, row[0], row[1], row[2]) if row else None
+
+
+def keys(connection: sqlite3.Connection, prefix: str) -> list[str]:
+    return [row[0] for row in connection.execute(KEYS, key_range(Query(prefix)))]
+
+
+def get_before(connection: sqlite3.Connection, key: str, revision: int) -> bytes | None:
+    newest = connection.execute(NEWEST_OF, (key,)).fetchone()
+    found = row_at(connection, newest[0], revision - 1) if newest else None
+    return found[1] if found else None
 
 
 def lookup(connection: sqlite3.Connection, index: str, after: str, limit: int) -> list[str]:
