@@ -3,6 +3,10 @@
 The stored form is JSON without apiVersion and kind, with the resource version as
 the first thing in it, so that the store can fill in the revision and the server
 can put the type in front, both without decoding.
+
+Custom resources remember the version that they were stored in only where it is not the
+first of their definition's `storedVersions`: as apiVersion, the last thing in the text,
+with a space behind it that nothing else has there.
 """
 
 from __future__ import annotations
@@ -17,8 +21,11 @@ _HEAD_LENGTH = len(HEAD)
 CLUSTER_ANNOTATION = "kcp.io/cluster"
 
 
-def encode(obj: Object, cluster: str) -> Value:
-    """The stored form of an object; the cluster annotation is stamped, whatever was sent."""
+def encode(obj: Object, cluster: str, mark: bytes = b"") -> Value:
+    """The stored form of an object; the cluster annotation is stamped, whatever was sent.
+
+    `mark`: the version that it is stored in (`version_mark`), if that must be remembered.
+    """
     metadata = obj["metadata"]
     annotations = dict(metadata.get("annotations") or ())
     annotations[CLUSTER_ANNOTATION] = cluster
@@ -27,14 +34,38 @@ def encode(obj: Object, cluster: str) -> Value:
     for key, value in obj.items():
         if key not in _TYPE_AND_METADATA:
             out[key] = value
-    return Value(HEAD, orjson.dumps(out)[_HEAD_LENGTH:])
+    tail = orjson.dumps(out)[_HEAD_LENGTH:]
+    return Value(HEAD, tail[:-1] + mark if mark else tail)
 
 
 _TYPE_AND_METADATA = frozenset(("apiVersion", "kind", "metadata"))
 
 
+_MARK = b',"apiVersion":"'
+_SPACE = 0x20
+
+
+def version_mark(api_version: str) -> bytes:
+    return b'%b%b" }' % (_MARK, api_version.encode())
+
+
+def stored_version(value: bytes) -> str:
+    """The version that a stored value says it is of; "" if it does not say."""
+    if value[-2] != _SPACE:
+        return ""
+    start = value.rindex(_MARK) + len(_MARK)
+    return value[start:-3].decode()
+
+
+def unmarked(value: bytes) -> bytes:
+    """A stored value without the version that it says."""
+    if value[-2] != _SPACE:
+        return value
+    return value[: value.rindex(_MARK)] + b"}"
+
+
 def decode(value: bytes) -> Object:
-    """The stored form as a fresh dict (no apiVersion, no kind)."""
+    """The stored form as a fresh dict (no kind, and no apiVersion unless it is marked)."""
     obj: Object = orjson.loads(value)
     return obj
 

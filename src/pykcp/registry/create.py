@@ -124,8 +124,8 @@ async def _write(
         raise StatusError(
             "resourceVersion should not be set on objects to be created", reason="", details=False
         )
-    stored = resource.conversion.to_storage(obj) if resource.conversion else obj
-    value = codec.encode(stored, ctx.cluster)
+    stored = await resource.stored_form(obj)
+    value = resource.encode(stored, ctx.cluster)
     put = Put(key, value, resource.terms_of(stored), index_entries(ctx.cluster, stored), 0)
     try:
         if reservations is None:
@@ -140,7 +140,7 @@ async def _write(
         raise _already_exists(resource, key, name) from error
     except StoreError as error:
         raise translate(error) from error
-    return codec.fill(value, revision)
+    return await resource.own_form(codec.fill(value, revision))
 
 
 async def _write_reserved(store: Store, put: Put, reservations: Sequence[Reserve]) -> int:

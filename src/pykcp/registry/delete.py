@@ -67,7 +67,8 @@ async def _delete_once(
     options: DeleteOptions,
     entry: Entry,
 ) -> Deleted:
-    obj = codec.decode_without_cluster(entry.value)
+    value = await resource.own_form(entry.value)
+    obj = codec.decode_without_cluster(value)
     if (resource.group, resource.plural) == _NAMESPACES:
         check_namespace_preconditions(obj, options)
     else:
@@ -86,28 +87,33 @@ async def _delete_once(
     else:
         action = plan(obj, options, now=now, collects_garbage=resource.collects_garbage)
     if action is Action.REMOVE:
-        return await _remove(resource, ctx, entry, uid)
+        await _remove(resource, ctx, entry)
+        return Deleted(value, is_gone=True, uid=uid)
     if action is Action.NOTHING:
-        return Deleted(entry.value, is_gone=False, uid=uid)
+        return Deleted(value, is_gone=False, uid=uid)
     return Deleted(await _mark(resource, ctx, obj, entry), is_gone=False, uid=uid)
 
 
-async def _remove(resource: Resource, ctx: RequestContext, entry: Entry, uid: str) -> Deleted:
+async def _remove(resource: Resource, ctx: RequestContext, entry: Entry) -> None:
     if not ctx.dry_run:
         last = codec.reopen(entry.value)
         await resource.services.store.write((Delete(entry.key, last, entry.revision),))
-    return Deleted(entry.value, is_gone=True, uid=uid)
 
 
 async def _mark(resource: Resource, ctx: RequestContext, obj: Object, entry: Entry) -> bytes:
     if ctx.dry_run:
         return codec.unversioned(obj, ctx.cluster)
-    value = codec.encode(obj, ctx.cluster)
+    stored = await resource.webhook.to_storage(obj) if resource.webhook is not None else obj
+    value = resource.encode(stored, ctx.cluster)
     put = Put(
-        entry.key, value, resource.terms_of(obj), index_entries(ctx.cluster, obj), entry.revision
+        entry.key,
+        value,
+        resource.terms_of(stored),
+        index_entries(ctx.cluster, stored),
+        entry.revision,
     )
     (revision,) = await resource.services.store.write((put,))
-    return codec.fill(value, revision)
+    return await resource.own_form(codec.fill(value, revision))
 
 
 async def delete_collection(

@@ -10,6 +10,7 @@ from pykcp.machinery.schema.custom import CustomType, custom_type
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.schema.openapi_json import to_json
 from pykcp.registry import codec
+from pykcp.registry.conversion_webhook import Converter, WebhookConversion
 from pykcp.registry.kinds import Kind
 from pykcp.registry.native import NativeKind
 from pykcp.registry.resource import Conversion, Resource, Services
@@ -41,13 +42,41 @@ def make_custom(
 ) -> Resource:
     """A resource that a CRD defines, as it is since a revision; equal schemas are compiled once."""
     compiled = custom_type(definition.schema(version), _object_meta())
-    kind = SchemaKind(definition, version, compiled)
+    webhook = _by_webhook(definition, version, services)
+    converted = webhook.converted if webhook is not None else None
+    kind = SchemaKind(definition, version, compiled, converted=converted)
     conversion = None
-    if definition.storage_version != version:
+    if definition.storage_version != version and webhook is None:
         stored = custom_type(definition.schema(definition.storage_version), _object_meta())
         conversion = _between(compiled, stored)
     return Resource(
-        definition, version, kind, services, conversion, refresh=compiled.read, since=revision
+        definition,
+        version,
+        kind,
+        services,
+        conversion,
+        refresh=compiled.read,
+        since=revision,
+        webhook=webhook,
+    )
+
+
+def _by_webhook(
+    definition: ResourceDefinition, version: str, services: Services
+) -> WebhookConversion | None:
+    if definition.webhook is None or services.call_converter is None:
+        return None
+    stored = definition.stored_versions or (definition.storage_version,)
+    return WebhookConversion(
+        Converter(definition.kind, definition.webhook, services.call_converter),
+        {
+            definition.api_version(v.name): custom_type(v.load_schema(), _object_meta())
+            for v in definition.all_versions
+        },
+        kind=definition.kind,
+        own=definition.api_version(version),
+        storage=definition.api_version(definition.storage_version),
+        unmarked=definition.api_version(stored[0]),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -58,7 +58,7 @@ async def list_objects(
     if selection.namespace and not namespace and resource.namespaced and ctx.cluster != WILDCARD:
         namespace = selection.namespace
     if selection.name and ctx.cluster != WILDCARD and (namespace or not resource.namespaced):
-        return _list_one(resource, ctx, namespace, selection)
+        return await _converted(resource, _list_one(resource, ctx, namespace, selection))
     prefix = range_prefix(resource.prefix, ctx.cluster, namespace if resource.namespaced else "")
     query = Query(
         prefix=prefix,
@@ -75,7 +75,13 @@ async def list_objects(
         raise _expired(prefix, options, store.revision) from error
     except StoreError as error:
         raise translate(error) from error
-    return _listing(page, prefix, options)
+    return await _converted(resource, _listing(page, prefix, options))
+
+
+async def _converted(resource: Resource, listing: Listing) -> Listing:
+    if resource.webhook is None:
+        return listing
+    return replace(listing, values=await resource.webhook.from_storage(listing.values))
 
 
 def _list_one(

@@ -15,15 +15,17 @@ import orjson
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import CelCheck, SchemaChecks
 from pykcp.machinery.terms import label_terms
+from pykcp.registry import codec
 from pykcp.registry.admitting import Admission
 from pykcp.registry.clock import Sources
 from pykcp.registry.codec import decode, revision_of, type_prefix
+from pykcp.registry.conversion_webhook import Post, WebhookConversion
 from pykcp.registry.hub import Hub
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.kinds import Kind
 from pykcp.registry.selection import Selection, select
 from pykcp.registry.traits import IGNORES_DEPENDENTS, RETURNS_DELETED
-from pykcp.storage.interface import Store
+from pykcp.storage.interface import Store, Value
 from pykcp.types import Object
 
 
@@ -39,6 +41,8 @@ class Services:
     """Compiles expressions in policies; None while nobody does."""
     schema_checks: SchemaChecks | None = None
     """Judges a CRD's defaults and CEL rules; None while nobody does."""
+    call_converter: Post | None = None
+    """Calls conversion webhooks; None while nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class Conversion:
     """Selectable fields whose name in storage is another."""
 
 
+_SPACE = 0x20
+"""Stands before the last brace of values that say their version."""
 _EVERYWHERE = frozenset(("metadata.name", "metadata.namespace"))
 
 
@@ -65,6 +71,7 @@ class Resource:
         "kind",
         "known_fields",
         "list_type",
+        "mark",
         "namespaced",
         "plural",
         "prefix",
@@ -75,6 +82,7 @@ class Resource:
         "since",
         "type_prefix",
         "version",
+        "webhook",
     )
 
     def __init__(
@@ -87,6 +95,7 @@ class Resource:
         *,
         refresh: Callable[[Object], Object] | None = None,
         since: int = 0,
+        webhook: WebhookConversion | None = None,
     ) -> None:
         """`refresh` brings objects older than revision `since` under the schema of today."""
         self.definition = definition
@@ -114,6 +123,9 @@ class Resource:
         self.conversion = conversion
         self.refresh = refresh
         self.since = since
+        self.webhook = webhook
+        """Converts what is stored; its results are what all other methods here are given."""
+        self.mark = self._version_mark()
 
     def select(self, label_text: str, field_text: str) -> Selection:
         """Label and field selectors of a request, in terms of what is stored."""
@@ -132,10 +144,43 @@ class Resource:
             chosen["metadata.namespace"] = metadata.get("namespace", "")
         return label_terms(metadata.get("labels"), chosen)
 
+    def _version_mark(self) -> bytes:
+        definition = self.definition
+        stored = definition.stored_versions
+        if not stored or stored[0] == definition.storage_version:
+            return b""
+        return codec.version_mark(definition.api_version(definition.storage_version))
+
+    def is_outdated(self, value: bytes) -> bool:
+        """Whether a custom object is stored in another version than it would be now."""
+        definition = self.definition
+        if not definition.stored_versions:
+            return False
+        now = definition.api_version(definition.storage_version)
+        first = definition.api_version(definition.stored_versions[0])
+        return (codec.stored_version(value) or first) != now
+
+    async def stored_form(self, obj: Object) -> Object:
+        """An object of this version as it is stored."""
+        if self.webhook is not None:
+            return await self.webhook.to_storage(obj)
+        return self.conversion.to_storage(obj) if self.conversion is not None else obj
+
+    async def own_form(self, value: bytes) -> bytes:
+        """A value out of the store, as the rest of this class takes it."""
+        if self.webhook is None:
+            return value
+        return (await self.webhook.from_storage((value,)))[0]
+
+    def encode(self, stored: Object, cluster: str) -> Value:
+        return codec.encode(stored, cluster, self.mark)
+
     def served(self, value: bytes) -> bytes:
         """Stored bytes as this version shows them."""
         if self.conversion is not None or self._is_old(value):
             return self._converted(value)
+        if value[-2] == _SPACE:
+            value = codec.unmarked(value)
         return self.type_prefix + value[1:]
 
     def item(self, value: bytes) -> bytes:
@@ -155,6 +200,8 @@ class Resource:
 
     def _object(self, value: bytes) -> Object:
         obj = decode(value)
+        if value[-2] == _SPACE:
+            del obj["apiVersion"]
         if self.conversion is not None:
             obj = self.conversion.from_storage(obj)
         if self.refresh is not None and self._is_old(value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pykcp.apis.catalog import ResourceDefinition
@@ -34,9 +35,13 @@ class SchemaKind(OwnedKind):
         version: str,
         custom_type: CustomType,
         preset: KindRules | None = None,
+        converted: Callable[[Object, str], Object] | None = None,
     ) -> None:
-        """`preset`: rules written by hand, for those of kcp's kinds that have some."""
-        super().__init__(definition, version, relabelled)
+        """`preset`: rules written by hand, for those of kcp's kinds that have some.
+
+        `converted`: an object in another version, where that is more than another label.
+        """
+        super().__init__(definition, version, converted or relabelled)
         self._definition = definition
         self._version = version
         self.type = custom_type

@@ -141,13 +141,24 @@ async def _update_once(
     subresource: str,
     entry: Entry,
 ) -> bytes:
-    live = _live_object(resource, entry.value)
-    new = change.make(live)
+    value = await resource.own_form(entry.value)
+    live = _live_object(resource, value)
+    webhook = resource.webhook
+    if webhook is None:
+        new = change.make(live)
+    else:
+        new = await webhook.retrying(lambda: change.make(live))
     _check_versions(resource, name, change, new, live)
     rules = resource.rules
     services = resource.services
     if not change.is_apply:
-        rules.manage_update(live, new, ctx.manager, subresource, services.sources.now())
+        now = services.sources.now()
+        if webhook is None:
+            rules.manage_update(live, new, ctx.manager, subresource, now)
+        else:
+            await webhook.retrying(
+                lambda: rules.manage_update(live, new, ctx.manager, subresource, now)
+            )
     dedup_owners(ctx, new["metadata"])
     request = AdmissionRequest(ctx, resource, "UPDATE", namespace, name, new, live, subresource)
     await services.admission.mutate(request)
@@ -161,8 +172,8 @@ async def _update_once(
     if is_finished(new["metadata"]) and not _is_kept(resource, new):
         return await _remove(resource, ctx, new, entry)
     new = without_idle_times(live, new)
-    if new == live and not entry.is_stale:
-        return entry.value
+    if new == live and not entry.is_stale and not resource.is_outdated(entry.value):
+        return value
     return await _replace(resource, ctx, new, entry)
 
 
@@ -219,8 +230,8 @@ def _other_uid(resource: Resource, name: str, namespace: str, wanted: str, found
 async def _replace(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> bytes:
     if ctx.dry_run:
         return codec.unversioned(new, ctx.cluster)
-    stored = resource.conversion.to_storage(new) if resource.conversion else new
-    value = codec.encode(stored, ctx.cluster)
+    stored = await resource.stored_form(new)
+    value = resource.encode(stored, ctx.cluster)
     put = Put(
         entry.key,
         value,
@@ -229,14 +240,14 @@ async def _replace(resource: Resource, ctx: RequestContext, new: Object, entry: 
         entry.revision,
     )
     (revision,) = await resource.services.store.write((put,))
-    return codec.fill(value, revision)
+    return await resource.own_form(codec.fill(value, revision))
 
 
 async def _remove(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> bytes:
     """The last finalizer is gone: the update is the deletion."""
     if ctx.dry_run:
         return codec.unversioned(new, ctx.cluster)
-    stored = resource.conversion.to_storage(new) if resource.conversion else new
-    value = codec.encode(stored, ctx.cluster)
+    stored = await resource.stored_form(new)
+    value = resource.encode(stored, ctx.cluster)
     await resource.services.store.write((Delete(entry.key, value, entry.revision),))
-    return codec.fill(value, entry.revision)
+    return await resource.own_form(codec.fill(value, entry.revision))

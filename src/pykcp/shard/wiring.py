@@ -13,6 +13,7 @@ from pykcp.admission.plugins.object_count import ObjectCountLimit
 from pykcp.admission.plugins.resource_quota import Quotas, ResourceQuota
 from pykcp.admission.plugins.role_escalation import RoleEscalation
 from pykcp.admission.tenants import TenantAdmission, check_cel, schema_checks
+from pykcp.admission.webhooks.conversions import ConversionCalls
 from pykcp.aio.owner import TaskOwner
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.auth.authn.chain import Authentication
@@ -130,7 +131,9 @@ def wire(
             ResourceQuota(store, quotas),
         ],
     )
-    services = Services(store, hub, admission, sources, check_cel, schema_checks)
+    services = Services(
+        store, hub, admission, sources, check_cel, schema_checks, ConversionCalls()
+    )
 
     def make(definition: ResourceDefinition, version: str) -> Resource:
         return make_resource(definition, version, services)

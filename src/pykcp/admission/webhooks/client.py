@@ -11,19 +11,37 @@ import errno
 import ssl
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
 
 from pykcp.admission.webhooks.review import BadAnswer, decode, patch_bytes
-from pykcp.admission.webhooks.webhook import Service, Webhook
+from pykcp.admission.webhooks.webhook import Service
 from pykcp.machinery.status import go_quote
 from pykcp.types import Object
 
 _KEEP_CONTEXTS = 200
 _MAX_ANSWER = 16 * 1024 * 1024
 _MAX_SHOWN = 2048
+
+
+class Target(Protocol):
+    """What a client must know of a webhook."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def service(self) -> Service | None: ...
+
+    @property
+    def ca_bundle(self) -> bytes: ...
+
+    @property
+    def timeout(self) -> int: ...
+
 
 ServiceResolver = Callable[[Service], Awaitable[str]]
 """The base URL (`https://host:port`) of a Service; raises CallFailed."""
@@ -57,8 +75,18 @@ class WebhookClient:
             await self._session.close()
             self._session = None
 
-    async def call(self, webhook: Webhook, body: bytes, version: str) -> Object:
+    async def call(self, webhook: Target, body: bytes, version: str) -> Object:
         """The review that the webhook answers with, in this version; CallFailed if it does not."""
+        status, content_type, text = await self.answer(webhook, body)
+        try:
+            review = decode(text, version, status=status, content_type=content_type)
+            patch_bytes(review.get("response") or {})
+        except BadAnswer as error:
+            raise CallFailed(str(error)) from error
+        return review
+
+    async def answer(self, webhook: Target, body: bytes) -> tuple[int, str, bytes]:
+        """Status, content type and body of an answer that is a success; CallFailed if none is."""
         shown, url, server_name = await self._place(webhook)
         post = f'Post "{shown}"'
         try:
@@ -79,14 +107,9 @@ class WebhookClient:
             raise CallFailed(f"{post}: {error}") from error
         if not 200 <= status <= 206:
             raise CallFailed(_refusal(status, content_type, text))
-        try:
-            review = decode(text, version, status=status, content_type=content_type)
-            patch_bytes(review.get("response") or {})
-        except BadAnswer as error:
-            raise CallFailed(str(error)) from error
-        return review
+        return status, content_type, text
 
-    async def _place(self, webhook: Webhook) -> tuple[str, str, str | None]:
+    async def _place(self, webhook: Target) -> tuple[str, str, str | None]:
         """The URL as messages show it, the one to call, and the name its certificate must have."""
         query = f"?timeout={webhook.timeout}s"
         service = webhook.service
@@ -102,7 +125,7 @@ class WebhookClient:
         return shown, f"{await self._resolve(service)}{path}{query}", name
 
     async def _post(
-        self, webhook: Webhook, url: str, server_name: str | None, body: bytes
+        self, webhook: Target, url: str, server_name: str | None, body: bytes
     ) -> tuple[int, str, bytes]:
         """Status, content type and body of the answer."""
         session = self._session

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -110,8 +111,14 @@ def definition_from_crd(
     """What a CustomResourceDefinition defines. `origin` is the logical cluster it is in."""
     spec = crd["spec"]
     names = {**spec["names"], **(crd.get("status", {}).get("acceptedNames") or {})}
-    return _definition(
+    definition = _definition(
         spec, names, schemas, lambda v: (v.get("schema") or {}).get("openAPIV3Schema"), origin
+    )
+    conversion = spec.get("conversion") or {}
+    return replace(
+        definition,
+        stored_versions=tuple((crd.get("status") or {}).get("storedVersions") or ()),
+        webhook=conversion if conversion.get("strategy") == "Webhook" else None,
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from pykcp.machinery.status import StatusError, go_quote
 from pykcp.registry.errors import too_large_revision
 from pykcp.registry.read import find
@@ -12,16 +15,28 @@ from pykcp.server.numbers import BadNumber, uint64
 from pykcp.types import Object
 
 
-def get(call: Call) -> None:
+def get(call: Call) -> Coroutine[Any, Any, None] | None:
     resource = call.resource
     info = call.info
     if info.query:
         _check_version(call)
     entry = find(resource, call.context, info.namespace, info.name)
+    webhook = resource.webhook
+    if webhook is not None and webhook.is_foreign(entry.value):
+        return _send_converted(call, entry.value)
+    _send(call, entry.value)
+    return None
+
+
+async def _send_converted(call: Call, value: bytes) -> None:
+    _send(call, await call.resource.own_form(value))
+
+
+def _send(call: Call, value: bytes) -> None:
     if call.accepted.transform:
-        send_object(call, transformed(call, resource.object_of(entry.value)))
+        send_object(call, transformed(call, call.resource.object_of(value)))
     else:
-        send_json(call, resource.served(entry.value) + b"\n")
+        send_json(call, call.resource.served(value) + b"\n")
 
 
 def _check_version(call: Call) -> None:

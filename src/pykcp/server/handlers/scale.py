@@ -22,9 +22,10 @@ from pykcp.types import JSON, Object
 _VERSION = "autoscaling/v1"
 
 
-def get(call: Call) -> None:
-    entry = find(call.resource, call.context, call.info.namespace, call.info.name)
-    send_object(call, scale_of(call, call.resource.object_of(entry.value)))
+async def get(call: Call) -> None:
+    resource = call.resource
+    entry = find(resource, call.context, call.info.namespace, call.info.name)
+    send_object(call, scale_of(call, resource.object_of(await resource.own_form(entry.value))))
 
 
 async def put(call: Call) -> None:
