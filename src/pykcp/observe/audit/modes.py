@@ -70,6 +70,7 @@ class Truncation:
     def __init__(self, settings: TruncateSettings, failures: Failures) -> None:
         self._most = settings.max_event_size if settings.enabled else 0
         self.batch_bytes = settings.max_batch_size if settings.enabled else 0
+        self.is_on = settings.enabled
         self._failures = failures
 
     def fit(self, line: bytes) -> bytes | None:
@@ -192,16 +193,18 @@ class Batch:
         return len(self._lines)
 
     def process(self, line: bytes) -> bool:
-        fitting = self._truncation.fit(line)
-        if fitting is None:
-            return True
+        if self._truncation.is_on:
+            fitting = self._truncation.fit(line)
+            if fitting is None:
+                return True
+            line = fitting
         lines = self._lines
         if len(lines) >= self._settings.buffer_size:
             self._failures.note(
                 "buffered", f"the buffer of audit {self._name} is full: event dropped"
             )
             return True
-        lines.append(fitting)
+        lines.append(line)
         if self._wake is not None and (len(lines) == 1 or len(lines) == self._settings.max_size):
             self._wake.set()
         return True

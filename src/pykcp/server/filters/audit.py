@@ -46,7 +46,7 @@ REQUEST_DOMAIN, REVIEW_DOMAIN = "request.auth.kcp.io", "sar.auth.kcp.io"
 _MOST_ID = 256
 _IDS_AT_ONCE = 128
 _NOT_YET = Outcome(Level.NONE, frozenset(), omit_managed_fields=False)
-_MANY_USERS = 4096
+_MANY = 4096
 
 
 class AuditFilter:
@@ -64,7 +64,8 @@ class AuditFilter:
         self.clock = clock
         self.stamps = Timestamps()
         self._ids: list[str] = []
-        self._users: dict[User, orjson.Fragment] = {}
+        self._users: dict[User, bytes] = {}
+        self._annotations: dict[tuple[str, str, int], tuple[Decision | None, bytes]] = {}
 
     def attend(self, call: Call, serve: Serve) -> Coroutine[Any, Any, None] | None:
         record = call.audit = AuditRecord(self, call)
@@ -96,13 +97,26 @@ class AuditFilter:
                 self._ids.append(f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{variant}{h[17:20]}-{h[20:]}")
         return self._ids.pop()
 
-    def user_json(self, user: User) -> orjson.Fragment:
+    def user_json(self, user: User) -> bytes:
         known = self._users.get(user)
         if known is None:
-            if len(self._users) >= _MANY_USERS:
+            if len(self._users) >= _MANY:
                 self._users.clear()
-            known = self._users[user] = orjson.Fragment(orjson.dumps(user.to_json()))
+            known = self._users[user] = orjson.dumps(user.to_json())
         return known
+
+    def annotations(self, cluster: str, decision: Decision | None) -> bytes:
+        """What the cluster and the decision say, as JSON; decisions are few and remembered."""
+        path = self.path_of(cluster) if cluster else ""
+        key = (cluster, path, id(decision))
+        known = self._annotations.get(key)
+        if known is not None and known[0] is decision:
+            return known[1]
+        if len(self._annotations) >= _MANY:
+            self._annotations.clear()
+        text = _annotations_json(annotations_of(cluster, path, decision))
+        self._annotations[key] = (decision, text)
+        return text
 
 
 class AuditedExchange:
@@ -155,45 +169,30 @@ class AuditedExchange:
 
 
 class AuditRecord:
-    """One request in the trail."""
+    """One request in the trail. Most of it never leaves its default, so those are the class's."""
 
-    __slots__ = (
-        "_call",
-        "_common",
-        "_decision",
-        "_filter",
-        "_is_done",
-        "_is_judged",
-        "_outcome",
-        "_pending",
-        "_received",
-        "_status",
-        "_streams",
-        "_user",
-        "constraint",
-        "exchange",
-        "id",
-    )
+    constraint = ""
+    """The mode of constrained impersonation that let the user act as another."""
+    _outcome = _NOT_YET
+    _is_judged = False
+    """Whether the policy was asked: once the user is known, or the request failed before."""
+    _is_done = False
+    _streams = False
+    _user: User | None = None
+    _decision: Decision | None = None
+    _head = b""
+    _common = b""
+    _status = b""
+    """`"responseStatus":…,` once there is one."""
+    _pending: Awaitable[bool] | None = None
 
     def __init__(self, owner: AuditFilter, call: Call) -> None:
         self._filter = owner
         self._call = call
-        self._received = owner.clock()
+        self._received_text = owner.stamps.text(owner.clock())
         given = call.exchange.request.header(AUDIT_ID)
         self.id = given if given and len(given) <= _MOST_ID else owner.new_id()
         self.exchange = AuditedExchange(call.exchange, self)
-        self._outcome = _NOT_YET
-        self._is_judged = False
-        """Whether the policy was asked: once the user is known, or the request failed before."""
-        self._is_done = False
-        self._streams = False
-        self._user: User | None = None
-        self._decision: Decision | None = None
-        self.constraint = ""
-        """The mode of constrained impersonation that let the user act as another."""
-        self._common = b""
-        self._status: dict[str, Any] | None = None
-        self._pending: Awaitable[bool] | None = None
 
     # -- what the server tells -----------------------------------------------------------------
 
@@ -225,25 +224,23 @@ class AuditRecord:
 
     def panicked(self, error: BaseException) -> None:
         """The handler failed in a way that nobody expected."""
-        self._status = {
-            "metadata": {},
-            "status": "Failure",
-            "message": f"APIServer panic'd: {type(error).__name__}",
-            "reason": "InternalError",
-            "code": 500,
-        }
+        self._status = _status_json(
+            {
+                "metadata": {},
+                "status": "Failure",
+                "message": f"APIServer panic'd: {type(error).__name__}",
+                "reason": "InternalError",
+                "code": 500,
+            }
+        )
         self._finish(PANIC)
 
     def left(self) -> None:
         """The handler is through; without an answer, the client is gone."""
         if self._streams or self._is_done or self.exchange.responded:
             return
-        self._status = {
-            "metadata": {},
-            "status": "Success",
-            "message": "Connection closed early",
-            "code": 200,
-        }
+        said = {"metadata": {}, "status": "Success", "message": "Connection closed early"}
+        self._status = _status_json({**said, "code": 200})
         self._finish(COMPLETE)
 
     async def settle(self) -> None:
@@ -266,9 +263,10 @@ class AuditRecord:
             return True
         bodies = b""
         if status >= 400 or level is Level.REQUEST_RESPONSE or content.is_status(body):
-            self._status, bodies = self._read_answer(status, headers, body)
+            shown, bodies = self._read_answer(status, headers, body)
+            self._status = _status_json(shown)
         else:
-            self._status = {"metadata": {}, "code": status}
+            self._status = b'"responseStatus":{"metadata":{},"code":%d},' % status
         # A failed authentication is told as upstream tells it: it begins, and that is all.
         stage = STARTED if self._user is None and status == 401 else COMPLETE
         self._is_done = True
@@ -297,7 +295,7 @@ class AuditRecord:
         self._streams = True
         if self._outcome.level is Level.NONE:
             return
-        self._status = {"metadata": {}, "code": status}
+        self._status = b'"responseStatus":{"metadata":{},"code":%d},' % status
         if STARTED not in self._outcome.omit_stages:
             self._filter.trail.process_behind(self._line(STARTED))
         stream.on_close(lambda: self._finish(COMPLETE))
@@ -330,80 +328,79 @@ class AuditRecord:
 
     def _line(self, stage: str, bodies: bytes = b"") -> bytes:
         """The event at one stage, as a line of JSON."""
-        owner = self._filter
-        status = b'"responseStatus":%b,' % orjson.dumps(self._status) if self._status else b""
-        stamps = owner.stamps
-        received = stamps.text(self._received)
-        now = stamps.text(owner.clock())
-        annotations = self._annotations()
-        return (
-            b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"%b","auditID":%b,'
-            b'"stage":"%b",%b%b%b"requestReceivedTimestamp":"%b","stageTimestamp":"%b"%b}'
-        ) % (
-            _LEVELS[self._outcome.level],
-            orjson.dumps(self.id),
-            stage.encode(),
-            self._about(stage),
-            status,
-            bodies,
-            received.encode(),
-            now.encode(),
-            b',"annotations":%b' % orjson.dumps(annotations, option=orjson.OPT_SORT_KEYS)
-            if annotations
-            else b"",
-        )
-
-    def _about(self, stage: str) -> bytes:
-        """What does not change between the stages, but for what is only known at the end."""
-        call = self._call
+        owner, received = self._filter, self._received_text
+        if not self._head:
+            self._head = (
+                b'{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"%b","auditID":%b,"stage":"'
+            ) % (_LEVELS[self._outcome.level], orjson.dumps(self.id))
         is_first = stage is RECEIVED
-        if self._common and (is_first or not self._has_news()):
-            return self._common
-        owner, user = self._filter, self._user
+        if not self._common or (not is_first and self._has_news()):
+            self._common = self._about(is_first=is_first)
+        now = received if is_first else owner.stamps.text(owner.clock())
+        times = f'"requestReceivedTimestamp":"{received}","stageTimestamp":"{now}"'.encode()
+        return b"".join((
+            self._head, stage.encode(), b'",', self._common, self._status, bodies, times,
+            self._annotations(), b"}",
+        ))  # fmt: skip
+
+    def _about(self, *, is_first: bool) -> bytes:
+        """What does not change between the stages, but for what is only known at the end."""
+        call, owner, user = self._call, self._filter, self._user
         request = self.exchange.request
-        event: dict[str, Any] = {
-            "requestURI": content.request_uri(request),
-            "verb": call.info.verb,
-            "user": owner.user_json(user) if user is not None else {},
-        }
+        out = b'"requestURI":%b,"verb":%b,"user":%b,%b' % (
+            orjson.dumps(content.request_uri(request)),
+            orjson.dumps(call.info.verb),
+            owner.user_json(user) if user is not None else b"{}",
+            content.origin(request),
+        )
         if user is not None and call.user is not user:
-            event["impersonatedUser"] = owner.user_json(call.user)
+            out += b'"impersonatedUser":%b,' % owner.user_json(call.user)
             if self.constraint:
-                event["authenticationMetadata"] = {"impersonationConstraint": self.constraint}
-        addresses = content.source_addresses(request)
-        if addresses:
-            event["sourceIPs"] = addresses
-        agent = content.user_agent(request)
-        if agent:
-            event["userAgent"] = agent
+                metadata = {"impersonationConstraint": self.constraint}
+                out += b'"authenticationMetadata":%b,' % orjson.dumps(metadata)
         if call.info.is_resource:
-            event["objectRef"] = content.reference(call, with_body=not is_first)
-        self._common = orjson.dumps(event)[1:-1] + b","
-        return self._common
+            reference = content.reference(call, with_body=not is_first)
+            out += b'"objectRef":%b,' % orjson.dumps(reference)
+        return out
 
     def _has_news(self) -> bool:
         """Whether the end knows more than the beginning: another user, the object's name."""
         call = self._call
         return call.user is not self._user or call.info.verb in content.VERBS_WITH_OBJECT
 
-    def _annotations(self) -> dict[str, str]:
+    def _annotations(self) -> bytes:
         call = self._call
-        out: dict[str, str] = {}
-        cluster = call.cluster
-        if cluster and cluster != WILDCARD:
-            out["kcp.io/cluster"] = cluster
-            out["kcp.io/path"] = self._filter.path_of(cluster)
-            out["tenancy.kcp.io/workspace"] = cluster
-        decision = self._decision
-        if decision is not None:
-            out[DECISION] = "allow" if decision.allowed else "forbid"
-            out[REASON] = decision.reason
-            if decision.steps:
-                out.update(decision.audit_annotations(REQUEST_DOMAIN))
+        cluster = "" if call.cluster == WILDCARD else call.cluster
         context = call._context
-        if context is not None and context.audit:
-            out.update(context.audit)
-        return out
+        if context is None or not context.audit:
+            return self._filter.annotations(cluster, self._decision)
+        path = self._filter.path_of(cluster) if cluster else ""
+        more = annotations_of(cluster, path, self._decision)
+        return _annotations_json({**more, **context.audit})
+
+
+def annotations_of(cluster: str, path: str, decision: Decision | None) -> dict[str, str]:
+    """kcp's three (without a cluster there are none), and what authorization found."""
+    out: dict[str, str] = {}
+    if cluster:
+        out["kcp.io/cluster"] = cluster
+        out["kcp.io/path"] = path
+        out["tenancy.kcp.io/workspace"] = cluster
+    if decision is not None:
+        out[DECISION] = "allow" if decision.allowed else "forbid"
+        out[REASON] = decision.reason
+        out.update(decision.audit_annotations(REQUEST_DOMAIN))
+    return out
+
+
+def _annotations_json(annotations: dict[str, str]) -> bytes:
+    if not annotations:
+        return b""
+    return b',"annotations":' + orjson.dumps(annotations, option=orjson.OPT_SORT_KEYS)
+
+
+def _status_json(status: dict[str, Any]) -> bytes:
+    return b'"responseStatus":%b,' % orjson.dumps(status)
 
 
 _LEVELS = tuple(level.word.encode() for level in Level)

@@ -10,6 +10,7 @@ import gzip
 import ipaddress
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -66,16 +67,36 @@ def request_uri(request: Request) -> str:
     return f"{path}?{query}"
 
 
-def source_addresses(request: Request) -> list[str]:
+def origin(request: Request) -> bytes:
+    """`"sourceIPs":[…],"userAgent":"…",` without what is not known."""
+    forwarded, real = request.header("x-forwarded-for"), request.header("x-real-ip")
+    agent = request.header("user-agent") or ""
+    if forwarded or real:
+        return _origin_json(_addresses(forwarded or "", real or "", request.peer.address), agent)
+    return _direct_origin(request.peer.address, agent)
+
+
+@lru_cache(maxsize=4096)
+def _direct_origin(address: str, agent: str) -> bytes:
+    return _origin_json([address] if address else [], agent)
+
+
+def _origin_json(addresses: list[str], agent: str) -> bytes:
+    if len(agent) > _MOST_AGENT:
+        agent = agent[:_MOST_AGENT] + "...TRUNCATED"
+    out = b""
+    if addresses:
+        out += b'"sourceIPs":%b,' % orjson.dumps(addresses)
+    if agent:
+        out += b'"userAgent":%b,' % orjson.dumps(agent)
+    return out
+
+
+def _addresses(forwarded: str, real: str, remote: str) -> list[str]:
     """Where the request came from, the client's word first and the connection's last."""
-    found: list[str] = []
-    forwarded = request.header("x-forwarded-for")
-    if forwarded:
-        found += [ip for part in forwarded.split(",") if (ip := _address(part.strip()))]
-    real = request.header("x-real-ip")
+    found = [ip for part in forwarded.split(",") if (ip := _address(part.strip()))]
     if real and (ip := _address(real)) and ip not in found:
         found.append(ip)
-    remote = request.peer.address
     if remote and (not found or found[-1] != remote):
         found.append(remote)
     return found
@@ -88,26 +109,22 @@ def _address(text: str) -> str:
         return ""
 
 
-def user_agent(request: Request) -> str:
-    agent = request.header("user-agent") or ""
-    return agent if len(agent) <= _MOST_AGENT else agent[:_MOST_AGENT] + "...TRUNCATED"
-
-
 # -- what it is about ----------------------------------------------------------------------------
 
 
 def reference(call: Call, *, with_body: bool) -> dict[str, str]:
     """`objectRef`: from the URL, completed by what the body says of itself."""
     info = call.info
-    fields = {
-        "resource": info.resource,
-        "namespace": info.namespace,
-        "name": info.name,
-        "apiGroup": info.group,
-        "apiVersion": info.version,
-        "subresource": info.subresource,
-    }
-    out = {key: value for key, value in fields.items() if value}
+    out = {"resource": info.resource}
+    if info.namespace:
+        out["namespace"] = info.namespace
+    if info.name:
+        out["name"] = info.name
+    if info.group:
+        out["apiGroup"] = info.group
+    out["apiVersion"] = info.version
+    if info.subresource:
+        out["subresource"] = info.subresource
     if with_body and info.verb in VERBS_WITH_OBJECT:
         for key, value in _metadata(call).items():
             out.setdefault(key, value)
