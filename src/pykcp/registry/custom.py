@@ -25,8 +25,8 @@ from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 _PREFIX = resource_prefix(CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource)
-_KEEP_CLUSTERS = 2048
-_KEEP_DEFINITIONS = 4096
+_KEEP_CLUSTERS = 1024
+_KEEP_DEFINITIONS = 2048
 
 MakeCustom = Callable[[ResourceDefinition, str, int], Resource]
 """Definition, version, and the revision since when it is as it is."""
@@ -40,7 +40,8 @@ class CustomResources:
         self._make = make
         self._resources: OrderedDict[tuple[str, str], dict[str, Resource]] = OrderedDict()
         self._lists: OrderedDict[str, tuple[ResourceDefinition, ...]] = OrderedDict()
-        self._definitions: OrderedDict[tuple[str, str], ResourceDefinition] = OrderedDict()
+        self._bases: OrderedDict[str, ResourceDefinition] = OrderedDict()
+        """Definitions by content, whichever clusters have them."""
         self._schemas = SchemaStore(shared_type)
         store.listen(self._follow)
 
@@ -90,17 +91,17 @@ class CustomResources:
             crd["metadata"].get("deletionTimestamp"),
         )
         text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-        key = (cluster, hashlib.blake2b(text, digest_size=16).hexdigest())
-        found = self._definitions.get(key)
-        if found is None:
-            found = self._definitions[key] = self._define(cluster, crd, key[1])
-            if len(self._definitions) > _KEEP_DEFINITIONS:
-                self._definitions.popitem(last=False)
-        return found
+        fingerprint = hashlib.blake2b(text, digest_size=16).hexdigest()
+        base = self._bases.get(fingerprint)
+        if base is None:
+            base = self._bases[fingerprint] = self._define(crd, fingerprint)
+            if len(self._bases) > _KEEP_DEFINITIONS:
+                self._bases.popitem(last=False)
+        # A cluster's own copy only says where it is; schemas, columns and all the rest are shared.
+        return replace(base, origin=cluster)
 
-    def _define(self, cluster: str, crd: Object, fingerprint: str) -> ResourceDefinition:
-        definition = definition_from_crd(crd, self._schemas, origin=cluster)
-        definition = replace(definition, fingerprint=fingerprint)
+    def _define(self, crd: Object, fingerprint: str) -> ResourceDefinition:
+        definition = replace(definition_from_crd(crd, self._schemas), fingerprint=fingerprint)
         if crd["metadata"].get("deletionTimestamp"):
             verbs = tuple(v for v in definition.verbs if v != "create")
             return replace(definition, verbs=verbs)
