@@ -23,7 +23,7 @@ class FlagError(Exception):
 class Flag:
     name: str
     kind: str
-    """string, int, bool, duration, strings (comma separated or repeated), or map (k=v,…)."""
+    """string, int, float, bool, duration, strings (comma separated or repeated), or map (k=v,…)."""
     default: Any
     help: str
     is_hidden: bool = False
@@ -71,6 +71,7 @@ def _parse_map(text: str) -> dict[str, str]:
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "string": str,
     "int": int,
+    "float": float,
     "bool": _parse_bool,
     "duration": parse_duration,
     "strings": lambda text: [part for part in text.split(",") if part],
@@ -79,6 +80,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 _WORDS = {
     "string": "text",
     "int": "a whole number",
+    "float": "a number",
     "bool": "true or false",
     "duration": "a duration such as 30s, 5m or 1h",
     "strings": "a comma-separated list",
@@ -87,6 +89,7 @@ _WORDS = {
 _SHOWN = {
     "string": "string",
     "int": "int",
+    "float": "float",
     "bool": "",
     "duration": "duration",
     "strings": "strings",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+from pykcp.cli.audit_flags import AUDIT_FLAGS, audit_settings
 from pykcp.cli.flags import Flag, FlagError, FlagSet
 from pykcp.features import GATES
 from pykcp.shard.settings import ShardSettings
@@ -410,43 +411,7 @@ SECTIONS: list[tuple[str, list[Flag]]] = [
             _ignored("embedded-etcd-force-new-cluster", "bool", False),
         ],
     ),
-    (
-        "Audit",
-        [
-            *[_later(f"audit-{n}") for n in ("policy-file", "log-path", "webhook-config-file")],
-            *[
-                _ignored(f"audit-{n}")
-                for n in (
-                    "log-format",
-                    "log-mode",
-                    "log-version",
-                    "webhook-mode",
-                    "webhook-version",
-                )
-            ],
-            *[_ignored(f"audit-log-{n}", "int", 0) for n in ("maxage", "maxbackup", "maxsize")],
-            _ignored("audit-log-compress", "bool", False),
-            *[
-                _ignored(f"audit-{b}-{n}")
-                for b in ("log", "webhook")
-                for n in (
-                    "batch-buffer-size",
-                    "batch-max-size",
-                    "batch-max-wait",
-                    "batch-throttle-burst",
-                    "batch-throttle-qps",
-                    "truncate-max-batch-size",
-                    "truncate-max-event-size",
-                )
-            ],
-            *[
-                _ignored(f"audit-{b}-{n}", "bool", False)
-                for b in ("log", "webhook")
-                for n in ("batch-throttle-enable", "truncate-enabled")
-            ],
-            _ignored("audit-webhook-initial-backoff", "duration", 10.0),
-        ],
-    ),
+    ("Audit", AUDIT_FLAGS),
     (
         "Logs",
         [
@@ -526,6 +491,7 @@ def settings_from(values: dict[str, Any]) -> ShardSettings:
         etcd_certfile=values["etcd-certfile"],
         etcd_keyfile=values["etcd-keyfile"],
         etcd_cafile=values["etcd-cafile"],
+        audit=audit_settings(values),
         encryption_provider_config=values["encryption-provider-config"],
         encryption_provider_config_reload=values["encryption-provider-config-automatic-reload"],
         feature_gates=_gates(values["feature-gates"]),

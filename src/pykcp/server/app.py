@@ -2,6 +2,7 @@
 
     cluster      which logical cluster the path means            (kcp's local proxy)
     authn        who asks; remembered per connection             401
+    audit        what is recorded of it; around all the rest     500
     impersonate  as whom                                         403
     authz        whether they may                                403
     flow         when: what must wait has a seat, or queues      429
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.user import User
@@ -34,6 +35,9 @@ from pykcp.server.negotiation import SERVED
 from pykcp.server.paths import PathHandlers
 from pykcp.storage.errors import StoreError
 from pykcp.wire.exchange import Exchange, Request
+
+if TYPE_CHECKING:
+    from pykcp.server.filters.audit import AuditFilter
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +84,7 @@ class ApiServer:
         answered: AnsweredVerbs,
         metrics: RequestMetrics,
         flow: FlowControl | None = None,
+        audit: AuditFilter | None = None,
     ) -> None:
         self._authentication = authentication
         self._authorization = authorization
@@ -90,6 +95,7 @@ class ApiServer:
         self._answered = answered
         self._metrics = metrics
         self._flow = flow
+        self._audit = audit
 
     def wants_streaming(self, request: Request) -> bool:
         return False
@@ -97,9 +103,14 @@ class ApiServer:
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         request = exchange.request
         call = Call(exchange, request_info.parse(request.method, request.path, request.query))
+        if self._audit is None:
+            return self._serve(call)
+        return self._audit.attend(call, self._serve)
+
+    def _serve(self, call: Call) -> Coroutine[Any, Any, None] | None:
         try:
             self._clusters.resolve(call)
-            user = self._authentication.peek(request)
+            user = self._authentication.peek(call.exchange.request)
             if user is None:
                 return self._finish(call, self._authenticate(call))
             pending = self._admit(call, user)
@@ -127,9 +138,17 @@ class ApiServer:
     def _admit(self, call: Call, user: User) -> Coroutine[Any, Any, None] | None:
         """Everything behind authentication; what must wait is returned as a coroutine."""
         call.user = user
+        if call.audit is not None:
+            waiting = call.audit.received()
+            if waiting is not None:
+                return self._admit_later(call, waiting)
         if self._authorization.peek(call):
             return self._route(call)
         return self._authorize(call)
+
+    async def _admit_later(self, call: Call, waiting: Coroutine[Any, Any, None]) -> None:
+        await waiting
+        await self._authorize(call)
 
     async def _authorize(self, call: Call) -> None:
         await self._authorization.check(call)
@@ -177,6 +196,8 @@ class ApiServer:
             self._refuse(call, translate(error))
         except Exception as error:  # the last line of defence: nobody sees a traceback
             _log.exception("%s %s failed", call.info.method, call.info.path)
+            if call.audit is not None:
+                call.audit.panicked(error)
             self._refuse(call, InternalError(f"unexpected error: {type(error).__name__}"))
         else:
             self._metrics.observe(call)

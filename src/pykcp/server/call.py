@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from pykcp.auth.user import User
 from pykcp.machinery.status import BadRequest
@@ -15,6 +16,9 @@ from pykcp.server.numbers import BadNumber, int64
 from pykcp.server.request_info import RequestInfo
 from pykcp.wire.exchange import Exchange, Stream
 
+if TYPE_CHECKING:
+    from pykcp.server.filters.audit import AuditRecord
+
 DEFAULT_MANAGER = "unknown"
 
 
@@ -24,6 +28,7 @@ class Call:
     __slots__ = (
         "_context",
         "accepted",
+        "audit",
         "cluster",
         "exchange",
         "info",
@@ -45,6 +50,8 @@ class Call:
         self.stream: Stream | None = None
         """Of a watch, once it is open."""
         self._context: RequestContext | None = None
+        self.audit: AuditRecord | None = None
+        """What the audit trail keeps of this request; None if there is no trail."""
 
     @property
     def context(self) -> RequestContext:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from pykcp.observe.audit.settings import AuditSettings
+
 
 class SettingsError(Exception):
     """Settings that cannot be used; one problem per line."""
@@ -71,6 +73,7 @@ class ShardSettings:
     etcd_certfile: str = ""
     etcd_keyfile: str = ""
     etcd_cafile: str = ""
+    audit: AuditSettings = field(default_factory=AuditSettings)
     encryption_provider_config: str = ""
     """EncryptionConfiguration: which resources are encrypted at rest, and how."""
     encryption_provider_config_reload: bool = False
@@ -102,6 +105,15 @@ class ShardSettings:
                 for path in paths
                 if path and not pathlib.Path(path).is_file()
             ]
+        out += self.audit.problems()
+        out += [
+            f"--{flag}: no such file: {path}"
+            for flag, path in (
+                ("audit-policy-file", self.audit.policy_file),
+                ("audit-webhook-config-file", self.audit.webhook.config_file),
+            )
+            if path and not pathlib.Path(path).is_file()
+        ]
         out += _pair_problem(self, "tls_cert_file", "tls_private_key_file")
         out += _pair_problem(self, "etcd_certfile", "etcd_keyfile")
         for flag in ("shard_base_url", "shard_external_url", "shard_virtual_workspace_url"):

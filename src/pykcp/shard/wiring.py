@@ -6,6 +6,7 @@ import asyncio
 import pathlib
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pykcp.admission.chain import AdmissionChain
 from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
@@ -49,6 +50,10 @@ from pykcp.shard.credentials import Credentials
 from pykcp.shard.settings import ShardSettings
 from pykcp.storage.interface import Store
 
+if TYPE_CHECKING:
+    from pykcp.observe.audit.trail import AuditTrail
+    from pykcp.server.filters.audit import AuditFilter
+
 
 @dataclass(slots=True)
 class Shard:
@@ -65,6 +70,7 @@ class Shard:
     credentials: Credentials
     owner: TaskOwner
     quotas: Quotas
+    audit: AuditTrail | None = None
     port: int = 0
 
 
@@ -153,6 +159,7 @@ def wire(
         always_allow_paths=settings.authorization_always_allow_paths,
     )
     authentication = credentials.authentication(client)
+    audit = _audit(settings, store, metrics)
     server = _server(
         settings,
         directory,
@@ -164,15 +171,31 @@ def wire(
         metrics,
         client,
         owner,
+        audit,
     )
     metrics.add(*_gauges(store, hub))
     if settings.encryption_provider_config:
         _tend_encryption(settings, store, hub, health, metrics, owner)
     health.add("etcd", store.health)
     health.add("etcd-readiness", store.health, only_ready=True)
-    return Shard(
+    shard = Shard(
         settings, store, hub, directory, client, server, health, metrics, credentials, owner, quotas
     )
+    shard.audit = audit.trail if audit is not None else None
+    return shard
+
+
+def _audit(settings: ShardSettings, store: Store, metrics: Registry) -> AuditFilter | None:
+    if not settings.audit.is_on:
+        return None
+    from pykcp.observe.audit.trail import make_trail
+    from pykcp.server.filters.audit import AuditFilter
+    from pykcp.server.filters.workspace_paths import WorkspacePaths
+
+    trail = make_trail(settings.audit)
+    metrics.add(*trail.metrics)
+    trail.start()
+    return AuditFilter(trail, WorkspacePaths(store).of)
 
 
 def _server(  # a composition root: every part by name
@@ -186,6 +209,7 @@ def _server(  # a composition root: every part by name
     metrics: Registry,
     client: LocalClient,
     owner: TaskOwner,
+    audit: AuditFilter | None,
 ) -> ApiServer:
     paths = PathHandlers(
         health=health,
@@ -205,6 +229,7 @@ def _server(  # a composition root: every part by name
         answered=Answered(authentication, authorizer, credentials.policy, client),
         metrics=RequestMetrics(metrics),
         flow=_flow_control(settings, metrics),
+        audit=audit,
     )
 
 
