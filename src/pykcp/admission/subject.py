@@ -32,7 +32,9 @@ def is_exempt(resource: Resource) -> bool:
 class Subject:
     """One write. What does not change while plug-ins work on it."""
 
-    __slots__ = ("cluster", "name", "namespace", "operation", "request", "resource", "subresource")
+    __slots__ = (
+        "_shown", "cluster", "name", "namespace", "operation", "request", "resource", "subresource",
+    )  # fmt: skip
 
     def __init__(self, request: AdmissionRequest) -> None:
         self.request = request
@@ -44,6 +46,24 @@ class Subject:
         self.namespace = request.namespace
         if self.is_namespace and request.operation == "CREATE":
             self.namespace = request.name
+        self._shown: dict[Resource, tuple[Object | None, Object | None]] = {}
+
+    def shown(self, target: Resource) -> tuple[Object | None, Object | None]:
+        """The new and the old object as `target` shows them; see `show` for other versions."""
+        if target is self.resource:
+            return typed(target, self.request.obj), typed(target, self.request.old)
+        return self._shown[target]
+
+    def show(self, target: Resource, obj: Object | None, old: Object | None) -> None:
+        """Keep what the objects are in another version, until one of them changes."""
+        self._shown[target] = obj, old
+
+    def is_shown(self, target: Resource) -> bool:
+        return target is self.resource or target in self._shown
+
+    def changed(self) -> None:
+        """The object changed: other versions of it are out of date."""
+        self._shown.clear()
 
     @property
     def is_namespace(self) -> bool:

@@ -97,9 +97,11 @@ class Surroundings:
     def resource(self, cluster: str, group: str, version: str, plural: str) -> Resource | None:
         return self._directory().find(cluster, group, version, plural)
 
-    def get(self, cluster: str, resource: Resource, namespace: str, name: str) -> Object | None:
+    async def get(
+        self, cluster: str, resource: Resource, namespace: str, name: str
+    ) -> Object | None:
         entry = self._store.get(resource.key(cluster, namespace, name))
-        return None if entry is None else _shown(resource, entry.value)
+        return None if entry is None else _shown(resource, await resource.own_form(entry.value))
 
     async def select(
         self, cluster: str, resource: Resource, namespace: str, selector: Object
@@ -108,7 +110,7 @@ class Surroundings:
         where, residual = to_conditions(from_label_selector(selector))
         prefix = range_prefix(resource.prefix, cluster, namespace)
         page = await self._store.list(Query(prefix, where=where, residual=residual))
-        return [_shown(resource, value) for value in page.values]
+        return [_shown(resource, await resource.own_form(value)) for value in page.values]
 
 
 def _shown(resource: Resource, value: bytes) -> Object:
@@ -118,7 +120,7 @@ def _shown(resource: Resource, value: bytes) -> Object:
 
 
 def convert(obj: Object | None, source: Resource, target: Resource) -> Object | None:
-    """The object as another version or group shows it."""
+    """The object as another version or group shows it, unless a webhook has to say how."""
     obj = typed(source, obj)
     if obj is None or source is target:
         return obj
@@ -127,3 +129,29 @@ def convert(obj: Object | None, source: Resource, target: Resource) -> Object | 
     if target.conversion is not None:
         obj = target.conversion.from_storage(obj)
     return {**obj, "kind": target.kind, "apiVersion": target.api_version}
+
+
+async def converted(
+    obj: Object | None, source: Resource, target: Resource, cluster: str
+) -> Object | None:
+    """The same for all kinds: a conversion webhook is asked by way of the stored form."""
+    if obj is None or source is target or source.webhook is None:
+        return convert(obj, source, target)
+    stored = await source.stored_form(codec.copy(obj))
+    value = await target.own_form(codec.fill(source.encode(stored, cluster), 0))
+    found = _shown(target, value)
+    metadata = found["metadata"]
+    del metadata["resourceVersion"]
+    if "resourceVersion" in obj["metadata"]:
+        metadata["resourceVersion"] = obj["metadata"]["resourceVersion"]
+    return found
+
+
+async def show(subject: Subject, target: Resource) -> None:
+    """Make sure that the subject's objects can be seen in the version of `target`."""
+    if subject.is_shown(target):
+        return
+    request, own, cluster = subject.request, subject.resource, subject.cluster
+    obj = await converted(request.obj, own, target, cluster)
+    old = await converted(request.old, own, target, cluster)
+    subject.show(target, obj, old)

@@ -6,14 +6,16 @@ cluster has a configuration: a server without any does not pay for them at its s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pykcp.admission.configurations import Configurations, Hooks
+from pykcp.admission.configurations import NONE, Configurations, Hooks
 from pykcp.admission.subject import is_exempt
 from pykcp.apis.kube.validation.rules import CelUse
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import FieldError
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.directory import Directory
@@ -39,13 +41,14 @@ class Deferred:
     ) -> None:
         self.name = name
         self._configurations = configurations
+        self._peek = configurations.peek
         self._hooks = hooks
         self._make = make
         self._made: Any = None
 
     def wants(self, request: AdmissionRequest) -> bool:
-        known = self._configurations.peek(request)
-        if known is not None and not self._hooks(known):
+        known = self._peek(request)
+        if known is NONE or (known is not None and not self._hooks(known)):
             return False
         return not is_exempt(request.resource)
 
@@ -140,11 +143,36 @@ class TenantAdmission:
 
         return ValidatingWebhooks(self._callers)
 
+    async def run(self) -> None:
+        """Ends with the process, and ends the connections to webhooks with it."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.close()
+
     async def close(self) -> None:
         """Close the connections to webhooks, if there were any."""
         callers: Callers | None = self.__dict__.get("_callers")
         if callers is not None:
             await callers.client.close()
+
+
+def policy_status(directory: Directory, cluster: str, policy: Object) -> Object:
+    """The status that type checking gives a ValidatingAdmissionPolicy of a logical cluster."""
+    from pykcp.admission.typechecking import CheckedKind, status_of
+
+    def find_kind(group: str, version: str, plural: str) -> CheckedKind | None:
+        found = directory.find(cluster, group, version, plural)
+        return None if found is None else CheckedKind(group, version, found.kind)
+
+    def find_schema(kind: CheckedKind) -> Schema | None:
+        for definition in directory.definitions(cluster):
+            if (definition.group, definition.kind) == (kind.group, kind.kind):
+                is_served = kind.version in definition.versions
+                return definition.schema(kind.version) if is_served else None
+        return None
+
+    return status_of(policy, find_kind, find_schema)
 
 
 def check_cel(expression: str, use: CelUse) -> str | None:

@@ -127,6 +127,7 @@ def wire(
     object_count = ObjectCountLimit(store, lambda: directory, settings.total_object_limit)
     object_count.show(metrics, settings.shard_name)
     tenants = TenantAdmission(store, lambda: directory, lambda: authorizer)
+    owner.start_restartable("admission-webhooks", tenants.run)
     admission = AdmissionChain(
         mutating=[NamespaceLifecycle(store), tenants.mutating_policies, tenants.mutating_webhooks],
         validating=[

@@ -56,7 +56,7 @@ class HookServer:
     async def _serve(self) -> None:
         app = web.Application()
         app.router.add_post("/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0)
+        self._runner = web.AppRunner(app, shutdown_timeout=0, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._context)
         await site.start()

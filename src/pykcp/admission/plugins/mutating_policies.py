@@ -13,7 +13,7 @@ from pykcp.admission.policies.mutating import MutationFailed, mutated
 from pykcp.admission.policies.policy import BoundPolicy
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
 from pykcp.admission.subject import Subject
-from pykcp.admission.surroundings import convert
+from pykcp.admission.surroundings import converted, show
 from pykcp.machinery.status import Cause, Forbidden
 from pykcp.registry import codec
 from pykcp.registry.admitting import AdmissionRequest
@@ -53,6 +53,7 @@ class MutatingPolicies:
         has_worked = False
         for invocation in invocations:
             policy = invocation.policy
+            await show(subject, invocation.target)
             matches, error = await self._matches(invocation, subject, questions)
             if error:
                 failures.append((_text(invocation, error), "Invalid"))
@@ -99,7 +100,8 @@ class MutatingPolicies:
         request, own, target = subject.request, subject.resource, invocation.target
         if request.obj is None:
             return False, []
-        shown = convert(request.obj, own, target)
+        await show(subject, target)
+        shown, _ = subject.shown(target)
         assert shown is not None
         # another version's schema must not prune ours
         obj: Object = shown if target is own else codec.copy(shown)
@@ -114,10 +116,11 @@ class MutatingPolicies:
                 worked = True
         if worked:
             if target is not own:
-                back = convert(obj, target, own)
+                back = await converted(obj, target, own, subject.cluster)
                 assert back is not None
                 obj = decoded(own, back)
             replace_contents(request.obj, obj)
+            subject.changed()
         return worked, problems
 
 

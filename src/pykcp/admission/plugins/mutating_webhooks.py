@@ -10,7 +10,7 @@ from pykcp.admission.annotations import go_json
 from pykcp.admission.patches import PatchFailed, apply_patch, decoded
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
 from pykcp.admission.subject import Subject
-from pykcp.admission.surroundings import convert
+from pykcp.admission.surroundings import converted
 from pykcp.admission.webhooks.calling import Callers, WebhookFailed
 from pykcp.admission.webhooks.review import Answer
 from pykcp.admission.webhooks.webhook import Webhook
@@ -22,8 +22,7 @@ from pykcp.registry.resource import Resource
 
 _LOG = logging.getLogger(__name__)
 _MUTATED = "mutation.webhook.admission.k8s.io/"
-PATCH_ANNOTATION = "patch.webhook.admission.k8s.io/"
-"""Annotations that hold patches: for audit levels Request and above only."""
+_PATCHED = "patch.webhook.admission.k8s.io/"
 
 
 class MutatingWebhooks:
@@ -55,7 +54,7 @@ class MutatingWebhooks:
         changed = False
         try:
             answer = await self._callers.ask(webhook, subject, target, mutating=True)
-            changed = _changed(webhook, subject, target, answer, place)
+            changed = await _changed(webhook, subject, target, answer, place)
         except WebhookFailed as error:
             if not webhook.fails_open:
                 raise error.status() from error
@@ -72,7 +71,7 @@ class MutatingWebhooks:
         return changed
 
 
-def _changed(
+async def _changed(
     webhook: Webhook, subject: Subject, target: Resource, answer: Answer, place: str
 ) -> bool:
     """Apply the patch of an answer; whether it made a difference."""
@@ -87,7 +86,7 @@ def _changed(
         )
     if answer.patch_type != "JSONPatch":
         raise WebhookFailed(webhook, f"unsupported patch type {go_quote(answer.patch_type)}")
-    before = convert(request.obj, own, target)
+    before, _ = subject.shown(target)
     assert before is not None
     if target is not own:
         before = codec.copy(before)  # another version's schema must not prune ours
@@ -96,7 +95,7 @@ def _changed(
     except PatchFailed as error:
         raise InternalError(str(error)) from error
     new = decoded(target, patched)
-    request.context.audit[PATCH_ANNOTATION + place] = go_json(
+    request.context.audit_bodies[_PATCHED + place] = go_json(
         {
             "configuration": webhook.configuration,
             "webhook": webhook.name,
@@ -107,10 +106,11 @@ def _changed(
     if new == before:
         return False
     if target is not own:
-        back = convert(new, target, own)
+        back = await converted(new, target, own, subject.cluster)
         assert back is not None
         new = decoded(own, back)
     replace_contents(request.obj, new)
+    subject.changed()
     return True
 
 

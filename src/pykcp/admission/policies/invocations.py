@@ -10,7 +10,7 @@ from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.policies.params import Misconfigured, collect_params, param_resource
 from pykcp.admission.policies.policy import Binding, BoundPolicy, Policy
 from pykcp.admission.subject import Subject, request_json
-from pykcp.admission.surroundings import Surroundings, convert
+from pykcp.admission.surroundings import Surroundings, show
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.status import StatusError
 from pykcp.registry.resource import Resource
@@ -82,6 +82,7 @@ class Policies:
             and criteria.find(subject, around.namespace_labels, around.equivalents) is None
         ):
             return []
+        await show(subject, target)
         params = await collect_params(policy, binding, resource, subject, around)
         return [Invocation(policy, binding, target, param) for param in params]
 
@@ -93,10 +94,11 @@ def values_for(
     questions: Questions | None,
 ) -> dict[str, Any]:
     """What expressions see; without `questions` there is no authorizer."""
-    request, target = subject.request, invocation.target
+    target = invocation.target
+    obj, old = subject.shown(target)
     values: dict[str, Any] = {
-        "object": convert(request.obj, subject.resource, target),
-        "oldObject": convert(request.old, subject.resource, target),
+        "object": obj,
+        "oldObject": old,
         "request": request_json(subject, target),
         "namespaceObject": namespace,
         "params": invocation.param,

@@ -75,7 +75,7 @@ async def _find(
     if name:
         if selector is not None:
             raise Misconfigured("paramRef.name and paramRef.selector are mutually exclusive")
-        one = around.get(subject.cluster, resource, namespace, name)
+        one = await around.get(subject.cluster, resource, namespace, name)
         return [] if one is None else [one]
     if selector is None:
         raise Misconfigured("one of name or selector must be provided")

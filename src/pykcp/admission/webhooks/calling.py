@@ -10,7 +10,7 @@ from uuid import uuid4
 from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.expressions.evaluating import MATCH_BUDGET, Evaluation, conditions_hold
 from pykcp.admission.subject import Subject, request_json
-from pykcp.admission.surroundings import Surroundings, convert
+from pykcp.admission.surroundings import Surroundings, show
 from pykcp.admission.webhooks.client import CallFailed, WebhookClient
 from pykcp.admission.webhooks.review import (
     NO_KNOWN_VERSION,
@@ -59,7 +59,10 @@ class Callers:
         """The resource to call the webhook for, or None if it is not to be called."""
         around = self.surroundings
         target = webhook.criteria.find(subject, around.namespace_labels, around.equivalents)
-        if target is None or not webhook.conditions:
+        if target is None:
+            return None
+        await show(subject, target)
+        if not webhook.conditions:
             return target
 
         def holds() -> tuple[bool, str]:
@@ -84,15 +87,8 @@ class Callers:
             why = f"could not create admission objects: {NO_KNOWN_VERSION}"
             raise WebhookFailed(webhook, why)
         uid = str(uuid4())
-        request = subject.request
-        body = question(
-            subject,
-            target,
-            convert(request.obj, subject.resource, target),
-            convert(request.old, subject.resource, target),
-            version=version,
-            uid=uid,
-        )
+        obj, old = subject.shown(target)
+        body = question(subject, target, obj, old, version=version, uid=uid)
         try:
             review = await self.client.call(webhook, body, version)
         except CallFailed as error:
@@ -113,10 +109,10 @@ class Callers:
 
 def condition_values(subject: Subject, target: Resource, questions: Questions) -> dict[str, Any]:
     """What match conditions of a webhook see."""
-    request = subject.request
+    obj, old = subject.shown(target)
     return {
-        "object": convert(request.obj, subject.resource, target),
-        "oldObject": convert(request.old, subject.resource, target),
+        "object": obj,
+        "oldObject": old,
         "request": request_json(subject, target),
         "namespaceObject": None,
         "authorizer": questions.value(),

@@ -1,0 +1,123 @@
+"""Configurations are read once per cluster, shared by content, and forgotten on change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from pykcp.admission.configurations import NONE, Configurations
+from pykcp.auth.user import User
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.codec import encode
+from pykcp.registry.context import RequestContext
+from pykcp.registry.keys import object_key, resource_prefix
+from pykcp.storage.interface import Delete, Put, Value
+from pykcp.storage.sqlite import SQLiteStore
+
+GROUP = "admissionregistration.k8s.io"
+RULE = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+
+
+def _request(cluster: str) -> AdmissionRequest:
+    none: Any = None
+    return AdmissionRequest(RequestContext(cluster, User("u")), none, "CREATE", "", "x", None)
+
+
+def _with_store(tmp_path: Path, body: Callable[[SQLiteStore], Awaitable[None]]) -> None:
+    async def run() -> None:
+        store = SQLiteStore(tmp_path / "store.db")
+        await store.start()
+        try:
+            await body(store)
+        finally:
+            await store.stop()
+
+    asyncio.run(run())
+
+
+async def _put(store: SQLiteStore, plural: str, cluster: str, name: str, **parts: Any) -> str:
+    key = object_key(resource_prefix(GROUP, plural), cluster, "", name)
+    await store.write((Put(key, encode({"metadata": {"name": name}, **parts}, cluster)),))
+    return key
+
+
+async def _webhook(store: SQLiteStore, cluster: str, name: str, url: str = "https://x") -> str:
+    hook = {"name": f"{name}.example.com", "clientConfig": {"url": url}, "rules": [RULE]}
+    return await _put(store, "validatingwebhookconfigurations", cluster, name, webhooks=[hook])
+
+
+def test_a_cluster_without_configurations_costs_a_lookup(tmp_path: Path) -> None:
+    async def body(store: SQLiteStore) -> None:
+        known = Configurations(store)
+        assert known.peek(_request("a")) is None
+        assert await known.applying(_request("a")) is NONE
+        assert known.peek(_request("a")) is NONE
+
+    _with_store(tmp_path, body)
+
+
+def test_changes_are_seen_and_other_clusters_are_left_alone(tmp_path: Path) -> None:
+    async def body(store: SQLiteStore) -> None:
+        known = Configurations(store)
+        for cluster in ("a", "b"):
+            await known.applying(_request(cluster))
+        key = await _webhook(store, "a", "second")
+        await _webhook(store, "a", "first")
+        assert known.peek(_request("a")) is None
+        assert known.peek(_request("b")) is NONE
+        hooks = await known.applying(_request("a"))
+        assert [hook.configuration for hook in hooks.validating_webhooks] == ["first", "second"]
+        await store.write((Delete(key, Value(b"", b"")),))
+        hooks = await known.applying(_request("a"))
+        assert [hook.uid for hook in hooks.validating_webhooks] == ["first/first.example.com/0"]
+
+    _with_store(tmp_path, body)
+
+
+def test_equal_objects_of_two_clusters_are_parsed_once(tmp_path: Path) -> None:
+    async def body(store: SQLiteStore) -> None:
+        known = Configurations(store)
+        await _webhook(store, "a", "same")
+        await _webhook(store, "b", "same")
+        await _webhook(store, "c", "same", "https://other")
+        found = [(await known.applying(_request(c))).validating_webhooks[0] for c in "abc"]
+        assert found[0] is found[1]
+        assert found[0] is not found[2]
+
+    _with_store(tmp_path, body)
+
+
+def test_policies_act_when_they_are_bound(tmp_path: Path) -> None:
+    async def body(store: SQLiteStore) -> None:
+        known = Configurations(store)
+        spec = {
+            "matchConstraints": {"resourceRules": [RULE]},
+            "validations": [{"expression": "false"}],
+        }
+        await _put(store, "validatingadmissionpolicies", "a", "p", spec=spec)
+        assert (await known.applying(_request("a"))).validating_policies == ()
+        for name in ("y", "x"):
+            bound = {"policyName": "p", "validationActions": ["Deny"]}
+            await _put(store, "validatingadmissionpolicybindings", "a", name, spec=bound)
+        dangling = {"policyName": "none", "validationActions": ["Deny"]}
+        await _put(store, "validatingadmissionpolicybindings", "a", "z", spec=dangling)
+        (policy,) = (await known.applying(_request("a"))).validating_policies
+        assert [binding.name for binding in policy.bindings] == ["x", "y"]
+
+    _with_store(tmp_path, body)
+
+
+def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    async def body(store: SQLiteStore) -> None:
+        known = Configurations(store)
+        known._changes += 1
+        loading = asyncio.ensure_future(known.applying(_request("a")))
+        await asyncio.sleep(0)
+        await _webhook(store, "a", "new")
+        await loading
+        hooks = await known.applying(_request("a"))
+        assert len(hooks.validating_webhooks) == 1
+
+    _with_store(tmp_path, body)
