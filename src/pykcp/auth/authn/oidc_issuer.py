@@ -1,0 +1,206 @@
+"""An issuer on the network: its discovery document and its keys.
+
+Nobody waits for an issuer that hangs, but those whose token names a key that is not known
+yet, and they not for long. Keys are fetched again when a token cannot be verified, at most
+every REFRESH_PAUSE seconds however many such tokens come, and in the background when they
+are old, so that a key that was withdrawn stops working. While the issuer is away the keys
+that are known stay good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+import urllib.request
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from pykcp.auth.authn.oidc_keys import IssuerKey, KeyProblem, parse_key_set
+from pykcp.auth.http_body import read_at_most
+from pykcp.auth.tokens import OPENID_CONFIGURATION_PATH
+from pykcp.machinery.status import go_quote
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_log = logging.getLogger(__name__)
+
+FETCH_SECONDS = 30.0
+"""For one document; upstream's."""
+WAIT_SECONDS = 10.0
+"""For which a request waits for keys."""
+START_PAUSE = 10.0
+"""Between attempts to reach an issuer for the first time; upstream's."""
+REFRESH_PAUSE = 5.0
+KEYS_MAX_AGE = 300.0
+_MAX_DOCUMENT = 1 << 20
+
+
+class IssuerError(Exception):
+    """The issuer did not give what was asked for. The text holds nothing that it sent."""
+
+
+class RemoteIssuer:
+    """Keeps the keys of one issuer. `start` it within a running loop, `close` it at the end."""
+
+    def __init__(
+        self,
+        url: str,
+        discovery_url: str = "",
+        certificate_authority: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.url = url
+        self._discovery_url = discovery_url or url.removesuffix("/") + OPENID_CONFIGURATION_PATH
+        self._authority = certificate_authority
+        self._clock = clock
+        self._keys_url = ""
+        self._session: aiohttp.ClientSession | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        self._attempted = self._fetched = float("-inf")
+        self._ready = asyncio.Event()
+        self._generation = 0
+        self._told = ""
+        self.keys: list[IssuerKey] = []
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What makes it the same issuer after a reload."""
+        return (self.url, self._discovery_url, self._authority)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its discovery document was read."""
+        return self._ready.is_set()
+
+    async def wait_until_ready(self) -> None:
+        await self._ready.wait()
+
+    def start(self) -> None:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._reach(), name=f"oidc {self.url}")
+
+    async def close(self) -> None:
+        tasks = [task for task in (self._starting, self._refreshing) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if self._session is not None:  # first: it aborts what tasks would only begin to close
+            await self._session.close()
+            self._session = None
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _reach(self) -> None:
+        while not self.is_ready:
+            await self._refresh()
+            if not self.is_ready:
+                await asyncio.sleep(START_PAUSE)
+
+    def refresh_if_old(self) -> None:
+        """Fetch the keys again in the background if it is time."""
+        if self._clock() - self._fetched > KEYS_MAX_AGE:
+            self._start_refresh()
+
+    async def refresh_unknown(self) -> bool:
+        """Fetch the keys because a token could not be verified; False if that must wait."""
+        task = self._start_refresh()
+        if task is None:
+            return False
+        before = self._generation
+        await asyncio.wait([task], timeout=WAIT_SECONDS)
+        return self._generation != before
+
+    def _start_refresh(self) -> asyncio.Task[None] | None:
+        if self._refreshing is not None and not self._refreshing.done():
+            return self._refreshing
+        if self._clock() - self._attempted < REFRESH_PAUSE:
+            return None
+        self._refreshing = asyncio.create_task(self._refresh(), name=f"oidc keys {self.url}")
+        return self._refreshing
+
+    async def _refresh(self) -> None:
+        """Never raises but when cancelled: what goes wrong is told in the log."""
+        self._attempted = self._clock()
+        try:
+            if not self._keys_url:
+                self._keys_url = await self._discover()
+                self._ready.set()
+            self.keys = parse_key_set(await self._get(self._keys_url))
+        except (IssuerError, KeyProblem) as error:
+            self._keys_url = ""  # the issuer may have moved its keys
+            self._tell(str(error))
+            return
+        self._fetched = self._clock()
+        self._generation += 1
+        self._told = ""
+
+    def _tell(self, problem: str) -> None:
+        """Once, however often it is tried."""
+        if problem != self._told:
+            _log.error("oidc authenticator: issuer %s: %s", go_quote(self.url), problem)
+        self._told = problem
+
+    async def _discover(self) -> str:
+        """The address of the keys."""
+        document = await self._get(self._discovery_url)
+        try:
+            found: Any = orjson.loads(document)
+        except orjson.JSONDecodeError:
+            raise IssuerError("oidc: failed to decode provider discovery object") from None
+        found = found if isinstance(found, dict) else {}
+        issuer, keys_url = found.get("issuer"), found.get("jwks_uri")
+        if issuer != self.url:
+            raise IssuerError(
+                "oidc: issuer did not match the issuer returned by provider, expected "
+                f"{go_quote(self.url)} got {go_quote(str(issuer)[:200])}"
+            )
+        if not isinstance(keys_url, str) or not keys_url:
+            raise IssuerError("provider did not return JWKS URL")
+        if urlsplit(keys_url).scheme != "https":
+            raise IssuerError("oidc: the provider's JWKS URL is not https")
+        return keys_url
+
+    async def _get(self, url: str) -> bytes:
+        import aiohttp
+
+        try:
+            session = self._open_session()
+            async with session.get(url, proxy=_proxy_for(url)) as response:
+                hops = [one.url for one in (*response.history, response)]
+                if any(hop.scheme != "https" for hop in hops):
+                    raise IssuerError(f"{url}: redirected away from https")
+                if response.status != 200:
+                    raise IssuerError(f"{url}: status {response.status}")
+                body = await read_at_most(response, _MAX_DOCUMENT)
+        except TimeoutError:
+            raise IssuerError(f"{url}: no answer within {FETCH_SECONDS:g}s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise IssuerError(f"{url}: {error}") from error
+        if body is None:
+            raise IssuerError(f"{url}: answer is larger than {_MAX_DOCUMENT} bytes")
+        return body
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            context = ssl.create_default_context(cadata=self._authority or None)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=context, limit=4),
+                timeout=aiohttp.ClientTimeout(total=FETCH_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+
+def _proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for it (HTTPS_PROXY, NO_PROXY)."""
+    host = urlsplit(url).hostname or ""
+    if urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get("https")
