@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 
+from pykcp.storage.encryption import EncryptedStore
+from pykcp.storage.encryption.config import EncryptionConfig, Key, Provider, ResourceRule
 from pykcp.storage.errors import Compacted, FutureRevision, Mismatch
 from pykcp.storage.interface import (
     Check,
@@ -28,6 +30,8 @@ from pykcp.storage.sqlite import SQLiteStore
 from pykcp.storage.testing import EtcdProcess, find_etcd
 
 FOREVER = 1 << 62
+KEY = Key("key1", bytes(32))
+EVERYTHING_SEALED = EncryptionConfig((ResourceRule(("*.*",), (Provider("aesgcm", (KEY,)),)),))
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +44,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
     process.kill()
 
 
-@pytest.fixture(params=["memory", "sqlite", "etcd"])
+@pytest.fixture(params=["memory", "sqlite", "etcd", "sealed"])
 async def store(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> AsyncIterator[Store]:
     store = make_store(request, tmp_path)
     await store.start()
@@ -53,6 +57,8 @@ def make_store(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Store:
         return MemoryStore()
     if request.param == "sqlite":
         return SQLiteStore(tmp_path / "store")
+    if request.param == "sealed":
+        return EncryptedStore(SQLiteStore(tmp_path / "store"), EVERYTHING_SEALED)
     server: EtcdProcess = request.getfixturevalue("etcd")
     from pykcp.storage.etcd import EtcdSettings, EtcdStore
 

@@ -31,6 +31,8 @@ GET_WAITS = 0.2
 """How long a read that cannot wait stands still for a KMS plugin, once per data key."""
 PROBE_SECONDS, PROBE_AGAIN_SECONDS = 60.0, 10.0
 """How often a KMS plugin is asked for its status: while it is well, and while it is not."""
+WARM_VALUES = 20_000
+"""How many values are looked at for unknown data keys when the process starts."""
 VALUES_PER_TURN = 200
 """How many values of a list are opened before the loop gets its turn."""
 
@@ -208,7 +210,29 @@ class EncryptedStore:
             await asyncio.to_thread(provider.refresh)
             if provider.problem:
                 _log.error("KMS provider %s: %s", provider.name, provider.problem)
+        if transformers.kms:
+            await self._fetch_keys()
         self._keep_probing()
+
+    async def _fetch_keys(self) -> None:
+        """Ask for the data keys of earlier processes now, so that reads need not wait for them."""
+        after = ""
+        for _ in range(WARM_VALUES // VALUES_PER_TURN):
+            keys = self._lookup(SEALED_INDEX, after=after, limit=VALUES_PER_TURN)
+            for key in keys:
+                try:
+                    await self._patiently_now(partial(self._peek, key))
+                except Unreadable as error:
+                    _log.warning("%s", error)
+            if len(keys) < VALUES_PER_TURN:
+                return
+            after = keys[-1]
+            await asyncio.sleep(0)
+
+    def _peek(self, key: str) -> None:
+        entry = self._get(key)
+        if entry is not None:
+            self._opening.entry(entry)
 
     def _keep_probing(self) -> None:
         if self._transformers.kms and (self._probe is None or self._probe.done()):

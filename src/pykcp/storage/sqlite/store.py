@@ -40,6 +40,9 @@ class SQLiteSettings:
     """The write-ahead log is carried over into the file about every so many bytes."""
     log_bytes: int = 128 << 20
     """How far it may grow when scans keep it from starting over; then they have to wait."""
+    erases: bool = False
+    """Whether what is deleted is overwritten with zeros: where values are encrypted, those that
+    were plain before must not stay in unused parts of the file."""
 
 
 WRITER_CACHE_KIB = 8192
@@ -137,6 +140,7 @@ class SQLiteStore(ReadingHalf):
     def _open(self) -> None:
         self._writer = writer = files.connect(self._path, cache_kib=WRITER_CACHE_KIB)
         files.create_or_check(writer, self._path)
+        sweeps.set_erasing(writer, is_on=self._settings.erases)
         self.compacted = files.read_meta(writer, "compacted")
         newest = writer.execute(scans.NEWEST).fetchone()[0] or 0
         self.revision = max(newest, self.compacted)

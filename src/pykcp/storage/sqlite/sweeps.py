@@ -68,3 +68,19 @@ def shrink(connection: sqlite3.Connection, pages: int) -> None:
     """Give free pages back to the file system, in a transaction of its own."""
     # Only a script is run to its end: the pragma frees one page with each (empty) row.
     connection.executescript(f"PRAGMA incremental_vacuum({pages})")
+
+
+def set_erasing(connection: sqlite3.Connection, *, is_on: bool) -> None:
+    """Whether deleted rows are overwritten with zeros from now on.
+
+    What was deleted before is still in unused parts of the file, so when it is switched on
+    the file is written anew, once.
+    """
+    was_on = bool(read_meta(connection, "erasing"))
+    if is_on:
+        connection.execute("PRAGMA secure_delete=ON").close()
+    if is_on and not was_on:
+        connection.execute("VACUUM").close()
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+    if is_on != was_on:
+        write_meta(connection, "erasing", int(is_on))

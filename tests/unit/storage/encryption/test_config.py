@@ -29,7 +29,13 @@ def document(*rules: tuple[list[str], list[dict[str, Any]]]) -> str:
 
 def test_reads_all_providers_in_order() -> None:
     kms = {"kms": {**KMS["kms"], "timeout": "500ms"}}
-    providers: list[dict[str, Any]] = [{"aescbc": KEYS}, {"aesgcm": KEYS}, {"secretbox": KEYS}, kms, IDENTITY]
+    providers: list[dict[str, Any]] = [
+        {"aescbc": KEYS},
+        {"aesgcm": KEYS},
+        {"secretbox": KEYS},
+        kms,
+        IDENTITY,
+    ]
     config = parse_config(document((["secrets", "widgets.example.com"], providers)))
     (rule,) = config.rules
     assert rule.resources == ("secrets", "widgets.example.com")
