@@ -79,6 +79,9 @@ class HTTPSServer:
         return sum(1 for one in self.received if one.path == path)
 
     def close(self) -> None:
+        """Once is enough, twice does no harm."""
+        if self._loop.is_closed():
+            return
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
         self._thread.join(10)
         self._loop.close()

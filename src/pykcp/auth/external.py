@@ -1,0 +1,100 @@
+"""Everything about signing in that lies outside of this server, from its settings.
+
+Builds the authenticators of issuers, webhooks and bootstrap tokens, the authorization
+webhook, and owns their connections while `run` runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+
+from pykcp.auth.authn.anonymous import Anonymous
+from pykcp.auth.authn.bootstrap_token import BootstrapTokens, SecretLookup
+from pykcp.auth.authn.config import ConfigError
+from pykcp.auth.authn.config_file import Issuers
+from pykcp.auth.authn.interface import TokenAuthenticator
+from pykcp.auth.authn.oidc import JwtTokens
+from pykcp.auth.authn.webhook import WebhookTokens
+from pykcp.auth.authz.webhook import WebhookAuthorizer
+from pykcp.auth.files import CredentialError
+from pykcp.auth.settings import SignInSettings
+from pykcp.auth.webhook_client import WebhookClient, load_endpoint
+
+
+class ExternalSignIn:
+    """Raises CredentialError for whatever cannot be used at the start."""
+
+    def __init__(
+        self,
+        settings: SignInSettings,
+        api_audiences: Sequence[str],
+        own_issuers: Collection[str],
+        lookup: SecretLookup,
+    ) -> None:
+        """`own_issuers`: those of service accounts, which nobody else may claim to be."""
+        self._bootstrap = BootstrapTokens(lookup, api_audiences)
+        self._settings = settings
+        self._jwt = JwtTokens(api_audiences)
+        try:
+            self._issuers = Issuers(settings, self._jwt, own_issuers)
+        except (ConfigError, OSError) as error:
+            raise CredentialError(str(error)) from error
+        self._webhook = self._token_webhook(api_audiences)
+        self.authorizer = self._authorization_webhook()
+        """The `webhook` of the Authorizer, if there is one."""
+
+    def _token_webhook(self, api_audiences: Sequence[str]) -> WebhookTokens | None:
+        settings = self._settings
+        if not settings.token_webhook_config_file:
+            return None
+        return WebhookTokens(
+            WebhookClient(load_endpoint(settings.token_webhook_config_file)),
+            settings.token_webhook_version,
+            api_audiences,
+            settings.token_webhook_cache_ttl,
+        )
+
+    def _authorization_webhook(self) -> WebhookAuthorizer | None:
+        settings = self._settings
+        if not settings.authorization_webhook_config_file:
+            return None
+        return WebhookAuthorizer(
+            WebhookClient(load_endpoint(settings.authorization_webhook_config_file)),
+            settings.authorization_webhook_version,
+            settings.authorization_webhook_cache_authorized_ttl,
+            settings.authorization_webhook_cache_unauthorized_ttl,
+        )
+
+    def tokens(self) -> list[TokenAuthenticator]:
+        """In upstream's order: what is near first, what must be asked for last."""
+        found: list[TokenAuthenticator] = []
+        if self._settings.bootstrap_tokens:
+            found.append(self._bootstrap)
+        if self._issuers.is_needed:
+            found.append(self._jwt)
+        if self._webhook is not None:
+            found.append(self._webhook)
+        return found
+
+    def anonymous(self, is_allowed: bool) -> Anonymous | None:
+        """By the file if it says something about it, otherwise by the flag."""
+        config = self._issuers.config.anonymous
+        if config is None:
+            return Anonymous() if is_allowed else None
+        return Anonymous(config.paths) if config.enabled else None
+
+    def on_change(self, action: Callable[[], None]) -> None:
+        """What to do when other tokens are good than before."""
+        self._issuers.on_change = action
+
+    async def run(self) -> None:
+        """Until cancelled: follows issuers and files, and closes all connections at the end."""
+        try:
+            if self._issuers.is_needed:
+                await self._issuers.run()
+            await asyncio.Event().wait()
+        finally:
+            for one in (self._webhook, self.authorizer):
+                if one is not None:
+                    await one.close()

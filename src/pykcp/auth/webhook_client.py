@@ -1,0 +1,363 @@
+"""Calls to a webhook that a kubeconfig describes: who is it, may they?
+
+The kubeconfig is a kubectl one: its current context names the address (with the whole path),
+the authority to trust and the client's certificate or token. Calls are retried as upstream
+retries them, and end after SECONDS in any case. Texts of errors never hold what was sent or
+received: both may carry a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+import pathlib
+import random
+import ssl
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from pykcp.auth.files import CredentialError, read
+from pykcp.auth.http_body import read_at_most
+from pykcp.types import Object
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_log = logging.getLogger(__name__)
+
+SECONDS = 30.0
+"""For one call with all its retries; upstream's limit of a request."""
+ATTEMPTS = 5
+FIRST_PAUSE, PAUSE_FACTOR, JITTER = 0.5, 1.5, 0.2
+_RETRIED = frozenset((429, 500, 504))
+_MAX_ANSWER = 1 << 20
+_CHECK_FILES = 60.0
+"""How often to look whether certificate files were replaced."""
+
+
+class WebhookError(Exception):
+    """No answer that could be used."""
+
+
+class _Transient(WebhookError):
+    """Worth another attempt."""
+
+    def __init__(self, text: str, pause: float | None = None) -> None:
+        super().__init__(text)
+        self.pause = pause
+
+
+# --- the kubeconfig -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What a kubeconfig says about a server and how to speak to it."""
+
+    url: str
+    authority: bytes = b""
+    authority_file: str = ""
+    skip_verify: bool = False
+    server_name: str = ""
+    certificate: bytes = b""
+    certificate_file: str = ""
+    key: bytes = field(default=b"", repr=False)
+    key_file: str = ""
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    proxy: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        names = (self.authority_file, self.certificate_file, self.key_file)
+        return tuple(name for name in names if name)
+
+
+def load_endpoint(path: str) -> Endpoint:
+    """The server of a kubeconfig's current context. Raises CredentialError."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(read(pathlib.Path(path)))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark is not None else ""
+        raise CredentialError(f"{path}: not YAML{where}") from None
+    if not isinstance(document, dict):
+        raise CredentialError(f"{path}: not a kubeconfig")
+    return _Kubeconfig(path, document).endpoint()
+
+
+class _Kubeconfig:
+    def __init__(self, path: str, document: Object) -> None:
+        self._path, self._document = path, document
+        self._folder = pathlib.Path(path).parent
+
+    def endpoint(self) -> Endpoint:
+        current = self._document.get("current-context")
+        if not current:
+            raise self._error("current-context is not set")
+        context = self._named("contexts", "context", current)
+        cluster = self._named("clusters", "cluster", context.get("cluster"))
+        user = self._named("users", "user", context["user"]) if context.get("user") else {}
+        for method in ("exec", "auth-provider"):
+            if user.get(method):
+                raise self._error(f"users of webhooks cannot use {method}")
+        url = cluster.get("server")
+        if not isinstance(url, str) or urlsplit(url).scheme not in ("https", "http"):
+            raise self._error("server is not an http or https URL")
+        if urlsplit(url).scheme == "http":
+            _log.warning("%s: the webhook is called without TLS", self._path)
+        authority_file, authority = self._material(cluster, "certificate-authority")
+        certificate_file, certificate = self._material(user, "client-certificate")
+        key_file, key = self._material(user, "client-key")
+        found = Endpoint(
+            url,
+            authority,
+            authority_file,
+            bool(cluster.get("insecure-skip-tls-verify")),
+            str(cluster.get("tls-server-name") or ""),
+            certificate,
+            certificate_file,
+            key,
+            key_file,
+            str(user.get("token") or ""),
+            self._file(user, "tokenFile"),
+            str(user.get("username") or ""),
+            str(user.get("password") or ""),
+            str(cluster.get("proxy-url") or ""),
+        )
+        make_context(found)  # what cannot be used shall be known at the start
+        return found
+
+    def _error(self, text: str) -> CredentialError:
+        return CredentialError(f"{self._path}: {text}")
+
+    def _named(self, section: str, key: str, name: Any) -> Object:
+        entries = self._document.get(section)
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict) and entry.get("name") == name:
+                found = entry.get(key)
+                if isinstance(found, dict):
+                    return found
+        raise self._error(f'{key} "{name}" does not exist')
+
+    def _file(self, entry: Object, name: str) -> str:
+        value = entry.get(name)
+        return str(self._folder / value) if isinstance(value, str) and value else ""
+
+    def _material(self, entry: Object, name: str) -> tuple[str, bytes]:
+        """Either a file's name or what it would hold."""
+        data = entry.get(f"{name}-data")
+        if not data:
+            return self._file(entry, name), b""
+        try:
+            return "", base64.b64decode(data, validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise self._error(f"{name}-data is not base64") from None
+
+
+def make_context(endpoint: Endpoint) -> ssl.SSLContext:
+    """TLS with the authority and the certificate of the kubeconfig. Raises CredentialError."""
+    authority = endpoint.authority or (
+        read(pathlib.Path(endpoint.authority_file)) if endpoint.authority_file else b""
+    )
+    try:
+        context = ssl.create_default_context(cadata=authority.decode("ascii") or None)
+        if endpoint.skip_verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        _load_pair(context, endpoint)
+    except (ssl.SSLError, UnicodeDecodeError, OSError) as error:
+        raise CredentialError(f"TLS of webhook {endpoint.url}: {error}") from error
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, endpoint: Endpoint) -> None:
+    if not (endpoint.certificate or endpoint.certificate_file):
+        return
+    with tempfile.TemporaryDirectory(prefix="pykcp-") as folder:  # ssl reads files only
+        names: list[str] = []
+        for data, name in (
+            (endpoint.certificate, endpoint.certificate_file),
+            (endpoint.key, endpoint.key_file),
+        ):
+            path = pathlib.Path(name)
+            if data:
+                path = pathlib.Path(folder) / f"{len(names)}.pem"
+                path.touch(mode=0o600)
+                path.write_bytes(data)
+            names.append(str(path))
+        context.load_cert_chain(names[0], names[1] if names[1] != "." else None)
+
+
+# --- calls --------------------------------------------------------------------
+
+
+class WebhookClient:
+    """Posts reviews to one webhook."""
+
+    def __init__(self, endpoint: Endpoint, seconds: float = SECONDS) -> None:
+        self._endpoint, self._seconds = endpoint, seconds
+        self._session: aiohttp.ClientSession | None = None
+        self._retired: list[aiohttp.ClientSession] = []
+        self._stamps: tuple[int, ...] = ()
+        self._checked = float("-inf")
+
+    @property
+    def url(self) -> str:
+        return self._endpoint.url
+
+    async def close(self) -> None:
+        for session in (*self._retired, self._session):
+            if session is not None:
+                await session.close()
+        self._retired, self._session = [], None
+
+    async def review(self, review: Object, check: Callable[[Object], Object]) -> Object:
+        """The answer's status, as `check` reads it. Raises WebhookError."""
+        body = orjson.dumps(review)
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._with_retries(body, review, check)
+        except TimeoutError:
+            raise WebhookError(f"{self.url}: no answer within {self._seconds:g}s") from None
+
+    async def _with_retries(
+        self, body: bytes, review: Object, check: Callable[[Object], Object]
+    ) -> Object:
+        pause = FIRST_PAUSE
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return check(_matching(await self._post(body), review))
+            except _Transient as error:
+                if attempt == ATTEMPTS:
+                    raise
+                asked = error.pause
+            wanted = pause * (1 + random.random() * JITTER) if asked is None else asked  # noqa: S311
+            await asyncio.sleep(wanted)
+            pause *= PAUSE_FACTOR
+        raise AssertionError
+
+    async def _post(self, body: bytes) -> bytes:
+        import aiohttp
+
+        endpoint = self._endpoint
+        try:
+            session = self._open_session()
+            async with session.post(
+                endpoint.url,
+                data=body,
+                headers=self._headers(),
+                allow_redirects=False,
+                proxy=endpoint.proxy or None,
+                server_hostname=endpoint.server_name or None,
+            ) as response:
+                answer = await read_at_most(response, _MAX_ANSWER)
+                status = response.status
+                retry_after = response.headers.get("Retry-After", "")
+        except (ConnectionResetError, aiohttp.ServerDisconnectedError) as error:
+            raise _Transient(f"{self.url}: connection was reset") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise WebhookError(f"{self.url}: {error}") from error
+        if 200 <= status < 300:
+            if answer is None:
+                raise WebhookError(f"{self.url}: answer is larger than {_MAX_ANSWER} bytes")
+            return answer
+        pause = float(retry_after) if retry_after.isdecimal() else None
+        if status in _RETRIED or pause is not None:
+            raise _Transient(f"{self.url}: status {status}", pause)
+        raise WebhookError(f"{self.url}: status {status}")
+
+    def _headers(self) -> dict[str, str]:
+        endpoint = self._endpoint
+        headers = {"Content-Type": "application/json", "Accept": "application/json, */*"}
+        token = endpoint.token
+        if endpoint.token_file:
+            token = read(pathlib.Path(endpoint.token_file)).decode().strip()
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        elif endpoint.username:
+            pair = f"{endpoint.username}:{endpoint.password}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        return headers
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        now = time.monotonic()
+        if self._session is not None and now - self._checked < _CHECK_FILES:
+            return self._session
+        self._checked = now
+        stamps = _stamps(self._endpoint)
+        if self._session is not None and stamps == self._stamps:
+            return self._session
+        context = make_context(self._endpoint)
+        if self._session is not None:
+            self._retired.append(self._session)  # calls may be under way
+        self._stamps = stamps
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=context, limit=0),
+            timeout=aiohttp.ClientTimeout(total=self._seconds),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        return self._session
+
+
+def _stamps(endpoint: Endpoint) -> tuple[int, ...]:
+    return tuple(pathlib.Path(name).stat().st_mtime_ns for name in endpoint.files)
+
+
+def _matching(answer: bytes, review: Object) -> Object:
+    """The status of an answer of the same kind and version as the question."""
+    try:
+        decoded = orjson.loads(answer)
+    except orjson.JSONDecodeError:
+        raise WebhookError("the webhook's answer is not JSON") from None
+    if not isinstance(decoded, dict):
+        raise WebhookError("the webhook's answer is not an object")
+    for name in ("kind", "apiVersion"):
+        if decoded.get(name) != review[name]:
+            raise WebhookError(f"the webhook's answer has another {name} than {review[name]}")
+    status = decoded.get("status")
+    if status is not None and not isinstance(status, dict):
+        raise WebhookError("the webhook's answer has a status that is not an object")
+    return status or {}
+
+
+def read_flag(status: Object, name: str) -> bool:
+    """A boolean of a status. Raises WebhookError: nothing but `true` is true."""
+    value = status.get(name)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise WebhookError(f"the webhook's answer has a status.{name} that is not a boolean")
+    return value
+
+
+def read_text(status: Object, name: str) -> str:
+    value = status.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise WebhookError(f"the webhook's answer has a {name} that is not a string")
+    return value
+
+
+def read_texts(status: Object, name: str) -> tuple[str, ...]:
+    value = status.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise WebhookError(f"the webhook's answer has {name} that are not strings")
+    return tuple(value)
