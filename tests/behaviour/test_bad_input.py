@@ -292,10 +292,10 @@ _PLACES: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     ("/apis/authentication.k8s.io/v1/tokenreviews", {"metadata": {}, "spec": {"token": "t", "audiences": []}}),
     (
-        "/apis/apis.kcp.io/v1alpha1/apiexports",
+        "/apis/core.kcp.io/v1alpha1/logicalclusters",
         {
-            "apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIExport", "metadata": {},
-            "spec": {"latestResourceSchemas": ["today.things.bad.example.com"]},
+            "apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster", "metadata": {},
+            "spec": {"initializers": ["root:x"], "owner": {"name": "a", "cluster": "b", "uid": "c"}},
         },
     ),
 )  # fmt: skip

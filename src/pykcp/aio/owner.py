@@ -53,15 +53,19 @@ class TaskOwner:
 
     def start(self, name: str, body: Body) -> None:
         """Run a task whose failure is the owner's failure."""
+        self._check_free(name)
         self._spawn(name, self._guard(name, body))
 
     def start_restartable(self, name: str, body: Body) -> None:
         """Run a task that is started again when it fails, with growing pauses."""
+        self._check_free(name)
         self._spawn(name, self._keep_running(name, body))
 
-    def _spawn(self, name: str, coroutine: Awaitable[None]) -> None:
+    def _check_free(self, name: str) -> None:
         if name in self._tasks:
             raise ValueError(f"task {name} is already running")
+
+    def _spawn(self, name: str, coroutine: Awaitable[None]) -> None:
         task = asyncio.ensure_future(coroutine)
         assert isinstance(task, asyncio.Task)
         task.set_name(f"{self.name}/{name}")

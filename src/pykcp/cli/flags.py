@@ -46,7 +46,7 @@ def parse_duration(text: str) -> float:
     if text == "0":
         return 0.0
     sign = -1.0 if text.startswith("-") else 1.0
-    body = text.lstrip("+-")
+    body = text[1:] if text[:1] in ("+", "-") else text
     parts = _DURATION.findall(body)
     if not parts or "".join(n + u for n, u in parts) != body:
         raise ValueError(text)

@@ -1,0 +1,256 @@
+"""Starting and stopping: clear refusals, files in their places, and a state that carries on."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import socket
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+import yaml
+
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.kubeconfig import read_access
+from pykcp.testing.server import ServerProcess, environment, server
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def kcp(*words: str, directory: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """`kcp start` that is expected to refuse."""
+    return subprocess.run(
+        [sys.executable, "-m", "pykcp", "start", f"--root-directory={directory}", *words],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env=environment(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--nosuch",), "Error: unknown flag: --nosuch"),
+        (("--secure-port=many",), 'Error: invalid argument "many" for "--secure-port" flag: expected a whole number'),
+        (("--bind-address=nowhere",), "Error: --bind-address 'nowhere' is not an IP address"),
+        (("--token-auth-file=/no/such/file",), "Error: --token-auth-file: no such file: /no/such/file"),
+        (("--feature-gates=NoSuch=true",), "Error: unrecognized feature gate: NoSuch"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line_each(
+    tmp_path: pathlib.Path, words: tuple[str, ...], message: str
+) -> None:
+    """A wrong flag, value or file: one line on standard error, exit code 1, nothing made."""
+    done = kcp(*words, directory=tmp_path / "kcp")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == message + "\n"
+    assert not (tmp_path / "kcp").exists()
+
+
+def test_a_busy_port_is_named(tmp_path: pathlib.Path) -> None:
+    """Somebody else's port: one line that says which."""
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        done = kcp("--bind-address=127.0.0.1", f"--secure-port={port}", directory=tmp_path / "kcp")
+    assert done.returncode == 1
+    errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert len(errors) == 1
+    assert str(port) in errors[0]
+    assert "Traceback" not in done.stderr
+
+
+def test_two_servers_do_not_share_a_directory(shard: ServerProcess) -> None:
+    """The second one refuses with a line that names the store, and the first goes on."""
+    done = kcp("--bind-address=127.0.0.1", "--secure-port=1", directory=shard.root)
+    assert done.returncode == 1
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert "store.db" in error
+    assert shard.client().get("/readyz").status == 200
+
+
+def test_files_of_the_root_directory(shard: ServerProcess) -> None:
+    """kcp's files under kcp's names; whatever is secret is the owner's alone."""
+    names = {path.name for path in shard.root.iterdir()}
+    assert names >= {
+        "admin.kubeconfig",
+        ".admin-token-store",
+        "sa.key",
+        "apiserver.crt",
+        "apiserver.key",
+    }
+    assert stat.S_IMODE(shard.root.stat().st_mode) == 0o700
+    for path in shard.root.iterdir():
+        if path.suffix != ".crt":
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert len((shard.root / ".admin-token-store").read_bytes()) == 32
+
+
+def test_contexts_of_the_kubeconfig(shard: ServerProcess) -> None:
+    """Contexts root, base, system:admin and shard-base, with kcp's users and URLs."""
+    config = yaml.safe_load(shard.kubeconfig.read_text())
+    url = f"https://127.0.0.1:{shard.port}"
+    assert config["current-context"] == "root"
+    assert {c["name"]: c["cluster"]["server"] for c in config["clusters"]} == {
+        "base": url,
+        "root": f"{url}/clusters/root",
+        "system:admin": f"{url}/clusters/system:admin",
+    }
+    contexts = {
+        c["name"]: (c["context"]["cluster"], c["context"]["user"]) for c in config["contexts"]
+    }
+    assert contexts == {
+        "root": ("root", "kcp-admin"),
+        "base": ("base", "kcp-admin"),
+        "system:admin": ("system:admin", "shard-admin"),
+        "shard-base": ("base", "shard-admin"),
+    }
+    assert {u["name"] for u in config["users"]} == {"kcp-admin", "shard-admin"}
+    for context in contexts:
+        assert shard.client(context).get("/readyz").status == 200
+
+
+def test_a_restart_carries_on(tmp_path: pathlib.Path) -> None:
+    """Objects and the shard-admin token are as before, kcp-admin's token is new, versions go up."""
+    with server(directory=tmp_path) as process:
+        root = process.client(cluster="root")
+        made = root.post(MAPS, {"metadata": {"name": "kept"}, "data": {"a": "b"}}).json
+        tokens = {c: read_access(process.kubeconfig, c).token for c in ("root", "shard-base")}
+        ca = (process.root / "apiserver.crt").read_bytes()
+        assert process.stop() == 0
+        process.start()
+        root = process.client(cluster="root")
+        assert root.get(f"{MAPS}/kept").json == made
+        again = {c: read_access(process.kubeconfig, c).token for c in tokens}
+        assert again["shard-base"] == tokens["shard-base"]
+        assert again["root"] != tokens["root"]
+        old = root.with_token(tokens["root"]).get(f"{MAPS}/kept")
+        assert old.status == 401
+        later = root.post(MAPS, {"metadata": {"name": "later"}}).json["metadata"]
+        assert int(later["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+        assert (process.root / "apiserver.crt").read_bytes() == ca
+
+
+def test_a_foreign_token_store_is_refused(tmp_path: pathlib.Path) -> None:
+    """A hash that does not fit the kubeconfig: the line says which file to remove."""
+    with server(directory=tmp_path) as process:
+        process.stop()
+        (process.root / ".admin-token-store").write_bytes(b"x" * 32)
+        done = kcp("--bind-address=127.0.0.1", "--secure-port=1", directory=process.root)
+        assert done.returncode == 1
+        assert '.admin-token-store" and restart kcp' in done.stderr
+
+
+def test_a_stop_signal_drains(tmp_path: pathlib.Path) -> None:
+    """SIGTERM ends open watches cleanly, then the process with exit code 0."""
+    with server(directory=tmp_path) as process:
+        root = process.client(cluster="root")
+        events = root.watch(MAPS)
+        first = next(events)
+        assert first["type"] == "ADDED"
+        rest: list[object] = []
+        reader = threading.Thread(target=lambda: rest.extend(events))
+        reader.start()
+        assert process.stop() == 0
+        reader.join(10)
+        assert not reader.is_alive()
+        assert "Traceback" not in process.log()
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "expected"),
+    [
+        ("/livez", {}, "ok"), ("/readyz", {}, "ok"), ("/healthz", {}, "ok"),
+        ("/livez", {"verbose": ""}, "[+]ping ok\n"), ("/readyz", {"verbose": ""}, "readyz check passed\n"),
+        ("/readyz", {"verbose": "", "exclude": "etcd"}, "[+]etcd excluded: ok\n"),
+        ("/readyz", {"verbose": ""}, "[+]poststarthook/rbac/bootstrap-roles ok\n"),
+        ("/healthz", {"verbose": "", "exclude": "x"}, 'no matches for "x"'),
+    ],
+)  # fmt: skip
+def test_health(shard: ServerProcess, path: str, query: dict[str, str], expected: str) -> None:
+    """Health is open to everybody, check by check."""
+    anonymous = shard.client().with_token("")
+    answer = anonymous.get(path, **query)
+    assert answer.status == 200
+    assert expected in answer.body.decode()
+
+
+def test_single_checks(shard: ServerProcess) -> None:
+    """Each check has a path of its own; other paths are no page."""
+    assert shard.client().get("/readyz/ping").body == b"ok"
+    assert shard.client().get("/readyz/nosuch").status == 404
+
+
+def test_version(shard: ServerProcess) -> None:
+    """The Kubernetes version, marked as kcp's."""
+    version = shard.client().get("/version").json
+    assert (version["major"], version["minor"]) == ("1", "36")
+    assert version["gitVersion"].startswith("v1.36.0+kcp-v")
+
+
+def series(client: TestClient) -> set[str]:
+    """Every series without its number, but for those of histograms' buckets."""
+    lines = client.get("/metrics").body.decode().splitlines()
+    return {line.rpartition(" ")[0] for line in lines if not line.startswith("#")}
+
+
+def test_metrics_do_not_grow_with_clusters(shard: ServerProcess) -> None:
+    """Requests in further clusters, with further names, add no series."""
+    client = shard.client()
+
+    def use(name: str) -> None:
+        cluster = client.in_cluster(name)
+        body = {"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster"}
+        path = "/apis/core.kcp.io/v1alpha1/logicalclusters"
+        assert cluster.post(path, {**body, "metadata": {"name": "cluster"}}).status == 201
+        cluster.post("/api/v1/namespaces", {"metadata": {"name": name}})
+        cluster.get(f"/api/v1/namespaces/{name}/configmaps/{name}")
+        cluster.get(f"/apis/{name}/v1/things")
+        cluster.get(f"/api/v1/namespaces/{name}/configmaps/{name}/{name}")
+
+    use("metrics0")
+    controllers = ("workqueue", "pykcp_workqueue")
+
+    def settled() -> set[str]:
+        return {s for s in series(client) if not s.startswith(controllers)}
+
+    before = settled()
+    assert any(s.startswith("apiserver_request_total{") for s in before)
+    for number in itertools.islice(itertools.count(1), 5):
+        use(f"metrics{number}")
+    assert settled() == before
+    assert not any("metrics1" in s for s in series(client))
+
+
+def test_tasks_are_shown(shard: ServerProcess) -> None:
+    """Every task by name, to those who may; nobody else."""
+    assert "compactor" in shard.client().get("/debug/tasks").body.decode()
+    assert shard.client().with_token("").get("/debug/tasks").status == 403
+
+
+def test_json_logs(tmp_path: pathlib.Path) -> None:
+    """--logging-format=json gives one object per line."""
+    with server("--logging-format=json", directory=tmp_path) as process:
+        lines = eventually(lambda: process.log().splitlines())
+        parsed = [yaml.safe_load(line) for line in lines]
+        assert all({"ts", "level", "msg"} <= set(line) for line in parsed)
+
+
+def test_without_the_admin_battery_there_is_no_kubeconfig(tmp_path: pathlib.Path) -> None:
+    """--batteries-included=workspace-types writes none."""
+    root = tmp_path / "kcp"
+    words = ["--bind-address=127.0.0.1", "--secure-port=0", "--experimental-bind-free-port"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "pykcp", "start", f"--root-directory={root}", *words,
+         "--batteries-included=workspace-types"],
+        stderr=subprocess.PIPE, text=True, env=environment(),
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert any("kcp is ready" in line for line in process.stderr)
+        process.terminate()
+    assert process.returncode == 0
+    assert not (root / "admin.kubeconfig").exists()

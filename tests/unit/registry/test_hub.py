@@ -1,0 +1,238 @@
+"""The watch hub: each event to whom it concerns, encoded once, and nobody holds others up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from pykcp.registry import hub as hubs
+from pykcp.registry.context import RequestContext
+from pykcp.registry.delete import delete
+from pykcp.registry.deletion import DeleteOptions
+from pykcp.registry.hub import Hub, Watcher
+from pykcp.registry.selection import select
+from pykcp.registry.update import Change, update
+from pykcp.registry.watch import JSONEncoder, WatchOptions, watch
+from pykcp.types import Object
+
+
+class ListSink:
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.backlog = 0
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.lines.append(data)
+
+    def end(self) -> None:
+        self.closed = True
+
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        """Type and name of each event."""
+        found = [json.loads(line) for line in self.lines]
+        return [(e["type"], e["object"]["metadata"].get("name", "")) for e in found]
+
+
+async def follow(
+    world: Any, namespace: str = "", *, labels: str = "", fields: str = "", **options: Any
+) -> tuple[ListSink, Watcher]:
+    resource = world.resource("configmaps")
+    selection = resource.select(labels, fields)
+    sink = ListSink()
+    options.setdefault("since", world.store.revision)
+    watcher = await watch(
+        resource, world.context, namespace, WatchOptions(selection, **options), sink, JSONEncoder(resource)
+    )  # fmt: skip
+    return sink, watcher
+
+
+async def relabel(world: Any, name: str, **labels: str) -> None:
+    def make(live: Object | None) -> Object:
+        assert live is not None
+        return {**live, "metadata": {**live["metadata"], "labels": labels}}
+
+    await update(world.resource("configmaps"), world.context, "n", name, Change(make))
+
+
+async def remove(world: Any, name: str) -> None:
+    await delete(world.resource("configmaps"), world.context, "n", name, DeleteOptions())
+
+
+async def test_scopes(world: Any) -> None:
+    """A namespace, a cluster, one name: each watcher sees what is below its prefix."""
+    everything, _ = await follow(world)
+    here, _ = await follow(world, "n")
+    elsewhere, _ = await follow(world, "other")
+    one, _ = await follow(world, "n", fields="metadata.name=b")
+    await world.config_map("a")
+    await world.config_map("b")
+    assert everything.events == here.events == [("ADDED", "a"), ("ADDED", "b")]
+    assert elsewhere.events == []
+    assert one.events == [("ADDED", "b")]
+
+
+async def test_other_clusters_are_not_seen(world: Any) -> None:
+    """An event of one cluster reaches its own watchers and those of the wildcard."""
+    mine, _ = await follow(world)
+    resource = world.resource("configmaps")
+    everywhere = ListSink()
+    context = RequestContext("*", world.context.user)
+    await watch(resource, context, "", WatchOptions(), everywhere, JSONEncoder(resource))
+    world.context.cluster = "d"
+    await world.config_map("a")
+    assert mine.events == []
+    assert everywhere.events == [("ADDED", "a")]
+
+
+async def test_selections_turn_changes_into_arrivals_and_departures(world: Any) -> None:
+    """ADDED when an object begins to match, DELETED when it stops, nothing when it never did."""
+    web, _ = await follow(world, labels="app=web")
+    await world.config_map("a", app="db")
+    await relabel(world, "a", app="web")
+    await relabel(world, "a", app="web", tier="x")
+    await relabel(world, "a", app="db")
+    await remove(world, "a")
+    await world.config_map("b", app="web")
+    await remove(world, "b")
+    kinds = ["ADDED", "MODIFIED", "DELETED", "ADDED", "DELETED"]
+    assert [kind for kind, _ in web.events] == kinds
+
+
+async def test_equal_watchers_share_one_encoding(world: Any) -> None:
+    """The very same bytes go to everybody who asked for the same."""
+    sinks = [(await follow(world, labels="app=web"))[0] for _ in range(3)]
+    await world.config_map("a", app="web")
+    assert len({id(sink.lines[0]) for sink in sinks}) == 1
+    assert world.hub.count == 3
+
+
+async def test_catching_up_misses_nothing_and_repeats_nothing(world: Any) -> None:
+    """From an old revision: history first, then what is new."""
+    await world.config_map("a")
+    since = world.store.revision
+    await world.config_map("b")
+    sink, _ = await follow(world, since=since)
+    await world.config_map("c")
+    assert sink.events == [("ADDED", "b"), ("ADDED", "c")]
+
+
+async def test_initial_state_and_its_mark(world: Any) -> None:
+    """Streaming lists begin with the state and a bookmark that says so."""
+    await world.config_map("a")
+    sink, _ = await follow(world, sends_initial=True, marks_initial_end=True)
+    assert sink.events == [("ADDED", "a"), ("BOOKMARK", "")]
+    last = json.loads(sink.lines[-1])["object"]
+    assert last["metadata"] == {
+        "resourceVersion": str(world.store.revision),
+        "annotations": {"k8s.io/initial-events-end": "true"},
+    }
+
+
+async def test_a_forgotten_revision_is_told_and_ended(world: Any) -> None:
+    """410 comes as an ERROR event, then the stream ends."""
+    for name in "abc":
+        await world.config_map(name)
+    await world.store.compact(world.store.revision)
+    sink, watcher = await follow(world, since=1)
+    (line,) = sink.lines
+    event = json.loads(line)
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+    assert event["object"]["message"].startswith("too old resource version: 1")
+    assert sink.closed
+    assert not watcher.is_open
+
+
+async def test_a_slow_watcher_is_ended_alone(world: Any) -> None:
+    """Whoever leaves too much unread is ended; the others go on."""
+    slow, watcher = await follow(world)
+    quick, _ = await follow(world)
+    slow.backlog = hubs.BACKLOG_LIMIT + 1
+    await world.config_map("a")
+    assert slow.closed
+    assert not watcher.is_open
+    assert not quick.closed
+    assert (world.hub.count, world.hub.ended_slow) == (1, 1)
+
+
+async def test_ends_below_a_prefix(world: Any) -> None:
+    """When a type or a cluster goes, its watches end, and only they."""
+    gone, _ = await follow(world, "n")
+    stays, _ = await follow(world, "other")
+    world.hub.end_under("core/configmaps/c/n/")
+    assert gone.closed
+    assert not stays.closed
+    world.hub.end_under("core/configmaps/")
+    assert stays.closed
+    assert world.hub.count == 0
+
+
+async def test_ending_twice_is_once(world: Any) -> None:
+    """The client and the server may both end a watch."""
+    _, watcher = await follow(world)
+    ended: list[int] = []
+    watcher.on_end = lambda: ended.append(1)
+    world.hub.end(watcher)
+    world.hub.end(watcher)
+    assert (ended, world.hub.count) == ([1], 0)
+
+
+class Timers:
+    """A loop whose timers go off when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[float, Any, tuple[Any, ...]]] = []
+
+    def call_later(self, delay: float, callback: Any, *args: Any) -> asyncio.TimerHandle:
+        self.waiting.append((delay, callback, args))
+        loop = asyncio.get_running_loop()
+        return asyncio.TimerHandle(0, callback, args, loop)
+
+    def fire(self) -> None:
+        due, self.waiting = self.waiting, []
+        for _, callback, args in due:
+            callback(*args)
+
+
+async def test_bookmarks_come_round_and_deadlines_end(world: Any) -> None:
+    """Within one period every watcher that wants bookmarks has got one; the last comes at the end."""
+    timers = Timers()
+    hub = Hub(world.store, timers)  # type: ignore[arg-type]
+    resource = world.resource("configmaps")
+    encoder = JSONEncoder(resource)
+    sink = ListSink()
+    hub.open(resource.prefix, "", None, encoder, Watcher(sink, 0, wants_bookmarks=True), 100.0)
+    expiry = timers.waiting.pop(0)
+    assert expiry[0] == 100.0
+    rounds = 0
+    while not sink.lines:
+        timers.fire()
+        rounds += 1
+        assert rounds <= 12
+    assert rounds * hubs.BOOKMARK_PERIOD / 12 <= hubs.BOOKMARK_PERIOD
+    assert sink.events == [("BOOKMARK", "")]
+    expiry[1](*expiry[2])
+    assert sink.events == [("BOOKMARK", "")] * 2
+    assert sink.closed
+    hub.close()
+
+
+@pytest.mark.parametrize("labels", ["", "app=web"])
+async def test_closing_ends_everybody(world: Any, labels: str) -> None:
+    """A draining server leaves no watch open and hears no more events."""
+    sink, _ = await follow(world, labels=labels)
+    world.hub.close()
+    assert sink.closed
+    await world.config_map("late", app="web")
+    assert sink.lines == []
+
+
+def test_selections_are_compared_by_text() -> None:
+    """The hub groups by the selection's text."""
+    assert select("a=b", "", None).key == "a=b&"

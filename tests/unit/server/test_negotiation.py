@@ -1,0 +1,81 @@
+"""Media types: what a client takes and what it gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykcp.machinery.status import StatusError
+from pykcp.server.negotiation import (
+    JSON,
+    PROTOBUF,
+    SERVED,
+    YAML,
+    Accepted,
+    choose,
+    media_type_of,
+    parse_accept,
+)
+
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("", Accepted(JSON)),
+        ("*/*", Accepted(JSON)),
+        ("application/yaml", Accepted(YAML)),
+        ("Application/YAML", Accepted(YAML)),
+        (PROTOBUF, Accepted(PROTOBUF)),
+        (f"{PROTOBUF}, application/json", Accepted(JSON)),
+        (f"{PROTOBUF}, */*", Accepted(JSON)),
+        ("application/json;q=0.5, application/yaml", Accepted(YAML)),
+        ("text/html, application/json;q=0.1", Accepted(JSON)),
+        (TABLE, Accepted(JSON, "Table", "v1")),
+        (f"{TABLE},application/json", Accepted(JSON, "Table", "v1")),
+        ("application/json;as=Table;g=meta.k8s.io;v=v1beta1", Accepted(JSON, "Table", "v1beta1")),
+        ("application/json;as=Table;g=meta.k8s.io;v=v7, application/json", Accepted(JSON)),
+        ("application/json;as=Nothing;g=meta.k8s.io;v=v1, application/json", Accepted(JSON)),
+        (
+            "application/yaml;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            Accepted(YAML, "PartialObjectMetadata", "v1"),
+        ),
+        (
+            f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            Accepted(PROTOBUF, "PartialObjectMetadata", "v1"),
+        ),
+        (f"{PROTOBUF};as=Table;g=meta.k8s.io;v=v1, application/json", Accepted(JSON)),
+        ("application/json;pretty=1", Accepted(JSON, pretty=True)),
+        ("application/json;stream=watch", Accepted(JSON, is_stream=True)),
+    ],
+)
+def test_choices(header: str, expected: Accepted) -> None:
+    """The best of what the client takes; JSON wherever it is taken, for it is stored that way."""
+    assert choose(header, SERVED) == expected
+
+
+@pytest.mark.parametrize("header", ["text/html", "application/cbor", "application/json;as=Nothing"])
+def test_nothing_fits(header: str) -> None:
+    """406 that names what there is."""
+    with pytest.raises(StatusError) as caught:
+        choose(header, SERVED)
+    assert caught.value.code == 406
+    assert ", ".join(SERVED) in caught.value.message
+
+
+def test_custom_resources_have_no_protobuf() -> None:
+    """A resource without protobuf does not serve it, whatever is asked."""
+    with pytest.raises(StatusError):
+        choose(PROTOBUF, SERVED[:2])
+    assert choose("application/*", SERVED[:2], takes_any=True) == Accepted(JSON)
+
+
+def test_clauses_are_sorted_by_quality_then_by_place() -> None:
+    """Equal qualities keep their order; nonsense counts as 1."""
+    found = parse_accept("a/a;q=0.1, b/b;q=oops, c/c, d/d;q=0.1,,")
+    assert [c.media_type for c in found] == ["b/b", "c/c", "a/a", "d/d"]
+
+
+def test_media_type_of() -> None:
+    """Parameters and letter case do not matter."""
+    assert media_type_of("Application/JSON; charset=utf-8") == JSON
