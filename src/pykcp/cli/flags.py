@@ -23,7 +23,8 @@ class FlagError(Exception):
 class Flag:
     name: str
     kind: str
-    """string, int, float, bool, duration, strings (comma separated or repeated), or map (k=v,…)."""
+    """string, int, float, bool, duration, strings (comma separated or repeated), map (k=v,…)
+    or pair (one k=v, whose value may hold commas; repeatable)."""
     default: Any
     help: str
     is_hidden: bool = False
@@ -68,6 +69,13 @@ def _parse_map(text: str) -> dict[str, str]:
     return {k.strip(): v.strip() for k, _, v in pairs}
 
 
+def _parse_pair(text: str) -> dict[str, str]:
+    key, eq, value = text.partition("=")
+    if not eq:
+        raise ValueError(text)
+    return {key.strip(): value.strip()}
+
+
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "string": str,
     "int": int,
@@ -76,6 +84,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "duration": parse_duration,
     "strings": lambda text: [part for part in text.split(",") if part],
     "map": _parse_map,
+    "pair": _parse_pair,
 }
 _WORDS = {
     "string": "text",
@@ -85,6 +94,7 @@ _WORDS = {
     "duration": "a duration such as 30s, 5m or 1h",
     "strings": "a comma-separated list",
     "map": "key=value pairs separated by commas",
+    "pair": "key=value",
 }
 _SHOWN = {
     "string": "string",
@@ -94,6 +104,7 @@ _SHOWN = {
     "duration": "duration",
     "strings": "strings",
     "map": "mapStringString",
+    "pair": "mapStringString",
 }
 
 
@@ -153,7 +164,7 @@ class FlagSet:
         parsed = flag.parse(value)
         if flag.kind == "strings" and name in given:
             given[name] = given[name] + parsed
-        elif flag.kind == "map" and name in given:
+        elif flag.kind in ("map", "pair") and name in given:
             given[name] = given[name] | parsed
         else:
             given[name] = parsed

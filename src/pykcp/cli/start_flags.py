@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+from pykcp.auth.settings import SignInSettings
 from pykcp.cli.audit_flags import AUDIT_FLAGS, audit_settings
 from pykcp.cli.flags import Flag, FlagError, FlagSet
 from pykcp.features import GATES
@@ -315,25 +316,72 @@ SECTIONS: list[tuple[str, list[Flag]]] = [
                 ["X-Remote-Extra-"],
                 "Prefixes of headers that carry extra attributes.",
             ),
-            _later("authentication-config"),
-            _later("authentication-token-webhook-config-file"),
-            _ignored("authentication-token-webhook-cache-ttl", "duration", 120.0),
-            _ignored("authentication-token-webhook-version", "string", "v1beta1"),
-            _later("enable-bootstrap-token-auth", "bool", False),
-            *[
-                _later(f"oidc-{n}")
-                for n in (
-                    "issuer-url",
-                    "client-id",
-                    "ca-file",
-                    "username-claim",
-                    "username-prefix",
-                    "groups-claim",
-                    "groups-prefix",
-                )
-            ],
-            _ignored("oidc-signing-algs", "strings", ["RS256"]),
-            _ignored("oidc-required-claim", "map", {}),
+            Flag(
+                "authentication-config",
+                "string",
+                "",
+                "File with an AuthenticationConfiguration: JWT issuers and anonymous access; read again when it changes.",
+            ),
+            Flag(
+                "authentication-token-webhook-config-file",
+                "string",
+                "",
+                "Kubeconfig of a webhook that knows who holds a bearer token.",
+            ),
+            Flag(
+                "authentication-token-webhook-cache-ttl",
+                "duration",
+                120.0,
+                "How long to remember its answers.",
+            ),
+            Flag(
+                "authentication-token-webhook-version",
+                "string",
+                "v1beta1",
+                "Version of TokenReview that it speaks: v1 or v1beta1.",
+            ),
+            Flag(
+                "enable-bootstrap-token-auth",
+                "bool",
+                False,
+                "Accept bootstrap tokens: secrets of type bootstrap.kubernetes.io/token in kube-system.",
+            ),
+            Flag(
+                "oidc-issuer-url",
+                "string",
+                "",
+                "OpenID Connect issuer whose tokens are accepted; an https URL.",
+            ),
+            Flag(
+                "oidc-client-id", "string", "", "Audience that tokens of the issuer must be for."
+            ),
+            Flag(
+                "oidc-ca-file",
+                "string",
+                "",
+                "CA bundle (PEM) of the issuer's server; the host's if not given.",
+            ),
+            Flag("oidc-username-claim", "string", "sub", "Claim that is the user's name."),
+            Flag(
+                "oidc-username-prefix",
+                "string",
+                "",
+                "What to put before names; the issuer and # if not given, unless the claim is email; - for nothing.",
+            ),
+            Flag("oidc-groups-claim", "string", "", "Claim that holds the user's groups."),
+            Flag("oidc-groups-prefix", "string", "", "What to put before groups."),
+            Flag(
+                "oidc-signing-algs",
+                "strings",
+                ["RS256"],
+                "Signature algorithms to accept: RS, PS and ES with 256, 384 or 512, EdDSA.",
+            ),
+            Flag(
+                "oidc-required-claim",
+                "pair",
+                {},
+                "Claim and value that tokens must have, claim=value; repeatable.",
+            ),
             _ignored("proxy-client-cert-file"),
             _ignored("proxy-client-key-file"),
         ],
@@ -353,10 +401,30 @@ SECTIONS: list[tuple[str, list[Flag]]] = [
                 ["/healthz", "/readyz", "/livez"],
                 "Paths open to everybody; a trailing * matches a prefix.",
             ),
-            _later("authorization-webhook-config-file"),
-            _ignored("authorization-webhook-version", "string", "v1beta1"),
-            _ignored("authorization-webhook-cache-authorized-ttl", "duration", 300.0),
-            _ignored("authorization-webhook-cache-unauthorized-ttl", "duration", 30.0),
+            Flag(
+                "authorization-webhook-config-file",
+                "string",
+                "",
+                "Kubeconfig of a webhook that is asked for permission.",
+            ),
+            Flag(
+                "authorization-webhook-version",
+                "string",
+                "v1beta1",
+                "Version of SubjectAccessReview that it speaks: v1 or v1beta1.",
+            ),
+            Flag(
+                "authorization-webhook-cache-authorized-ttl",
+                "duration",
+                300.0,
+                "How long to remember what it allows.",
+            ),
+            Flag(
+                "authorization-webhook-cache-unauthorized-ttl",
+                "duration",
+                30.0,
+                "How long to remember what it does not allow.",
+            ),
         ],
     ),
     (
@@ -460,6 +528,7 @@ def settings_from(values: dict[str, Any]) -> ShardSettings:
         tls_min_version=values["tls-min-version"],
         token_auth_file=values["token-auth-file"],
         anonymous_auth=values["anonymous-auth"],
+        sign_in=_sign_in(values),
         api_audiences=tuple(values["api-audiences"]),
         service_account_key_files=tuple(values["service-account-key-file"]),
         service_account_signing_key_file=values["service-account-signing-key-file"],
@@ -497,6 +566,36 @@ def settings_from(values: dict[str, Any]) -> ShardSettings:
         feature_gates=_gates(values["feature-gates"]),
         verbosity=values["v"],
         logging_format=values["logging-format"],
+    )
+
+
+def _sign_in(values: dict[str, Any]) -> SignInSettings:
+    given: set[str] = values[""]
+    return SignInSettings(
+        authentication_config=values["authentication-config"],
+        oidc_issuer_url=values["oidc-issuer-url"],
+        oidc_client_id=values["oidc-client-id"],
+        oidc_ca_file=values["oidc-ca-file"],
+        oidc_username_claim=values["oidc-username-claim"],
+        oidc_username_prefix=values["oidc-username-prefix"],
+        oidc_groups_claim=values["oidc-groups-claim"],
+        oidc_groups_prefix=values["oidc-groups-prefix"],
+        oidc_signing_algs=tuple(values["oidc-signing-algs"]),
+        oidc_required_claim=values["oidc-required-claim"],
+        is_any_oidc_given=any(name.startswith("oidc-") for name in given),
+        is_anonymous_given="anonymous-auth" in given,
+        token_webhook_config_file=values["authentication-token-webhook-config-file"],
+        token_webhook_version=values["authentication-token-webhook-version"],
+        token_webhook_cache_ttl=values["authentication-token-webhook-cache-ttl"],
+        authorization_webhook_config_file=values["authorization-webhook-config-file"],
+        authorization_webhook_version=values["authorization-webhook-version"],
+        authorization_webhook_cache_authorized_ttl=values[
+            "authorization-webhook-cache-authorized-ttl"
+        ],
+        authorization_webhook_cache_unauthorized_ttl=values[
+            "authorization-webhook-cache-unauthorized-ttl"
+        ],
+        bootstrap_tokens=values["enable-bootstrap-token-auth"],
     )
 
 

@@ -6,7 +6,6 @@ import pathlib
 import time
 import uuid
 
-from pykcp.auth.authn.anonymous import Anonymous
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authn.interface import TokenAuthenticator
 from pykcp.auth.authn.request_header import HeaderNames, RequestHeaders
@@ -22,6 +21,7 @@ from pykcp.auth.certificates import (
     serving_hosts,
 )
 from pykcp.auth.claims import LEGACY_ISSUER, legacy_claims
+from pykcp.auth.external import ExternalSignIn
 from pykcp.auth.kubeconfig import KubeconfigPaths, admin_tokens, write_admin_kubeconfig
 from pykcp.auth.token_request import TokenPolicy
 from pykcp.auth.tokens import (
@@ -90,7 +90,17 @@ class Credentials:
                 with_user="user" in self._settings.batteries,
             )
 
-    def authentication(self, client: LocalClient) -> Authentication:
+    def external_sign_in(self, client: LocalClient) -> ExternalSignIn:
+        """Issuers, webhooks and bootstrap tokens; `run` it while the shard runs."""
+        settings = self._settings
+        return ExternalSignIn(
+            settings.sign_in,
+            self._audiences,
+            (settings.service_account_issuer,),
+            StoredObjects(client),
+        )
+
+    def authentication(self, client: LocalClient, external: ExternalSignIn) -> Authentication:
         settings = self._settings
         audiences = self._audiences
         verifier = TokenVerifier(self._keys)
@@ -102,16 +112,19 @@ class Credentials:
         tokens += [
             SecretTokens(verifier, audiences, lookup),
             BoundTokens((settings.service_account_issuer,), verifier, audiences, lookup),
+            *external.tokens(),
         ]
-        return Authentication(
+        authentication = Authentication(
             clock=time.time,
             admin=admin_authenticator(self._tokens, lambda: str(uuid.uuid4()), audiences),
             proxy=self._proxy(),
             certificates=ClientCertificates(CertificateVerifier(self.client_ca)),
             tokens=tokens,
-            anonymous=Anonymous() if settings.anonymous_auth else None,
+            anonymous=external.anonymous(settings.anonymous_auth),
             api_audiences=audiences,
         )
+        external.on_change(authentication.forget)
+        return authentication
 
     def _proxy(self) -> RequestHeaders | None:
         settings = self._settings

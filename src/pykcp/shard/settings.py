@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from pykcp.auth.settings import SignInSettings
 from pykcp.observe.audit.settings import AuditSettings
 
 
@@ -35,6 +36,8 @@ class ShardSettings:
     tls_min_version: str = "VersionTLS12"
     token_auth_file: str = ""
     anonymous_auth: bool = True
+    sign_in: SignInSettings = field(default_factory=SignInSettings)
+    """OIDC, webhooks for tokens and permissions, bootstrap tokens."""
     api_audiences: tuple[str, ...] = ()
     service_account_key_files: tuple[str, ...] = ()
     service_account_signing_key_file: str = ""
@@ -114,6 +117,7 @@ class ShardSettings:
             )
             if path and not pathlib.Path(path).is_file()
         ]
+        out += self.sign_in.problems()
         out += _pair_problem(self, "tls_cert_file", "tls_private_key_file")
         out += _pair_problem(self, "etcd_certfile", "etcd_keyfile")
         for flag in ("shard_base_url", "shard_external_url", "shard_virtual_workspace_url"):

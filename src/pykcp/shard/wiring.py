@@ -9,8 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pykcp.admission.chain import AdmissionChain
+from pykcp.admission.plugins.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+)
 from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from pykcp.admission.plugins.object_count import ObjectCountLimit
+from pykcp.admission.plugins.reserved_crds import ReservedCRDAnnotations, ReservedCRDGroups
 from pykcp.admission.plugins.resource_quota import Quotas, ResourceQuota
 from pykcp.admission.plugins.role_escalation import RoleEscalation
 from pykcp.admission.tenants import TenantAdmission, check_cel, schema_checks
@@ -110,8 +116,10 @@ def _bare_store(settings: ShardSettings) -> Store:
             )
         )
     from pykcp.storage.sqlite import SQLiteStore
+    from pykcp.storage.sqlite.store import SQLiteSettings
 
-    return SQLiteStore(settings.root_directory / "store.db")
+    erases = bool(settings.encryption_provider_config)
+    return SQLiteStore(settings.root_directory / "store.db", settings=SQLiteSettings(erases=erases))
 
 
 def wire(
@@ -131,7 +139,12 @@ def wire(
     admission = AdmissionChain(
         mutating=[NamespaceLifecycle(store), tenants.mutating_policies, tenants.mutating_webhooks],
         validating=[
+            ReservedCRDAnnotations(),
+            ReservedCRDGroups(),
             RoleEscalation(lambda: authorizer),
+            CertificateApproval(lambda: authorizer),
+            CertificateSigning(lambda: authorizer),
+            CertificateSubjectRestriction(),
             tenants.validating_policies,
             tenants.validating_webhooks,
             object_count,
@@ -150,6 +163,7 @@ def wire(
         CustomResources(store, lambda d, version, since: make_custom(d, version, since, services))
     )
     client = LocalClient(directory, "system:apiserver")
+    external = credentials.external_sign_in(client)
     clusters = LogicalClusters(store)
     access = AccessObjects(store)
     roles = RoleCache(access.load)
@@ -158,8 +172,10 @@ def wire(
         RbacChain(roles),
         order=settings.authorization_order,
         always_allow_paths=settings.authorization_always_allow_paths,
+        webhook=external.authorizer,
     )
-    authentication = credentials.authentication(client)
+    authentication = credentials.authentication(client, external)
+    owner.start_restartable("sign-in", external.run)
     audit = _audit(settings, store, metrics)
     server = _server(
         settings,
