@@ -52,7 +52,11 @@ def test_defaults(created: Created) -> None:
         "plural": "things", "kind": "Thing", "singular": "thing", "listKind": "ThingList",
     }  # fmt: skip
     assert outcome.obj["spec"]["conversion"] == {"strategy": "None"}
-    assert outcome.obj["status"] == {"storedVersions": ["v1"]}
+    assert outcome.obj["status"] == {
+        "conditions": None,
+        "acceptedNames": {"plural": "", "kind": ""},
+        "storedVersions": ["v1"],
+    }
     assert outcome.obj["metadata"]["generation"] == 1
 
 

@@ -86,7 +86,7 @@ def _store_version(status: Object, spec: Object) -> None:
 
 
 def _prepare(obj: Object, _: Facts) -> None:
-    obj["status"] = {}
+    obj["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}}
     _store_version(obj["status"], spec_of(obj))
     set_generation(obj)
 
@@ -105,6 +105,9 @@ def _prepare_update(new: Object, old: Object, _: Facts) -> None:
 def _validate(obj: Object, facts: Facts) -> list[FieldError]:
     spec = spec_of(obj)
     wanted = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
+    in_core_group = _in_core_group(obj)
+    if in_core_group:
+        wanted += "core"
 
     def name_rule(name: str, prefix: bool) -> list[str]:
         messages = name_is_subdomain(name, prefix)
@@ -113,15 +116,22 @@ def _validate(obj: Object, facts: Facts) -> list[FieldError]:
         return messages
 
     errors = validate_object_meta(metadata(obj), False, name_rule)
-    errors += spec_errors(spec, Strictness(), facts)
+    errors += spec_errors(spec, Strictness(), facts, in_core_group=in_core_group)
     return errors + _other_errors(obj, None)
+
+
+def _in_core_group(obj: Object) -> bool:
+    """kcp: a definition named `<plural>.core` without a group adds to /api/v1."""
+    spec = spec_of(obj)
+    plural = (spec.get("names") or {}).get("plural", "")
+    return not spec.get("group") and metadata(obj).get("name") == f"{plural}.core"
 
 
 def _validate_update(new: Object, old: Object, facts: Facts) -> list[FieldError]:
     strictness = strictness_of(new, old)
     spec, before = spec_of(new), spec_of(old)
     errors = validate_object_meta_update(metadata(new), metadata(old))
-    errors += spec_errors(spec, strictness, facts)
+    errors += spec_errors(spec, strictness, facts, in_core_group=_in_core_group(new))
     names_now, names_before = spec.get("names") or {}, before.get("names") or {}
     if strictness.fixed_names:
         errors += unchanged(spec.get("scope", ""), before.get("scope", ""), "spec.scope")
