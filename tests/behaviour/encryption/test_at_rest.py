@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pykcp.storage.encryption.testing import KmsPlugin
+from pykcp.storage.testing import EtcdProcess, find_etcd
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.server import ServerProcess
@@ -212,3 +214,47 @@ def test_a_broken_configuration_is_told_at_start(place: Place) -> None:
     place.configure(keys("secretbox", "a"), resource="*")
     with pytest.raises(RuntimeError, match=r"encryption.yaml: .* to encrypt all the resources"):
         place.start()
+
+
+def test_a_kms_plugin_keeps_the_key(place: Place, tmp_path: pathlib.Path) -> None:
+    plugin = KmsPlugin(tmp_path / "kms.sock")
+    provider = {"kms": {"apiVersion": "v2", "name": "vault", "endpoint": plugin.endpoint}}
+    place.configure(provider, resource="*.*")
+    server = place.start()
+    client = make_cluster(server, "here")
+    assert client.post(SECRETS, secret("s", "hush-hush-hush")).status == 201
+    assert place.on_disk(encoded("hush-hush-hush")) == []
+    assert place.on_disk("k8s:enc:kms:v2:vault:")
+    assert server.client().get("/livez/kms-providers").status == 200
+    assert plugin.calls.count("Encrypt") == 1, "one data key for all values"
+    server.stop()
+    client = place.start().client(cluster="here")
+    assert client.get(f"{SECRETS}/s").json["data"] == {"password": encoded("hush-hush-hush")}
+    assert client.get(SECRETS, labelSelector="a=b").json["items"] == []
+    place.server.stop()
+    plugin.healthz = "no quorum"
+    with pytest.raises(RuntimeError, match="got unexpected healthz status: no quorum"):
+        place.start()
+    plugin.stop()
+
+
+@pytest.mark.skipif(
+    find_etcd() is None, reason="needs etcd: put it on PATH or name it in PYKCP_ETCD"
+)
+def test_etcd_and_its_mirror_hold_nothing_plain(place: Place, tmp_path: pathlib.Path) -> None:
+    etcd = EtcdProcess(tmp_path / "etcd")
+    etcd.start()
+    try:
+        place.configure(keys("aesgcm", "one"))
+        client = make_cluster(place.start(f"--etcd-servers={etcd.url}"), "here")
+        assert client.post(SECRETS, secret("s", "hush-hush-hush", team="quiet-label")).status == 201
+        client.post(CONFIGMAPS, {"metadata": {"name": "c"}, "data": {"k": "open-as-ever"}})
+        assert client.get(SECRETS, labelSelector="team=quiet-label").json["items"]
+        place.server.stop()
+    finally:
+        etcd.kill()
+    files = [f for folder in (etcd.directory, place.server.root) for f in folder.rglob("*")]
+    whole = b"".join(f.read_bytes() for f in files if f.is_file())
+    assert b"open-as-ever" in whole
+    for text in (encoded("hush-hush-hush"), "hush-hush-hush", "quiet-label", "hidden-type"):
+        assert text.encode() not in whole

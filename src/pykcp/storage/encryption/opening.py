@@ -103,10 +103,8 @@ class Opening:
         plain = self._open(key, key, value)
         return Entry(key, entry.revision, plain.value, plain.terms, plain.is_stale)
 
-    def values(self, query: Query, values: list[bytes]) -> list[bytes]:
+    def values(self, query: Query, values: Sequence[bytes]) -> list[bytes]:
         """The plain values of a page, in the store's order."""
-        if not values:
-            return values
         prefix = query.prefix
         is_encrypted = prefix.startswith(self._prefixes) or self._spans_encrypted(prefix)
         out: list[bytes] = []

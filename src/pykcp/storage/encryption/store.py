@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import TimeoutError as NotYet
 from functools import partial
 from typing import Any, TypeVar
@@ -33,10 +34,15 @@ PROBE_SECONDS, PROBE_AGAIN_SECONDS = 60.0, 10.0
 """How often a KMS plugin is asked for its status: while it is well, and while it is not."""
 WARM_VALUES = 20_000
 """How many values are looked at for unknown data keys when the process starts."""
-VALUES_PER_TURN = 200
-"""How many values of a list are opened before the loop gets its turn."""
+VALUES_PER_TURN = 16
+TURN_SECONDS = 0.004
+"""Values are opened a few at a time; after so long the loop gets its turn."""
+KEYS_PER_TURN = 200
 
 Answer = TypeVar("Answer")
+Stored = TypeVar("Stored")
+Plain = TypeVar("Plain")
+Collected = list  # inside the class `list` is a method
 Values = list[bytes]
 
 
@@ -146,16 +152,24 @@ class EncryptedStore:
     async def _open_values(self, query: Query, values: Values) -> Values:
         if len(values) <= VALUES_PER_TURN:
             return await self._patiently_now(lambda: self._opening.values(query, values))
-        out: Values = []
-        for start in range(0, len(values), VALUES_PER_TURN):
-            turn = values[start : start + VALUES_PER_TURN]
-            if not query.prefix.startswith(self._transformers.prefixes) and not any(
-                map(sealed.is_sealed, turn)
-            ):
-                out += turn
-                continue
-            out += await self._patiently_now(partial(self._opening.values, query, turn))
-            await asyncio.sleep(0)
+        if not query.prefix.startswith(self._transformers.prefixes) and not any(
+            map(sealed.is_sealed, values)
+        ):
+            return values
+        return await self._in_turns(values, partial(self._opening.values, query))
+
+    async def _in_turns(
+        self, things: Sequence[Stored], open_some: Callable[[Sequence[Stored]], Iterable[Plain]]
+    ) -> Collected[Plain]:
+        """Open a few at a time; the loop gets its turn after some milliseconds."""
+        out: Collected[Plain] = []
+        began = time.monotonic()
+        for start in range(0, len(things), VALUES_PER_TURN):
+            turn = things[start : start + VALUES_PER_TURN]
+            out += await self._patiently_now(partial(open_some, turn))
+            if time.monotonic() - began > TURN_SECONDS:
+                await asyncio.sleep(0)
+                began = time.monotonic()
         return out
 
     async def count(self, prefix: str) -> int:
@@ -166,7 +180,10 @@ class EncryptedStore:
 
     async def history(self, prefix: str, after: int, until: int, limit: int) -> Sequence[Event]:
         events = await self._store.history(prefix, after, until, limit)
-        return await self._patiently_now(lambda: [self._opening.event(e) for e in events])
+        return await self._in_turns(events, self._open_events)
+
+    def _open_events(self, events: Sequence[Event]) -> Iterable[Event]:
+        return [self._opening.event(event) for event in events]
 
     def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
         return self._listeners.add(callback)
@@ -217,14 +234,14 @@ class EncryptedStore:
     async def _fetch_keys(self) -> None:
         """Ask for the data keys of earlier processes now, so that reads need not wait for them."""
         after = ""
-        for _ in range(WARM_VALUES // VALUES_PER_TURN):
-            keys = self._lookup(SEALED_INDEX, after=after, limit=VALUES_PER_TURN)
+        for _ in range(WARM_VALUES // KEYS_PER_TURN):
+            keys = self._lookup(SEALED_INDEX, after=after, limit=KEYS_PER_TURN)
             for key in keys:
                 try:
                     await self._patiently_now(partial(self._peek, key))
                 except Unreadable as error:
                     _log.warning("%s", error)
-            if len(keys) < VALUES_PER_TURN:
+            if len(keys) < KEYS_PER_TURN:
                 return
             after = keys[-1]
             await asyncio.sleep(0)
