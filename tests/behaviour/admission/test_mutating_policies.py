@@ -72,6 +72,20 @@ def test_lists_and_maps_are_merged_by_their_schema(cluster: TestClient) -> None:
 
 
 FAILURES = {
+    "null": (
+        "Object{data: null}",
+        (
+            "error applying patch: failed to convert patch object to typed object: "
+            ".data: expected map, got &{NULL_VALUE}"
+        ),
+    ),
+    "unknown": (
+        'Object{zz: "1"}',
+        (
+            "error applying patch: failed to convert patch object to typed object: "
+            ".zz: field not declared in schema"
+        ),
+    ),
     "error": (
         'Object{data: {"d": object.data.zz}}',
         "expression 'Object{data: {\"d\": object.data.zz}}' resulted in error: no such key: zz",
@@ -105,6 +119,24 @@ def test_failures_deny_or_are_ignored(cluster: TestClient, case: str) -> None:
     path = f"{ROOT}/mutatingadmissionpolicies/p"
     assert cluster.patch(path, {"spec": {"failurePolicy": "Ignore"}}).status == 200
     assert _create(cluster).json["data"] == {"a": "1"}
+
+
+def test_lists_that_belong_together_cannot_be_mutated_in_part(cluster: TestClient) -> None:
+    rules = [
+        {**RULES[0], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"]}
+    ]
+    _add(
+        cluster,
+        'Object{rules: [Object.rules{verbs: ["get"]}]}',
+        matchConstraints={"resourceRules": rules},
+    )
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    refused = cluster.post(path, {"metadata": {"name": "x"}, "rules": []})
+    assert refused.status == 403
+    assert refused.json["message"].endswith(
+        "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or "
+        "structs: .rules, .rules[0].verbs"
+    )
 
 
 def test_what_is_no_such_object_is_an_internal_error(cluster: TestClient) -> None:

@@ -70,6 +70,14 @@ DECISIONS = {
         {"expression": "namespaceObject.metadata.name != 'default'", "message": "here"},
         422, "Invalid", "here",
     ),
+    "a time that is text": (
+        {"expression": "namespaceObject.metadata.creationTimestamp < timestamp('2020-01-01T00:00:00Z')"},
+        422, "Invalid",
+        (
+            "expression 'namespaceObject.metadata.creationTimestamp < "
+            "timestamp('2020-01-01T00:00:00Z')' resulted in error: no such overload"
+        ),
+    ),
     "authorizer": (
         {"expression": "!authorizer.requestResource.check('delete').allowed()", "message": "may"},
         422, "Invalid", "may",

@@ -8,7 +8,7 @@ from typing import Any
 
 from pykcp.admission.expressions.compiling import Compiled
 from pykcp.machinery.cel.program import PER_CALL_LIMIT
-from pykcp.machinery.cel.values import EvalError
+from pykcp.machinery.cel.values import CelError, EvalError
 
 POLICY_BUDGET = 10_000_000
 """What all expressions of a policy may cost on one request."""
@@ -97,13 +97,20 @@ class Evaluation:
         self._pay(self._variables.take_cost())
         self._pay(cost)
         if error is not None:
-            return Result(error=f"expression '{compiled.expression}' resulted in error: {error}")
+            why = _reason(error)
+            return Result(error=f"expression '{compiled.expression}' resulted in error: {why}")
         return Result(value)
 
     def _pay(self, cost: int) -> None:
         if cost > self.remaining:
             raise OutOfBudget
         self.remaining -= cost
+
+
+def _reason(error: CelError) -> str:
+    """A value that is not of its declared type (times in `namespaceObject`) fits no function."""
+    text = str(error)
+    return "no such overload" if text.startswith("invalid data: ") else text
 
 
 def conditions_hold(

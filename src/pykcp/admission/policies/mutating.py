@@ -16,7 +16,14 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.machinery.cel.library.times import duration_text, timestamp_text
 from pykcp.machinery.cel.values import BoolKey, Duration, Optional, Timestamp, UInt
 from pykcp.machinery.patch import checking, merging
-from pykcp.machinery.patch.shapes import AnyShape, ListShape, MapShape, Shape, Untypable
+from pykcp.machinery.patch.shapes import (
+    AnyShape,
+    ListShape,
+    MapShape,
+    ScalarShape,
+    Shape,
+    Untypable,
+)
 from pykcp.machinery.patch.shaping import shape_of
 from pykcp.types import JSON, Object
 
@@ -126,6 +133,7 @@ def _applied(invocation: Invocation, obj: Object, patch: Object) -> Object:
     shape = _shape(target.definition, target.version)
     patch = {**patch, "apiVersion": target.api_version, "kind": target.kind}
     try:
+        _refuse_nulls(shape, patch, "")
         checking.check(shape, patch, allow_duplicates=False)
     except Untypable as error:
         why = f"failed to convert patch object to typed object: {error}"
@@ -141,6 +149,28 @@ def _applied(invocation: Invocation, obj: Object, patch: Object) -> Object:
         why = f"failed to convert original object to typed object: {error}"
         raise MutationFailed(f"error applying patch: {why}") from error
     return merged
+
+
+_SCALARS = {"numeric": "numeric (int or float)", "untyped": "scalar"}
+
+
+def _refuse_nulls(shape: Shape, value: JSON, path: str) -> None:
+    """Upstream's null is a value of no type that a schema knows."""
+    if isinstance(shape, AnyShape):
+        return
+    if value is None:
+        wanted = "map" if isinstance(shape, MapShape) else "list"
+        if isinstance(shape, ScalarShape):
+            wanted = _SCALARS.get(shape.kind, shape.kind)
+        raise Untypable(f"{path}: expected {wanted}, got &{{NULL_VALUE}}")
+    if isinstance(shape, MapShape) and isinstance(value, dict):
+        for name, item in value.items():
+            member = shape.members[name]
+            if member is not None:
+                _refuse_nulls(member, item, f"{path}.{name}")
+    elif isinstance(shape, ListShape) and isinstance(value, list):
+        for index, item in enumerate(value):
+            _refuse_nulls(shape.items, item, f"{path}[{index}]")
 
 
 def _atomics(shape: Shape, value: JSON, path: str) -> list[str]:
