@@ -4,9 +4,9 @@ The stored form is JSON without apiVersion and kind, with the resource version a
 the first thing in it, so that the store can fill in the revision and the server
 can put the type in front, both without decoding.
 
-Custom resources remember the version that they were stored in only where it is not the
-first of their definition's `storedVersions`: as apiVersion, the last thing in the text,
-with a space behind it that nothing else has there.
+Objects of CRDs remember the version that they were stored in, since their definition's
+storage version may change: as apiVersion, the last thing in the text, with a space behind
+it that nothing else has there. Those without it are of the first of the `storedVersions`.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from pykcp.registry.context import RequestContext
 from pykcp.registry.deletion import (
     Action,
     DeleteOptions,
+    check_early_preconditions,
     check_namespace_preconditions,
     check_preconditions,
     plan,
@@ -71,6 +72,8 @@ async def _delete_once(
     obj = codec.decode_without_cluster(value)
     if (resource.group, resource.plural) == _NAMESPACES:
         check_namespace_preconditions(obj, options)
+    elif (resource.group, resource.plural) == _DEFINITIONS:
+        check_early_preconditions(obj, options, *_DEFINITIONS)
     else:
         check_preconditions(obj, options, resource.error_group, resource.kind)
     old = resource.conversion.from_storage(obj) if resource.conversion else obj

@@ -58,8 +58,10 @@ def check_preconditions(obj: Object, options: DeleteOptions, group: str, kind: s
         )
 
 
-def check_namespace_preconditions(obj: Object, options: DeleteOptions) -> None:
-    """The same for namespaces, which upstream words in another way."""
+def check_early_preconditions(
+    obj: Object, options: DeleteOptions, group: str, resource: str
+) -> None:
+    """The same for kinds that are marked by rules of their own, which upstream words differently."""
     metadata = obj["metadata"]
     for what, wanted, found in (
         ("UID", options.uid, metadata.get("uid")),
@@ -67,11 +69,15 @@ def check_namespace_preconditions(obj: Object, options: DeleteOptions) -> None:
     ):
         if wanted is not None and wanted != found:
             raise Conflict.resource(
-                "",
-                "namespaces",
+                group,
+                resource,
                 metadata["name"],
                 f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}",
             )
+
+
+def check_namespace_preconditions(obj: Object, options: DeleteOptions) -> None:
+    check_early_preconditions(obj, options, "", "namespaces")
 
 
 def plan(obj: Object, options: DeleteOptions, *, now: str, collects_garbage: bool) -> Action:

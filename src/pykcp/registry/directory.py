@@ -60,7 +60,9 @@ class Directory:
 
     def is_custom_group(self, cluster: str, group: str) -> bool:
         """Whether CRDs of the cluster define something in this group."""
-        return any(d.group == group and not d.native for d in self.definitions(cluster))
+        return bool(group) and any(
+            d.group == group and not d.native for d in self.definitions(cluster)
+        )
 
     def builtin(self, group: str, version: str, plural: str) -> Resource:
         """A kind that is always there, for controllers and admission."""

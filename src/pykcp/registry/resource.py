@@ -19,7 +19,7 @@ from pykcp.registry import codec
 from pykcp.registry.admitting import Admission
 from pykcp.registry.clock import Sources
 from pykcp.registry.codec import decode, revision_of, type_prefix
-from pykcp.registry.conversion_webhook import Post, WebhookConversion
+from pykcp.registry.conversion_webhook import ConversionFailed, Post, WebhookConversion
 from pykcp.registry.hub import Hub
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.kinds import Kind
@@ -62,10 +62,12 @@ _EVERYWHERE = frozenset(("metadata.name", "metadata.namespace"))
 
 class Resource:
     __slots__ = (
+        "_has_fields",
         "api_version",
         "collects_garbage",
         "conversion",
         "definition",
+        "deprecation",
         "error_group",
         "group",
         "kind",
@@ -112,7 +114,10 @@ class Resource:
         self.type_prefix = type_prefix(self.api_version, self.kind)
         self.list_type = type_prefix(self.api_version, definition.list_kind)
         own = definition.version(version).selectable_fields
-        self.known_fields = own | _EVERYWHERE if own else None
+        self.known_fields = own | _EVERYWHERE if own or not definition.native else None
+        self._has_fields = any(v.selectable_fields for v in definition.all_versions)
+        self.deprecation = definition.version(version).deprecation_warning
+        """What every user of this version is told; "" if it is not deprecated."""
         self.rules = rules
         name = (self.group, self.plural)
         self.returns_deleted = name in RETURNS_DELETED
@@ -138,16 +143,16 @@ class Resource:
     def terms_of(self, stored: Object) -> str:
         """The text by which the object is selected: labels and selectable fields."""
         metadata = stored["metadata"]
-        chosen = dict(self.rules.selectable(stored)) if self.known_fields else {}
+        chosen = dict(self.rules.selectable(stored)) if self._has_fields else {}
         chosen["metadata.name"] = metadata["name"]
         if self.namespaced:
             chosen["metadata.namespace"] = metadata.get("namespace", "")
         return label_terms(metadata.get("labels"), chosen)
 
     def _version_mark(self) -> bytes:
+        """What objects of a CRD say of their version: its storage version may change."""
         definition = self.definition
-        stored = definition.stored_versions
-        if not stored or stored[0] == definition.storage_version:
+        if not definition.stored_versions:
             return b""
         return codec.version_mark(definition.api_version(definition.storage_version))
 
@@ -180,8 +185,21 @@ class Resource:
         if self.conversion is not None or self._is_old(value):
             return self._converted(value)
         if value[-2] == _SPACE:
-            value = codec.unmarked(value)
+            mark = self.mark
+            if mark and value.endswith(mark):
+                return b"".join((self.type_prefix, value[1 : -len(mark)], b"}"))
+            value = self._unmarked(value)
         return self.type_prefix + value[1:]
+
+    def _unmarked(self, value: bytes) -> bytes:
+        self._check_version(value)
+        return codec.unmarked(value)
+
+    def _check_version(self, value: bytes) -> None:
+        """Versions in which something is stored must not be taken out of a definition."""
+        stored = codec.stored_version(value)
+        if stored.rpartition("/")[2] not in {v.name for v in self.definition.all_versions}:
+            raise ConversionFailed(f"request to convert CR from an invalid group/version: {stored}")
 
     def item(self, value: bytes) -> bytes:
         """Stored bytes as an item of a list: native kinds leave their type out there."""
@@ -201,6 +219,7 @@ class Resource:
     def _object(self, value: bytes) -> Object:
         obj = decode(value)
         if value[-2] == _SPACE:
+            self._check_version(value)
             del obj["apiVersion"]
         if self.conversion is not None:
             obj = self.conversion.from_storage(obj)

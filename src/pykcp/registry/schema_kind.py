@@ -47,6 +47,8 @@ class SchemaKind(OwnedKind):
         self.type = custom_type
         self._cel: RuleSet | None = None
         self._has_cel = _holds_rules(custom_type)
+        self._forgiven: list[str] = []
+        """Violations of rules by what a write does not change: warnings, within one call."""
         served = definition.version(version)
         self._rules = preset or custom_rules(
             definition.namespaced,
@@ -55,7 +57,9 @@ class SchemaKind(OwnedKind):
             check=self._errors,
             check_status=self._status_errors,
         )
-        self._fields = {f: parse_path(f".{f}") for f in served.selectable_fields}
+        # Objects are selected by what all versions select by: they are stored only once.
+        selectable = {f for v in definition.all_versions for f in v.selectable_fields}
+        self._fields = {f: parse_path(f".{f}") for f in sorted(selectable)}
 
     def decode(self, obj: Object, problems: list[str], raw: bytes | None = None) -> Object:
         strip_cluster(obj)
@@ -72,7 +76,9 @@ class SchemaKind(OwnedKind):
 
     def before_update(self, new: Object, old: Object, subresource: str, facts: Facts) -> Verdict:
         rules = self._rules.subresources[subresource] if subresource else self._rules
-        return before_update(rules, new, old, facts)
+        self._forgiven = []
+        errors, warnings = before_update(rules, new, old, facts)
+        return errors, [*self._forgiven, *warnings]
 
     def selectable(self, obj: Object) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -105,7 +111,7 @@ class SchemaKind(OwnedKind):
             from pykcp.machinery.cel.rules import RuleSet
 
             self._cel = RuleSet(self.type.schema)
-        return self._cel.validate(new, old)
+        return self._cel.validate(new, old, warnings=self._forgiven)
 
 
 def _check_embedded(metadata: Object, has_namespace: bool, path: str) -> list[FieldError]:

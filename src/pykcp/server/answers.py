@@ -43,8 +43,37 @@ def send_json(
             call, orjson.loads(body if isinstance(body, bytes) else b"".join(body)), status, more
         )
         return
-    headers = _with_warnings(call, JSON_HEADERS, more)
+    headers = with_warnings(call, JSON_HEADERS, more)
     call.exchange.respond(status, headers, body)
+
+
+def is_plain_json(call: Call) -> bool:
+    """Whether stored JSON can be sent as it is."""
+    accepted = call.accepted
+    is_json = accepted.media_type == negotiation.JSON and not accepted.pretty
+    return is_json and not (call.info.query and wants_pretty(call))
+
+
+async def send_long(call: Call, parts: Sequence[bytes]) -> None:
+    """A long JSON answer, as fast as the client takes it.
+
+    The request is under way until nearly all of it has gone, so those who ask for much at once
+    wait for themselves (see `filters.flow_control`) rather than fill the memory.
+    """
+    length = sum(map(len, parts))
+    headers = [*with_warnings(call, JSON_HEADERS), ("content-length", str(length))]
+    stream = call.exchange.start(200, headers)
+    try:
+        for part in parts:
+            stream.write(part)
+            if stream.backlog > _BACKLOG:
+                await stream.drain()
+    except ConnectionError:
+        return  # nobody is there to read the rest
+    stream.end()
+
+
+_BACKLOG = 1024 * 1024
 
 
 def wants_pretty(call: Call) -> bool:
@@ -59,15 +88,15 @@ def send_object(call: Call, obj: Any, status: int = 200, more: Sequence[Header] 
         import yaml
 
         text = yaml.dump(obj, Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True)
-        call.exchange.respond(status, _with_warnings(call, _YAML_HEADERS, more), text.encode())
+        call.exchange.respond(status, with_warnings(call, _YAML_HEADERS, more), text.encode())
         return
     if call.accepted.media_type == negotiation.PROTOBUF:
-        headers = _with_warnings(call, _PROTOBUF_HEADERS, more)
+        headers = with_warnings(call, _PROTOBUF_HEADERS, more)
         call.exchange.respond(status, headers, protobuf_form.encode(obj))
         return
     option = orjson.OPT_INDENT_2 if (call.accepted.pretty or wants_pretty(call)) else 0
     body = orjson.dumps(obj, option=option | orjson.OPT_APPEND_NEWLINE)
-    call.exchange.respond(status, _with_warnings(call, JSON_HEADERS, more), body)
+    call.exchange.respond(status, with_warnings(call, JSON_HEADERS, more), body)
 
 
 def send_text(call: Call, text: str, status: int = 200, more: Sequence[Header] = ()) -> None:
@@ -109,9 +138,10 @@ def success(
     return status
 
 
-def _with_warnings(
-    call: Call, headers: Sequence[Header], more: Sequence[Header]
+def with_warnings(
+    call: Call, headers: Sequence[Header], more: Sequence[Header] = ()
 ) -> Sequence[Header]:
+    """The headers, and one for each of the call's warnings."""
     context = call._context
     if context is not None and context.warnings:
         return [*headers, *more, *(("warning", warning_header(w)) for w in context.warnings)]

@@ -31,6 +31,9 @@ def check(call: Call) -> None:
     if resource.definition.native:
         _check_native(info, resource)
     else:
+        if resource.deprecation:
+            call.context.warn(resource.deprecation)
+            call.context.audit["k8s.io/deprecated"] = "true"
         _check_custom(info, resource)
 
 

@@ -102,7 +102,7 @@ def _reference_to(component: Schema) -> Schema:
 
 def component_name(group: str, version: str, kind: str) -> str:
     """`com.example.v1.Widget`: the group backwards."""
-    return ".".join((*reversed(group.split(".")), version, kind))
+    return ".".join((*reversed((group or "core").split(".")), version, kind))
 
 
 def definition_from_crd(
@@ -151,7 +151,7 @@ def _definition(
         list_kind=list_kind,
         namespaced=spec["scope"] == "Namespaced",
         all_versions=tuple(
-            _version(group, kind, list_kind, v, schemas, schema_of(v)) for v in versions
+            _version(spec, kind, list_kind, v, schemas, schema_of(v)) for v in versions
         ),
         verbs=VERBS,
         storage_version=stored,
@@ -165,14 +165,14 @@ def _definition(
 
 
 def _version(
-    group: str,
+    spec: Object,
     kind: str,
     list_kind: str,
     version: Object,
     schemas: SchemaStore,
     json: Object | None,
 ) -> ResourceVersion:
-    name = version["name"]
+    name, group = version["name"], spec["group"]
     ref = component_name(group, name, kind)
 
     def load() -> Schema:
@@ -187,7 +187,7 @@ def _version(
         subresources=_subresources(kind, subresources),
         served=bool(version.get("served", True)),
         deprecated=bool(version.get("deprecated")),
-        deprecation_warning=_warning(group, name, kind, version),
+        deprecation_warning=_warning(spec, kind, version),
         selectable_fields=frozenset(
             f["jsonPath"].removeprefix(".") for f in version.get("selectableFields") or ()
         ),
@@ -204,7 +204,21 @@ def _subresources(kind: str, given: dict[str, Any]) -> tuple[Subresource, ...]:
     return tuple(out)
 
 
-def _warning(group: str, version: str, kind: str, given: Object) -> str:
-    if not given.get("deprecated"):
+def _warning(spec: Object, kind: str, version: Object) -> str:
+    """What users of a deprecated version are told: which newer one there is, if there is one."""
+    if not version.get("deprecated"):
         return ""
-    return given.get("deprecationWarning") or f"{group}/{version} {kind} is deprecated"
+    if version.get("deprecationWarning"):
+        return str(version["deprecationWarning"])
+    group, name = spec["group"], version["name"]
+    text = f"{group}/{name} {kind} is deprecated"
+    newer = [
+        v["name"]
+        for v in spec["versions"]
+        if v.get("served")
+        and not v.get("deprecated")
+        and version_priority(v["name"]) < version_priority(name)
+    ]
+    if not newer:
+        return text
+    return f"{text}; use {group}/{min(newer, key=version_priority)} {kind}"

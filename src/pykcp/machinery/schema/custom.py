@@ -32,6 +32,7 @@ _KEEP = 1024
 
 _BLOCKING = frozenset(
     (
+        "FieldValueNotSupported",
         "FieldValueRequired",
         "FieldValueTooLong",
         "FieldValueTooMany",

@@ -70,9 +70,16 @@ def _coerce_metadata(
     try:
         embedded["metadata"] = object_meta.decode(given if given is not None else {}, problems)
     except DecodeError as error:
-        problem = invalid(f"{path}.metadata", given, str(error))
+        problem = invalid(f"{path}.metadata", _sorted(given), str(error))
         raise EmbeddedError(problem.text()) from error
     unknown += (f"{path}.metadata.{p.split(' ', 2)[2][1:-1]}" for p in problems)
+
+
+def _sorted(value: Any) -> Any:
+    """Keys in the order in which Go prints maps."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def embedded_errors(schema: Schema, value: Any, check_meta: MetaCheck) -> list[FieldError]:

@@ -72,7 +72,12 @@ def _typed(value: Any, kind: str, now: datetime) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if kind == "integer":
-        return int(value)
+        return int(value) if -_INT64 <= value < _INT64 else -_INT64  # as Go casts on amd64
     if kind != "number":
         return None
+    if not -_INT64 <= value < _INT64:
+        return float(value)
     return int(value) if value == int(value) else value  # Go writes whole numbers without a point
+
+
+_INT64 = 1 << 63

@@ -13,10 +13,13 @@ from pykcp.server import negotiation, transforms
 from pykcp.server.answers import (
     JSON_HEADERS,
     compress,
+    is_plain_json,
     may_compress,
     send_json,
+    send_long,
     send_object,
     wants_pretty,
+    with_warnings,
 )
 from pykcp.server.call import Call, integer
 from pykcp.server.numbers import BadNumber, uint64
@@ -40,9 +43,16 @@ async def list_(call: Call) -> None:
     ):
         body = await asyncio.to_thread(compress, parts)
         headers = [*JSON_HEADERS, ("content-encoding", "gzip"), ("vary", "Accept-Encoding")]
-        call.exchange.respond(200, headers, body)
+        call.exchange.respond(200, with_warnings(call, headers), body)
         return
-    send_json(call, parts)
+    if size > _LONG and is_plain_json(call):
+        await send_long(call, parts)
+    else:
+        send_json(call, parts)
+
+
+_LONG = 2 * 1024 * 1024
+"""Octets above which an answer is not left with the connection as a whole."""
 
 
 def list_body(call: Call, listing: Listing) -> list[bytes]:

@@ -17,7 +17,7 @@ from pykcp.registry.watch import (
     watch as follow,
 )
 from pykcp.server import protobuf_form, transforms
-from pykcp.server.answers import CACHE_CONTROL
+from pykcp.server.answers import CACHE_CONTROL, with_warnings
 from pykcp.server.call import Call, integer
 from pykcp.server.handlers.listing import parse_revision
 from pykcp.server.negotiation import PROTOBUF
@@ -42,7 +42,8 @@ async def watch(call: Call) -> None:
         stream = exchange.websocket(_subprotocol(call))
     else:
         is_protobuf = call.accepted.media_type == PROTOBUF
-        stream = exchange.start(200, _PROTOBUF_HEADERS if is_protobuf else _HEADERS)
+        headers = _PROTOBUF_HEADERS if is_protobuf else _HEADERS
+        stream = exchange.start(200, with_warnings(call, headers))
     call.stream = stream
     watcher = await follow(
         call.resource, call.context, call.info.namespace, options, stream, encoder

@@ -138,9 +138,12 @@ def internal(spec: Object) -> Object:
     return out
 
 
-def spec_errors(given: Object, strictness: Strictness, facts: Facts) -> list[FieldError]:
+def spec_errors(
+    given: Object, strictness: Strictness, facts: Facts, *, in_core_group: bool = False
+) -> list[FieldError]:
+    """`in_core_group`: kcp lets definitions named `<plural>.core` have no group."""
     spec = internal(given)
-    errors = _identity_errors(spec)
+    errors = _identity_errors(spec, in_core_group=in_core_group)
     if strictness.schema_required and _top_schema(spec) is None:
         errors += [
             required(f"spec.versions[{index}].schema.openAPIV3Schema")
@@ -180,12 +183,13 @@ def _has_defaults(spec: Object) -> bool:
     return any(n.get("default") is not None for s in _schemas(spec) for n in nodes(s))
 
 
-def _identity_errors(spec: Object) -> list[FieldError]:
+def _identity_errors(spec: Object, *, in_core_group: bool) -> list[FieldError]:
     group, scope = spec.get("group", ""), spec.get("scope", "")
     errors: list[FieldError] = []
     messages = names.dns1123_subdomain(group)
     if not group:
-        errors.append(required("spec.group"))
+        if not in_core_group:
+            errors.append(required("spec.group"))
     elif messages:
         errors.append(invalid("spec.group", group, ",".join(messages)))
     elif "." not in group:
