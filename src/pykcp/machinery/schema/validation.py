@@ -60,6 +60,13 @@ def same_scalar(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def is_allowed(value: Any, allowed: Any) -> bool:
+    """Whether a value is this one of an enum: upstream turns it into the enum's type first."""
+    if type(allowed) is int and type(value) is float:
+        return int(value) == allowed
+    return same_scalar(value, allowed)
+
+
 def compile_check(schema: Schema) -> Check:
     """Whether a value is valid, as one function."""
     return _Compiler().check(schema) or _accept
@@ -247,7 +254,7 @@ class _Compiler:
         if all(type(v) is str for v in allowed):
             words = frozenset(allowed)
             return lambda value: type(value) is str and value in words
-        return lambda value: value is not None and any(same_scalar(value, v) for v in allowed)
+        return lambda value: value is not None and any(is_allowed(value, v) for v in allowed)
 
 
 _USUAL: dict[str, type] = {

@@ -25,6 +25,7 @@ from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.schema.validation import (
     _NUMBER_FORMATS,
     format_of,
+    is_allowed,
     is_json_integer,
     json_type,
     pattern_check,
@@ -171,6 +172,8 @@ def _type(schema: Schema, value: Any, path: str) -> Result:
             return _only(_wrong_type(path, ",".join(types), "null"))
         return result
     kind = json_type(value)
+    if kind == "integer" and not -(1 << 63) <= value < 1 << 63:
+        kind = "number"  # Go reads it as a float
     whole = kind == "number" and is_json_integer(value) and "integer" in types
     fits = kind in types or whole or (kind == "integer" and "number" in types)
     if form and type(value) not in {str, list} and not fits:
@@ -404,7 +407,7 @@ def _scalar_key(schema: Schema, item: Any) -> list[tuple[bool, Any]] | None:
 
 def _enum(schema: Schema, value: Any, path: str) -> Result:
     if not schema.enum or (
-        value is not None and any(same_scalar(value, allowed) for allowed in schema.enum)
+        value is not None and any(is_allowed(value, allowed) for allowed in schema.enum)
     ):
         return Result()
     allowed = [v if isinstance(v, str) else orjson.dumps(v).decode() for v in schema.enum]
