@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pathlib
+import ssl
 import threading
 from collections.abc import Iterator
+from http.client import HTTPSConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -301,10 +303,15 @@ def test_a_log_that_cannot_be_written(audited: Audited) -> None:
 
 
 class Receiver(ThreadingHTTPServer):
-    """A webhook that can be told to refuse."""
+    """A webhook that can be told to refuse, or to take its time with what is complete."""
+
+    daemon_threads = True
 
     def __init__(self) -> None:
         self.items: list[dict[str, Any]] = []
+        self.asked = threading.Event()
+        self.may_complete = threading.Event()
+        self.may_complete.set()
         self.is_refusing = threading.Event()
         super().__init__(("127.0.0.1", 0), _Handler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -318,6 +325,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if body["items"][0]["stage"] == "ResponseComplete":
+            self.server.asked.set()
+            self.server.may_complete.wait(20)
         if self.server.is_refusing.is_set():
             self.send_response(503)
         else:
@@ -383,6 +393,27 @@ def test_a_blocking_webhook_has_the_event_before_the_client_has_the_answer(
     assert client.delete(f"{CONFIGMAPS}/c").status == 500
     receiver.is_refusing.clear()
     assert client.get(f"{CONFIGMAPS}/c").status == 200, "what was refused has not happened"
+
+
+def test_a_client_that_leaves_does_not_take_its_event_along(
+    audited: Audited, receiver: Receiver
+) -> None:
+    client = audited.start(*webhook_flags(audited, receiver), "--audit-webhook-mode=blocking")
+    receiver.asked.clear()
+    receiver.may_complete.clear()
+    access = client._access
+    connection = HTTPSConnection(
+        access.host, access.port, context=ssl.create_default_context(cadata=access.ca)
+    )
+    headers = {**named("gone"), "Authorization": f"Bearer {access.token}"}
+    body = json.dumps({"metadata": {"name": "c"}})
+    headers["Content-Type"] = "application/json"
+    connection.request("POST", f"/clusters/here{CONFIGMAPS}", body, headers)
+    assert receiver.asked.wait(20)
+    connection.close()
+    receiver.may_complete.set()
+    eventually(lambda: receiver.ids().count("gone") == 2)
+    assert client.get(f"{CONFIGMAPS}/c").status == 200, "it was written, and the trail says so"
 
 
 def test_settings_are_refused_with_a_reason(audited: Audited) -> None:

@@ -200,7 +200,7 @@ async def test_events_that_nobody_waits_for_are_delivered_before_the_end() -> No
     sink.gate.clear()
     made = Awaited("webhook", sink.send, Truncation(OPEN, failures), failures, is_strict=False)
     trail = AuditTrail(NOTHING, [made], failures)
-    trail.process_behind(b"end of a stream")
+    trail.process(b"end of a stream")
     asyncio.get_running_loop().call_later(0.02, sink.gate.set)
     await trail.stop()
     assert sink.lines == [b"end of a stream"]

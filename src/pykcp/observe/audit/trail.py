@@ -55,24 +55,26 @@ class AuditTrail:
     def count_level(self, level: Level) -> None:
         self._levels.add((level.word,))
 
-    def process(self, line: bytes) -> Awaitable[bool] | bool:
-        """Hand one event to all backends; False: the request must not go on."""
+    def process(self, line: bytes) -> asyncio.Task[bool] | bool:
+        """Hand one event to all backends; False: the request must not go on.
+
+        Where that takes time it goes on by itself, also if the request that waits for it is
+        broken off, or if nobody waits for it.
+        """
         self._events.add()
         if self._only is not None:
-            return self._only.process(line)
+            answer = self._only.process(line)
+            return answer if isinstance(answer, bool) else self._started([answer], True)
         answers = [backend.process(line) for backend in self._backends]
         pending = [answer for answer in answers if not isinstance(answer, bool)]
-        if not pending:
-            return False not in answers
-        return _all(pending, False not in answers)
+        so_far = False not in answers
+        return self._started(pending, so_far) if pending else so_far
 
-    def process_behind(self, line: bytes) -> None:
-        """The same where nobody can wait: the end of a stream, a request that was broken off."""
-        answer = self.process(line)
-        if not isinstance(answer, bool):
-            task = asyncio.ensure_future(answer)
-            self._behind.add(task)
-            task.add_done_callback(self._behind.discard)
+    def _started(self, pending: list[Awaitable[bool]], so_far: bool) -> asyncio.Task[bool]:
+        task = asyncio.get_running_loop().create_task(_all(pending, so_far), name="audit-event")
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+        return task
 
     def start(self) -> None:
         for backend in self._backends:

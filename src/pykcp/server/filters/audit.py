@@ -11,9 +11,10 @@ taken; the events of streams, which cannot be held, are delivered behind them.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import orjson
@@ -184,7 +185,7 @@ class AuditRecord:
     _common = b""
     _status = b""
     """`"responseStatus":…,` once there is one."""
-    _pending: Awaitable[bool] | None = None
+    _pending: asyncio.Task[bool] | None = None
 
     def __init__(self, owner: AuditFilter, call: Call) -> None:
         self._filter = owner
@@ -210,8 +211,8 @@ class AuditRecord:
             raise self._rejected()
         return None
 
-    async def _await_received(self, answer: Awaitable[bool]) -> None:
-        if not await answer:
+    async def _await_received(self, answer: asyncio.Task[bool]) -> None:
+        if not await asyncio.shield(answer):
             raise self._rejected()
 
     def _rejected(self) -> InternalError:
@@ -246,7 +247,7 @@ class AuditRecord:
     async def settle(self) -> None:
         """Wait until the events are taken, then let the answer go."""
         if self._pending is not None:
-            await self._pending
+            await asyncio.shield(self._pending)
         self.exchange.release()
 
     # -- what the exchange sees ----------------------------------------------------------------
@@ -297,7 +298,7 @@ class AuditRecord:
             return
         self._status = b'"responseStatus":{"metadata":{},"code":%d},' % status
         if STARTED not in self._outcome.omit_stages:
-            self._filter.trail.process_behind(self._line(STARTED))
+            self._filter.trail.process(self._line(STARTED))
         stream.on_close(lambda: self._finish(COMPLETE))
 
     def _finish(self, stage: str) -> None:
@@ -307,7 +308,7 @@ class AuditRecord:
             self._judge()
         self._is_done = True
         if self._outcome.level is not Level.NONE and stage not in self._outcome.omit_stages:
-            self._filter.trail.process_behind(self._line(stage))
+            self._filter.trail.process(self._line(stage))
 
     # -- the event -----------------------------------------------------------------------------
 
