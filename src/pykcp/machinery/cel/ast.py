@@ -225,6 +225,15 @@ def children(node: Node) -> list[Node]:
             return []
 
 
+def count(node: Node) -> int:
+    """How many nodes an expression consists of."""
+    total, stack = 0, [node]
+    while stack:
+        total += 1
+        stack.extend(children(stack.pop()))
+    return total
+
+
 def qualified_name(node: Node) -> str | None:
     """`a.b.c` when the expression is a plain chain of names."""
     parts: list[str] = []

@@ -64,11 +64,7 @@ class _Checker:
         return types.param(f"_var{self.fresh - 1}")
 
     def assignable(self, first: Type, second: Type) -> bool:
-        trial = self.mapping.copy()
-        if trial.assignable(first, second):
-            self.mapping = trial
-            return True
-        return False
+        return self.mapping.attempt((first,), (second,))
 
     def type_of(self, node: Node) -> Type:
         assert node.type is not None
@@ -211,10 +207,8 @@ class _Checker:
             if overload.member != (node.target is not None):
                 continue
             wanted, returned = self.instantiate(overload)
-            trial = self.mapping.copy()
-            if not trial.all_assignable(arg_types, wanted):
+            if not self.mapping.attempt(arg_types, wanted):
                 continue
-            self.mapping = trial
             matching.append(overload.id)
             returned = self.mapping.substitute(returned)
             if result is None:

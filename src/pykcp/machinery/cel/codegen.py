@@ -153,19 +153,18 @@ class Generator:
     def sequence(self, nodes: list[Node]) -> list[Val]:
         """Several values in order: an earlier one is evaluated before a later one's statements."""
         out: list[Val] = []
-        marks: list[int] = []
+        waiting: list[tuple[int, int]] = []
+        """Values that may fail and are not evaluated yet, and where in the lines they stood."""
         for node in nodes:
             before = len(self.lines)
             val = self.compile(node)
             if len(self.lines) > before:
-                shift = 0
-                for i, earlier in enumerate(out):
-                    if earlier.fails:
-                        out[i] = self.insert(marks[i] + shift, earlier)
-                        shift += 1
-                    marks[i] += shift
+                for shift, (i, mark) in enumerate(waiting):
+                    out[i] = self.insert(mark + shift, out[i])
+                waiting = []
+            if val.fails:
+                waiting.append((len(out), len(self.lines)))
             out.append(val)
-            marks.append(len(self.lines))
         return out
 
     def box(self, val: Val) -> Val:

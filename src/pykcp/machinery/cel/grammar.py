@@ -200,28 +200,38 @@ Stack = tuple[Node, ...]
 """Where to go on in the callers, the innermost last."""
 
 
+_ALONE: dict[int, set[str]] = {}
+
+
 def next_tokens(node: Node, stack: Stack | None) -> set[str]:
     """The tokens that may come at a node. Without a stack the end of the rule is EPSILON."""
+    if stack is not None:
+        return _next_tokens(node, stack)
+    known = _ALONE.get(id(node))
+    if known is None:
+        known = _ALONE[id(node)] = _next_tokens(node, None)
+    return known
+
+
+def _next_tokens(node: Node, stack: Stack | None) -> set[str]:
     out: set[str] = set()
     seen: set[tuple[Node, Stack | None]] = set()
-    todo: list[tuple[Node, Stack | None, tuple[str, ...]]] = [(node, stack, ())]
+    todo: list[tuple[Node, Stack | None]] = [(node, stack)]
     while todo:
-        here, callers, inside = todo.pop()
+        here, callers = todo.pop()
         if (here, callers) in seen:
             continue
         seen.add((here, callers))
         if here.is_stop:
             if callers:
-                todo.append((callers[-1], callers[:-1], inside))
+                todo.append((callers[-1], callers[:-1]))
             else:
                 out.add(EPSILON if callers is None else EOF)
         elif here.calls:
-            if here.calls not in inside:
-                first = _first(here.calls)
-                out |= first
+            out |= _first(here.calls)
         elif here.reads:
             out |= here.reads
-        todo += [(n, callers, inside) for n in here.skips]
+        todo += [(n, callers) for n in here.skips]
     return out
 
 

@@ -281,6 +281,9 @@ def _may_be_number(node: Node) -> bool:
     return not isinstance(node, ListExpr | MapExpr)
 
 
+REPEATING = frozenset({"optMap", "optFlatMap"})
+"""Macros that use their target twice."""
+
 STANDARD: dict[Key, Macro] = {
     ("has", 1, False): _has,
     ("all", 2, True): _all,

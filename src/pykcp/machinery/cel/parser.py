@@ -20,15 +20,18 @@ from pykcp.machinery.cel.ast import (
     Node,
     Select,
     Struct,
+    count,
 )
 from pykcp.machinery.cel.lexer import EOF, Token, tokenize
 from pykcp.machinery.cel.literals import LiteralError, integer, unquote, unquote_bytes
-from pykcp.machinery.cel.macros import Key, Macro, MacroError
+from pykcp.machinery.cel.macros import REPEATING, Key, Macro, MacroError
 from pykcp.machinery.cel.source import NO_PLACE, Issues
 from pykcp.machinery.cel.values import INT_MAX, INT_MIN, UINT_MAX, UInt
 
 MAX_CODE_POINTS = 100_000
 MAX_RECURSION = 250
+MAX_REPEATED = 5_000
+"""Nodes that macros may add by writing a term twice. Upstream has no such limit."""
 _RESERVED = frozenset((
     "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import",
     "in", "let", "loop", "package", "namespace", "null", "return", "true", "var", "void",
@@ -79,6 +82,7 @@ class _Parser:
         self.issues = issues
         self.at = 0
         self.depth = {"expr": 0, "relation": 0, "calc": 0}
+        self.repeated = 0
 
     # --- tokens
 
@@ -234,8 +238,16 @@ class _Parser:
                 self.issues.report(error.offset, error.message)
                 return Literal(offset, None)
             if expanded is not None:
+                if name in REPEATING and target is not None:
+                    self.count_repeated(target)
                 return expanded
         return Call(offset, name, args, target)
+
+    def count_repeated(self, target: Node) -> None:
+        """Macros that write their target twice, nested, would grow without bound."""
+        self.repeated += count(target)
+        if self.repeated > MAX_REPEATED:
+            raise _Stop(f"expression repeats more than {MAX_REPEATED} terms in nested macros")
 
     def primary(self) -> Node:
         token = self.tokens[self.at]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -27,15 +28,34 @@ _RECURSION = 20_000
 __all__ = ["CompileError", "Program", "ProgramError", "compile_expression"]
 
 
+class _Room:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+        self.before = 0
+
+
+_room = _Room()
+
+
 @contextmanager
 def _deep() -> Iterator[None]:
-    """Room for nested expressions: Python's own calls need none of the C stack."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _RECURSION))
+    """Room for nested expressions: Python's own calls need none of the C stack.
+
+    The limit belongs to the process: the last of several compilations puts it back.
+    """
+    with _room.lock:
+        if _room.users == 0:
+            _room.before = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_room.before, _RECURSION))
+        _room.users += 1
     try:
         yield
     finally:
-        sys.setrecursionlimit(before)
+        with _room.lock:
+            _room.users -= 1
+            if _room.users == 0:
+                sys.setrecursionlimit(_room.before)
 
 
 def compile_expression(
@@ -127,7 +147,7 @@ class Program:
         """The value of the expression; raises EvalError. No limit on its cost."""
         try:
             return self.fast(*self._arguments(values))
-        except Panic as error:
+        except (CostExceeded, Panic) as error:
             raise EvalError(str(error)) from error
         except (
             TypeError,

@@ -11,14 +11,17 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from pykcp.machinery.cel.regex_automaton import DFA, Program
+from pykcp.machinery.cel.regex_automaton import DFA, Program, TooMuchWork
 from pykcp.machinery.cel.regex_sets import Ranges, union
 from pykcp.machinery.cel.regex_syntax import RegexError, Tree, parse
+from pykcp.machinery.cel.values import CostExceeded
 
 __all__ = ["Regex", "RegexError", "compiled"]
 
 _BACKTRACKING_STEPS = 200_000
 """Steps that a backtracking match may take at worst: a millisecond or two."""
+_MAX_RANGES = 5_000
+"""Ranges of characters in a pattern up to which Python's engine is given it."""
 _UNBOUNDED = 4
 """A repetition that may take this much more than it must counts as unbounded."""
 
@@ -34,7 +37,7 @@ class Regex:
         self._program = Program(tree, pattern)
         self._python: re.Pattern[str] | None = None
         self._limit = 0
-        degree = _degree(tree)
+        degree = _degree(tree) if _weight(tree) <= _MAX_RANGES else None
         if degree is not None:
             self._python = re.compile(_to_python(tree))
             degree += not _is_anchored(tree)
@@ -45,14 +48,20 @@ class Regex:
         """Whether it matches anywhere."""
         if self._python is not None and len(text) <= self._limit:
             return self._python.search(text) is not None
-        return self._dfa.search(text)
+        try:
+            return self._dfa.search(text)
+        except TooMuchWork:
+            raise CostExceeded from None
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
         """The leftmost match, and of those the one that is preferred."""
         if self._python is not None and len(text) <= self._limit:
             found = self._python.search(text, start)
             return found.span() if found is not None else None
-        return self._program.find(text, start)
+        try:
+            return self._program.find(text, start)
+        except TooMuchWork:
+            raise CostExceeded from None
 
     def find_all(self, text: str, limit: int = -1) -> list[str]:
         out: list[str] = []
@@ -94,6 +103,19 @@ def _degree(tree: Tree) -> int | None:
             return inner + 1
         case _:
             return 0
+
+
+def _weight(tree: Tree) -> int:
+    """How many ranges of characters a pattern speaks of."""
+    match tree[0]:
+        case "set":
+            return len(tree[1])
+        case "cat" | "alt":
+            return sum(_weight(t) for t in tree[1])
+        case "rep":
+            return _weight(tree[1])
+        case _:
+            return 1
 
 
 def _has_choice(tree: Tree) -> bool:

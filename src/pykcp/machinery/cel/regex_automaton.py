@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from pykcp.machinery.cel.regex_sets import CharSet, Ranges
 from pykcp.machinery.cel.regex_syntax import RegexError, Tree
 
 _MAX_STATES = 5_000
 """States of a DFA that are kept; then it starts over."""
 _MAX_PROGRAM = 60_000
+_MAX_STEPS = 50_000
+"""Steps of a DFA that are kept."""
+MAX_WORK = 3_000_000
+"""Instructions that one search may look at: about a second."""
+
+
+class TooMuchWork(Exception):
+    """A search was given up."""
+
+
 _CHAR, _SPLIT, _JUMP, _ASSERT, _MATCH = range(5)
 Instruction = tuple[int, object, int]
 
@@ -19,9 +30,15 @@ class Program:
     def __init__(self, tree: Tree, pattern: str) -> None:
         self.code: list[list[object]] = []
         self.pattern = pattern
+        self._sets: dict[Ranges, CharSet] = {}
         self._emit(tree)
         self.code.append([_MATCH])
         self.asserts = any(i[0] == _ASSERT for i in self.code)
+
+    def _set(self, ranges: Ranges) -> CharSet:
+        if ranges not in self._sets:
+            self._sets[ranges] = CharSet(ranges)
+        return self._sets[ranges]
 
     def _add(self, *instruction: object) -> int:
         if len(self.code) > _MAX_PROGRAM:
@@ -32,7 +49,7 @@ class Program:
     def _emit(self, tree: Tree) -> None:
         match tree[0]:
             case "set":
-                self._add(_CHAR, tree[1])
+                self._add(_CHAR, self._set(tree[1]))
             case "cat":
                 for part in tree[1]:
                     self._emit(part)
@@ -106,14 +123,13 @@ class Program:
         return out
 
     def reads(self, pc: int, char: str) -> bool:
-        ranges = self.code[pc][1]
-        code = ord(char)
-        return any(low <= code <= high for low, high in ranges)  # type: ignore[attr-defined]
+        return ord(char) in self.code[pc][1]  # type: ignore[operator]
 
     def find(self, text: str, start: int) -> tuple[int, int] | None:
         """All threads in step, the preferred ones first."""
         threads: list[tuple[int, int]] = []
         found: tuple[int, int] | None = None
+        work = 0
         for at in range(start, len(text) + 1):
             if found is None:
                 threads.append((0, at))
@@ -133,6 +149,9 @@ class Program:
                 if done:
                     break
             threads = following
+            work += len(seen)
+            if work > MAX_WORK:
+                raise TooMuchWork
         return found
 
 
@@ -172,6 +191,7 @@ class DFA:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._work = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -181,6 +201,7 @@ class DFA:
 
     def search(self, text: str) -> bool:
         state, before = 0, ""
+        self._work = 0
         asserts = self._program.asserts
         steps = self._steps
         for char in text:
@@ -210,6 +231,11 @@ class DFA:
                     result = -1
                 elif char and program.reads(reached, char):
                     following.add(reached + 1)
+        self._work += len(seen)
+        if self._work > MAX_WORK:
+            raise TooMuchWork
+        if len(self._steps) > _MAX_STEPS:
+            self._steps = {}
         steps = self._steps
         if result is None:
             result = self._state(frozenset(following))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from functools import lru_cache
 
 Ranges = tuple[tuple[int, int], ...]
@@ -35,6 +36,24 @@ _SCRIPTS = {
     "Hiragana": "HIRAGANA ", "Katakana": "KATAKANA ", "Han": "CJK UNIFIED IDEOGRAPH",
     "Armenian": "ARMENIAN ", "Georgian": "GEORGIAN ", "Bengali": "BENGALI ", "Tamil": "TAMIL ",
 }  # fmt: skip
+
+
+_SMALL = 2000
+"""Characters in a set up to which each is looked at by itself."""
+
+
+class CharSet:
+    """Ranges, to be asked quickly whether they hold a character."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self, ranges: Ranges) -> None:
+        self._starts = [low for low, _ in ranges]
+        self._ends = [high for _, high in ranges]
+
+    def __contains__(self, code: int) -> bool:
+        at = bisect_right(self._starts, code) - 1
+        return at >= 0 and code <= self._ends[at]
 
 
 def union(*parts: Ranges) -> Ranges:
@@ -81,14 +100,30 @@ def unicode_class(name: str) -> Ranges | None:
     return tuple(out)
 
 
+@lru_cache(maxsize=1)
+def _other_cases() -> tuple[tuple[int, int], ...]:
+    """All pairs of a letter and one of its other cases."""
+    out: list[tuple[int, int]] = []
+    for code in range(0x1E944):
+        char = chr(code)
+        others = {char.lower(), char.upper(), char.swapcase()} - {char}
+        out += [(code, ord(o)) for o in others if len(o) == 1]
+    return tuple(out)
+
+
+@lru_cache(maxsize=512)
 def fold(ranges: Ranges) -> Ranges:
     """The set with the other cases of its letters."""
     more: list[tuple[int, int]] = []
-    for low, high in ranges:
-        for code in range(low, min(high, 0x1E943) + 1):
-            char = chr(code)
-            others = {char.lower(), char.upper(), char.swapcase()} - {char}
-            more += [(ord(o), ord(o)) for o in others if len(o) == 1]
+    if sum(high - low for low, high in ranges) > _SMALL:
+        inside = CharSet(ranges)
+        more = [(other, other) for code, other in _other_cases() if code in inside]
+    else:
+        for low, high in ranges:
+            for code in range(low, high + 1):
+                char = chr(code)
+                others = {char.lower(), char.upper(), char.swapcase()} - {char}
+                more += [(ord(o), ord(o)) for o in others if len(o) == 1]
     folded = union(ranges, tuple(more))
     if any(low <= 0x4B <= high or low <= 0x6B <= high for low, high in folded):
         folded = union(folded, ((0x212A, 0x212A),))  # the sign of Kelvin

@@ -99,15 +99,32 @@ def is_dyn_or_error(t: Type) -> bool:
 
 
 class Mapping:
-    """What type variables stand for so far."""
+    """What type variables stand for so far.
 
-    __slots__ = ("found",)
+    A trial that fails is undone: `attempt` remembers what was bound on the way.
+    """
+
+    __slots__ = ("found", "trail")
 
     def __init__(self, found: dict[str, Type] | None = None) -> None:
         self.found = found if found is not None else {}
+        self.trail: list[tuple[str, Type | None]] = []
 
-    def copy(self) -> Mapping:
-        return Mapping(dict(self.found))
+    def attempt(self, first: tuple[Type, ...], second: tuple[Type, ...]) -> bool:
+        """Whether the second types fit the first ones; if not, nothing is bound."""
+        self.trail.clear()
+        if self.all_assignable(first, second):
+            return True
+        for name, before in reversed(self.trail):
+            if before is None:
+                del self.found[name]
+            else:
+                self.found[name] = before
+        return False
+
+    def _set(self, name: str, t: Type) -> None:
+        self.trail.append((name, self.found.get(name)))
+        self.found[name] = t
 
     def get(self, t: Type) -> Type | None:
         return self.found.get(t.name) if t.kind == "param" else None
@@ -163,11 +180,11 @@ class Mapping:
             if self.assignable(t, known):
                 general = most_general(t, known)
                 if self._independent(variable, general):
-                    self.found[variable.name] = general
+                    self._set(variable.name, general)
                 return True, True
             return False, True
         if self._independent(variable, t):
-            self.found[variable.name] = t
+            self._set(variable.name, t)
             return True, False
         return False, False
 

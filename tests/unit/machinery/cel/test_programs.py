@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import Any
 
 import pytest
@@ -174,3 +176,79 @@ def test_issue_layout() -> None:
     assert issues.text() == (
         "ERROR: <input>:1:1: first\n | a +\n | ^\nERROR: <input>:2:3: second\n |  é b\n | .\uff0e^"
     )
+
+
+RUNAWAYS = [
+    "lists.range(5000000).size() > 1",
+    "text.replace('a', text).size() > 1",
+    "lists.range(1000).map(x, text).join('').size() > 1",
+    "text.find('(a|aa)*(b|bb|a){300}c') == ''",
+]
+
+
+@pytest.mark.parametrize("text", RUNAWAYS)
+def test_what_would_fill_memory_or_time_is_cancelled(text: str) -> None:
+    env = KUBERNETES.with_variables({"text": Variable(types.STRING)})
+    program = compile_expression(text, env)
+    value = {"text": "a" * 200_000}
+    with pytest.raises(EvalError, match="actual cost limit exceeded"):
+        program.evaluate(value)
+    assert isinstance(program.tracked(value)[1], CostExceeded)
+
+
+def test_nested_macros_that_repeat_their_target_are_limited() -> None:
+    def chain(length: int) -> str:
+        return "optional.of(1)" + ".optMap(x, x + 1)" * length + ".value()"
+
+    assert compile_expression(chain(5)).evaluate({}) == 6
+    with pytest.raises(CompileError, match="expression repeats more than 5000 terms"):
+        compile_expression(chain(30))
+
+
+def test_compiling_leaves_the_recursion_limit_alone() -> None:
+    before = sys.getrecursionlimit()
+    for text in ("1", "1 +", "(" * 300):
+        with contextlib.suppress(CompileError):
+            compile_expression(text)
+    assert sys.getrecursionlimit() == before
+
+
+class Lazy(dict[str, Any]):
+    """What admission policies call variables: computed when first asked for."""
+
+    def __contains__(self, key: object) -> bool:
+        return key in ("doubled", "broken")
+
+    def __getitem__(self, key: str) -> Any:
+        if key == "broken":
+            raise EvalError("division by zero")
+        return 42
+
+
+def test_environment_of_an_admission_policy() -> None:
+    request = types.struct("kubernetes.AdmissionRequest")
+    variables = types.struct("kubernetes.variables")
+    env = Environment(
+        functions=KUBERNETES.functions,
+        macros=KUBERNETES.macros,
+        structs={
+            request.name: {"operation": types.STRING, "object": types.DYN},
+            variables.name: {"doubled": types.INT, "broken": types.BOOL},
+        },
+    ).with_variables(
+        {
+            "object": Variable(types.DYN),
+            "request": Variable(request),
+            "variables": Variable(variables),
+        }
+    )
+    values = {
+        "object": {"spec": {"replicas": 21}},
+        "request": {"operation": "CREATE"},
+        "variables": Lazy(),
+    }
+    text = "request.operation == 'CREATE' && object.spec.replicas * 2 == variables.doubled"
+    assert compile_expression(text, env).evaluate(values) is True
+    assert compile_expression("variables.broken || true", env).evaluate(values) is True
+    with pytest.raises(CompileError, match="undefined field 'nope'"):
+        compile_expression("request.nope == 'x'", env)

@@ -10,15 +10,23 @@ from typing import Any
 from pykcp.machinery.cel.arithmetic import add, greater, less
 from pykcp.machinery.cel.kinds import kind_of
 from pykcp.machinery.cel.operators import equal, size
-from pykcp.machinery.cel.values import NONE, Duration, EvalError, Optional, Timestamp, UInt
+from pykcp.machinery.cel.values import (
+    NONE,
+    CostExceeded,
+    Duration,
+    EvalError,
+    Optional,
+    Timestamp,
+    UInt,
+)
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _SORTED_KINDS = (
     "int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp",
     "string", "bytes",
 )  # fmt: skip
-MAX_RANGE = 10_000_000
-"""Beyond this a range would only serve to fill the memory."""
+MAX_RANGE = 1_000_000
+"""Every element costs a unit: a longer range is over the limit of any evaluation."""
 
 
 def is_sorted(values: list[Any]) -> bool:
@@ -94,7 +102,7 @@ def sort_by(values: list[Any], keys: list[Any]) -> list[Any]:
 
 def lists_range(count: int) -> list[int]:
     if count > MAX_RANGE:
-        raise EvalError(f"lists.range: {count} elements are too many")
+        raise CostExceeded
     return list(range(count))
 
 

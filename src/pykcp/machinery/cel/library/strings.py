@@ -8,9 +8,18 @@ from typing import Any
 from pykcp.machinery.cel import regex
 from pykcp.machinery.cel.library.templates import format_string
 from pykcp.machinery.cel.operators import show
-from pykcp.machinery.cel.values import EvalError
+from pykcp.machinery.cel.values import CostExceeded, EvalError
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+
+
+MAX_LENGTH = 64 * 1024 * 1024
+"""Characters of the longest string that a function makes: what is longer fills the memory."""
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_LENGTH:
+        raise CostExceeded
 
 
 def char_at(text: str, index: int) -> str:
@@ -56,6 +65,9 @@ def upper_ascii(text: str) -> str:
 
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
+    if len(new) > len(old) and len(text) * len(new) > MAX_LENGTH:
+        found = text.count(old) if count < 0 else min(text.count(old), count)
+        _check_length(len(text) + found * (len(new) - len(old)))
     return text.replace(old, new, count if count >= 0 else -1)
 
 
@@ -83,6 +95,7 @@ def join(parts: list[Any], separator: str = "") -> str:
     for part in parts:
         if not isinstance(part, str):
             raise EvalError(f"join: invalid input: {show(part)}")
+    _check_length(sum(map(len, parts)) + len(separator) * len(parts))
     return separator.join(parts)
 
 
