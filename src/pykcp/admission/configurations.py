@@ -49,33 +49,31 @@ NONE = Hooks()
 class Configurations:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._clusters: OrderedDict[str, Hooks] = OrderedDict()
+        self.known: dict[str, Hooks] = {}
+        """By logical cluster, as far as they were read; the plug-ins look here first."""
         self._parsed: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
         self._changes = 0
         store.listen(self._follow)
 
-    def place(self, request: AdmissionRequest) -> str:
+    @staticmethod
+    def place(request: AdmissionRequest) -> str:
         """The logical cluster whose configurations apply to a request: its own.
 
         The one place that decides this. API providers' configurations come in here.
         """
         return request.context.cluster
 
-    def peek(self, request: AdmissionRequest) -> Hooks | None:
-        """The configurations that apply to a request, if they were read before."""
-        return self._clusters.get(self.place(request))
-
     async def applying(self, request: AdmissionRequest) -> Hooks:
         """The configurations that apply to a request."""
         cluster = self.place(request)
-        found = self._clusters.get(cluster)
+        found = self.known.get(cluster)
         return found if found is not None else await self._load(cluster)
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.key.startswith(_PREFIX):
                 self._changes += 1
-                self._clusters.pop(split_key(event.key).cluster, None)
+                self.known.pop(split_key(event.key).cluster, None)
 
     async def _load(self, cluster: str) -> Hooks:
         before = self._changes
@@ -90,9 +88,9 @@ class Configurations:
         if (
             before == self._changes
         ):  # otherwise it may be of yesterday: the next request reads again
-            self._clusters[cluster] = hooks
-            if len(self._clusters) > _KEEP_CLUSTERS:
-                self._clusters.popitem(last=False)
+            self.known[cluster] = hooks
+            if len(self.known) > _KEEP_CLUSTERS:
+                del self.known[next(iter(self.known))]
         return hooks
 
     async def _webhooks(self, cluster: str, plural: str) -> tuple[Webhook, ...]:

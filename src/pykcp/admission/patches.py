@@ -7,6 +7,7 @@ from typing import Any
 
 from pykcp.admission.webhooks.review import unfit
 from pykcp.machinery.patch import jsonpatch
+from pykcp.machinery.patch.refusals import unexpected
 from pykcp.machinery.schema.decode import DecodeError
 from pykcp.machinery.status import BadRequest, InternalError, StatusError
 from pykcp.registry.resource import Resource
@@ -133,7 +134,9 @@ def decoded(resource: Resource, patched: JSON, *, strict: bool = False) -> Objec
         found = resource.rules.decode(patched, problems)
     except BadRequest as error:
         cause = error.__cause__
-        raise InternalError(str(cause if isinstance(cause, DecodeError) else error)) from error
+        why = str(cause if isinstance(cause, DecodeError) else error)
+        refusal = InternalError(why) if resource.definition.native else unexpected(why)
+        raise refusal from error
     if strict and problems:
         raise InternalError(f"strict decoding error: {', '.join(problems)}")
     return {**found, "kind": resource.kind, "apiVersion": resource.api_version}

@@ -41,13 +41,13 @@ class Deferred:
     ) -> None:
         self.name = name
         self._configurations = configurations
-        self._peek = configurations.peek
+        self._place, self._known = configurations.place, configurations.known
         self._hooks = hooks
         self._make = make
         self._made: Any = None
 
     def wants(self, request: AdmissionRequest) -> bool:
-        known = self._peek(request)
+        known = self._known.get(self._place(request))
         if known is NONE or (known is not None and not self._hooks(known)):
             return False
         return not is_exempt(request.resource)
