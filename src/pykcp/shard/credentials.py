@@ -54,7 +54,10 @@ class Credentials:
             pathlib.Path(key_file) if key_file else self._root / "sa.key"
         )
         self._signer = TokenSigner(signing_key, settings.service_account_issuer)
-        self._secret_signer = TokenSigner(signing_key, LEGACY_ISSUER)
+        secret_key = signing_key
+        if settings.service_account_private_key_file:
+            secret_key = pathlib.Path(settings.service_account_private_key_file).read_bytes()
+        self._secret_signer = TokenSigner(secret_key, LEGACY_ISSUER)
         self._audiences = settings.api_audiences or (settings.service_account_issuer,)
         self.policy = TokenPolicy(
             self._signer, self._audiences, int(settings.service_account_max_expiration)
@@ -76,6 +79,13 @@ class Credentials:
         if self._settings.client_ca_file:
             return pathlib.Path(self._settings.client_ca_file).read_bytes()
         return ensure_client_ca(self._root, now).certificate
+
+    @property
+    def root_ca(self) -> str:
+        """The CA by which clients inside can trust this server."""
+        if self._settings.root_ca_file:
+            return pathlib.Path(self._settings.root_ca_file).read_text()
+        return self.serving.ca.decode()
 
     def publish(self, port: int) -> None:
         """Write the admin kubeconfig, now that the port is known."""
@@ -143,7 +153,8 @@ class Credentials:
     def _verification_keys(self) -> list[VerificationKey]:
         files = self._settings.service_account_key_files
         if not files:
-            return [self._signer.verification_key]
+            own = (self._signer.verification_key, self._secret_signer.verification_key)
+            return list({key.key_id: key for key in own}.values())
         return [k for f in files for k in load_verification_keys(pathlib.Path(f).read_bytes(), f)]
 
     def sign_secret_token(self, account: Object, secret: Object, cluster: str) -> str:

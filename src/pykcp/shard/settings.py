@@ -42,6 +42,10 @@ class ShardSettings:
     service_account_key_files: tuple[str, ...] = ()
     service_account_signing_key_file: str = ""
     service_account_issuer: str = "https://kcp.default.svc"
+    service_account_private_key_file: str = ""
+    """Signs the tokens in secrets; the signing key if not given."""
+    root_ca_file: str = ""
+    """Published in kube-root-ca.crt and token secrets; the serving CA if not given."""
     service_account_lookup: bool = True
     service_account_max_expiration: float = 0.0
     requestheader_client_ca_file: str = ""
@@ -150,6 +154,8 @@ _FILES = (
     "token_auth_file",
     "service_account_key_files",
     "service_account_signing_key_file",
+    "service_account_private_key_file",
+    "root_ca_file",
     "requestheader_client_ca_file",
     "etcd_certfile",
     "etcd_keyfile",

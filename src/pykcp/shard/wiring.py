@@ -293,7 +293,7 @@ def make_controllers(shard: Shard) -> ControllerSet:
         hub=shard.hub,
         directory=shard.directory,
         metrics=shard.metrics,
-        ca_bundle=credentials.serving.ca.decode(),
+        ca_bundle=credentials.root_ca,
         sign_token=credentials.sign_secret_token,
         event_ttl=shard.settings.event_ttl,
         quotas=shard.quotas,
