@@ -7,6 +7,7 @@ are upstream's (a count may be typed "string": clients know it so), texts are ou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -308,7 +309,7 @@ def _selector_text(selector: Object) -> str:
 
 def scale() -> tuple[Column, ...]:
     return (
-        Column("Name", "string", "", NAME_TEXT, cell=_name),
+        Column("Name", "string", "name", NAME_TEXT, cell=_name),
         Column(
             "Desired",
             "integer",
@@ -323,7 +324,7 @@ def scale() -> tuple[Column, ...]:
             "Replicas there are.",
             cell=field("status", "replicas", default=0),
         ),
-        AGE,
+        replace(AGE, type="date"),
     )
 
 

@@ -44,6 +44,9 @@ class Kind(Protocol):
     ) -> None:
         """Set `new`'s managedFields after a create, update or patch by `manager`."""
 
+    def forget_unfit(self, live: Object, new: Object, subresource: str) -> bool:
+        """Forget managers if the live object no longer fits its schema; True if that was so."""
+
     def manage_apply(
         self,
         live: Object | None,

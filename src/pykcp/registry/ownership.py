@@ -114,6 +114,13 @@ class OwnedKind:
     ) -> None:
         self._ownership.after_update(live, new, manager, subresource, now)
 
+    def forget_unfit(self, live: Object, new: Object, subresource: str) -> bool:
+        """Forget managers if the live object no longer fits its schema; True if that was so."""
+        if self._ownership.manager(subresource).fits(live):
+            return False
+        new["metadata"].pop("managedFields", None)
+        return True
+
     def manage_apply(
         self,
         live: Object | None,

@@ -182,7 +182,7 @@ class Resource:
 
     def served(self, value: bytes) -> bytes:
         """Stored bytes as this version shows them."""
-        if self.conversion is not None or self._is_old(value):
+        if self.conversion is not None or self.is_older(value):
             return self._converted(value)
         if value[-2] == _SPACE:
             mark = self.mark
@@ -209,7 +209,7 @@ class Resource:
             return b"{" + self._converted(value)[len(self.type_prefix) :]
         return value
 
-    def _is_old(self, value: bytes) -> bool:
+    def is_older(self, value: bytes) -> bool:
         """Whether the object was written under an earlier schema."""
         return self.refresh is not None and revision_of(value) < self.since
 
@@ -223,7 +223,7 @@ class Resource:
             del obj["apiVersion"]
         if self.conversion is not None:
             obj = self.conversion.from_storage(obj)
-        if self.refresh is not None and self._is_old(value):
+        if self.refresh is not None and self.is_older(value):
             obj = self.refresh(obj)
         return obj
 

@@ -39,6 +39,8 @@ class Change:
     """Must not change its argument; called again when the write has to be tried again."""
     is_apply: bool = False
     """The result carries its managedFields already, and a missing object is created."""
+    is_managed: bool = False
+    """The result carries its managedFields already."""
     is_patch: bool = False
     """The result has the live object's resource version unless the patch says another."""
 
@@ -151,9 +153,11 @@ async def _update_once(
     _check_versions(resource, name, change, new, live)
     rules = resource.rules
     services = resource.services
-    if not change.is_apply:
+    if not (change.is_apply or change.is_managed):
         now = services.sources.now()
-        if webhook is None:
+        if resource.is_older(entry.value) and rules.forget_unfit(live, new, subresource):
+            pass  # upstream cannot say either who owns what there
+        elif webhook is None:
             rules.manage_update(live, new, ctx.manager, subresource, now)
         else:
             await webhook.retrying(

@@ -49,8 +49,10 @@ def table(
     now: float,
     *,
     with_columns: bool = True,
+    columns: tuple[Column, ...] | None = None,
 ) -> Object:
-    columns = resource.definition.columns(resource.version)
+    """`columns`: those of a subresource of another kind."""
+    columns = columns or resource.definition.columns(resource.version)
     moment = datetime.fromtimestamp(now, UTC)
     rows = [_row(columns, obj, include, version, moment) for obj in objects]
     return {

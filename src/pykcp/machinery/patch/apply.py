@@ -80,6 +80,14 @@ class FieldManager:
         self._zero: Object = zero or {}
         self._reset = reset or {}
 
+    def fits(self, live: Object) -> bool:
+        """Whether a stored object still has the types of the schema."""
+        try:
+            checking.check(self._shape, _without_owners(live), allow_duplicates=True)
+        except (Untypable, RecursionError):
+            return False
+        return True
+
     # -- updates
 
     def on_update(self, live: Object | None, new: Object, manager: str, now: str) -> list[Object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from pykcp.machinery.schema.definition import Column
 from pykcp.machinery.status import StatusError, go_quote
 from pykcp.registry.errors import too_large_revision
 from pykcp.registry.read import find
@@ -56,7 +57,7 @@ def _check_version(call: Call) -> None:
         raise too_large_revision(revision, current)
 
 
-def transformed(call: Call, obj: Object) -> Object:
+def transformed(call: Call, obj: Object, columns: tuple[Column, ...] | None = None) -> Object:
     """One object as the table or the metadata that the client asked for."""
     accepted = call.accepted
     if accepted.transform == "Table":
@@ -70,5 +71,6 @@ def transformed(call: Call, obj: Object) -> Object:
             accepted.transform_version,
             transforms.include_policy(call),
             call.resource.services.sources.now.clock(),
+            columns=columns,
         )
     return transforms.partial(obj, accepted.transform_version)

@@ -6,6 +6,7 @@ from typing import Any
 
 from pykcp.apis.loader import library
 from pykcp.machinery.patch import jsonpatch, mergepatch
+from pykcp.machinery.patch.scale import ScaleOwners
 from pykcp.machinery.status import BadRequest, InternalError, StatusError, UnsupportedMediaType
 from pykcp.registry import codec
 from pykcp.registry.native import decode_native
@@ -14,6 +15,7 @@ from pykcp.registry.update import Change, check_name, update
 from pykcp.server.answers import send_object
 from pykcp.server.bodies import body_of, check_type, parse_as
 from pykcp.server.call import Call
+from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options
 from pykcp.server.handlers.patch import APPLY_PATCH, CUSTOM, JSON_PATCH
 from pykcp.server.negotiation import media_type_of
@@ -25,16 +27,37 @@ _VERSION = "autoscaling/v1"
 async def get(call: Call) -> None:
     resource = call.resource
     entry = find(resource, call.context, call.info.namespace, call.info.name)
-    send_object(call, scale_of(call, resource.object_of(await resource.own_form(entry.value))))
+    _send(call, resource.object_of(await resource.own_form(entry.value)))
+
+
+def _send(call: Call, obj: Object) -> None:
+    scale = scale_of(call, obj)
+    if call.accepted.transform:
+        from pykcp.apis import columns
+
+        scale = transformed(call, scale, columns.scale())
+    send_object(call, scale)
 
 
 async def put(call: Call) -> None:
     check_write_options(call, "UpdateOptions")
-    schema = library().kind("kube/autoscaling_v1", "Scale")
-    value = check_type(parse_as(call, "Scale", schema), "Scale", _VERSION, body_of(call))
-    scale = decode_native(schema, "Scale", "v1", value, [], None)
+    scale = _decoded(call)
     check_name(call.resource, call.info.namespace, call.info.name, scale)
     await _write(call, lambda _live: scale)
+
+
+def _decoded(call: Call) -> Object:
+    """The scale that was sent; upstream cannot say what is wrong with one that is none."""
+    schema = library().kind("kube/autoscaling_v1", "Scale")
+    try:
+        value = check_type(parse_as(call, "Scale", schema), "Scale", _VERSION, body_of(call))
+        return decode_native(schema, "Scale", "v1", value, [], None)
+    except BadRequest as error:
+        if "cannot be handled as a Scale" not in error.message:
+            raise
+        raise BadRequest(
+            'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
+        ) from error
 
 
 async def patch(call: Call) -> None:
@@ -44,7 +67,9 @@ async def patch(call: Call) -> None:
     check_write_options(call, "PatchOptions", is_apply=form == APPLY_PATCH)
     if form == APPLY_PATCH:
         raise StatusError(
-            "failed to create manager for existing fields: scale cannot be applied to custom resources",
+            "failed to create manager for existing fields: failed to convert live object "
+            "(/; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid "
+            "group/version: autoscaling/v1",
             reason="",
             details=False,
         )
@@ -75,13 +100,40 @@ async def _write(call: Call, scale_from: Any) -> None:
         for name in ("uid", "resourceVersion"):
             if metadata.get(name):
                 new["metadata"][name] = metadata[name]
-        _set(new, path, (scale.get("spec") or {}).get("replicas", 0))
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
+        _own(call, new, is_changed=_find(live, path) != replicas)
+        _set(new, path, replicas)
         return resource.rules.decode(new, [])
 
-    written = await update(
-        resource, call.context, info.namespace, info.name, Change(make, is_patch=True), ""
-    )
-    send_object(call, scale_of(call, resource.object_of(written.value)))
+    change = Change(make, is_patch=True, is_managed=True)
+    written = await update(resource, call.context, info.namespace, info.name, change, "")
+    _send(call, resource.object_of(written.value))
+
+
+def _own(call: Call, new: Object, *, is_changed: bool) -> None:
+    """Record who scaled; objects without managers stay so."""
+    entries = new["metadata"].get("managedFields")
+    if not entries:
+        return
+    definition = call.resource.definition
+    paths = {
+        definition.api_version(v.name): _split((v.scale or {}).get("specReplicasPath")) or None
+        for v in definition.all_versions
+    }
+    owners = ScaleOwners(entries, call.resource.api_version, paths)
+    scalers = owners.for_scale()
+    if is_changed:  # then nobody owns them but who changed them
+        scalers = [
+            {
+                "manager": call.context.manager,
+                "operation": "Update",
+                "apiVersion": _VERSION,
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:spec": {"f:replicas": {}}},
+                "subresource": "scale",
+            }
+        ]
+    new["metadata"]["managedFields"] = owners.for_parent(scalers)
 
 
 def scale_of(call: Call, obj: Object) -> Object:
@@ -112,8 +164,11 @@ def scale_of(call: Call, obj: Object) -> Object:
 
 def _path(call: Call, which: str) -> tuple[str, ...]:
     scale = call.resource.definition.version(call.resource.version).scale or {}
-    text: str = scale.get(which) or ""
-    return tuple(part for part in text.split(".") if part)
+    return _split(scale.get(which))
+
+
+def _split(path: str | None) -> tuple[str, ...]:
+    return tuple(part for part in (path or "").split(".") if part)
 
 
 def _find(obj: Object, path: tuple[str, ...]) -> Any:

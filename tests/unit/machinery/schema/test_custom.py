@@ -411,7 +411,7 @@ def test_a_definition_of_a_crd() -> None:
     assert [c.name for c in definition.columns("v1")] == ["Name", "Color"]
     assert [c.name for c in definition.columns("v1beta1")] == ["Name", "Age"]
     warning = definition.version("v1beta1").deprecation_warning
-    assert warning == "example.com/v1beta1 Widget is deprecated"
+    assert warning == "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"
     schema = definition.schema("v1")
     assert schema.ref == "com.example.v1.Widget"
     assert {"apiVersion", "kind", "metadata", "spec"} == set(schema.properties)
