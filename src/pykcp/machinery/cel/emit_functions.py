@@ -127,7 +127,7 @@ def _matcher(g: Generator, node: Call, args: list[Val]) -> str | None:
     except regex.RegexError as error:
         raise ProgramError(str(error)) from error
     if node.function == "matches":
-        return f"{g.constant(compiled.search)}({args[0].src})"
+        return f"{g.constant(compiled.test)}({args[0].src})"
     if node.function == "find":
         return f"{g.constant(_finder(compiled))}({args[0].src})"
     limit = args[2].src if len(args) == 3 else "-1"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pykcp.machinery.cel import syntax
 from pykcp.machinery.cel.ast import (
     Call,
     Entry,
@@ -68,6 +67,8 @@ def parse(text: str, macros: Mapping[Key, Macro], issues: Issues) -> Node | None
         if stop.message is not None:
             issues.report(NO_PLACE, stop.message)
         else:
+            from pykcp.machinery.cel import syntax
+
             syntax.explain(tokens, issues)
         return None
     if not issues and node.depth > MAX_RECURSION:

@@ -45,7 +45,14 @@ class Regex:
         self._dfa = DFA(self._program)
 
     def search(self, text: str) -> bool:
-        """Whether it matches anywhere."""
+        """Whether it matches anywhere; what takes too long to tell counts as no match."""
+        try:
+            return self.test(text)
+        except CostExceeded:
+            return False
+
+    def test(self, text: str) -> bool:
+        """Whether it matches anywhere; raises CostExceeded when that takes too long to tell."""
         if self._python is not None and len(text) <= self._limit:
             return self._python.search(text) is not None
         try:

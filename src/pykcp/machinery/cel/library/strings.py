@@ -110,7 +110,7 @@ def quote(text: str) -> str:
 
 
 def matches(text: str, pattern: str) -> bool:
-    return _compiled(pattern, "").search(text)
+    return _compiled(pattern, "").test(text)
 
 
 def find(text: str, pattern: str) -> str:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from pykcp.machinery.cel.arithmetic import timestamp as checked_timestamp
 from pykcp.machinery.cel.numbers import format_fixed
@@ -193,6 +192,8 @@ def _zone(name: str) -> tzinfo:
         return timezone(timedelta(minutes=total))
     if name in ("", "UTC", "Local"):
         return UTC
+    from zoneinfo import ZoneInfo
+
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
