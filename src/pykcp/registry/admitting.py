@@ -41,6 +41,8 @@ class AdmissionRequest:
     subresource: str = ""
     reinvocation: object | None = None
     """What mutating plug-ins remember between rounds; None until one of them has to."""
+    deletion: DeleteOptions | None = None
+    """How a DELETE is to be made."""
     reservations: list[Reserve] | None = None
     """Limits that have a say in how a create is written (quotas); None if there are none."""
 
@@ -48,8 +50,6 @@ class AdmissionRequest:
         if self.reservations is None:
             self.reservations = []
         self.reservations.append(reserve)
-    deletion: DeleteOptions | None = None
-    """How a DELETE is to be made."""
 
 
 class Admission(Protocol):
