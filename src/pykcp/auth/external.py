@@ -1,25 +1,26 @@
 """Everything about signing in that lies outside of this server, from its settings.
 
 Builds the authenticators of issuers, webhooks and bootstrap tokens, the authorization
-webhook, and owns their connections while `run` runs.
+webhook, and owns their connections while `run` runs. What is not asked for is not even
+imported: most servers have none of it, and start faster.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from pykcp.auth.authn.anonymous import Anonymous
-from pykcp.auth.authn.bootstrap_token import BootstrapTokens, SecretLookup
-from pykcp.auth.authn.config import ConfigError
-from pykcp.auth.authn.config_file import Issuers
 from pykcp.auth.authn.interface import TokenAuthenticator
-from pykcp.auth.authn.oidc import JwtTokens
-from pykcp.auth.authn.webhook import WebhookTokens
-from pykcp.auth.authz.webhook import WebhookAuthorizer
 from pykcp.auth.files import CredentialError
 from pykcp.auth.settings import SignInSettings
-from pykcp.auth.webhook_client import WebhookClient, load_endpoint
+
+if TYPE_CHECKING:
+    from pykcp.auth.authn.bootstrap_token import SecretLookup
+    from pykcp.auth.authn.config_file import Issuers
+    from pykcp.auth.authn.webhook import WebhookTokens
+    from pykcp.auth.authz.webhook import WebhookAuthorizer
 
 
 class ExternalSignIn:
@@ -33,25 +34,37 @@ class ExternalSignIn:
         lookup: SecretLookup,
     ) -> None:
         """`own_issuers`: those of service accounts, which nobody else may claim to be."""
-        self._bootstrap = BootstrapTokens(lookup, api_audiences)
-        self._settings = settings
-        self._jwt = JwtTokens(api_audiences)
-        try:
-            self._issuers = Issuers(settings, self._jwt, own_issuers)
-        except (ConfigError, OSError) as error:
-            raise CredentialError(str(error)) from error
-        self._webhook = self._token_webhook(api_audiences)
+        self._settings, self._api_audiences = settings, tuple(api_audiences)
+        self._lookup = lookup
+        self._issuers = self._make_issuers(own_issuers)
+        self._webhook = self._token_webhook()
         self.authorizer = self._authorization_webhook()
         """The `webhook` of the Authorizer, if there is one."""
 
-    def _token_webhook(self, api_audiences: Sequence[str]) -> WebhookTokens | None:
+    def _make_issuers(self, own_issuers: Collection[str]) -> Issuers | None:
+        settings = self._settings
+        if not settings.authentication_config and not settings.oidc_issuer_url:
+            return None
+        from pykcp.auth.authn.config import ConfigError
+        from pykcp.auth.authn.config_file import Issuers
+        from pykcp.auth.authn.oidc import JwtTokens
+
+        try:
+            return Issuers(settings, JwtTokens(self._api_audiences), own_issuers)
+        except (ConfigError, OSError) as error:
+            raise CredentialError(str(error)) from error
+
+    def _token_webhook(self) -> WebhookTokens | None:
         settings = self._settings
         if not settings.token_webhook_config_file:
             return None
+        from pykcp.auth.authn.webhook import WebhookTokens
+        from pykcp.auth.webhook_client import WebhookClient, load_endpoint
+
         return WebhookTokens(
             WebhookClient(load_endpoint(settings.token_webhook_config_file)),
             settings.token_webhook_version,
-            api_audiences,
+            self._api_audiences,
             settings.token_webhook_cache_ttl,
         )
 
@@ -59,6 +72,9 @@ class ExternalSignIn:
         settings = self._settings
         if not settings.authorization_webhook_config_file:
             return None
+        from pykcp.auth.authz.webhook import WebhookAuthorizer
+        from pykcp.auth.webhook_client import WebhookClient, load_endpoint
+
         return WebhookAuthorizer(
             WebhookClient(load_endpoint(settings.authorization_webhook_config_file)),
             settings.authorization_webhook_version,
@@ -70,28 +86,31 @@ class ExternalSignIn:
         """In upstream's order: what is near first, what must be asked for last."""
         found: list[TokenAuthenticator] = []
         if self._settings.bootstrap_tokens:
-            found.append(self._bootstrap)
-        if self._issuers.is_needed:
-            found.append(self._jwt)
+            from pykcp.auth.authn.bootstrap_token import BootstrapTokens
+
+            found.append(BootstrapTokens(self._lookup, self._api_audiences))
+        if self._issuers is not None:
+            found.append(self._issuers.tokens)
         if self._webhook is not None:
             found.append(self._webhook)
         return found
 
     def anonymous(self, is_allowed: bool) -> Anonymous | None:
         """By the file if it says something about it, otherwise by the flag."""
-        config = self._issuers.config.anonymous
+        config = self._issuers.config.anonymous if self._issuers is not None else None
         if config is None:
             return Anonymous() if is_allowed else None
         return Anonymous(config.paths) if config.enabled else None
 
     def on_change(self, action: Callable[[], None]) -> None:
         """What to do when other tokens are good than before."""
-        self._issuers.on_change = action
+        if self._issuers is not None:
+            self._issuers.on_change = action
 
     async def run(self) -> None:
         """Until cancelled: follows issuers and files, and closes all connections at the end."""
         try:
-            if self._issuers.is_needed:
+            if self._issuers is not None:
                 await self._issuers.run()
             await asyncio.Event().wait()
         finally:

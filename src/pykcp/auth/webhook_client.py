@@ -15,7 +15,6 @@ import logging
 import pathlib
 import random
 import ssl
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -186,6 +185,8 @@ def make_context(endpoint: Endpoint) -> ssl.SSLContext:
 def _load_pair(context: ssl.SSLContext, endpoint: Endpoint) -> None:
     if not (endpoint.certificate or endpoint.certificate_file):
         return
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="pykcp-") as folder:  # ssl reads files only
         names: list[str] = []
         for data, name in (

@@ -88,7 +88,7 @@ class Issuers:
     ) -> None:
         """Raises ConfigError. `on_change` is called after a reload."""
         self._path = settings.authentication_config
-        self._tokens, self._disallowed, self.on_change = tokens, disallowed_issuers, on_change
+        self.tokens, self._disallowed, self.on_change = tokens, disallowed_issuers, on_change
         self._text = ""
         if self._path:
             self._stamp = self._look()
@@ -106,14 +106,10 @@ class Issuers:
         self._compiled = compile_config(self.config, disallowed_issuers)
         self._issuers: dict[tuple[str, str, str], RemoteIssuer] = {}
 
-    @property
-    def is_needed(self) -> bool:
-        return bool(self._path or self._compiled)
-
     async def run(self) -> None:
         """Reach the issuers and follow the file until cancelled."""
         try:
-            self._tokens.replace(self._build(self._compiled))
+            self.tokens.replace(self._build(self._compiled))
             if not self._path:
                 await asyncio.Event().wait()
             while True:
@@ -156,10 +152,10 @@ class Issuers:
         except TimeoutError:
             waiting = [one.issuer.url for one in built if not one.issuer.is_ready]
             self._complain(f"failed to update authentication config: not reached: {waiting}")
-            await self._close_others(self._tokens.issuers())
+            await self._close_others(self.tokens.issuers())
             return False
         self._text, self._compiled = text, compiled
-        self._tokens.replace(built)
+        self.tokens.replace(built)
         await self._close_others([one.issuer for one in built])
         self.on_change()
         _log.info("reloaded authentication config")

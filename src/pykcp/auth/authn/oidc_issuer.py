@@ -13,7 +13,6 @@ import asyncio
 import logging
 import ssl
 import time
-import urllib.request
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -200,6 +199,8 @@ class RemoteIssuer:
 
 def _proxy_for(url: str) -> str | None:
     """The proxy that the environment names for it (HTTPS_PROXY, NO_PROXY)."""
+    import urllib.request
+
     host = urlsplit(url).hostname or ""
     if urllib.request.proxy_bypass(host):
         return None
