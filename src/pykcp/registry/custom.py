@@ -75,7 +75,7 @@ class CustomResources:
         definition = self._definition(cluster, crd)
         made = {
             version: self._make(definition, version, entry.revision)
-            for version in definition.versions
+            for version in definition.versions or _last_version(crd)
         }
         self._resources[cluster, name] = made
         if len(self._resources) > _KEEP_DEFINITIONS:
@@ -125,6 +125,13 @@ class CustomResources:
             entry = self._store.get(key)
             if entry is not None:
                 yield entry.value
+
+
+def _last_version(crd: Object) -> tuple[str, ...]:
+    """Where nothing is served, objects must still be deletable when the definition goes."""
+    if not crd["metadata"].get("deletionTimestamp"):
+        return ()
+    return tuple(v["name"] for v in crd["spec"]["versions"] if v.get("storage"))
 
 
 def is_established(crd: Object) -> bool:

@@ -85,7 +85,7 @@ class Ownership:
             subresource=subresource,
             reset={
                 definition.api_version(v): reset_fields(definition, v, subresource)
-                for v in definition.versions
+                for v in (definition.versions if definition.native else (version,))
             },
             versions=self._others,
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pykcp.apis.kube.validation.crd import approval_of, is_protected
+from pykcp.machinery.status import go_quote
 from pykcp.types import Object
 
-_SINGLE = ("plural", "singular", "kind", "listKind")
 _WORDS = {
     "plural": "PluralConflict",
     "singular": "SingularConflict",
@@ -60,8 +61,27 @@ def after_naming(crd: Object, others: Sequence[Object], now: str) -> Object:
             set_condition(
                 result, "Established", "False", "NotAccepted", "not all names are accepted", now
             )
+    _judge_approval(result, now)
     result["status"]["acceptedNames"] = accepted
     return result["status"]  # type: ignore[no-any-return]
+
+
+_APPROVAL = "KubernetesAPIApprovalPolicyConformant"
+_APPROVAL_REASONS = {
+    "missing": ("False", "MissingAnnotation"),
+    "invalid": ("False", "InvalidAnnotation"),
+    "bypassed": ("False", "UnapprovedAnnotation"),
+    "approved": ("True", "ApprovedAnnotation"),
+}
+
+
+def _judge_approval(crd: Object, now: str) -> None:
+    """Definitions in groups of the Kubernetes community say whether they were approved."""
+    if not is_protected(crd):
+        return
+    state, message = approval_of(crd)
+    status, reason = _APPROVAL_REASONS[state]
+    set_condition(crd, _APPROVAL, status, reason, message, now)
 
 
 def _give_names(
@@ -78,8 +98,9 @@ def _give_names(
         names = wanted if isinstance(wanted, list) else [wanted]
         clashing = [n for n in names if n in taken]
         if clashing:
-            shown = ", ".join(f'"{n}" is already in use' for n in clashing)
-            conflict = (_WORDS[field], shown)
+            shown = [f"{go_quote(n)} is already in use" for n in dict.fromkeys(clashing)]
+            text = shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
+            conflict = (_WORDS[field], text)
         else:
             accepted[field] = wanted
     if requested.get("categories") is not None:

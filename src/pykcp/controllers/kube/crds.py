@@ -6,6 +6,7 @@ accepted is established at once; one that is deleted goes when its last object i
 
 from __future__ import annotations
 
+from pykcp.apis.catalog import builtin_definitions
 from pykcp.clients.interface import Client
 from pykcp.controllers.kube.crd_conditions import after_naming, condition_of, set_condition
 from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
@@ -13,7 +14,7 @@ from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS, GroupVersionResource
-from pykcp.machinery.status import NotFound
+from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.registry.hub import Hub
@@ -38,6 +39,7 @@ class CustomResourceDefinitions:
     ) -> None:
         self._store, self._client, self._hub = store, client, hub
         self._now = now
+        self._builtin = {(d.group, d.plural) for d in builtin_definitions()}
         self.controller = Controller(NAME, self.reconcile, workers=4, metrics=metrics)
 
     def follow(self, feed: LogFeed) -> None:
@@ -47,12 +49,16 @@ class CustomResourceDefinitions:
         parts = split_key(event.key)
         self.controller.add(ObjectKey(parts.cluster, "", parts.name))
         if event.deleted:
-            self._forget(parts.cluster, parts.name)
+            self._forget(parts.cluster, decode(event.value)["spec"])
 
-    def _forget(self, cluster: str, name: str) -> None:
+    def _forget(self, cluster: str, spec: Object) -> None:
         """Watches of a type that is gone end; others may have waited for its names."""
-        plural, _, group = name.partition(".")
-        self._hub.end_under(f"{resource_prefix(group, plural)}{cluster}/")
+        group, plural = spec["group"], spec["names"]["plural"]
+        if (group, plural) not in self._builtin:
+            self._hub.end_under(f"{resource_prefix(group, plural)}{cluster}/")
+        self._revisit_later(cluster, group)
+
+    def _revisit_later(self, cluster: str, group: str) -> None:
         self.controller.add_after(ObjectKey(cluster, "", f"*.{group}"), 0.01)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
@@ -86,9 +92,12 @@ class CustomResourceDefinitions:
         def settle(live: Object) -> None:
             live["status"] = after_naming(live, others, now)
 
-        await self._client.change(
+        changed = await self._client.change(
             cluster, CUSTOM_RESOURCE_DEFINITIONS, meta.name(crd), settle, subresource="status"
         )
+        before = (crd.get("status") or {}).get("acceptedNames")
+        if before and before != changed["status"].get("acceptedNames"):
+            self._revisit_later(cluster, crd["spec"]["group"])  # it may have given up names
 
     # -- the end
 
@@ -96,7 +105,16 @@ class CustomResourceDefinitions:
         if not meta.has_finalizer(crd, FINALIZER):
             return
         name = meta.name(crd)
-        if not _is_true(crd, "Established") and not _is_true(crd, "Terminating"):
+        if not _is_true(crd, "Established"):
+            await self._tell(
+                cluster, name, "False", "NeverEstablished", "resource was never established"
+            )
+            await self._let_go(cluster, name)
+            return
+        if (crd["spec"]["group"], crd["spec"]["names"]["plural"]) in self._builtin:
+            # Its objects are those of the built-in kind, which was served in its place.
+            why = "instances overlap with built-in resources in storage"
+            await self._tell(cluster, name, "False", "OverlappingBuiltInResource", why)
             await self._let_go(cluster, name)
             return
         await self._tell(
@@ -106,7 +124,12 @@ class CustomResourceDefinitions:
             "InstanceDeletionInProgress",
             "CustomResource deletion is in progress",
         )
-        left = await self._delete_instances(cluster, crd)
+        try:
+            left = await self._delete_instances(cluster, crd)
+        except StatusError as error:
+            why = f"could not issue all deletes: {error.message}"
+            await self._tell(cluster, name, "True", "InstanceDeletionFailed", why)
+            raise
         if left:
             raise Later(f"{left} objects of {name} remain")
         await self._tell(
@@ -139,8 +162,7 @@ class CustomResourceDefinitions:
         """Delete what there is; returns how many are left, waiting for finalizers."""
         spec = crd["spec"]
         plural = spec["names"]["plural"]
-        version = next(v["name"] for v in spec["versions"] if v.get("storage"))
-        kind = GroupVersionResource(spec["group"], version, plural)
+        kind = GroupVersionResource(spec["group"], _version_to_delete(spec), plural)
         prefix = f"{resource_prefix(spec['group'], plural)}{cluster}/"
         after, left = "", 0
         while True:
@@ -155,6 +177,12 @@ class CustomResourceDefinitions:
         namespace = metadata.get("namespace", "")
         await self._client.delete(cluster, kind, metadata["name"], namespace, metadata["uid"])
         return int(self._client.get(cluster, kind, metadata["name"], namespace) is not None)
+
+
+def _version_to_delete(spec: Object) -> str:
+    """The storage version if it is served, since nothing must be converted then."""
+    served = [v for v in spec["versions"] if v.get("served")] or spec["versions"]
+    return str(next((v for v in served if v.get("storage")), served[0])["name"])
 
 
 def _drop_finalizer(live: Object) -> None:

@@ -101,7 +101,8 @@ async def _write(call: Call, scale_from: Any) -> None:
             if metadata.get(name):
                 new["metadata"][name] = metadata[name]
         replicas = (scale.get("spec") or {}).get("replicas", 0)
-        _own(call, new, is_changed=_find(live, path) != replicas)
+        if _find(live, path) != replicas:
+            _own(call, new, replicas)
         _set(new, path, replicas)
         return resource.rules.decode(new, [])
 
@@ -110,8 +111,11 @@ async def _write(call: Call, scale_from: Any) -> None:
     _send(call, resource.object_of(written.value))
 
 
-def _own(call: Call, new: Object, *, is_changed: bool) -> None:
-    """Record who scaled; objects without managers stay so."""
+def _own(call: Call, new: Object, replicas: int) -> None:
+    """Record who scaled: the only owner of the replicas, if they have one and are not zero.
+
+    A scale of zero does not show its replicas, so nobody owns them there.
+    """
     entries = new["metadata"].get("managedFields")
     if not entries:
         return
@@ -121,18 +125,15 @@ def _own(call: Call, new: Object, *, is_changed: bool) -> None:
         for v in definition.all_versions
     }
     owners = ScaleOwners(entries, call.resource.api_version, paths)
-    scalers = owners.for_scale()
-    if is_changed:  # then nobody owns them but who changed them
-        scalers = [
-            {
-                "manager": call.context.manager,
-                "operation": "Update",
-                "apiVersion": _VERSION,
-                "fieldsType": "FieldsV1",
-                "fieldsV1": {"f:spec": {"f:replicas": {}}},
-                "subresource": "scale",
-            }
-        ]
+    scaler = {
+        "manager": call.context.manager,
+        "operation": "Update",
+        "apiVersion": _VERSION,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:replicas": {}}},
+        "subresource": "scale",
+    }
+    scalers = [scaler] if replicas and owners.for_scale() else []
     new["metadata"]["managedFields"] = owners.for_parent(scalers)
 
 

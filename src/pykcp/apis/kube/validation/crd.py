@@ -182,20 +182,36 @@ def _stored_versions_errors(stored: list[str] | None, versions: list[Object]) ->
 
 def _approval_errors(obj: Object, old: Object | None) -> list[FieldError]:
     """Groups of the Kubernetes community need a reference to their approval."""
-    group = spec_of(obj).get("group", "")
-    if not any(group == own or group.endswith("." + own) for own in ("k8s.io", "kubernetes.io")):
+    if not is_protected(obj):
         return []
-    state = _approval_state(annotation(obj, APPROVAL_ANNOTATION))
-    if old is not None and _approval_state(annotation(old, APPROVAL_ANNOTATION)) == state:
+    state, message = approval_of(obj)
+    if old is not None and approval_of(old)[0] == state:
         return []
     path = f"metadata.annotations[{APPROVAL_ANNOTATION}]"
-    lead = f"protected groups must have approval annotation {go_quote(APPROVAL_ANNOTATION)}"
     if state == "missing":
-        return [required(path, f"{lead}, {_PULL}")]
+        return [required(path, message)]
     if state == "invalid":
-        why = f'{lead} with either a URL or a reason starting with "unapproved", {_PULL}'
-        return [invalid(path, annotation(obj, APPROVAL_ANNOTATION), why)]
+        return [invalid(path, annotation(obj, APPROVAL_ANNOTATION), message)]
     return []
+
+
+def is_protected(crd: Object) -> bool:
+    """Whether the definition is in a group of the Kubernetes community."""
+    group = spec_of(crd).get("group", "")
+    return any(group == own or group.endswith("." + own) for own in ("k8s.io", "kubernetes.io"))
+
+
+def approval_of(crd: Object) -> tuple[str, str]:
+    """missing, invalid, bypassed or approved, and a text that says so."""
+    text = annotation(crd, APPROVAL_ANNOTATION)
+    lead = f"protected groups must have approval annotation {go_quote(APPROVAL_ANNOTATION)}"
+    state = _approval_state(text)
+    return state, {
+        "missing": f"{lead}, {_PULL}",
+        "invalid": f'{lead} with either a URL or a reason starting with "unapproved", {_PULL}',
+        "bypassed": f"not approved: {go_quote(text)}",
+        "approved": f"approved in {text}",
+    }[state]
 
 
 def _approval_state(text: str) -> str:
