@@ -13,6 +13,7 @@ from pykcp.controllers.kube import (
     event_expiry,
     garbage,
     namespaces,
+    policy_status,
     quota,
     role_aggregation,
     root_ca,
@@ -23,6 +24,7 @@ from pykcp.controllers.kube.default_accounts import DefaultAccounts
 from pykcp.controllers.kube.event_expiry import EventExpiry
 from pykcp.controllers.kube.garbage import GarbageCollector
 from pykcp.controllers.kube.namespaces import Namespaces
+from pykcp.controllers.kube.policy_status import PolicyStatus
 from pykcp.controllers.kube.quota import ResourceQuotas
 from pykcp.controllers.kube.role_aggregation import RoleAggregation
 from pykcp.controllers.kube.root_ca import RootCA
@@ -79,6 +81,7 @@ def make(
         RootCA(store, client(root_ca.NAME), ca_bundle, counted, tokens.look_at),
         tokens,
         RoleAggregation(client(role_aggregation.NAME), counted),
+        PolicyStatus(client(policy_status.NAME), directory, counted),
         ResourceQuotas(store, client(quota.NAME), directory, quotas or Quotas(store), counted),
         CustomResourceDefinitions(store, client(crds.NAME), hub, Timestamps(clock), counted),
     ]

@@ -1,0 +1,59 @@
+"""Says in a ValidatingAdmissionPolicy's status what its expressions get wrong about their types."""
+
+from __future__ import annotations
+
+from pykcp.admission.tenants import policy_status
+from pykcp.clients.interface import Client
+from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import NotFound
+from pykcp.registry.directory import Directory
+from pykcp.registry.keys import resource_prefix, split_key
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+NAME = "validatingadmissionpolicy-status-controller"
+_POLICIES = GroupVersionResource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies"
+)
+
+
+class PolicyStatus:
+    def __init__(
+        self, client: Client, directory: Directory, metrics: ControllerMetrics | None = None
+    ) -> None:
+        self._client, self._directory = client, directory
+        self.controller = Controller(NAME, self.reconcile, workers=2, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(resource_prefix(_POLICIES.group, _POLICIES.resource), self._on_policy)
+
+    def _on_policy(self, event: Event) -> None:
+        if not event.deleted:
+            parts = split_key(event.key)
+            self.controller.add(ObjectKey(parts.cluster, "", parts.name))
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        policy = self._client.get(key.cluster, _POLICIES, key.name)
+        if policy is None or _is_current(policy):
+            return None
+        status = policy_status(self._directory, key.cluster, policy)
+
+        def settle(live: Object) -> None:
+            if live["metadata"].get("generation") == policy["metadata"].get("generation"):
+                live["status"] = status
+
+        try:
+            await self._client.change(
+                key.cluster, _POLICIES, key.name, settle, subresource="status"
+            )
+        except NotFound:
+            return None  # it went meanwhile
+        return None
+
+
+def _is_current(policy: Object) -> bool:
+    observed = (policy.get("status") or {}).get("observedGeneration")
+    return bool(observed == policy["metadata"].get("generation"))
