@@ -61,11 +61,29 @@ class _Level:
         """Seats are taken back after a while."""
 
 
+class _Seat:
+    """A seat that is given back once, by whoever comes first."""
+
+    __slots__ = ("_is_left", "_queue", "_tenant", "_user", "since")
+
+    def __init__(self, queue: FairQueue, tenant: str, user: str) -> None:
+        self._queue, self._tenant, self._user = queue, tenant, user
+        self._is_left = False
+        self.since = time.monotonic()
+
+    def leave(self) -> None:
+        if not self._is_left:
+            self._is_left = True
+            self._queue.finish(self._tenant, self._user)
+
+
 class FlowControl:
     def __init__(self, settings: FlowSettings, metrics: Registry) -> None:
         self._settings = settings
         self._ordinary = _Level(_ORDINARY, settings.ordinary, timed=False)
         self._long = _Level(_LONG, settings.long, timed=True)
+        self._held: dict[_Seat, None] = {}
+        self._is_sweeping = False
         self._watches: dict[tuple[str, str], int] = {}
         self._metrics = _FlowMetrics(metrics, (self._ordinary, self._long))
 
@@ -91,12 +109,33 @@ class FlowControl:
                 raise
         self._metrics.dispatched.add(level.label)
         if level.timed:
-            await _hold(queue, tenant, user, pending)
+            await self._hold(_Seat(queue, tenant, user), pending)
             return
         try:
             await pending
         finally:
             queue.finish(tenant, user)
+
+    async def _hold(self, seat: _Seat, pending: Coroutine[Any, Any, None]) -> None:
+        """A seat until the work is done, but not for ever."""
+        self._held[seat] = None
+        if not self._is_sweeping:
+            self._is_sweeping = True
+            asyncio.get_running_loop().call_later(_HOLD, self._sweep)
+        try:
+            await pending
+        finally:
+            del self._held[seat]
+            seat.leave()
+
+    def _sweep(self) -> None:
+        """One timer for all, and none while nobody has a seat."""
+        oldest = time.monotonic() - _HOLD
+        for seat in [seat for seat in self._held if seat.since <= oldest]:
+            seat.leave()
+        self._is_sweeping = bool(self._held)
+        if self._is_sweeping:
+            asyncio.get_running_loop().call_later(_HOLD / 4, self._sweep)
 
     async def _wait(self, level: _Level, call: Call) -> None:
         loop = asyncio.get_running_loop()
@@ -157,25 +196,6 @@ class FlowControl:
 def _answer(seated: asyncio.Future[bool], has_seat: bool) -> None:
     if not seated.done():
         seated.set_result(has_seat)
-
-
-async def _hold(
-    queue: FairQueue, tenant: str, user: str, pending: Coroutine[Any, Any, None]
-) -> None:
-    is_held = True
-
-    def release() -> None:
-        nonlocal is_held
-        if is_held:
-            is_held = False
-            queue.finish(tenant, user)
-
-    timer = asyncio.get_running_loop().call_later(_HOLD, release)
-    try:
-        await pending
-    finally:
-        timer.cancel()
-        release()
 
 
 def _is_small_page(call: Call) -> bool:
