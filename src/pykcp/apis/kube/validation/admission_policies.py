@@ -268,8 +268,10 @@ def _status_errors(new: Object, _: Object, __: Facts) -> list[FieldError]:
 def _field_ref_errors(reference: str, path: str) -> list[FieldError]:
     if not reference:
         return [required(path)]
+    # Upstream only parses here, and there a bare name is no error yet.
+    rooted = f".{reference}" if reference[0].isalpha() else reference
     try:
-        jsonpath.parse(f"{{{reference}}}")
+        jsonpath.parse(f"{{{rooted}}}")
     except jsonpath.JSONPathError as error:
         return [invalid(path, reference, f"invalid JSONPath: {error}")]
     return []
