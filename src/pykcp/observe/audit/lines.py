@@ -31,7 +31,8 @@ class Timestamps:
         if second != self._second:
             self._second = second
             self._text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        return f"{self._text}.{int((moment - second) * 1_000_000):06d}Z"
+        # Quicker than a width in the format: the leading digit keeps the zeros.
+        return f"{self._text}.{str(int((moment - second) * 1_000_000) + 1_000_000)[1:]}Z"
 
 
 def event_list(lines: list[bytes]) -> bytes:

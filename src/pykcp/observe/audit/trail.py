@@ -9,12 +9,13 @@ from typing import Any
 from pykcp.observe.audit.lines import legacy
 from pykcp.observe.audit.logfile import LogFile, StandardOutput
 from pykcp.observe.audit.modes import Awaited, Backend, Batch, Blocking, Failures, Truncation
-from pykcp.observe.audit.policy import Level, Policy, PolicyError, load_policy
+from pykcp.observe.audit.policy import Level, Outcome, Policy, PolicyError, load_policy
 from pykcp.observe.audit.settings import AuditSettings, LogSettings, WebhookSettings
 from pykcp.observe.audit.webhook import Webhook, load_target
 from pykcp.observe.metrics import Counter, Gauge, Metric
 
 STOP_SECONDS = 5.0
+_LABELS = tuple((level.word,) for level in Level)
 
 
 class AuditTrail:
@@ -52,8 +53,8 @@ class AuditTrail:
             ),
         )
 
-    def count_level(self, level: Level) -> None:
-        self._levels.add((level.word,))
+    def count_level(self, outcome: Outcome) -> None:
+        self._levels.add(_LABELS[outcome.level])
 
     def process(self, line: bytes) -> asyncio.Task[bool] | bool:
         """Hand one event to all backends; False: the request must not go on.

@@ -33,6 +33,8 @@ _MOST_KEY_ID = 1024
 class DataKey(NamedTuple):
     seed: bytes
     source: Encrypted
+    tail: bytes
+    """Of an envelope: everything behind the sealed data."""
 
 
 class KmsProvider:
@@ -46,6 +48,8 @@ class KmsProvider:
         self._seeds: dict[bytes, bytes] = {}
         """Seeds by the digest of their encrypted form."""
         self._pending: dict[bytes, Future[bytes]] = {}
+        self._tails: dict[bytes, tuple[bytes, str]] = {}
+        """Seed and key ID by all that stands behind the sealed data: the same for a data key."""
 
     def check_status(self, status: KmsStatus) -> bool:
         """Take note of the plugin's status; True if a new data key has to be made."""
@@ -76,7 +80,7 @@ class KmsProvider:
             raise Unreadable("the encrypted data key is empty or longer than 1 kB")
         if not source.key_id:
             raise Unreadable("the key ID is empty")
-        self._current = DataKey(seed, source)
+        self._current = DataKey(seed, source, _tail(source))
         self._remember(_digest(source), seed)
         self._confirmed = self._clock()
         self.problem = None
@@ -88,35 +92,41 @@ class KmsProvider:
         if self._clock() - self._confirmed > _VALID_SECONDS:
             raise Unsealable(f"the data key of KMS provider {self.name!r} expired: {self.problem}")
         info = os.urandom(_INFO_BYTES)
-        source = current.source
-        return (
-            wire.put_bytes(1, info + AesGcm(_derive(current.seed, info)).seal(plain))
-            + wire.put_bytes(2, source.key_id.encode())
-            + wire.put_bytes(3, source.ciphertext)
-            + wire.put_map(4, source.annotations)
-            + wire.put_number(5, _DERIVED_SEED)
-        )
+        sealed = AesGcm(_derive(current.seed, info)).seal(plain)
+        return wire.put_bytes(1, info + sealed) + current.tail
 
     def open(self, data: bytes) -> bytes:
         """Raises Unreadable, or KeyPending if the plugin has to be asked first."""
         try:
-            fields = wire.read(data)
-            source = Encrypted(
-                wire.get_bytes(fields, 3), wire.get_text(fields, 2), wire.get_map(fields, 4)
-            )
-            sealed = wire.get_bytes(fields, 1)
+            sealed, tail = _split(data)
+            known = self._tails.get(tail)
+            if known is None:
+                known = self._learn(data, tail)
         except wire.Malformed as error:
             raise Unreadable(f"the stored envelope is damaged: {error}") from None
-        if wire.get_number(fields, 5) != _DERIVED_SEED or len(sealed) < _INFO_BYTES:
+        if len(sealed) < _INFO_BYTES:
             raise Unreadable("the stored envelope is of an unknown kind")
-        seed = self._seed(source)
-        return AesGcm(_derive(seed, sealed[:_INFO_BYTES])).open(sealed[_INFO_BYTES:])
+        return AesGcm(_derive(known[0], sealed[:_INFO_BYTES])).open(sealed[_INFO_BYTES:])
+
+    def _learn(self, data: bytes, tail: bytes) -> tuple[bytes, str]:
+        """The data key of an envelope that was not seen before, remembered."""
+        fields = wire.read(data)
+        if wire.get_number(fields, 5) != _DERIVED_SEED:
+            raise Unreadable("the stored envelope is of an unknown kind")
+        source = Encrypted(
+            wire.get_bytes(fields, 3), wire.get_text(fields, 2), wire.get_map(fields, 4)
+        )
+        known = (self._seed(source), source.key_id)
+        if len(self._tails) >= _MOST_SEEDS:
+            self._tails.clear()
+        self._tails[tail] = known
+        return known
 
     def is_stale(self, data: bytes) -> bool:
-        """Whether it was sealed under another key of the KMS than the one in use."""
-        if self._current is None:
-            return False
-        return wire.get_text(wire.read(data), 2) != self._current.source.key_id
+        """Whether what was just opened is under another key of the KMS than the one in use."""
+        current = self._current
+        known = self._tails.get(_split(data)[1])
+        return current is not None and known is not None and known[1] != current.source.key_id
 
     def close(self) -> None:
         self._client.close()
@@ -154,3 +164,23 @@ def _digest(source: Encrypted) -> bytes:
         shown.update(len(part).to_bytes(4, "big"))
         shown.update(part)
     return shown.digest()
+
+
+def _tail(source: Encrypted) -> bytes:
+    return (
+        wire.put_bytes(2, source.key_id.encode())
+        + wire.put_bytes(3, source.ciphertext)
+        + wire.put_map(4, source.annotations)
+        + wire.put_number(5, _DERIVED_SEED)
+    )
+
+
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    """The sealed data, which comes first, and what stands behind it."""
+    if data[:1] != b"\x0a":
+        raise wire.Malformed("no data")
+    size, place = wire.get_varint(data, 1)
+    end = place + size
+    if end > len(data):
+        raise wire.Malformed("cut off")
+    return data[place:end], data[end:]

@@ -46,15 +46,15 @@ def read(data: bytes) -> Fields:
     fields: Fields = {}
     place = 0
     while place < len(data):
-        tag, place = _varint(data, place)
+        tag, place = get_varint(data, place)
         value: bytes | int
         match tag & 7:
             case 0:
-                value, place = _varint(data, place)
+                value, place = get_varint(data, place)
             case 1:
                 value, place = _slice(data, place, 8)
             case 2:
-                size, place = _varint(data, place)
+                size, place = get_varint(data, place)
                 value, place = _slice(data, place, size)
             case 5:
                 value, place = _slice(data, place, 4)
@@ -90,7 +90,7 @@ def get_map(fields: Fields, number: int) -> dict[str, bytes]:
     return {get_text(entry, 1): get_bytes(entry, 2) for entry in entries}
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def get_varint(data: bytes, place: int) -> tuple[int, int]:
     number = shift = 0
     while place < len(data) and shift < 70:
         byte = data[place]
