@@ -158,9 +158,10 @@ class ApiServer:
 
     def _route(self, call: Call) -> Coroutine[Any, Any, None] | None:
         self._presence(call)
-        if not call.info.is_resource:
-            return self._paths.handle(call)
-        return self._resource(call)
+        pending = self._resource(call) if call.info.is_resource else self._paths.handle(call)
+        if pending is None or self._flow is None:
+            return pending
+        return self._flow.govern(call, pending)
 
     def _resource(self, call: Call) -> Coroutine[Any, Any, None] | None:
         info = call.info
@@ -182,10 +183,7 @@ class ApiServer:
             handler = self._answered.find(call)
         elif info.subresource == "scale":
             handler = _SCALE[info.verb]
-        pending = (handler or VERBS[info.verb])(call)
-        if pending is None or self._flow is None:
-            return pending
-        return self._flow.govern(call, pending)
+        return (handler or VERBS[info.verb])(call)
 
     async def _finish(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
         try:

@@ -3,7 +3,8 @@
 Requests that are answered at once (every GET of an object) pass by: they cost less than
 queueing them. The rest are coroutines, of two sorts with seats of their own (`flow_queue`):
 
-* long ones: lists without a small page size, deletions of collections, the beginnings of watches;
+* long ones: lists without a small page size, deletions of collections, the beginnings of
+  watches, OpenAPI documents;
 * ordinary ones: everything else, mostly writes.
 
 Who finds no seat waits in a queue of their own; who finds it full, or waits too long, gets a
@@ -92,11 +93,9 @@ class FlowControl:
         if MASTERS in call.user.groups:
             self._metrics.dispatched.add((_EXEMPT, _EXEMPT))
             return pending
-        verb = call.info.verb
-        if verb == "watch":
+        if call.info.verb == "watch":
             return self._watch(call, pending)
-        is_long = verb == "deletecollection" or (verb == "list" and not _is_small_page(call))
-        return self._run(self._long if is_long else self._ordinary, call, pending)
+        return self._run(self._long if _is_long(call) else self._ordinary, call, pending)
 
     async def _run(self, level: _Level, call: Call, pending: Coroutine[Any, Any, None]) -> None:
         tenant, user = call.cluster, call.user.name
@@ -196,6 +195,13 @@ class FlowControl:
 def _answer(seated: asyncio.Future[bool], has_seat: bool) -> None:
     if not seated.done():
         seated.set_result(has_seat)
+
+
+def _is_long(call: Call) -> bool:
+    verb = call.info.verb
+    if verb == "list":
+        return not _is_small_page(call)
+    return verb == "deletecollection" or not call.info.is_resource
 
 
 def _is_small_page(call: Call) -> bool:

@@ -162,6 +162,18 @@ async def test_which_requests_are_long(query: str, level: str) -> None:
     await task
 
 
+async def test_documents_are_long() -> None:
+    """Paths that have to be waited for: OpenAPI of a cluster with many kinds."""
+    flow, work = _flow(), Work()
+    call = _call()
+    call.info = parse("GET", "/openapi/v2", "")
+    task = _start(flow, call, work)
+    await _settled()
+    assert flow._long.queue.running == 1
+    work.end.set()
+    await task
+
+
 async def test_system_masters_pass_by() -> None:
     flow, work = _flow(), Work()
     pending = work()
