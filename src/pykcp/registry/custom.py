@@ -21,7 +21,8 @@ from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import WILDCARD, object_key, resource_prefix, split_key
 from pykcp.registry.resource import Resource
-from pykcp.storage.interface import Event, Store
+from pykcp.registry.selection import select
+from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 _PREFIX = resource_prefix(CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource)
@@ -64,6 +65,21 @@ class CustomResources:
             if by_version is None:
                 return None
         return by_version.get(version)
+
+    async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource of any cluster that has it, with a schema that knows nothing.
+
+        Objects of all versions are shown as they are: only their metadata is meant.
+        """
+        name = f"{plural}.{group or 'core'}"
+        conditions = select("", f"metadata.name={name}", None).conditions
+        page = await self._store.list(Query(_PREFIX, where=conditions))
+        for value in page.values:
+            crd = decode(value)
+            served = {v["name"] for v in crd["spec"]["versions"] if v.get("served")}
+            if version in served and is_established(crd):
+                return self._make(_metadata_only(crd, version, self._schemas), version, 0)
+        return None
 
     def _load(self, cluster: str, name: str) -> dict[str, Resource] | None:
         entry = self._store.get(object_key(_PREFIX, cluster, "", name))
@@ -125,6 +141,16 @@ class CustomResources:
             entry = self._store.get(key)
             if entry is not None:
                 yield entry.value
+
+
+def _metadata_only(crd: Object, version: str, schemas: SchemaStore) -> ResourceDefinition:
+    given = next(v for v in crd["spec"]["versions"] if v["name"] == version)
+    bare = {"name": version, "served": True, "storage": True}
+    if given.get("deprecated"):
+        bare |= {"deprecated": True, "deprecationWarning": given.get("deprecationWarning")}
+    spec = {**crd["spec"], "versions": [bare], "conversion": None}
+    status = {"acceptedNames": crd["status"].get("acceptedNames")}
+    return definition_from_crd({**crd, "spec": spec, "status": status}, schemas)
 
 
 def _last_version(crd: Object) -> tuple[str, ...]:

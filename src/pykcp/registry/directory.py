@@ -22,6 +22,9 @@ class ResourceSource(Protocol):
         self, cluster: str, group: str, version: str, plural: str, identity: str
     ) -> Resource | None: ...
 
+    async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
+        """A resource as the clusters that have it share it: its metadata."""
+
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]: ...
 
 
@@ -56,6 +59,14 @@ class Directory:
             resource = source.find(cluster, group, version, plural, identity)
             if resource is not None:
                 return resource
+        return None
+
+    async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
+        """What some clusters bring, for reads of metadata over all of them."""
+        for source in self._sources:
+            found = await source.find_partial(group, version, plural)
+            if found is not None:
+                return found
         return None
 
     def is_custom_group(self, cluster: str, group: str) -> bool:

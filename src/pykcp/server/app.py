@@ -23,6 +23,8 @@ from pykcp.auth.user import User
 from pykcp.machinery.status import InternalError, NotFound, StatusError
 from pykcp.registry.directory import Directory
 from pykcp.registry.errors import translate
+from pykcp.registry.keys import WILDCARD
+from pykcp.registry.resource import Resource
 from pykcp.server import request_info, routing
 from pykcp.server.answers import PageNotFound, send_status
 from pykcp.server.authorization import CallAuthorization
@@ -168,10 +170,29 @@ class ApiServer:
         resource = self._directory.find(
             call.cluster, info.group, info.version, info.resource, info.identity
         )
-        if resource is None:
-            if self._directory.is_custom_group(call.cluster, info.group):
-                raise PageNotFound
+        if resource is not None:
+            return self._serve_resource(call, resource)
+        if call.cluster == WILDCARD and not info.identity and info.verb in ("list", "watch"):
+            return self._serve_partial(call)
+        if self._directory.is_custom_group(call.cluster, info.group):
+            raise PageNotFound
+        raise NotFound.path()
+
+    async def _serve_partial(self, call: Call) -> None:
+        """A custom resource over all clusters, whose schemas may differ: only its metadata."""
+        call.negotiate(SERVED[:2], takes_any=True)
+        if not call.accepted.transform.startswith("PartialObjectMetadata"):
             raise NotFound.path()
+        info = call.info
+        resource = await self._directory.find_partial(info.group, info.version, info.resource)
+        if resource is None:
+            raise NotFound.path()
+        pending = self._serve_resource(call, resource)
+        if pending is not None:
+            await pending
+
+    def _serve_resource(self, call: Call, resource: Resource) -> Coroutine[Any, Any, None] | None:
+        info = call.info
         call.resource = resource
         if info.query:
             check_timeout(call)

@@ -1,0 +1,206 @@
+"""Definitions: warnings, conditions, reserved names, their end, and reads over all clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.clusters import make_cluster
+from pykcp.testing.server import ServerProcess
+
+Object = dict[str, Any]
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def version(name: str, *, storage: bool = False, **more: Any) -> Object:
+    schema = {"openAPIV3Schema": FREE}
+    return {"name": name, "served": True, "storage": storage, "schema": schema, **more}
+
+
+def definition(plural: str, group: str, *versions: Object, **more: Any) -> Object:
+    kind = plural.capitalize()
+    return {
+        "metadata": {"name": f"{plural}.{group or 'core'}", **more.pop("metadata", {})},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"plural": plural, "singular": plural, "kind": kind, **more},
+            "versions": list(versions) or [version("v1", storage=True)],
+        },
+    }
+
+
+def condition(client: TestClient, name: str, kind: str) -> Object:
+    status = client.get(f"{CRDS}/{name}").json.get("status") or {}
+    return next((c for c in status.get("conditions") or () if c["type"] == kind), {})
+
+
+def install(client: TestClient, crd: Object) -> None:
+    made = client.post(CRDS, crd)
+    assert made.status == 201, made
+    name = crd["metadata"]["name"]
+    eventually(lambda: condition(client, name, "Established").get("status") == "True")
+
+
+def test_deprecated_versions_warn_whoever_uses_them(cluster: TestClient) -> None:
+    old = version("v1beta1", deprecated=True)
+    older = version("v1alpha1", deprecated=True, deprecationWarning="use v1, please")
+    install(cluster, definition("things", "example.com", version("v1", storage=True), old, older))
+    path = "/apis/example.com/{}/namespaces/default/things"
+    default = '299 - "example.com/v1beta1 Things is deprecated; use example.com/v1 Things"'
+    thing = {"apiVersion": "example.com/v1beta1", "kind": "Things", "metadata": {"name": "a"}}
+    assert cluster.post(path.format("v1beta1"), thing).header_all("warning") == [default]
+    assert cluster.get(path.format("v1beta1")).header_all("warning") == [default]
+    assert cluster.get(f"{path.format('v1beta1')}/none").header_all("warning") == [default]
+    assert cluster.get(path.format("v1")).header_all("warning") == []
+    assert cluster.get(path.format("v1alpha1")).header_all("warning") == ['299 - "use v1, please"']
+    watched = cluster.get(path.format("v1beta1"), watch="true", timeoutSeconds=1)
+    assert watched.header_all("warning") == [default]
+
+
+def test_names_are_freed_when_their_holder_goes(cluster: TestClient) -> None:
+    install(cluster, definition("ones", "example.com", shortNames=["o"]))
+    twos = definition("twos", "example.com", shortNames=["o"])
+    assert cluster.post(CRDS, twos).status == 201
+    name = "twos.example.com"
+    eventually(lambda: condition(cluster, name, "NamesAccepted").get("status") == "False")
+    assert condition(cluster, name, "NamesAccepted")["message"] == '"o" is already in use'
+    assert condition(cluster, name, "Established")["reason"] == "NotAccepted"
+    cluster.patch(f"{CRDS}/ones.example.com", {"spec": {"names": {"shortNames": None}}})
+    eventually(lambda: condition(cluster, name, "Established").get("status") == "True")
+
+
+def test_community_groups_say_whether_they_are_approved(cluster: TestClient) -> None:
+    crd = definition("things", "sigs.k8s.io")
+    refused = cluster.post(CRDS, crd)
+    assert refused.status == 422
+    assert "protected groups must have approval annotation" in refused.json["message"]
+    crd["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, a test"}
+    install(cluster, crd)
+    found = condition(cluster, "things.sigs.k8s.io", "KubernetesAPIApprovalPolicyConformant")
+    assert (found["status"], found["reason"]) == ("False", "UnapprovedAnnotation")
+
+
+@pytest.mark.parametrize("key", ["apis.kcp.io/bound", "x.apis.kcp.io/y"])
+def test_reserved_annotations(cluster: TestClient, key: str) -> None:
+    crd = definition("things", "example.com", metadata={"annotations": {key: "1"}})
+    refused = cluster.post(CRDS, crd)
+    assert refused.status == 403
+    assert refused.json["message"] == (
+        'customresourcedefinitions.apiextensions.k8s.io "things.example.com" is forbidden: '
+        f"{key} is a reserved annotation"
+    )
+
+
+@pytest.mark.parametrize("group", ["apis.kcp.io", "my.apis.kcp.io"])
+def test_reserved_groups(cluster: TestClient, group: str) -> None:
+    refused = cluster.post(CRDS, definition("things", group))
+    assert refused.status == 403
+    assert refused.json["message"].endswith(f"is forbidden: {group} is a reserved group")
+
+
+def test_a_definition_without_a_group_adds_to_the_core_group(cluster: TestClient) -> None:
+    install(cluster, definition("gizmos", ""))
+    path = "/api/v1/namespaces/default/gizmos"
+    made = cluster.post(
+        path, {"apiVersion": "v1", "kind": "Gizmos", "metadata": {"name": "a"}, "spec": {"x": 1}}
+    )
+    assert made.status == 201, made
+    assert cluster.get(f"{path}/a").json["spec"] == {"x": 1}
+    names = [r["name"] for r in cluster.get("/api/v1").json["resources"]]
+    assert "gizmos" in names
+    assert "configmaps" in names
+    nameless = definition("gadgets", "")
+    nameless["metadata"]["name"] = "gadgets.example.com"
+    refused = cluster.post(CRDS, nameless)
+    assert "spec.group: Required value" in refused.json["message"]
+    cluster.delete(f"{CRDS}/gizmos.core")
+    eventually(lambda: cluster.get(path).status == 404)
+
+
+def test_the_end_of_a_definition_waits_for_finalizers(cluster: TestClient) -> None:
+    install(cluster, definition("things", "example.com"))
+    path = "/apis/example.com/v1/namespaces/default/things"
+    for name, finalizers in (("free", []), ("held", ["example.com/hold"])):
+        thing = {
+            "apiVersion": "example.com/v1",
+            "kind": "Things",
+            "metadata": {"name": name, "finalizers": finalizers},
+        }
+        assert cluster.post(path, thing).status == 201
+    cluster.delete(f"{CRDS}/things.example.com")
+    eventually(lambda: cluster.get(f"{path}/free").status == 404)
+    found = condition(cluster, "things.example.com", "Terminating")
+    assert (found["status"], found["reason"]) == ("True", "InstanceDeletionInProgress")
+    again = cluster.post(CRDS, definition("things", "example.com"))
+    assert again.status == 409
+    assert "object is being deleted" in again.json["message"]
+    assert cluster.post(path, {**thing, "metadata": {"name": "new"}}).status == 405
+    assert cluster.patch(f"{path}/held", {"metadata": {"finalizers": None}}).status == 200
+    eventually(lambda: cluster.get(f"{CRDS}/things.example.com").status == 404)
+
+
+def test_a_definition_of_which_nothing_is_served_can_go(cluster: TestClient) -> None:
+    install(cluster, definition("things", "example.com"))
+    path = "/apis/example.com/v1/namespaces/default/things"
+    thing = {"apiVersion": "example.com/v1", "kind": "Things", "metadata": {"name": "a"}}
+    assert cluster.post(path, thing).status == 201
+    hidden = [version("v1", storage=True, served=False)]
+    assert cluster.patch(f"{CRDS}/things.example.com", {"spec": {"versions": hidden}}).status == 200
+    eventually(lambda: cluster.get(path).status == 404)
+    cluster.delete(f"{CRDS}/things.example.com")
+    eventually(lambda: cluster.get(f"{CRDS}/things.example.com").status == 404)
+    install(cluster, definition("things", "example.com"))
+    assert cluster.get(path).json["items"] == []
+
+
+def test_a_definition_in_the_place_of_a_built_in_kind_takes_nothing_with_it(
+    cluster: TestClient,
+) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    cluster.post(maps, {"metadata": {"name": "mine"}})
+    install(cluster, definition("configmaps", ""))
+    cluster.delete(f"{CRDS}/configmaps.core")
+    eventually(lambda: cluster.get(f"{CRDS}/configmaps.core").status == 404)
+    assert cluster.get(f"{maps}/mine").status == 200
+
+
+@pytest.fixture
+def everywhere(shard: ServerProcess) -> Callable[[str], TestClient]:
+    return lambda name: make_cluster(shard, name)
+
+
+def test_metadata_over_all_clusters(
+    shard: ServerProcess, everywhere: Callable[[str], TestClient]
+) -> None:
+    first, second = everywhere("wild1"), everywhere("wild2")
+    install(first, definition("wilds", "wild.example.com"))
+    both = (version("v1"), version("v2", storage=True))
+    install(second, definition("wilds", "wild.example.com", *both))
+    for client, api in ((first, "v1"), (second, "v2")):
+        thing = {
+            "apiVersion": f"wild.example.com/{api}",
+            "kind": "Wilds",
+            "metadata": {"name": "a"},
+            "spec": {"x": 1},
+        }
+        path = f"/apis/wild.example.com/{api}/namespaces/default/wilds"
+        assert client.post(path, thing).status == 201
+    star = shard.client(cluster="*")
+    path = "/apis/wild.example.com/v1/wilds"
+    assert star.get(path).status == 404
+    accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+    found = star.get(path, accept=accept).json
+    assert found["kind"] == "PartialObjectMetadataList"
+    clusters = [i["metadata"]["annotations"]["kcp.io/cluster"] for i in found["items"]]
+    assert clusters == ["wild1", "wild2"]
+    assert "spec" not in found["items"][0]
+    one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+    events = star.watch(path, accept=one)
+    assert {next(events)["object"]["kind"] for _ in range(2)} == {"PartialObjectMetadata"}
+    events.close()
+    assert star.get("/apis/wild.example.com/v1/nothings", accept=accept).status == 404
