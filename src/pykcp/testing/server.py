@@ -64,7 +64,11 @@ class ServerProcess:
                 stderr=log,
                 env=environment(),
             )
-        self._wait_until_ready(before)
+        try:
+            self._wait_until_ready(before)
+        except RuntimeError:
+            self.kill()  # nobody else knows of it
+            raise
         return self
 
     def _wait_until_ready(self, before: int) -> None:
@@ -79,7 +83,7 @@ class ServerProcess:
                     self.port = access.port
                     return
             time.sleep(0.02)
-        raise RuntimeError(f"the server was not ready in {START_SECONDS} s:\n{self.log()}")
+        raise RuntimeError(f"the server was not ready in {START_SECONDS} s:\n{self.log()[-3000:]}")
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")

@@ -1,0 +1,233 @@
+"""Custom resources: from their definition to their end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from pykcp.testing.client import APPLY, TestClient, eventually
+from pykcp.testing.clusters import make_cluster
+from pykcp.testing.server import ServerProcess
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+SPEC: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer", "minimum": 1, "default": 3},
+        "title": {"type": "string", "maxLength": 5},
+        "replicas": {"type": "integer"},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    },
+    "x-kubernetes-validations": [
+        {"rule": "self.size < 100", "message": "size must stay below 100"},
+        {
+            "rule": "!has(oldSelf.title) || has(self.title)",
+            "message": "title may not be taken away",
+        },
+    ],
+}
+
+
+def version(name: str, *, storage: bool = True, **more: Any) -> dict[str, Any]:
+    schema = {
+        "type": "object",
+        "properties": {"spec": SPEC, "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }  # fmt: skip
+    return {
+        "name": name, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema},
+        "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+        **more,
+    }  # fmt: skip
+
+
+def definition(*versions: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["w"]},
+            "versions": list(versions or (version("v1"),)),
+        },
+    }
+
+
+def define(cluster: TestClient, *versions: dict[str, Any]) -> None:
+    made = cluster.post(CRDS, definition(*versions))
+    assert made.status == 201, made
+    eventually(lambda: cluster.get(WIDGETS).status == 200)
+
+
+def widget(name: str = "w", api: str = "v1", **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": f"example.com/{api}", "kind": "Widget", "metadata": {"name": name}, "spec": spec}  # fmt: skip
+
+
+def test_a_definition_is_established_fast(cluster: TestClient) -> None:
+    """Within a second it is accepted, established and served."""
+    began = time.monotonic()
+    cluster.post(CRDS, definition())
+
+    def conditions() -> dict[str, str]:
+        found = cluster.get(f"{CRDS}/widgets.example.com").json.get("status", {})
+        return {c["type"]: c["status"] for c in found.get("conditions") or ()}
+
+    eventually(lambda: conditions().get("Established") == "True")
+    assert conditions()["NamesAccepted"] == "True"
+    eventually(lambda: cluster.post(WIDGETS, widget()).status == 201)
+    assert time.monotonic() - began < 5
+
+
+def test_discovery_and_openapi_follow(cluster: TestClient) -> None:
+    """Clients find the new kind as soon as it is served, and no longer when it is gone."""
+    assert "example.com" not in cluster.get("/apis").body.decode()
+    define(cluster)
+    resources = cluster.get("/apis/example.com/v1").json["resources"]
+    assert {r["name"] for r in resources} == {"widgets"}
+    assert resources[0]["shortNames"] == ["w"]
+    document = cluster.get("/openapi/v3/apis/example.com/v1").json
+    assert "com.example.v1.Widget" in document["components"]["schemas"]
+    assert "com.example.v1.Widget" in cluster.get("/openapi/v2").json["definitions"]
+    cluster.delete(f"{CRDS}/widgets.example.com")
+    eventually(lambda: cluster.get("/apis/example.com/v1").status == 404)
+    assert "example.com" not in cluster.get("/apis").body.decode()
+
+
+def test_defaults_and_pruning(cluster: TestClient) -> None:
+    """Defaults are filled in, unknown fields are dropped (and told), free ones are kept."""
+    define(cluster)
+    reply = cluster.post(WIDGETS, widget(nosuch=1, free={"any": "thing"}))
+    assert reply.json["spec"] == {"size": 3, "free": {"any": "thing"}}
+    assert reply.header_all("warning") == ['299 - "unknown field \\"spec.nosuch\\""']
+    refused = cluster.post(WIDGETS, widget("x", nosuch=1), fieldValidation="Strict")
+    assert refused.status == 400
+    assert 'strict decoding error: unknown field "spec.nosuch"' in refused.json["message"]
+
+
+def test_validation(cluster: TestClient) -> None:
+    """Types, limits and CEL rules, each with its path and text."""
+    define(cluster)
+
+    def refusal(**spec: Any) -> str:
+        reply = cluster.post(WIDGETS, widget(**spec))
+        assert reply.status == 422, reply
+        text: str = reply.json["message"]
+        return text
+
+    assert refusal(size=0) == (
+        'Widget.example.com "w" is invalid: spec.size: Invalid value: 0: '
+        "spec.size in body should be greater than or equal to 1"
+    )
+    assert 'spec.size: Invalid value: "string": spec.size in body must be of type integer' in refusal(size="x")  # fmt: skip
+    assert "spec.title: Too long: may not be more than 5 bytes" in refusal(title="toolong")
+    assert "size must stay below 100" in refusal(size=100)
+    cluster.post(WIDGETS, widget(title="a"))
+    reply = cluster.patch(f"{WIDGETS}/w", {"spec": {"title": None}})
+    assert (reply.status, "title may not be taken away" in reply.json["message"]) == (422, True)
+
+
+def test_tables_have_the_definitions_columns(cluster: TestClient) -> None:
+    """Name, the columns of the definition, and nothing made up."""
+    define(cluster)
+    cluster.post(WIDGETS, widget(size=7))
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    table = cluster.get(WIDGETS, accept=accept).json
+    assert [c["name"] for c in table["columnDefinitions"]] == ["Name", "Size"]
+    assert table["rows"][0]["cells"] == ["w", 7]
+
+
+def test_status_and_scale(cluster: TestClient) -> None:
+    """Subresources change their part only; scale is read and written as a Scale."""
+    subresources = {
+        "status": {},
+        "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+    }
+    define(cluster, version("v1", subresources=subresources))
+    body = {**widget(replicas=2), "status": {"replicas": 9}}
+    assert "status" not in cluster.post(WIDGETS, body).json
+    changed = cluster.patch(f"{WIDGETS}/w/status", {"status": {"replicas": 1}, "spec": {"size": 9}})
+    assert (changed.json["status"], changed.json["spec"]["size"]) == ({"replicas": 1}, 3)
+    scale = cluster.get(f"{WIDGETS}/w/scale").json
+    assert (scale["kind"], scale["spec"], scale["status"]["replicas"]) == ("Scale", {"replicas": 2}, 1)  # fmt: skip
+    assert cluster.put(f"{WIDGETS}/w/scale", {**scale, "spec": {"replicas": 5}}).status == 200
+    found = cluster.get(f"{WIDGETS}/w").json
+    assert found["spec"]["replicas"] == 5
+    assert found["metadata"]["generation"] == 2
+
+
+def test_versions(cluster: TestClient) -> None:
+    """One object under each served version; the storage version decides how it is kept."""
+    define(cluster, version("v1"), version("v2", storage=False))
+    cluster.post(WIDGETS, widget(size=4))
+    newer = cluster.get(WIDGETS.replace("/v1/", "/v2/") + "/w").json
+    assert (newer["apiVersion"], newer["spec"]) == ("example.com/v2", {"size": 4})
+    group = cluster.get("/apis/example.com").json
+    assert [v["version"] for v in group["versions"]] == ["v2", "v1"]
+    stored = cluster.get(f"{CRDS}/widgets.example.com").json["status"]["storedVersions"]
+    assert stored == ["v1"]
+    body = cluster.get(f"{CRDS}/widgets.example.com").json
+    body["spec"]["versions"][1]["served"] = False
+    assert cluster.put(f"{CRDS}/widgets.example.com", body).status == 200
+    eventually(lambda: cluster.get(WIDGETS.replace("/v1/", "/v2/")).status == 404)
+
+
+def test_apply(cluster: TestClient) -> None:
+    """Server-side apply works on custom resources by their schema."""
+    define(cluster)
+    one = cluster.patch(f"{WIDGETS}/w", widget(size=5), APPLY, fieldManager="one")
+    assert one.status == 201
+    two = cluster.patch(f"{WIDGETS}/w", widget(size=6), APPLY, fieldManager="two")
+    assert (two.status, 'conflict with "one"' in two.json["message"]) == (409, True)
+
+
+def test_deletion_takes_objects_and_ends_watches(cluster: TestClient) -> None:
+    """Its objects are deleted, watchers are told and let go, and the path is gone."""
+    define(cluster)
+    cluster.post(WIDGETS, widget())
+    events = cluster.watch(WIDGETS)
+    assert next(events)["type"] == "ADDED"
+    rest: list[dict[str, Any]] = []
+    reader = threading.Thread(target=lambda: rest.extend(events))
+    reader.start()
+    assert cluster.delete(f"{CRDS}/widgets.example.com").status == 200
+    reader.join(20)
+    assert not reader.is_alive()
+    assert [e["type"] for e in rest][:1] == ["DELETED"]
+    eventually(lambda: cluster.get(f"{CRDS}/widgets.example.com").status == 404)
+    assert cluster.get(WIDGETS).status == 404
+    define(cluster)
+    assert cluster.get(WIDGETS).json["items"] == []
+
+
+def test_the_same_name_in_two_clusters(shard: ServerProcess) -> None:
+    """Each cluster has its own definition, schema and objects; a third has none."""
+    one, two, three = (make_cluster(shard, f"crd-iso{n}") for n in range(3))
+    define(one)
+    other = version("v1")
+    other["schema"]["openAPIV3Schema"]["properties"]["spec"] = {
+        "type": "object", "properties": {"colour": {"type": "string", "default": "red"}},
+    }  # fmt: skip
+    define(two, other)
+    assert one.post(WIDGETS, widget()).json["spec"] == {"size": 3}
+    assert two.post(WIDGETS, widget()).json["spec"] == {"colour": "red"}
+    assert three.get(WIDGETS).status == 404
+    one.delete(f"{CRDS}/widgets.example.com")
+    eventually(lambda: one.get(WIDGETS).status == 404)
+    assert two.get(f"{WIDGETS}/w").json["spec"] == {"colour": "red"}
+
+
+def test_definitions_that_are_refused(cluster: TestClient) -> None:
+    """A name that does not fit, a schema that is not structural, a rule that does not compile."""
+    body = definition()
+    body["metadata"]["name"] = "other.example.com"
+    assert 'must be spec.names.plural+"."+spec.group' in cluster.post(CRDS, body).json["message"]
+    body = definition()
+    body["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "string"}
+    assert cluster.post(CRDS, body).status == 422
+    bad = version("v1")
+    bad["schema"]["openAPIV3Schema"] = {
+        "type": "object", "x-kubernetes-validations": [{"rule": "self.nosuch > 1"}],
+    }  # fmt: skip
+    reply = cluster.post(CRDS, definition(bad))
+    assert (reply.status, "undefined field 'nosuch'" in reply.json["message"]) == (422, True)

@@ -1,0 +1,220 @@
+"""Forms of answers: tables, metadata, YAML, protobuf, WebSockets, HTTP/2, discovery, OpenAPI."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+
+from pykcp.apis.catalog import builtin_definitions
+from pykcp.apis.protobuf import codecs
+from pykcp.machinery.protobuf import open_envelope, read_fields
+from pykcp.testing.client import TestClient
+from pykcp.testing.kubeconfig import read_access
+from pykcp.testing.server import ServerProcess
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+def as_form(kind: str, media_type: str = "application/json", version: str = "v1") -> str:
+    return f"{media_type};as={kind};v={version};g=meta.k8s.io"
+
+
+@pytest.fixture
+def lease(cluster: TestClient) -> dict[str, Any]:
+    body = {"metadata": {"name": "l", "labels": {"a": "b"}}, "spec": {"holderIdentity": "me"}}
+    made: dict[str, Any] = cluster.post(LEASES, body).json
+    return made
+
+
+def test_tables(cluster: TestClient, lease: dict[str, Any]) -> None:
+    """Columns and cells as kubectl shows them, with as much of the object as asked for."""
+    table = cluster.get(LEASES, accept=as_form("Table")).json
+    assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert [c["name"] for c in table["columnDefinitions"]] == ["Name", "Holder", "Age"]
+    (row,) = table["rows"]
+    assert row["cells"][:2] == ["l", "me"]
+    assert row["object"]["kind"] == "PartialObjectMetadata"
+    whole = cluster.get(f"{LEASES}/l", accept=as_form("Table"), includeObject="Object").json
+    assert whole["rows"][0]["object"]["spec"] == {"holderIdentity": "me"}
+    bare = cluster.get(LEASES, accept=as_form("Table"), includeObject="None").json
+    assert bare["rows"][0]["object"] is None
+    assert cluster.get(LEASES, accept=as_form("Table"), includeObject="x").status == 400
+
+
+def test_partial_metadata(cluster: TestClient, lease: dict[str, Any]) -> None:
+    """Only the metadata, of one and of many."""
+    one = cluster.get(f"{LEASES}/l", accept=as_form("PartialObjectMetadata")).json
+    assert one == {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": lease["metadata"],
+    }
+    many = cluster.get(LEASES, accept=as_form("PartialObjectMetadataList")).json
+    assert many["kind"] == "PartialObjectMetadataList"
+    assert many["items"][0]["metadata"] == lease["metadata"]
+
+
+def test_watches_in_other_forms(cluster: TestClient, lease: dict[str, Any]) -> None:
+    """Tables bring their columns once; metadata comes without the rest."""
+    tables = cluster.watch(LEASES, accept=as_form("Table"))
+    first = next(tables)["object"]
+    assert first["columnDefinitions"]
+    cluster.patch(f"{LEASES}/l", {"spec": {"holderIdentity": "you"}})
+    assert not next(tables)["object"]["columnDefinitions"]
+    tables.close()
+    partial = cluster.watch(LEASES, accept=as_form("PartialObjectMetadata"))
+    assert set(next(partial)["object"]) == {"kind", "apiVersion", "metadata"}
+    partial.close()
+
+
+def test_yaml(cluster: TestClient, lease: dict[str, Any]) -> None:
+    """Bodies and answers in YAML say the same as in JSON."""
+    reply = cluster.get(f"{LEASES}/l", accept="application/yaml")
+    assert reply.header("content-type") == "application/yaml"
+    assert yaml.safe_load(reply.body)["spec"] == lease["spec"]
+    text = "metadata:\n  name: from-yaml\nspec:\n  holderIdentity: '12:30'\n"
+    made = cluster.post(LEASES, text, content_type="application/yaml")
+    assert made.status == 201, made
+    assert made.json["spec"] == {"holderIdentity": "12:30"}
+
+
+def test_pretty(cluster: TestClient, lease: dict[str, Any]) -> None:
+    """Indented when asked for, with the same content."""
+    plain, pretty = cluster.get(f"{LEASES}/l"), cluster.get(f"{LEASES}/l", pretty="true")
+    assert pretty.body.startswith(b'{\n  "')
+    assert pretty.json == plain.json
+
+
+def decode(kind: str, body: bytes) -> Any:
+    """An enveloped Lease, list of them, or Status."""
+    _api_version, found, raw = open_envelope(body)
+    assert found == kind
+    definition = next(d for d in builtin_definitions() if d.plural == "leases")
+    schema = definition.list_schema("v1") if kind == "LeaseList" else definition.schema("v1")
+    assert schema is not None
+    return codecs().of(schema).read(raw)
+
+
+def test_protobuf(cluster: TestClient, lease: dict[str, Any]) -> None:
+    """Get, list and refusals for clients that read nothing else."""
+    one = cluster.get(f"{LEASES}/l", accept=PROTOBUF)
+    assert one.header("content-type") == PROTOBUF
+    assert decode("Lease", one.body)["spec"] == {"holderIdentity": "me"}
+    many = decode("LeaseList", cluster.get(LEASES, accept=PROTOBUF).body)
+    assert many["items"][0]["metadata"]["name"] == "l"
+    missing = cluster.get(f"{LEASES}/nosuch", accept=PROTOBUF)
+    assert (missing.status, open_envelope(missing.body)[1]) == (404, "Status")
+    both = cluster.get(f"{LEASES}/l", accept=f"{PROTOBUF}, application/json")
+    assert both.header("content-type") == "application/json"
+
+
+def test_protobuf_watch(cluster: TestClient, lease: dict[str, Any]) -> None:
+    """Frames with their length in front, each a watch event."""
+    reply = cluster.get(LEASES, accept=f"{PROTOBUF};stream=watch", watch="1", timeoutSeconds="1")
+    assert reply.header("content-type") == f"{PROTOBUF};stream=watch"
+    length = int.from_bytes(reply.body[:4], "big")
+    event = dict(read_fields(reply.body[4 : 4 + length]))
+    assert event[1] == b"ADDED"
+    inner = event[2]
+    assert isinstance(inner, bytes)
+    raw = dict(read_fields(inner))[1]
+    assert isinstance(raw, bytes)
+    assert decode("Lease", raw)["metadata"]["name"] == "l"
+
+
+def test_websocket_watch(shard: ServerProcess, cluster: TestClient, lease: dict[str, Any]) -> None:
+    """A browser's way to watch: one message per event."""
+    access = read_access(shard.kubeconfig, "shard-base")
+    url = f"https://{access.host}:{access.port}{cluster.prefix}{LEASES}?watch=1"
+    headers = {"Authorization": f"Bearer {access.token}"}
+
+    async def first() -> Any:
+        tls = ssl.create_default_context(cadata=access.ca)
+        async with (
+            aiohttp.ClientSession() as session,
+            session.ws_connect(url, ssl=tls, headers=headers) as stream,
+        ):
+            message = await stream.receive(10)
+            return json.loads(message.data)
+
+    event = asyncio.run(first())
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "l")
+
+
+def test_http_versions(shard: ServerProcess) -> None:
+    """HTTP/2 for those who offer it, HTTP/1.1 for the others."""
+    access = read_access(shard.kubeconfig, "shard-base")
+    for offered, chosen in ((["h2", "http/1.1"], "h2"), (["http/1.1"], "http/1.1")):
+        context = ssl.create_default_context(cadata=access.ca)
+        context.set_alpn_protocols(offered)
+
+        with (
+            socket.create_connection((access.host, access.port), timeout=10) as plain,
+            context.wrap_socket(plain, server_hostname=access.host) as secure,
+        ):
+            assert secure.selected_alpn_protocol() == chosen
+
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+def test_aggregated_discovery(cluster: TestClient) -> None:
+    """All groups in one document, which is not sent again to those who have it."""
+    for path in ("/api", "/apis"):
+        reply = cluster.get(path, accept=AGGREGATED)
+        assert reply.header("content-type") == AGGREGATED
+        assert reply.json["kind"] == "APIGroupDiscoveryList"
+        tag = reply.header("etag")
+        assert tag
+        again = cluster.get(path, accept=AGGREGATED, headers={"If-None-Match": tag})
+        assert (again.status, again.body) == (304, b"")
+    groups = {g["metadata"].get("name") for g in cluster.get("/apis", accept=AGGREGATED).json["items"]}  # fmt: skip
+    assert {"coordination.k8s.io", "rbac.authorization.k8s.io", "apiextensions.k8s.io"} <= groups
+
+
+def test_plain_discovery(cluster: TestClient) -> None:
+    """Groups, versions and resources one by one, as old clients ask."""
+    assert cluster.get("/api").json["versions"] == ["v1"]
+    groups = {g["name"] for g in cluster.get("/apis").json["groups"]}
+    assert "coordination.k8s.io" in groups
+    group = cluster.get("/apis/coordination.k8s.io").json
+    assert group["preferredVersion"]["groupVersion"] == "coordination.k8s.io/v1"
+    resources = cluster.get("/apis/coordination.k8s.io/v1").json["resources"]
+    (leases,) = [r for r in resources if r["name"] == "leases"]
+    assert (leases["kind"], leases["namespaced"]) == ("Lease", True)
+    assert set(leases["verbs"]) == {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}  # fmt: skip
+    assert cluster.get("/apis/nosuch.example.com").status == 404
+
+
+def test_openapi_v3(cluster: TestClient) -> None:
+    """The index names documents by their hash; with it they may be kept for ever."""
+    paths = cluster.get("/openapi/v3").json["paths"]
+    url = paths["apis/coordination.k8s.io/v1"]["serverRelativeURL"]
+    assert url.startswith(f"{cluster.prefix}/openapi/v3/apis/coordination.k8s.io/v1?hash=")
+    reply = cluster.get(url.removeprefix(cluster.prefix))
+    assert "immutable" in (reply.header("cache-control") or "")
+    assert "io.k8s.api.coordination.v1.Lease" in reply.json["components"]["schemas"]
+    plain = cluster.get("/openapi/v3/apis/coordination.k8s.io/v1")
+    assert "immutable" not in (plain.header("cache-control") or "")
+    assert cluster.get("/openapi/v3/apis/nosuch/v1").status == 404
+
+
+def test_openapi_v2(cluster: TestClient) -> None:
+    """JSON for people, protobuf for kubectl; both hold the same definitions."""
+    document = cluster.get("/openapi/v2").json
+    assert document["swagger"] == "2.0"
+    assert "io.k8s.api.core.v1.ConfigMap" in document["definitions"]
+    accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    reply = cluster.get("/openapi/v2", accept=accept)
+    assert (reply.header("content-type") or "").startswith("application/com.github.proto-openapi")
+    numbers = {number for number, _ in read_fields(reply.body)}
+    assert {1, 2} <= numbers  # swagger and info
+    assert b"io.k8s.api.core.v1.ConfigMap" in reply.body

@@ -1,0 +1,174 @@
+"""Lists: in pages, at revisions, by selectors; consistent whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from pykcp.testing.client import TestClient
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+ALL_LEASES = "/apis/coordination.k8s.io/v1/leases"
+
+
+def make(cluster: TestClient, name: str, **labels: str) -> dict[str, Any]:
+    body = {"metadata": {"name": name, "labels": labels}, "spec": {"holderIdentity": name}}
+    reply = cluster.post(LEASES, body)
+    assert reply.status == 201, reply
+    made: dict[str, Any] = reply.json["metadata"]
+    return made
+
+
+def names(listed: dict[str, Any]) -> list[str]:
+    return [item["metadata"]["name"] for item in listed["items"]]
+
+
+def pages(cluster: TestClient, limit: int, **query: str) -> list[dict[str, Any]]:
+    """All pages of a list, to the last."""
+    found = [cluster.get(LEASES, limit=limit, **query).json]
+    while token := found[-1]["metadata"].get("continue"):
+        found.append(cluster.get(LEASES, limit=limit, **query, **{"continue": token}).json)
+    return found
+
+
+def test_items_come_by_name_and_say_how_many_follow(cluster: TestClient) -> None:
+    """Pages hold what was asked for, in order; remainingItemCount counts down."""
+    for name in ("c", "a", "e", "b", "d"):
+        make(cluster, name)
+    found = pages(cluster, 2)
+    assert [names(page) for page in found] == [["a", "b"], ["c", "d"], ["e"]]
+    assert [p["metadata"].get("remainingItemCount") for p in found] == [3, 1, None]
+    assert len({p["metadata"]["resourceVersion"] for p in found}) == 1
+    assert found[0]["kind"] == "LeaseList"
+    assert "kind" not in found[0]["items"][0]
+
+
+def test_pages_are_one_snapshot_under_concurrent_writes(cluster: TestClient) -> None:
+    """Whatever is made, changed and deleted meanwhile, all pages show the moment of the first."""
+    for number in range(40):
+        make(cluster, f"n{number:02}", round="0")
+    stopping = threading.Event()
+
+    def disturb() -> None:
+        number = 0
+        while not stopping.is_set():
+            cluster.post(LEASES, {"metadata": {"name": f"n{number % 40:02}-extra{number}"}})
+            cluster.patch(f"{LEASES}/n{number % 40:02}", {"metadata": {"labels": {"round": "1"}}})
+            cluster.delete(f"{LEASES}/n{(number + 20) % 40:02}")
+            number += 1
+
+    first = cluster.get(LEASES, limit=3).json
+    writer = threading.Thread(target=disturb)
+    writer.start()
+    try:
+        items = list(first["items"])
+        token = first["metadata"]["continue"]
+        while token:
+            page = cluster.get(LEASES, limit=3, **{"continue": token}).json
+            items += page["items"]
+            token = page["metadata"].get("continue")
+    finally:
+        stopping.set()
+        writer.join()
+    assert [i["metadata"]["name"] for i in items] == [f"n{n:02}" for n in range(40)]
+    assert {i["metadata"]["labels"]["round"] for i in items} == {"0"}
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "message"),
+    [
+        ({"resourceVersionMatch": "Exact"}, 422, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
+        ({"resourceVersionMatch": "Exact", "resourceVersion": "0"}, 422,
+            'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'),
+        ({"resourceVersionMatch": "Nosuch", "resourceVersion": "1"}, 422,
+            'Unsupported value: "Nosuch": supported values: "Exact", "NotOlderThan"'),
+        ({"resourceVersion": "x"}, 400, 'strconv.ParseUint: parsing "x": invalid syntax'),
+        ({"continue": "nonsense"}, 400, "continue key is not valid"),
+        ({"resourceVersion": "99999999", "resourceVersionMatch": "NotOlderThan"}, 504, "Too large resource version"),
+        ({"watch": "1", "resourceVersionMatch": "Exact"}, 422, "is forbidden for watch unless sendInitialEvents"),
+        ({"watch": "1", "sendInitialEvents": "true"}, 422, "sendInitialEvents requires setting resourceVersionMatch"),
+    ],
+)  # fmt: skip
+def test_queries_that_are_refused(
+    cluster: TestClient, query: dict[str, str], code: int, message: str
+) -> None:
+    """Combinations that make no sense, in kube-apiserver's words."""
+    reply = cluster.get(LEASES, **query)
+    assert reply.status == code
+    assert message in reply.json["message"]
+
+
+def test_exact_revisions(cluster: TestClient) -> None:
+    """The state at a revision, without what came later; NotOlderThan gives at least that."""
+    make(cluster, "a")
+    version = cluster.get(LEASES).json["metadata"]["resourceVersion"]
+    make(cluster, "b")
+    exact = cluster.get(LEASES, resourceVersion=version, resourceVersionMatch="Exact").json
+    assert (names(exact), exact["metadata"]["resourceVersion"]) == (["a"], version)
+    newer = cluster.get(LEASES, resourceVersion=version, resourceVersionMatch="NotOlderThan").json
+    assert names(newer) == ["a", "b"]
+    assert names(cluster.get(LEASES, resourceVersion="0").json) == ["a", "b"]
+
+
+def test_a_token_cannot_leave_its_list(cluster: TestClient) -> None:
+    """A hand-made token that climbs out is refused."""
+    content = {"v": "meta.k8s.io/v1", "rv": 1, "start": "../../root/default/x\0"}
+    token = base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
+    assert cluster.get(LEASES, **{"continue": token}).status == 400
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("app=web", ["a", "b"]), ("app!=web", ["c", "d"]), ("app in (web, db)", ["a", "b", "c"]),
+        ("app notin (web)", ["c", "d"]), ("app", ["a", "b", "c"]), ("!app", ["d"]), ("app=web,tier=1", ["a"]),
+        ("tier>1", ["b"]), ("nosuch=x", []),
+    ],
+)  # fmt: skip
+def test_label_selectors(cluster: TestClient, selector: str, expected: list[str]) -> None:
+    """Every operator."""
+    make(cluster, "a", app="web", tier="1")
+    make(cluster, "b", app="web", tier="2")
+    make(cluster, "c", app="db")
+    make(cluster, "d")
+    assert names(cluster.get(LEASES, labelSelector=selector).json) == expected
+    assert names(cluster.get(ALL_LEASES, labelSelector=selector).json) == expected
+
+
+def test_field_selectors(cluster: TestClient) -> None:
+    """Name and namespace everywhere, and a kind's own fields."""
+    make(cluster, "a")
+    make(cluster, "b")
+    assert names(cluster.get(LEASES, fieldSelector="metadata.name=b").json) == ["b"]
+    assert names(cluster.get(LEASES, fieldSelector="metadata.name!=b").json) == ["a"]
+    assert names(cluster.get(ALL_LEASES, fieldSelector="metadata.namespace=other").json) == []
+    namespaces = cluster.get("/api/v1/namespaces", fieldSelector="status.phase=Active").json
+    assert "default" in names(namespaces)
+    secret = {"metadata": {"name": "s"}, "type": "example.com/x"}
+    cluster.post("/api/v1/namespaces/default/secrets", secret)
+    found = cluster.get("/api/v1/secrets", fieldSelector="type=example.com/x").json
+    assert names(found) == ["s"]
+
+
+def test_selected_pages_do_not_count_the_rest(cluster: TestClient) -> None:
+    """remainingItemCount is left out when something is filtered."""
+    for name in "abc":
+        make(cluster, name, app="web")
+    first, *_ = pages(cluster, 1, labelSelector="app=web")
+    assert "remainingItemCount" not in first["metadata"]
+    assert [names(p) for p in pages(cluster, 1, labelSelector="app=web")] == [["a"], ["b"], ["c"]]
+
+
+def test_namespaces_are_listed_apart_and_together(cluster: TestClient) -> None:
+    """One namespace by its path, all of them without."""
+    cluster.post("/api/v1/namespaces", {"metadata": {"name": "other"}})
+    make(cluster, "here")
+    other = LEASES.replace("default", "other")
+    assert cluster.post(other, {"metadata": {"name": "there"}}).status == 201
+    assert names(cluster.get(LEASES).json) == ["here"]
+    assert names(cluster.get(ALL_LEASES).json) == ["here", "there"]
+    assert names(cluster.get(LEASES.replace("default", "nosuch")).json) == []
