@@ -373,11 +373,13 @@ class AuditRecord:
         call = self._call
         cluster = "" if call.cluster == WILDCARD else call.cluster
         context = call._context
-        if context is None or not context.audit:
+        own = {} if context is None else context.audit
+        if context is not None and context.audit_bodies and self._outcome.level >= Level.REQUEST:
+            own = {**own, **context.audit_bodies}  # what webhooks changed may hold secrets
+        if not own:
             return self._filter.annotations(cluster, self._decision)
         path = self._filter.path_of(cluster) if cluster else ""
-        more = annotations_of(cluster, path, self._decision)
-        return _annotations_json({**more, **context.audit})
+        return _annotations_json({**annotations_of(cluster, path, self._decision), **own})
 
 
 def annotations_of(cluster: str, path: str, decision: Decision | None) -> dict[str, str]:
