@@ -4,262 +4,22 @@ Objects are stored in the storage version of the time at which they were written
 reads the store passes what it found through `from_storage`, all of a list in one call, and
 has values as if they were stored in the version that is served; everything behind that
 knows nothing of webhooks. What is written passes through `to_storage`.
-
-What the webhook may change is upstream's: everything but the type and the metadata, of
-which labels and annotations are its own to change.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import uuid
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-import orjson
-
-from pykcp.apis.kube.validation.objectmeta import validate_annotations, validate_labels
 from pykcp.machinery.schema.custom import CustomType
-from pykcp.machinery.status import StatusError, go_quote
 from pykcp.registry import codec
+from pykcp.registry.conversion_review import ConversionFailed, Converter
 from pykcp.types import Object
 
-GROUP = "apiextensions.k8s.io"
-TIMEOUT = 30
-"""Seconds, as upstream waits."""
-_VERSIONS = ("v1", "v1beta1")
 _KEEP_EVENTS = 512
-_BATCH = 500
-"""Objects in one call; a webhook holds all of them in memory, as do we."""
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookService:
-    """A webhook that is reached through a Service."""
-
-    namespace: str
-    name: str
-    path: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where the webhook of a definition is."""
-
-    url: str
-    service: WebhookService | None
-    ca_bundle: bytes
-    timeout: int = TIMEOUT
-
-
 Made = TypeVar("Made")
-
-
-class CallFailed(Exception):
-    """There is no answer; the text says why."""
-
-
-Post: TypeAlias = Callable[[Endpoint, bytes], Awaitable[Object]]
-"""Sends a review and returns the one it is answered with; raises CallFailed."""
-
-
-def endpoint_of(conversion: Object) -> Endpoint:
-    """The webhook of a definition's `spec.conversion`."""
-    client = (conversion.get("webhook") or {}).get("clientConfig") or {}
-    service = client.get("service")
-    try:
-        authorities = base64.b64decode(client.get("caBundle") or "")
-    except binascii.Error:
-        authorities = b""
-    return Endpoint(
-        client.get("url") or "",
-        service
-        and WebhookService(
-            service["namespace"],
-            service["name"],
-            service.get("path") or "",
-            service.get("port") or 443,
-        ),
-        authorities if authorities.strip() else b"",
-    )
-
-
-class ConversionFailed(StatusError):
-    """Upstream's words, and a code without a reason: it does not classify these."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text, reason="", details=False)
-
-
-class Converter:
-    """The webhook of one definition: objects in, objects of another version out."""
-
-    def __init__(self, kind: str, conversion: Object, post: Post) -> None:
-        self._kind = kind
-        self._endpoint = endpoint_of(conversion)
-        accepted = (conversion.get("webhook") or {}).get("conversionReviewVersions") or ()
-        self._version = next((v for v in accepted if v in _VERSIONS), "")
-        self._post = post
-
-    async def convert(self, objects: Sequence[Object], api_version: str) -> list[Object]:
-        """Objects, with their type, as objects of the version; ConversionFailed."""
-        done: list[Object] = []
-        for start in range(0, len(objects), _BATCH):
-            done += await self._convert(objects[start : start + _BATCH], api_version)
-        return done
-
-    async def _convert(self, objects: Sequence[Object], api_version: str) -> list[Object]:
-        if not self._version:
-            raise ConversionFailed("no supported conversion review versions")
-        who = f"conversion webhook for {_shown(objects[0]['apiVersion'], self._kind)}"
-        uid = str(uuid.uuid4())
-        request = {"uid": uid, "desiredAPIVersion": api_version, "objects": objects}
-        review = {
-            "kind": "ConversionReview",
-            "apiVersion": f"{GROUP}/{self._version}",
-            "request": request,
-        }
-        try:
-            answer = await self._post(self._endpoint, orjson.dumps(review))
-            found = _converted_objects(answer, self._version, uid)
-        except CallFailed as error:
-            raise ConversionFailed(f"{who} failed: {error}") from error
-        if len(found) != len(objects):
-            raise ConversionFailed(f"{who} returned {len(found)} objects, expected {len(objects)}")
-        for index, (before, after) in enumerate(zip(objects, found, strict=True)):
-            try:
-                _check_type(before, after, api_version, self._kind)
-            except _BadObject as error:
-                raise ConversionFailed(
-                    f"{who} returned invalid object at index {index}: {error}"
-                ) from error
-            try:
-                _check_object(before, after)
-            except _BadObject as error:
-                raise ConversionFailed(f"{who} returned invalid object: {error}") from error
-            try:
-                _restore_metadata(before, after)
-            except _BadObject as error:
-                raise ConversionFailed(f"{who} returned invalid metadata: {error}") from error
-        return found
-
-
-def _shown(api_version: str, kind: str) -> str:
-    """A type as Go prints it."""
-    group, _, version = api_version.rpartition("/")
-    return f"{group}/{version}, Kind={kind}"
-
-
-def _converted_objects(answer: Object, version: str, uid: str) -> list[Any]:
-    if version == "v1":
-        given = (answer.get("apiVersion"), answer.get("kind"))
-        if given != (f"{GROUP}/v1", "ConversionReview"):
-            raise CallFailed(
-                f"expected webhook response of {_shown(f'{GROUP}/v1', 'ConversionReview')}, "
-                f"got {_shown(str(given[0]), str(given[1]))}"
-            )
-    response = answer.get("response")
-    if not isinstance(response, dict):
-        raise CallFailed("no response provided")
-    got = response.get("uid") or ""
-    if version == "v1" and got != uid:
-        raise CallFailed(f"expected response.uid={go_quote(uid)}, got {go_quote(str(got))}")
-    result = response.get("result")
-    status = result.get("status") if isinstance(result, dict) else ""
-    if not isinstance(result, dict) or status != "Success":
-        message = result.get("message") if isinstance(result, dict) else ""
-        raise CallFailed(
-            str(message)
-            if message
-            else f"response.result.status was '{status or ''}', not 'Success'"
-        )
-    converted = response.get("convertedObjects") or []
-    return converted if isinstance(converted, list) else [converted]
-
-
-# --- what an answer must be ---------------------------------------------------------
-
-
-class _BadObject(Exception):
-    pass
-
-
-def _check_type(before: Object, after: Any, api_version: str, kind: str) -> None:
-    if not isinstance(after, dict):
-        raise _BadObject("expected an object")
-    given = after.get("apiVersion") or ""
-    if given != api_version:
-        raise _BadObject(f"invalid groupVersion (expected {api_version}, received {given})")
-    if after.get("kind") != kind:
-        raise _BadObject(f"invalid kind (expected {kind}, received {after.get('kind') or ''})")
-
-
-def _check_object(before: Object, after: Object) -> None:
-    was = before.get("metadata") or {}
-    given = after.get("metadata")
-    given = given if isinstance(given, dict) else {}
-    for name, word in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
-        expected, got = was.get(name) or "", given.get(name) or ""
-        if expected != got:
-            raise _BadObject(f"must have the same {word}: {expected} != {got}")
-
-
-def _restore_metadata(before: Object, after: Object) -> None:
-    """The metadata of before, with the labels and annotations of after."""
-    if "metadata" not in after:
-        if "metadata" not in before:  # parts of objects, of which field managers want to know
-            return
-        raise _BadObject("missing metadata in converted object")
-    given = after["metadata"]
-    if not isinstance(given, dict):
-        raise _BadObject(f"invalid metadata of type {_go_type(given)} in converted object")
-    kept = dict(before.get("metadata") or {})
-    for name in ("labels", "annotations"):
-        texts = given.get(name)
-        if texts is None:
-            kept.pop(name, None)
-            continue
-        if not isinstance(texts, dict):
-            raise _BadObject(
-                f"invalid metadata.{name} of type {_go_type(texts)} in converted object"
-            )
-        for key, value in texts.items():
-            if not isinstance(value, str):
-                raise _BadObject(
-                    f"metadata.{name}[{key}] must be a string, but is {_go_type(value)} in converted object"
-                )
-        if texts != (kept.get(name) or {}):
-            _check_texts(name, texts)
-        kept[name] = texts
-    after["metadata"] = kept
-
-
-def _check_texts(name: str, texts: dict[str, str]) -> None:
-    errors = (
-        validate_labels(texts, "metadata.labels")
-        if name == "labels"
-        else validate_annotations(texts, "metadata.annotation")
-    )
-    if errors:
-        shown = list(dict.fromkeys(e.text() for e in errors))
-        raise _BadObject(shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]")
-
-
-def _go_type(value: Any) -> str:
-    if value is None:
-        return "<nil>"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, (int, float)):
-        return "int64" if isinstance(value, int) else "float64"
-    if isinstance(value, str):
-        return "string"
-    return "[]interface {}" if isinstance(value, list) else "map[string]interface {}"
 
 
 class ConversionNeeded(Exception):
@@ -268,9 +28,6 @@ class ConversionNeeded(Exception):
     def __init__(self, obj: Object, api_version: str) -> None:
         super().__init__(api_version)
         self.obj, self.api_version = obj, api_version
-
-
-# --- between the store and one version ----------------------------------------------
 
 
 def _memo_key(obj: Object, api_version: str) -> tuple[bytes, str]:

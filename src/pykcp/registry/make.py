@@ -10,7 +10,8 @@ from pykcp.machinery.schema.custom import CustomType, custom_type
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.schema.openapi_json import to_json
 from pykcp.registry import codec
-from pykcp.registry.conversion_webhook import Converter, WebhookConversion
+from pykcp.registry.conversion_review import Converter
+from pykcp.registry.conversion_webhook import WebhookConversion
 from pykcp.registry.kinds import Kind
 from pykcp.registry.native import NativeKind
 from pykcp.registry.resource import Conversion, Resource, Services

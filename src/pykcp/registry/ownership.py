@@ -85,7 +85,8 @@ class Ownership:
             subresource=subresource,
             reset={
                 definition.api_version(v): reset_fields(definition, v, subresource)
-                for v in (definition.versions if definition.native else (version,))
+                # upstream's way: a custom kind's main resource knows only of its own version
+                for v in (definition.versions if definition.native or subresource else (version,))
             },
             versions=self._others,
         )

@@ -19,7 +19,8 @@ from pykcp.registry import codec
 from pykcp.registry.admitting import Admission
 from pykcp.registry.clock import Sources
 from pykcp.registry.codec import decode, revision_of, type_prefix
-from pykcp.registry.conversion_webhook import ConversionFailed, Post, WebhookConversion
+from pykcp.registry.conversion_review import ConversionFailed, Post
+from pykcp.registry.conversion_webhook import WebhookConversion
 from pykcp.registry.hub import Hub
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.kinds import Kind

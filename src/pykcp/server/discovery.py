@@ -17,7 +17,7 @@ from pykcp.machinery import discovery as documents
 from pykcp.machinery.status import NotFound
 from pykcp.registry.directory import Directory
 from pykcp.server import negotiation
-from pykcp.server.answers import CACHE_CONTROL, send_json
+from pykcp.server.answers import CACHE_CONTROL, PageNotFound, send_json
 from pykcp.server.call import Call
 
 _KEEP = 256
@@ -63,6 +63,8 @@ class Discovery:
             if not any(d.group == group and d.versions for d in definitions):
                 raise NotFound.path()
             self._send(call, ("group", group), definitions, lambda d: documents.api_group(d, group))
+        elif not parts[2] and any(d.group == parts[1] and not d.native for d in definitions):
+            raise PageNotFound  # the server of custom resources says it in its own way
         else:
             self._resources(call, definitions, parts[1], parts[2])
 

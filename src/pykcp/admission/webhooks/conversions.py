@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from pykcp.registry.conversion_webhook import CallFailed, Endpoint
+from pykcp.registry.conversion_review import CallFailed, Endpoint
 from pykcp.types import Object
 
 if TYPE_CHECKING:
