@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import ssl
 from typing import Any
 
-import aiohttp
 import pytest
 import yaml
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, Message, Request
 
 from pykcp.apis.catalog import builtin_definitions
 from pykcp.apis.protobuf import codecs
@@ -133,19 +133,23 @@ def test_protobuf_watch(cluster: TestClient, lease: dict[str, Any]) -> None:
 def test_websocket_watch(shard: ServerProcess, cluster: TestClient, lease: dict[str, Any]) -> None:
     """A browser's way to watch: one message per event."""
     access = read_access(shard.kubeconfig, "shard-base")
-    url = f"https://{access.host}:{access.port}{cluster.prefix}{LEASES}?watch=1"
-    headers = {"Authorization": f"Bearer {access.token}"}
-
-    async def first() -> Any:
-        tls = ssl.create_default_context(cadata=access.ca)
-        async with (
-            aiohttp.ClientSession() as session,
-            session.ws_connect(url, ssl=tls, headers=headers) as stream,
-        ):
-            message = await stream.receive(10)
-            return json.loads(message.data)
-
-    event = asyncio.run(first())
+    context = ssl.create_default_context(cadata=access.ca)
+    web = WSConnection(ConnectionType.CLIENT)
+    target = f"{cluster.prefix}{LEASES}?watch=1"
+    headers = [(b"authorization", f"Bearer {access.token}".encode())]
+    with (
+        socket.create_connection((access.host, access.port), timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname=access.host) as secure,
+    ):
+        secure.sendall(web.send(Request(access.host, target, extra_headers=headers)))
+        found: list[Any] = []
+        while not any(isinstance(event, Message) for event in found):
+            data = secure.recv(65536)
+            assert data, found
+            web.receive_data(data)
+            found += web.events()
+    assert isinstance(found[0], AcceptConnection)
+    event = json.loads(next(e.data for e in found if isinstance(e, Message)))
     assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "l")
 
 
