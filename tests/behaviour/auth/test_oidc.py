@@ -179,6 +179,8 @@ def test_no_token_is_ever_logged(who: Any, issuer: TestIssuer, shard: ServerProc
         who.status(token)
         who.review(token)
     log = shard.log()
+    assert "Unable to authenticate the request" in log
+    assert "oidc: token is expired" in log, "but why they were refused is"
     for token in tokens:
         for part in (token, token.split(".")[1], token.split(".")[2]):
             assert part not in log

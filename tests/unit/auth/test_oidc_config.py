@@ -160,6 +160,13 @@ _EMAIL_TEXT = (
             'jwt[0].issuer.url: Invalid value: "https://x?a=b": URL must not contain a query',
         ),
         (
+            issuer(url="https://%zz"),
+            (
+                'jwt[0].issuer.url: Invalid value: "https://%zz": '
+                'parse "https://%zz": invalid URL escape "%zz"'
+            ),
+        ),
+        (
             issuer(url="https://x#f"),
             'jwt[0].issuer.url: Invalid value: "https://x#f": URL must not contain a fragment',
         ),

@@ -12,6 +12,7 @@ credential, nor TOKEN_TTL for tokens, whose object may be deleted meanwhile.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -24,11 +25,14 @@ from pykcp.auth.authn.x509 import ClientCertificates
 from pykcp.auth.bounded import Bounded
 from pykcp.auth.errors import aggregate
 from pykcp.auth.user import User, authenticated
-from pykcp.machinery.status import Unauthorized
+from pykcp.machinery.status import Unauthorized, go_quote
 from pykcp.wire.exchange import Request
+
+_log = logging.getLogger(__name__)
 
 TOKEN_TTL = 10.0
 """Seconds for which a token is taken at its word; upstream's."""
+_TELL_SECONDS = 1.0
 _MEMO = "auth.user"
 _INVALID_TOKEN = "invalid bearer token"  # noqa: S105 - a message
 
@@ -71,6 +75,7 @@ class Authentication:
         self._tokens, self._anonymous = tuple(tokens), anonymous
         self.api_audiences = tuple(api_audiences)
         self._known: Bounded[bytes, Authenticated] = Bounded(remember)
+        self._told, self._told_at = "", 0.0
 
     def peek(self, request: Request) -> User | None:
         """Who it is, if this connection has proved it before; None: call `authenticate`."""
@@ -164,8 +169,16 @@ class Authentication:
             user = self._anonymous.authenticate(request.path if path is None else path)
         if user is None:
             cause = Rejected(aggregate(attempt.refusals)) if attempt.refusals else None
+            self._tell(cause, attempt.now)
             raise Unauthorized from cause
         return Authenticated(user)
+
+    def _tell(self, cause: Rejected | None, now: float) -> None:
+        """Why somebody was not let in: for the log only, and not more often than it can take."""
+        text = "" if cause is None else str(cause)
+        if text and (text != self._told or now - self._told_at >= _TELL_SECONDS):
+            _log.warning("Unable to authenticate the request: %s", go_quote(text))
+            self._told, self._told_at = text, now
 
     def _remember(self, request: Request, found: Authenticated, now: float) -> None:
         """On the connection, unless the next request with these credentials may differ."""

@@ -23,11 +23,20 @@ from pykcp.auth.authn.config_expressions import (
 )
 from pykcp.auth.errors import aggregate
 from pykcp.machinery import names
-from pykcp.machinery.status import FieldError, duplicate, forbidden, invalid, required, too_many
+from pykcp.machinery.status import (
+    FieldError,
+    duplicate,
+    forbidden,
+    go_quote,
+    invalid,
+    required,
+    too_many,
+)
 
 _MAX_ISSUERS = 64
 _MATCH_ANY = "MatchAny"
 _HTTP_PATH = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+"
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}")
 _EMAIL_RULE = (
     "claims.email_verified must be used in claimMappings.username.expression or "
     "claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when "
@@ -280,10 +289,14 @@ def _url_errors(url: str, path: str, disallowed: Collection[str]) -> list[FieldE
         shown = " ".join(sorted(disallowed))
         why = f"URL must not overlap with disallowed issuers: [{shown}]"
         errors.append(invalid(path, url, why))
+    escape = _BAD_ESCAPE.search(url)
+    problem = f"invalid URL escape {go_quote(escape.group())}" if escape else ""
     try:
         parsed = urlsplit(url)
     except ValueError as error:
-        return [*errors, invalid(path, url, f'parse "{url}": {error}')]
+        parsed, problem = urlsplit(""), problem or str(error)
+    if problem:
+        return [*errors, invalid(path, url, f"parse {go_quote(url)}: {problem}")]
     if parsed.scheme != "https":
         errors.append(invalid(path, url, "URL scheme must be https"))
     if "@" in parsed.netloc:

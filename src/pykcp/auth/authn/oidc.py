@@ -7,6 +7,7 @@ audience, expiry, not-before; then the claims become a user (`oidc_claims`).
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from math import isfinite
@@ -16,13 +17,15 @@ import orjson
 
 from pykcp.auth.authn.config_validation import CompiledJwt
 from pykcp.auth.authn.interface import Authenticated, Rejected, common_audiences
-from pykcp.auth.authn.oidc_claims import user_from
+from pykcp.auth.authn.oidc_claims import json_word, user_from
 from pykcp.auth.authn.oidc_issuer import RemoteIssuer
 from pykcp.auth.authn.oidc_keys import ALGORITHMS, find_signer
 from pykcp.auth.tokens import Claims, TokenError, decode_part, unverified_claims
 from pykcp.machinery.status import go_quote
 
 NOT_BEFORE_LEEWAY = 60.0
+_NEVER = "0001-01-01 00:00:00 +0000 UTC"
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _GOOGLE = "https://accounts.google.com"
 _GOOGLE_SHORT = "accounts.google.com"
 _BAD_SIGNATURE = "failed to verify signature: failed to verify id token signature"
@@ -84,18 +87,17 @@ class JwtAuthenticator:
 
     def _check(self, claims: Claims, now: float) -> float:
         """When the token ends. Raises TokenError."""
+        expires, not_before, held = _typed(claims)
         issuer = claims.get("iss")
         if issuer != self._url and not (self._url == _GOOGLE and issuer == _GOOGLE_SHORT):
             raise TokenError(
                 "oidc: id token issued by a different provider, "
                 f"expected {go_quote(self._url)} got {go_quote(str(issuer)[:200])}"
             )
-        expires = _moment(claims, "exp") or 0.0
-        not_before = _moment(claims, "nbf")
-        _moment(claims, "iat")
-        self._check_audience(claims)
-        if expires < now:
-            raise TokenError(f"oidc: token is expired (Token Expiry: {_shown(expires)})")
+        self._check_audience(held)
+        if expires is None or expires < now:
+            end = _NEVER if expires is None else _shown(expires)
+            raise TokenError(f"oidc: token is expired (Token Expiry: {end})")
         if not_before is not None and now + NOT_BEFORE_LEEWAY < not_before:
             raise TokenError(
                 f"oidc: current time {_shown(now)} before the nbf (not before) time: "
@@ -103,11 +105,7 @@ class JwtAuthenticator:
             )
         return expires
 
-    def _check_audience(self, claims: Claims) -> None:
-        claimed = claims.get("aud")
-        held = [claimed] if isinstance(claimed, str) else claimed or []
-        if not isinstance(held, list) or not all(isinstance(one, str) for one in held):
-            raise TokenError("oidc: failed to unmarshal claims: aud is not a string or strings")
+    def _check_audience(self, held: Sequence[str]) -> None:
         if any(one in self._audiences for one in held):
             return
         got = _quoted(held[:20])
@@ -133,7 +131,7 @@ class JwtTokens:
         self, token: str, audiences: Sequence[str], cluster: str, now: float
     ) -> Authenticated | None:
         del cluster  # they are known everywhere
-        if not self._by_issuer:
+        if not self._by_issuer or "=" in token:  # a compact JWT has no padding
             return None
         claimed = unverified_claims(token)
         issuer = claimed.get("iss") if claimed is not None else None
@@ -166,13 +164,61 @@ def _json_object(part: str) -> Claims:
     return decoded
 
 
+def _typed(claims: Claims) -> tuple[float | None, float | None, list[str]]:
+    """End, beginning and audiences; all registered claims must have their types."""
+    for name in ("iss", "sub", "nonce", "at_hash"):
+        if not isinstance(claims.get(name), str | None):
+            raise _mistyped(name, claims[name], "string")
+    _check_sources(claims)
+    expires, not_before, _ = (_moment(claims, name) for name in ("exp", "nbf", "iat"))
+    audiences: Any = claims.get("aud")
+    if audiences is None or isinstance(audiences, str):
+        return expires, not_before, [audiences] if audiences is not None else []
+    if not isinstance(audiences, list):
+        raise _mistyped("aud", audiences, "[]string")
+    for one in audiences:
+        if not isinstance(one, str):
+            raise _mistyped("aud", one, "string")
+    return expires, not_before, audiences
+
+
+def _check_sources(claims: Claims) -> None:
+    """Claims that lie elsewhere must say where, even those that nobody needs."""
+    names, sources = claims.get("_claim_names") or {}, claims.get("_claim_sources") or {}
+    for name, value in (("_claim_names", names), ("_claim_sources", sources)):
+        if not isinstance(value, dict):
+            wanted = "string" if value is names else "oidc.claimSource"
+            raise _mistyped(name, value, f"map[string]{wanted}")
+    for source in names.values():
+        if not isinstance(source, str):
+            raise _mistyped("_claim_names", source, "string")
+        if not source:
+            raise TokenError("oidc: failed to obtain source from claim name")
+        if source not in sources:
+            raise TokenError("oidc: source does not exist")
+
+
 def _moment(claims: Claims, name: str) -> float | None:
+    """A number, or a text that is one, as Go's json.Number has it."""
     value: Any = claims.get(name)
     if value is None:
         return None
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = float(value)
+    if isinstance(value, str):
+        shown = go_quote(orjson.dumps(value).decode())
+        why = f"json: invalid number literal, trying to unmarshal {shown} into Number"
+        raise TokenError(f"oidc: failed to unmarshal claims: {why}")
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
-        raise TokenError(f"oidc: failed to unmarshal claims: {name} is not a time")
+        raise _mistyped(name, value, "json.Number")
     return float(value)
+
+
+def _mistyped(name: str, value: Any, wanted: str) -> TokenError:
+    return TokenError(
+        f"oidc: failed to unmarshal claims: json: cannot unmarshal {json_word(value)} "
+        f"into Go struct field idToken.{name} of type {wanted}"
+    )
 
 
 def _shown(moment: float) -> str:

@@ -225,4 +225,9 @@ def _texts_of(result: Any) -> list[str]:
 
 
 def _mismatch(value: Any, wanted: str) -> str:
-    return f"json: cannot unmarshal {_WORDS[type(value)]} into Go value of type {wanted}"
+    return f"json: cannot unmarshal {json_word(value)} into Go value of type {wanted}"
+
+
+def json_word(value: Any) -> str:
+    """The kind of a JSON value in Go's words."""
+    return _WORDS.get(type(value), "null")
