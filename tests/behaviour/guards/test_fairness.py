@@ -212,6 +212,18 @@ def _try_watch(client: TestClient) -> Iterator[object] | None:
     return events
 
 
+def test_a_long_list_arrives_whole(crowd: Crowd) -> None:
+    """It is sent piece by piece, with its length said before."""
+    _fill(crowd, crowd.here, 1200)
+    client = crowd.user("neighbour", crowd.here)
+    for _ in range(2):
+        reply = client.get(CM, fieldSelector="metadata.name!=kube-root-ca.crt")
+        assert reply.status == 200
+        assert int(reply.header("content-length") or 0) == len(reply.body) > 2 << 20
+        assert len(reply.json["items"]) == 1200
+    assert crowd.level("current_executing_requests") == 0
+
+
 def test_nothing_is_left_when_all_is_over(crowd: Crowd) -> None:
     _fill(crowd, crowd.here, 100)
     with Flood(crowd.user("flooder", crowd.here), 40):
