@@ -32,6 +32,20 @@ UPSTREAM_500 = (
     "resourceVersion should not be set on objects to be created",
     "strconv.ParseUint: parsing",
     "failed to create typed patch object",
+    # strategic merge patches that do not fit the list or object they are for
+    "list element types are not identical",
+    "does not contain declared merge key",
+    "cannot merge lists without merge key",
+    "merging an object in json but data type is not struct",
+    "merging lists cannot yet be specified in the patch",
+    "expected slice or array type, but got",
+    "lists of lists are not supported",
+    "unexpected slice of slice",
+    "unknown patch type",
+    "is not a map",
+    "but received a",
+    "The order in patch list",
+    "no elements in any of the given slices",
 )
 """Where kube-apiserver itself answers 500 to a client's mistake."""
 UPSTREAM_504 = "Too large resource version"
@@ -346,7 +360,8 @@ def complaint(reply: Reply) -> str:
     text = reply.body.decode("utf-8", "replace")
     if reply.status < 500:
         return ""
-    if reply.status == 500 and any(words in text for words in UPSTREAM_500):
+    is_status = "InternalError" not in text  # defects have that reason, upstream's refusals none
+    if reply.status == 500 and is_status and any(words in text for words in UPSTREAM_500):
         return ""
     if reply.status == 504 and UPSTREAM_504 in text:
         return ""

@@ -88,6 +88,10 @@ def test_collections_mark_what_has_finalizers(cluster: TestClient) -> None:
         ({"kind": "ConfigMap", "apiVersion": "v1"}, 400),
         ({"propagationPolicy": "Background", "orphanDependents": True}, 422),
         ({"gracePeriodSeconds": "soon"}, 400),
+        ({"kind": [None]}, 400),
+        ({"apiVersion": 7}, 400),
+        ({"dryRun": [{}]}, 400),
+        ({"preconditions": {"uid": {}}}, 400),
         ([], 400),
     ],
 )

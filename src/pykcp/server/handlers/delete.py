@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pykcp.machinery.status import BadRequest, FieldError, Invalid, invalid, not_supported
 from pykcp.registry.delete import delete as delete_object
 from pykcp.registry.delete import delete_collection as delete_objects
 from pykcp.registry.deletion import DeleteOptions
+from pykcp.registry.native import decode_native
 from pykcp.registry.read import Listing
 from pykcp.server.answers import send_json, send_object, success
 from pykcp.server.bodies import body_of, no_kind, parse_as
@@ -70,8 +69,9 @@ def delete_options(call: Call) -> DeleteOptions:
 def _from_body(call: Call) -> Object:
     from pykcp.apis.loader import library
 
+    schema = library().kind("kube/meta_v1", "DeleteOptions")
     try:
-        value = parse_as(call, "DeleteOptions", library().kind("kube/meta_v1", "DeleteOptions"))
+        value = parse_as(call, "DeleteOptions", schema)
     except BadRequest as error:
         # Upstream names neither the expected kind nor the body here.
         bare = str(error).partition("DeleteOptions): ")[2].rpartition(" (")[0]
@@ -79,26 +79,9 @@ def _from_body(call: Call) -> Object:
     if not isinstance(value, dict):
         raise BadRequest("json: cannot unmarshal into Go value of type v1.DeleteOptions")
     kind, version = value.get("kind") or "DeleteOptions", value.get("apiVersion") or "v1"
-    if kind != "DeleteOptions":
-        raise BadRequest(no_kind(kind, version))
-    _check_types(value)
-    return value
-
-
-def _check_types(value: Object) -> None:
-    wanted: dict[str, Any] = {
-        "gracePeriodSeconds": int,
-        "preconditions": dict,
-        "orphanDependents": bool,
-        "propagationPolicy": str,
-        "dryRun": list,
-    }
-    for name, kind in wanted.items():
-        given = value.get(name)
-        if given is not None and not isinstance(given, kind):
-            raise BadRequest(
-                f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: json: cannot unmarshal into Go struct field DeleteOptions.{name}'
-            )
+    if isinstance(kind, str) and kind != "DeleteOptions":
+        raise BadRequest(no_kind(kind, str(version)))
+    return decode_native(schema, "DeleteOptions", "v1", value, [], None)
 
 
 def _from_query(call: Call) -> Object:
