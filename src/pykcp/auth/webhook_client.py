@@ -92,6 +92,8 @@ def load_endpoint(path: str) -> Endpoint:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark is not None else ""
         raise CredentialError(f"{path}: not YAML{where}") from None
+    except (ValueError, RecursionError):
+        raise CredentialError(f"{path}: not a kubeconfig") from None
     if not isinstance(document, dict):
         raise CredentialError(f"{path}: not a kubeconfig")
     return _Kubeconfig(path, document).endpoint()

@@ -116,7 +116,7 @@ def _load_yaml(text: str) -> Any:
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen: set[Any] = set()
-            for key_node, _ in node.value:
+            for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
                 key = self.construct_object(key_node, deep=True)
                 if isinstance(key, str) and key in seen:
                     line = key_node.start_mark.line + 1
@@ -136,6 +136,8 @@ def _load_yaml(text: str) -> Any:
         raise ConfigError(f"yaml: {where}{problem}") from None
     except RecursionError:
         raise ConfigError("yaml: nested too deeply") from None
+    except ValueError as error:  # dates that do not exist, numbers that are none
+        raise ConfigError(f"yaml: {error}") from None
 
 
 Item = TypeVar("Item")
