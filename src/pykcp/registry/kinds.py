@@ -13,7 +13,7 @@ from pykcp.machinery.status import FieldError
 from pykcp.types import Object
 
 Verdict: TypeAlias = tuple[list[FieldError], list[str]]
-"""Errors, and warnings if there are none."""
+"""Errors, and warnings. Violations that are forgiven because they are old are warnings, too."""
 
 
 class Kind(Protocol):
@@ -29,6 +29,9 @@ class Kind(Protocol):
         upstream's words; BadRequest if a value has the
         wrong type.
         """
+
+    def decode_applied(self, obj: Object) -> Object:
+        """The same for what an apply made: nulls that custom kinds do not allow stay in it."""
 
     def before_create(self, obj: Object, facts: Facts) -> Verdict:
         """Prepare a named object (drop status, set the generation) and judge it."""

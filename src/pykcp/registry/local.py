@@ -129,7 +129,7 @@ class LocalClient:
             merged = resource.rules.manage_apply(
                 live, codec.copy(obj), self._manager, "", now, force=force
             )
-            return resource.rules.decode(merged, [])
+            return resource.rules.decode_applied(merged)
 
         written = await update(
             resource,

@@ -35,6 +35,9 @@ class NativeKind(OwnedKind):
         self._rules.default(decoded)
         return decoded
 
+    def decode_applied(self, obj: Object) -> Object:
+        return self.decode(obj, [])
+
     def before_create(self, obj: Object, facts: Facts) -> Verdict:
         return before_create(self._rules, obj, facts)
 

@@ -62,9 +62,17 @@ class SchemaKind(OwnedKind):
         self._fields = {f: parse_path(f".{f}") for f in sorted(selectable)}
 
     def decode(self, obj: Object, problems: list[str], raw: bytes | None = None) -> Object:
+        return self._decode(obj, problems, raw, keeps_nulls=False)
+
+    def decode_applied(self, obj: Object) -> Object:
+        return self._decode(obj, [], None, keeps_nulls=True)
+
+    def _decode(
+        self, obj: Object, problems: list[str], raw: bytes | None, *, keeps_nulls: bool
+    ) -> Object:
         strip_cluster(obj)
         try:
-            return self.type.decode(obj, problems, raw)
+            return self.type.decode(obj, problems, raw, keeps_nulls=keeps_nulls)
         except DecodeError as error:
             kind, version = self._definition.kind, go_quote(self._version)
             raise BadRequest(

@@ -167,11 +167,11 @@ async def _update_once(
     request = AdmissionRequest(ctx, resource, "UPDATE", namespace, name, new, live, subresource)
     await services.admission.mutate(request)
     errors, warnings = rules.before_update(new, live, subresource, facts_of(resource, ctx))
+    for text in warnings:
+        ctx.warn(text)
     if errors:
         shown = new["metadata"].get("name") or name  # admission may have renamed it
         raise Invalid.fields(resource.error_group, resource.kind, shown, errors)
-    for text in warnings:
-        ctx.warn(text)
     await services.admission.validate(request)
     if is_finished(new["metadata"]) and not _is_kept(resource, new):
         return await _remove(resource, ctx, new, entry)

@@ -74,18 +74,28 @@ class CustomType:
         status = schema.properties.get("status")
         self._status = compile_check(status) if status is not None else None
 
-    def decode(self, value: Object, problems: list[str], raw: bytes | None = None) -> Object:
+    def decode(
+        self,
+        value: Object,
+        problems: list[str],
+        raw: bytes | None = None,
+        *,
+        keeps_nulls: bool = False,
+    ) -> Object:
         """What a client sent, in place: pruned, defaulted, its metadata as every object's.
 
         Duplicate fields (if the text is given) and unknown ones are added to `problems`.
-        DecodeError if metadata has the wrong type.
+        DecodeError if metadata has the wrong type. `keeps_nulls`: those that the schema does
+        not allow stay, to be refused.
         """
         try:
-            return self._decode(value, problems, raw)
+            return self._decode(value, problems, raw, keeps_nulls)
         except RecursionError:
             raise diagnose.too_deep() from None
 
-    def _decode(self, value: Object, problems: list[str], raw: bytes | None) -> Object:
+    def _decode(
+        self, value: Object, problems: list[str], raw: bytes | None, keeps_nulls: bool
+    ) -> Object:
         is_odd = raw is not None and diagnose.may_have_duplicates(raw, value)
         if is_odd and raw is not None:
             problems += diagnose.duplicate_fields(raw)
@@ -101,7 +111,7 @@ class CustomType:
             except EmbeddedError as error:
                 raise DecodeError(str(error)) from error
             problems += (f'unknown field "{path}"' for path in unknown)
-        self._complete(value, flags)
+        self._complete(value, flags, drops_nulls=not keeps_nulls)
         if is_odd:
             diagnose.refuse_depth(value)
         return value
@@ -119,9 +129,9 @@ class CustomType:
         self._prune(value, "", [])
         return value
 
-    def _complete(self, value: Object, flags: int) -> None:
+    def _complete(self, value: Object, flags: int, *, drops_nulls: bool = True) -> None:
         if flags:
-            self._fill(value)
+            self._fill(value, drops_nulls)
         elif self._fill_plain is not None:
             self._fill_plain(value)
 

@@ -17,10 +17,9 @@ Filler: TypeAlias = Callable[[Any, bool], None]
 """Completes a value in place; nulls that may not stay are dropped only if it was given."""
 
 
-def compile_defaulter(schema: Schema) -> Callable[[Any], None]:
-    """Drops nulls and fills in defaults, in that order, in one pass."""
-    fill = _Compiler().filler(schema)
-    return lambda value: fill(value, True)
+def compile_defaulter(schema: Schema) -> Filler:
+    """Drops nulls (if it is told to) and fills in defaults, in that order, in one pass."""
+    return _Compiler().filler(schema)
 
 
 def compile_plain_defaulter(schema: Schema) -> Callable[[Any], None] | None:

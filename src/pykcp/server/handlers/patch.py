@@ -133,7 +133,7 @@ def _apply(call: Call, body: bytes) -> Change:
         merged = resource.rules.manage_apply(
             live, codec.copy(document), context.manager, info.subresource, now, force=force
         )
-        new = resource.rules.decode(merged, [])
+        new = resource.rules.decode_applied(merged)
         check_name(resource, info.namespace, info.name, new)
         return new
 
