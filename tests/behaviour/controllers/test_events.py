@@ -41,4 +41,4 @@ def test_events_expire() -> None:
         assert gone == {"core", "group"}
         eventually(lambda: client.get(GROUP).json["items"] == [])
         depth = 'pykcp_workqueue_delayed{name="event-expiry"} 0'
-        eventually(lambda: depth in client.get("/metrics").body.decode())
+        eventually(lambda: depth in shard.client().get("/metrics").body.decode())
