@@ -18,6 +18,7 @@ CONTROLLERS = [
     "root-ca-cert-publisher",
     "service-account-controller",
     "tokens-controller",
+    "validatingadmissionpolicy-status-controller",
 ]
 
 
