@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import orjson
@@ -65,6 +66,34 @@ def summary(body: bytes) -> str:
     return f"{shown} ..." if len(body) > _SUMMARY else shown
 
 
+_LONG_YAML = 64 * 1024
+
+
+async def read_ahead(call: Call) -> None:
+    """Read a long YAML body in a thread: it may take a second, and others are waiting."""
+    body = call.exchange.request.body
+    if len(body) > _LONG_YAML and body[:1] != b"{" and "yaml" in media_type(call):
+        call.read_ahead = await asyncio.to_thread(_read_yaml, body_of(call))
+
+
+def _read_yaml(body: bytes) -> Any:
+    try:
+        return yaml_text.parse(body)
+    except yaml_text.BadYAML as error:
+        return error
+
+
+def yaml_of(call: Call, body: bytes) -> Any:
+    """A YAML body as JSON values. Raises BadYAML."""
+    ahead = call.read_ahead
+    if ahead is None:
+        return yaml_text.parse(body)
+    call.read_ahead = None  # the values are changed by whoever gets them
+    if isinstance(ahead, yaml_text.BadYAML):
+        raise ahead
+    return ahead
+
+
 def parse_as(call: Call, kind: str, schema: Schema | None = None) -> Any:
     """The body as JSON values, whatever form it came in; protobuf needs the schema."""
     form = media_type(call)
@@ -73,7 +102,7 @@ def parse_as(call: Call, kind: str, schema: Schema | None = None) -> Any:
     if form == negotiation.YAML:
         body = body_of(call)
         try:
-            return yaml_text.parse(body)
+            return yaml_of(call, body)
         except yaml_text.BadYAML as error:
             raise unrecognized(kind, str(error), body) from error
     if form == negotiation.PROTOBUF and schema is not None:

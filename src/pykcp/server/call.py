@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pykcp.auth.user import User
 from pykcp.machinery.status import BadRequest
@@ -32,6 +32,7 @@ class Call:
         "cluster",
         "exchange",
         "info",
+        "read_ahead",
         "resource",
         "started",
         "stream",
@@ -46,6 +47,8 @@ class Call:
         self.user: User = ANONYMOUS_USER
         self.resource: Resource = None  # type: ignore[assignment]  # set before handlers run
         self.accepted: negotiation.Accepted = _JSON
+        self.read_ahead: Any = None
+        """A body that took too long to read for the event loop; see `bodies.read_ahead`."""
         self.started = time.perf_counter()
         self.stream: Stream | None = None
         """Of a watch, once it is open."""

@@ -220,11 +220,17 @@ def test_a_status_written_by_hand_is_put_right(cluster: TestClient) -> None:
     assert cluster.post(CM, _map("m")).status == 201
 
 
-def test_names_without_a_count_limit_nothing(cluster: TestClient) -> None:
-    """As in kcp: only `count/…` is evaluated, and events are never counted."""
-    _quota(cluster, {"configmaps": "0", "count/events": "0", COUNT: "9"})
-    eventually(lambda: _used(cluster) == {COUNT: "1"})
+def test_bare_names_of_core_kinds_count_too(cluster: TestClient) -> None:
+    """As in Kubernetes; bare names of kinds that nobody has limit nothing, nor do events."""
+    _quota(cluster, {"configmaps": "2", "count/events": "0", "pods": "0"})
+    eventually(lambda: _used(cluster) == {"configmaps": "1"})
     assert cluster.post(CM, _map("m")).status == 201
+    refused = cluster.post(CM, _map("n"))
+    assert refused.status == 403
+    assert (
+        "requested: configmaps=1, used: configmaps=2, limited: configmaps=2"
+        in refused.json["message"]
+    )
     event = {
         "metadata": {"name": "e"},
         "involvedObject": {"kind": "ConfigMap", "name": "m", "namespace": "default"},

@@ -43,6 +43,16 @@ def count_name(group: str, plural: str) -> str:
     return COUNT + qualified(group, plural)
 
 
+OLD_NAMES = frozenset(("configmaps", "secrets", "resourcequotas"))
+"""Core kinds that quotas may also count by their bare name, as in Kubernetes (kcp does not)."""
+
+
+def names_of(group: str, plural: str) -> tuple[str, ...]:
+    """All names under which a quota counts objects of a kind."""
+    counted = count_name(group, plural)
+    return (counted, plural) if not group and plural in OLD_NAMES else (counted,)
+
+
 def amount(text: str) -> int:
     """A quantity of objects; what nobody can have written counts as nothing."""
     if text.isdigit():
@@ -155,24 +165,35 @@ class ResourceQuota:
         """What makes every quota count one more; Forbidden if one of them has no room."""
         cluster, namespace = request.context.cluster, request.namespace
         resource = request.resource
-        counted = count_name(resource.group, resource.plural)
+        names = names_of(resource.group, resource.plural)
         operations: list[Operation] = []
         for key in await self._quotas.keys(cluster, namespace):
             entry = self._store.get(key)
             if entry is None:
                 continue  # deleted a moment ago
             quota = codec.decode(entry.value)
-            limit = ((quota.get("spec") or {}).get("hard") or {}).get(counted)
-            if limit is None or is_scoped(quota):
+            hard = (quota.get("spec") or {}).get("hard") or {}
+            counted = [name for name in names if name in hard]
+            if not counted or is_scoped(quota):
                 continue
-            used = _used(quota).get(counted)
-            if used is None:
-                prefix = range_prefix(resource.prefix, cluster, namespace)
-                used = str(await self._store.count(prefix))
-            if amount(used) + 1 > amount(limit):
-                raise _exceeded(request, quota, counted, used, limit)
-            operations.append(_with_used(entry, quota, cluster, counted, amount(used) + 1))
+            used = await self._usage(request, quota, counted)
+            exceeded = [name for name in counted if amount(used[name]) + 1 > amount(hard[name])]
+            if exceeded:
+                raise _exceeded(request, quota, exceeded, used, hard)
+            more = {name: str(amount(used[name]) + 1) for name in counted}
+            operations.append(_with_used(entry, quota, cluster, more))
         return operations
+
+    async def _usage(
+        self, request: AdmissionRequest, quota: Object, names: Sequence[str]
+    ) -> dict[str, str]:
+        """What the quota has counted; what it has not yet is counted now."""
+        known = _used(quota)
+        if all(name in known for name in names):
+            return {name: known[name] for name in names}
+        cluster, namespace = request.context.cluster, request.namespace
+        number = await self._store.count(range_prefix(request.resource.prefix, cluster, namespace))
+        return {name: known.get(name, str(number)) for name in names}
 
 
 def _used(quota: Object) -> dict[str, Any]:
@@ -180,22 +201,29 @@ def _used(quota: Object) -> dict[str, Any]:
     return status.get("used") or {}
 
 
-def _with_used(entry: Entry, quota: Object, cluster: str, counted: str, used: int) -> Put:
+def _with_used(entry: Entry, quota: Object, cluster: str, used: dict[str, str]) -> Put:
     status = dict(quota.get("status") or {})
-    status["used"] = {**_used(quota), counted: str(used)}
+    status["used"] = {**_used(quota), **used}
     changed = {**quota, "status": status}
     indexes = index_entries(cluster, changed)
     return Put(entry.key, codec.encode(changed, cluster), entry.terms, indexes, entry.revision)
 
 
 def _exceeded(
-    request: AdmissionRequest, quota: Object, counted: str, used: str, limit: str
+    request: AdmissionRequest,
+    quota: Object,
+    names: Sequence[str],
+    used: dict[str, str],
+    hard: dict[str, str],
 ) -> Forbidden:
     resource = request.resource
+    requested = ",".join(f"{name}=1" for name in names)
+    held = ",".join(f"{name}={used[name]}" for name in names)
+    limits = ",".join(f"{name}={hard[name]}" for name in names)
     return Forbidden.resource(
         resource.group,
         resource.plural,
         request.name,
-        f"exceeded quota: {quota['metadata']['name']}, requested: {counted}=1, "
-        f"used: {counted}={used}, limited: {counted}={limit}",
+        f"exceeded quota: {quota['metadata']['name']}, requested: {requested}, "
+        f"used: {held}, limited: {limits}",
     )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pykcp.admission.plugins.resource_quota import (
     COUNT,
+    OLD_NAMES,
     PREFIX,
     RESOURCE_QUOTAS,
     UNCOUNTED,
@@ -129,11 +130,15 @@ class ResourceQuotas:
 
 
 def _kind_of(counted: str) -> tuple[str, str]:
+    if counted in OLD_NAMES:
+        return "", counted
     plural, _, group = counted[len(COUNT) :].partition(".")
     return group, plural
 
 
 def _is_counted(name: str) -> bool:
+    if name in OLD_NAMES:
+        return True
     return name.startswith(COUNT) and _kind_of(name) not in UNCOUNTED
 
 

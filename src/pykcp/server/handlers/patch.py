@@ -17,6 +17,8 @@ from pykcp.server.bodies import (
     check_type,
     mark_reset,
     raise_or_warn,
+    read_ahead,
+    yaml_of,
 )
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
@@ -40,6 +42,7 @@ async def patch(call: Call) -> None:
         raise UnsupportedMediaType(accepted)
     check_write_options(call, "PatchOptions", is_apply=form == APPLY_PATCH)
     body = body_of(call)
+    await read_ahead(call)
     change = _apply(call, body) if form == APPLY_PATCH else _patch(call, form, body)
     written = await update_object(
         resource, call.context, info.namespace, info.name, change, info.subresource
@@ -118,7 +121,7 @@ def _patcher(call: Call, form: str, body: bytes, problems: list[str]) -> Callabl
 def _apply(call: Call, body: bytes) -> Change:
     resource, info, context = call.resource, call.info, call.context
     try:
-        document = yaml_text.parse(body)
+        document = yaml_of(call, body)
     except yaml_text.BadYAML as error:
         raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {error}") from error
     if document is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykcp.registry.update import Change, check_name
 from pykcp.registry.update import update as update_object
 from pykcp.server.answers import send_json, send_object
-from pykcp.server.bodies import read_object
+from pykcp.server.bodies import read_ahead, read_object
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options
@@ -15,6 +15,7 @@ from pykcp.types import Object
 async def update(call: Call) -> None:
     resource, info = call.resource, call.info
     check_write_options(call, "UpdateOptions")
+    await read_ahead(call)
     first = [read_object(call, resource)]
     check_name(resource, info.namespace, info.name, first[0])
 
