@@ -26,8 +26,12 @@ SECRETS = GroupVersionResource("", "v1", "secrets")
 SERVICE_ACCOUNTS = GroupVersionResource("", "v1", "serviceaccounts")
 EVENTS = GroupVersionResource("", "v1", "events")
 CLUSTER_ROLES = GroupVersionResource("rbac.authorization.k8s.io", "v1", "clusterroles")
-CLUSTER_ROLE_BINDINGS = GroupVersionResource("rbac.authorization.k8s.io", "v1", "clusterrolebindings")
+CLUSTER_ROLE_BINDINGS = GroupVersionResource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings"
+)
 ROLES = GroupVersionResource("rbac.authorization.k8s.io", "v1", "roles")
 ROLE_BINDINGS = GroupVersionResource("rbac.authorization.k8s.io", "v1", "rolebindings")
-CUSTOM_RESOURCE_DEFINITIONS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+CUSTOM_RESOURCE_DEFINITIONS = GroupVersionResource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions"
+)
 LOGICAL_CLUSTERS = GroupVersionResource("core.kcp.io", "v1alpha1", "logicalclusters")
