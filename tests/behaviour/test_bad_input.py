@@ -375,6 +375,8 @@ def run(client: TestClient, count: int, name: str) -> Counter[int]:
         request = maker.one()
         reply = send(client, *request)
         method, path, body, headers = request
+        if method == "HEAD" and reply.status >= 500:  # the text is only told to a GET
+            reply = send(client, "GET", path, body, headers)
         wrong = complaint(reply)
         assert not wrong, (
             f"seed {SEED}/{name}/{number}: {method} {path} {headers} {body!r:.600}: {wrong}"

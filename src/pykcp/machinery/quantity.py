@@ -202,9 +202,7 @@ def _exponent(suffix: str) -> int:
     return low - (1 << 32) if low >> 31 else low
 
 
-def _decimal(
-    text: str, sign: str, whole: str, fraction: str, exponent: int, form: str
-) -> Quantity:
+def _decimal(text: str, sign: str, whole: str, fraction: str, exponent: int, form: str) -> Quantity:
     digits = whole + fraction
     unscaled, exponent = int(sign + digits), exponent - len(fraction)
     if len(digits) <= _INT64_DIGITS and exponent >= NANO:

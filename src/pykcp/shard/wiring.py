@@ -151,9 +151,9 @@ def wire(
             ResourceQuota(store, quotas),
         ],
     )
-    services = Services(
-        store, hub, admission, sources, check_cel, schema_checks, ConversionCalls()
-    )
+    conversions = ConversionCalls()
+    owner.start_restartable("conversion-webhooks", conversions.run)
+    services = Services(store, hub, admission, sources, check_cel, schema_checks, conversions)
 
     def make(definition: ResourceDefinition, version: str) -> Resource:
         return make_resource(definition, version, services)

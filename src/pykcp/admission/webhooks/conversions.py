@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,13 @@ class ConversionCalls:
         except http.CallFailed as error:
             raise CallFailed(str(error)) from error
         return _decode(*answer)
+
+    async def run(self) -> None:
+        """Ends with the process, and ends the connections to webhooks with it."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.close()
 
     async def close(self) -> None:
         if self._client is not None:
