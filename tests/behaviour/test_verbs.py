@@ -366,3 +366,11 @@ def test_repeated_owners_are_told(cluster: TestClient) -> None:
     reply = cluster.post(MAPS, body)
     assert len(reply.json["metadata"]["ownerReferences"]) == 1
     assert "duplicate entries" in (reply.header("warning") or "")
+
+
+def test_a_method_of_nobodys_is_not_allowed(cluster: TestClient) -> None:
+    """The parser does not know it, the answer is upstream's all the same."""
+    reply = cluster.request("FOO", "/api/v1/namespaces/default/configmaps/x")
+    assert reply.status == 405
+    assert reply.json["reason"] == "MethodNotAllowed"
+    assert cluster.get("/api/v1/namespaces/default").status == 200

@@ -11,6 +11,7 @@ answer that it gets in the application's place; the connection closes after it.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,12 @@ _REQUESTS_PER_TURN = 64
 
 _HELD = 64 * 1024
 """Octets kept behind a request that asked for another protocol, while that is undecided."""
+
+
+_STANDARD_METHODS = frozenset(b"GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRACE PURGE".split())
+_STAND_IN = b"PURGE"
+"""A method that the parser knows, in the place of one that it does not."""
+_ODD_REQUEST = re.compile(rb"([A-Z]{1,24}) /[^\r\n]* HTTP/1\.[01]\r?\n")
 
 
 class Http1Driver:
@@ -67,6 +74,8 @@ class Http1Driver:
         self._since = hub.loop.time()
         """When the present wait began: for a head, for its end, or for a body."""
         self._has_had_request = False
+        self._odd_method = ""
+        """The method of the request in progress, if the parser does not know it."""
         self._sent = 0
         self._stall_mark = (0, 0.0)
 
@@ -175,6 +184,7 @@ class Http1Driver:
     def _feed(self, data: bytes) -> None:
         if not self._is_in_head and self._receiving is None:
             self._since = self.hub.loop.time()
+            data = self._with_known_method(data)
         try:
             self._parser.feed_data(data)
             if self._is_in_head:  # the parser keeps an unfinished field to itself
@@ -195,6 +205,14 @@ class Http1Driver:
                 self._is_over = self._is_deaf = True
         except httptools.HttpParserError:
             self._reject(Rejected(400, "malformed request"))
+
+    def _with_known_method(self, data: bytes) -> bytes:
+        """A request with a method of nobody's is a request all the same: the application refuses it."""
+        odd = _ODD_REQUEST.match(data)
+        if odd is None or odd[1] in _STANDARD_METHODS:
+            return data
+        self._odd_method = odd[1].decode()
+        return _STAND_IN + data[odd.end(1) :]
 
     def on_message_begin(self) -> None:
         self._target = b""
@@ -223,7 +241,8 @@ class Http1Driver:
         version = parser.get_http_version()
         if version not in ("1.0", "1.1"):
             raise Rejected(505, "unsupported protocol version")
-        method = parser.get_method().decode("latin-1")
+        method = self._odd_method or parser.get_method().decode("latin-1")
+        self._odd_method = ""
         head = http1_head(method, self._target.decode("latin-1"), self._headers, version)
         exchange = Http1Exchange(self, Request(head, self.connection.peer), version)
         exchange.keeps_alive = parser.should_keep_alive()
