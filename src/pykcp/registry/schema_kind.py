@@ -80,12 +80,16 @@ class SchemaKind(OwnedKind):
             ) from error
 
     def before_create(self, obj: Object, facts: Facts) -> Verdict:
-        return before_create(self._rules, obj, facts)
+        verdict = before_create(self._rules, obj, facts)
+        # A new object loses the status it came with, defaults and all; it is judged without.
+        self.type.complete_status(obj)
+        return verdict
 
     def before_update(self, new: Object, old: Object, subresource: str, facts: Facts) -> Verdict:
         rules = self._rules.subresources[subresource] if subresource else self._rules
         self._forgiven = []
         errors, warnings = before_update(rules, new, old, facts)
+        self.type.complete_status(new)
         return errors, [*self._forgiven, *warnings]
 
     def selectable(self, obj: Object) -> dict[str, str]:

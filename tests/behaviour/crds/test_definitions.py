@@ -62,6 +62,23 @@ def test_deprecated_versions_warn_whoever_uses_them(cluster: TestClient) -> None
     assert watched.header_all("warning") == [default]
 
 
+def test_a_default_status_outlives_the_one_that_is_dropped(cluster: TestClient) -> None:
+    phase = {"type": "string"}
+    status = {"type": "object", "properties": {"phase": phase}, "default": {"phase": "Waiting"}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"status": status}}}
+    waiting = version("v1", storage=True, subresources={"status": {}}, schema=schema)
+    install(cluster, definition("waits", "example.com", waiting))
+    path = "/apis/example.com/v1/namespaces/default/waits"
+    given = {"apiVersion": "example.com/v1", "kind": "Waits", "metadata": {"name": "a"}}
+    made = cluster.post(path, {**given, "status": {"phase": "Done"}})
+    assert (made.status, made.json["status"]) == (201, {"phase": "Waiting"}), made
+    assert cluster.get(f"{path}/a").json["status"] == {"phase": "Waiting"}
+    done = cluster.put(f"{path}/a/status", {**made.json, "status": {"phase": "Done"}})
+    assert done.json["status"] == {"phase": "Done"}, done
+    kept = cluster.put(f"{path}/a", {**given, "metadata": done.json["metadata"]})
+    assert kept.json["status"] == {"phase": "Done"}, kept
+
+
 def test_names_are_freed_when_their_holder_goes(cluster: TestClient) -> None:
     install(cluster, definition("ones", "example.com", shortNames=["o"]))
     twos = definition("twos", "example.com", shortNames=["o"])

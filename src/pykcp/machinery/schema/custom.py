@@ -11,7 +11,11 @@ from copy import copy as _copy
 
 from pykcp.machinery.schema import diagnose
 from pykcp.machinery.schema.decode import DecodeError, decoder_for
-from pykcp.machinery.schema.defaulting import compile_defaulter, compile_plain_defaulter
+from pykcp.machinery.schema.defaulting import (
+    compile_defaulter,
+    compile_plain_defaulter,
+    has_default,
+)
 from pykcp.machinery.schema.embedded import (
     EmbeddedError,
     MetaCheck,
@@ -49,6 +53,7 @@ class CustomType:
         "_embeds",
         "_fill",
         "_fill_plain",
+        "_fills_status",
         "_lists",
         "_meta",
         "_prune",
@@ -73,6 +78,7 @@ class CustomType:
         self._lists = compile_list_check(schema)
         status = schema.properties.get("status")
         self._status = compile_check(status) if status is not None else None
+        self._fills_status = status is not None and has_default(status)
 
     def decode(
         self,
@@ -123,6 +129,11 @@ class CustomType:
             self._prune(value, "", [])
         self._complete(value, flags)
         return value
+
+    def complete_status(self, value: Object) -> None:
+        """Default what a write left out of `status`, as a read of it from the store would."""
+        if self._fills_status and "status" not in value and self._fill_plain is not None:
+            self._fill_plain(value)
 
     def pruned(self, value: Object) -> Object:
         """What the store holds in another version, in place, with what this one knows of it."""

@@ -41,7 +41,7 @@ class _PlainCompiler:
         return self._made[key]
 
     def _make(self, schema: Schema) -> Callable[[Any], None] | None:
-        defaults = [(n, c.default) for n, c in schema.properties.items() if _has_default(c)]
+        defaults = [(n, c.default) for n, c in schema.properties.items() if has_default(c)]
         fillers = [(n, self.filler(c)) for n, c in schema.properties.items()]
         children = [(n, fill) for n, fill in fillers if fill is not None]
         rest = self.filler(schema.additional) if schema.additional is not None else None
@@ -89,7 +89,7 @@ class _Compiler:
 
     def _make(self, schema: Schema) -> Filler:
         children = {name: (self.filler(c), _null(c)) for name, c in schema.properties.items()}
-        defaults = [(n, c.default) for n, c in schema.properties.items() if _has_default(c)]
+        defaults = [(n, c.default) for n, c in schema.properties.items() if has_default(c)]
         rest = None
         if schema.additional is not None:
             rest = (self.filler(schema.additional), _null(schema.additional))
@@ -110,12 +110,12 @@ Null: TypeAlias = tuple[bool, bool, Any]
 """Whether null may stay, whether there is a default, and the default."""
 
 
-def _has_default(schema: Schema) -> bool:
+def has_default(schema: Schema) -> bool:
     return schema.has_default and schema.default is not None
 
 
 def _null(schema: Schema) -> Null:
-    return schema.nullable, _has_default(schema), schema.default
+    return schema.nullable, has_default(schema), schema.default
 
 
 def _fill_object(
