@@ -8,7 +8,7 @@ from pykcp.machinery.openapi import documents
 from pykcp.machinery.openapi.components import GVK, Types
 from pykcp.machinery.openapi.embedded import embed
 from pykcp.machinery.openapi.operations import Operation, Parameter
-from pykcp.machinery.openapi.v3 import CODES, SECURITY, by_path, referenced, shared_parameters
+from pykcp.machinery.openapi.v3 import CODES, SECURITY, paths_of, referenced
 from pykcp.machinery.schema.definition import ResourceDefinition
 from pykcp.machinery.schema.openapi_json import to_json, v2_reference
 from pykcp.types import Object
@@ -19,7 +19,7 @@ def document(definitions: Sequence[ResourceDefinition]) -> Object:
     return {
         "swagger": "2.0",
         "info": {"title": documents.TITLE, "version": documents.VERSION},
-        "paths": _paths(contents.operations),
+        "paths": paths_of(contents.operations, _operation, _parameter),
         "definitions": _definitions(contents.types, referenced(contents.operations)),
         "securityDefinitions": SECURITY,
         "security": [{"BearerToken": []}],
@@ -67,18 +67,6 @@ def simplify(json: Object, *, custom: bool) -> None:
             simplify(inner, custom=custom)
     if custom and json.get("x-kubernetes-embedded-resource") and "type" in json:
         embed(json, v2_reference)
-
-
-def _paths(operations: Iterable[Operation]) -> Object:
-    out: Object = {}
-    for path, here in by_path(operations).items():
-        shared = shared_parameters(here)
-        item: Object = {op.method: _operation(op, shared) for op in here}
-        common = [_parameter(p) for p in here[0].parameters if p.name in shared]
-        if common:
-            item["parameters"] = common
-        out[path] = item
-    return out
 
 
 def _operation(operation: Operation, shared: set[str]) -> Object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pykcp.machinery.openapi import documents
@@ -45,7 +45,7 @@ def document(definitions: Sequence[ResourceDefinition], name: str) -> Object:
     return {
         "openapi": "3.0.0",
         "info": info,
-        "paths": _paths(contents.operations),
+        "paths": paths_of(contents.operations, _operation, _parameter),
         "components": components,
     }
 
@@ -72,25 +72,30 @@ def component_schemas(types: Types, names: Iterable[str]) -> Object:
     return out
 
 
-def shared_parameters(operations: Sequence[Operation]) -> set[str]:
+def _shared_parameters(operations: Sequence[Operation]) -> set[str]:
     """Parameters that every operation on a path has; they are said once, for the path."""
     names = [{p.name for p in operation.parameters} for operation in operations]
     return set.intersection(*names) if names else set()
 
 
-def by_path(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
+def _by_path(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
     out: dict[str, list[Operation]] = {}
     for operation in operations:
         out.setdefault(operation.path, []).append(operation)
     return dict(sorted(out.items()))
 
 
-def _paths(operations: Iterable[Operation]) -> Object:
+def paths_of(
+    operations: Iterable[Operation],
+    describe: Callable[[Operation, set[str]], Object],
+    parameter: Callable[[Parameter], Object],
+) -> Object:
+    """The paths of a document; `describe` leaves out the parameters that it is given."""
     out: Object = {}
-    for path, here in by_path(operations).items():
-        shared = shared_parameters(here)
-        item: Object = {op.method: _operation(op, shared) for op in here}
-        common = [_parameter(p) for p in here[0].parameters if p.name in shared]
+    for path, here in _by_path(operations).items():
+        shared = _shared_parameters(here)
+        item: Object = {op.method: describe(op, shared) for op in here}
+        common = [parameter(p) for p in here[0].parameters if p.name in shared]
         if common:
             item["parameters"] = common
         out[path] = item
