@@ -3,11 +3,12 @@
 `owner:<cluster>:<uid>` finds the dependents of an object (garbage collection),
 `deleting` everything that waits for its finalizers, `event:<minute>` and
 `event:<day>` the events that were last written then. An ordinary object has none
-of them and costs nothing.
+of them and costs nothing. Some of kcp's kinds have entries of their own (`api_indexes`).
 """
 
 from __future__ import annotations
 
+from pykcp.registry.api_indexes import BY_KIND
 from pykcp.types import Object
 
 DELETING = "deleting"
@@ -30,11 +31,15 @@ def event_written(stored: Object) -> str:
     return max(written, metadata.get("creationTimestamp") or "")
 
 
-def index_entries(cluster: str, stored: Object) -> tuple[str, ...]:
+def index_entries(
+    cluster: str, stored: Object, kind: tuple[str, str] | None = None
+) -> tuple[str, ...]:
+    """`kind`: group and resource, for the entries that only this kind has."""
     metadata = stored["metadata"]
     owners = metadata.get("ownerReferences")
     is_event = "involvedObject" in stored
-    if not owners and not is_event and "deletionTimestamp" not in metadata:
+    of_kind = BY_KIND.get(kind) if kind is not None else None
+    if of_kind is None and not owners and not is_event and "deletionTimestamp" not in metadata:
         return ()
     entries = [owner_entry(cluster, o["uid"]) for o in owners or ()]
     if metadata.get("deletionTimestamp"):
@@ -42,4 +47,6 @@ def index_entries(cluster: str, stored: Object) -> tuple[str, ...]:
     if is_event:
         written = event_written(stored)
         entries += (event_entry(written[:10]), event_entry(written[:16]))
+    if of_kind is not None:
+        entries += of_kind(cluster, stored)
     return tuple(dict.fromkeys(entries))

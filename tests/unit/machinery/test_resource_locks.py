@@ -1,0 +1,90 @@
+"""Who owns a resource in a logical cluster."""
+
+import pytest
+
+from pykcp.machinery import resource_locks as locks
+from pykcp.machinery.resource_locks import Lock
+
+BEFORE, NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"
+
+
+def test_text_is_kcps() -> None:
+    held = {
+        "widgets.example.com": Lock("mine"),
+        "gadgets.example.com": Lock(is_crd=True, expiry=NOW),
+        "sheriffs": Lock(is_crd=True),
+    }
+    text = (
+        '{"gadgets.example.com":{"c":true,"e":"2026-01-01T00:01:00Z"},'
+        '"sheriffs":{"c":true},"widgets.example.com":{"n":"mine"}}'
+    )
+    assert locks.text(held) == text
+    assert locks.parse(text) == held
+    assert locks.text({}) == "{}"
+
+
+@pytest.mark.parametrize("empty", ["", "{}", "null"])
+def test_nothing_is_locked(empty: str) -> None:
+    assert locks.parse(empty) == {}
+
+
+@pytest.mark.parametrize("bad", ["{", "[]x", "[1]", '{"a":"b"}'])
+def test_nonsense_is_an_error(bad: str) -> None:
+    with pytest.raises(locks.MalformedLocks, match="failed to unmarshal ResourceBindings"):
+        locks.parse(bad)
+
+
+@pytest.mark.parametrize(
+    ("found", "crds", "is_free"),
+    [
+        (None, (), True),
+        (Lock("mine"), (), True),
+        (Lock("other"), (), False),
+        (Lock(is_crd=True), (), False),
+        (Lock(is_crd=True, expiry=LATER), (), False),
+        (Lock(is_crd=True, expiry=BEFORE), ("r.g",), False),
+        (Lock(is_crd=True, expiry=BEFORE), (), True),
+    ],
+)
+def test_whoever_comes_first_keeps_it(
+    found: Lock | None, crds: tuple[str, ...], is_free: bool
+) -> None:
+    before = {} if found is None else {"r.g": found}
+    after, held = locks.acquire(before, ["r.g"], Lock("mine"), crds=crds, now=NOW)
+    if is_free:
+        assert (after, held) == ({"r.g": Lock("mine")}, {})
+    else:
+        assert (after, held) == (before, before)
+
+
+def test_what_is_gone_is_pruned() -> None:
+    before = {
+        "a.g": Lock("there"),
+        "b.g": Lock("gone"),
+        "c.g": Lock(is_crd=True, expiry=BEFORE),
+        "d.g": Lock(is_crd=True),
+        "e.g": Lock(is_crd=True, expiry=BEFORE),
+        "f.g": Lock(is_crd=True, expiry=LATER),
+    }
+    after = locks.pruned(
+        before, bindings={"there"}, crds={"c.g", "h.g", "i.g"}, established={"h.g"}, now=NOW
+    )
+    assert after == {
+        "a.g": Lock("there"),
+        "c.g": Lock(is_crd=True),
+        "f.g": Lock(is_crd=True, expiry=LATER),
+        "h.g": Lock(is_crd=True),
+    }
+    assert locks.next_expiry(after) == LATER
+
+
+def test_a_crd_does_not_take_what_a_binding_has() -> None:
+    after = locks.pruned(
+        {"a.g": Lock("b")}, bindings={"b"}, crds={"a.g"}, established={"a.g"}, now=NOW
+    )
+    assert after == {"a.g": Lock("b")}
+
+
+def test_words() -> None:
+    assert str(Lock("b")) == "{b false}"
+    assert str(Lock(is_crd=True)) == "{ true}"
