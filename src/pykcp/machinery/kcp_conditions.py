@@ -1,94 +1,93 @@
-"""Conditions as kcp keeps them in the status of its own kinds.
+"""Conditions as kcp's kinds have them: sorted, with a severity while something is wrong.
 
-A false condition has a severity. They are sorted by type with `Ready` in front, and the time
-says when anything about one last changed, its message included. Functions change the object
-they are given; `now` is a timestamp as it is written.
+`Ready` comes first, then the others by name. The time of the last transition moves with any
+change, of the message too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from pykcp.machinery.conditions import FALSE, TRUE, conditions_of, find
+from pykcp.machinery.conditions import FALSE, TRUE
 from pykcp.types import Object
 
-ERROR, WARNING, INFO = "Error", "Warning", "Info"
 READY = "Ready"
-
-_STATE = ("status", "reason", "severity", "message")
-
-
-def mark_true(obj: Object, kind: str, now: str) -> None:
-    _set(obj, {"type": kind, "status": TRUE}, now)
+ERROR, WARNING, INFO = "Error", "Warning", "Info"
+_SEVERITIES = (ERROR, WARNING, INFO)
+_STATE = ("type", "status", "reason", "severity", "message")
 
 
-def mark_false(
-    obj: Object, kind: str, reason: str, message: str, now: str, *, severity: str = ERROR
-) -> None:
-    fresh: Object = {"type": kind, "status": FALSE, "severity": severity}
-    if reason:
-        fresh["reason"] = reason
-    if message:
-        fresh["message"] = message
-    _set(obj, fresh, now)
+def condition(
+    kind: str,
+    status: str,
+    now: str,
+    *,
+    reason: str = "",
+    severity: str = "",
+    message: str = "",
+) -> Object:
+    made: Object = {"type": kind, "status": status, "lastTransitionTime": now}
+    for name, value in (("reason", reason), ("severity", severity), ("message", message)):
+        if value:
+            made[name] = value
+    return made
 
 
-def drop(obj: Object, kind: str) -> None:
-    """Forget a condition; where there was none, nothing changes."""
-    if find(conditions_of(obj), kind) is not None:
-        obj["status"]["conditions"] = [c for c in conditions_of(obj) if c.get("type") != kind]
+def is_same(one: Object, other: Object) -> bool:
+    """Whether two conditions say the same, whenever they began to."""
+    return all((one.get(key) or "") == (other.get(key) or "") for key in _STATE)
 
 
-def is_false(obj: Object, kind: str) -> bool:
-    """Whether it is there and False: a missing condition is not."""
-    found = find(conditions_of(obj), kind)
-    return found is not None and found.get("status") == FALSE
+def with_condition(conditions: Sequence[Object], fresh: Object) -> list[Object]:
+    """The conditions with this one set, in order; one that says the same stays as it was."""
+    kept = [old for old in conditions if old.get("type") != fresh["type"]]
+    old = next((old for old in conditions if old.get("type") == fresh["type"]), None)
+    kept.append(old if old is not None and is_same(old, fresh) else fresh)
+    return ordered(kept)
 
 
-def summarise(obj: Object, kinds: Sequence[str] | None, now: str) -> None:
-    """Set `Ready` by the worst of these conditions (None: of all); no such, no `Ready`."""
-    in_scope = [
-        c
-        for c in conditions_of(obj)
-        if (c["type"] != READY if kinds is None else c["type"] in kinds)
-    ]
-    if not in_scope:
-        return
-    top = min(map(_priority, in_scope))
-    worst = [c for c in in_scope if _priority(c) == top]
-    shown = next((c for kind in kinds or () for c in worst if c["type"] == kind), worst[0])
-    if shown["status"] == TRUE:
-        mark_true(obj, READY, now)
-        return
-    _set(obj, {**{k: v for k, v in shown.items() if k in _STATE}, "type": READY}, now)
+def with_true(conditions: Sequence[Object], kind: str, now: str) -> list[Object]:
+    return with_condition(conditions, condition(kind, TRUE, now))
 
 
-def _set(obj: Object, fresh: Object, now: str) -> None:
-    status = obj["status"] = dict(obj.get("status") or {})
-    before = conditions_of(obj)
-    old = find(before, fresh["type"])
-    if old is not None and _is_same(old, fresh):
-        return
-    others = [c for c in before if c is not old]
-    status["conditions"] = sorted([*others, {"lastTransitionTime": now, **fresh}], key=_order)
+def with_false(
+    conditions: Sequence[Object],
+    kind: str,
+    now: str,
+    reason: str,
+    message: str = "",
+    severity: str = ERROR,
+) -> list[Object]:
+    fresh = condition(kind, FALSE, now, reason=reason, severity=severity, message=message)
+    return with_condition(conditions, fresh)
 
 
-def _is_same(old: Object, new: Object) -> bool:
-    return all((old.get(field) or "") == (new.get(field) or "") for field in _STATE)
+def ordered(conditions: Iterable[Object]) -> list[Object]:
+    return sorted(conditions, key=lambda one: (one.get("type") != READY, one.get("type") or ""))
 
 
-def _order(condition: Object) -> tuple[bool, str]:
-    return condition["type"] != READY, condition["type"]
+def with_summary(conditions: Sequence[Object], kinds: Sequence[str], now: str) -> list[Object]:
+    """`Ready` says the worst of the given conditions; without any of them there is none."""
+    found = [one for one in conditions if one.get("type") in kinds]
+    if not found:
+        return list(conditions)
+    worst = _worst(found)
+    if worst is None:
+        return with_true(conditions, READY, now)
+    summary = condition(
+        READY,
+        worst["status"],
+        now,
+        reason=worst.get("reason") or "",
+        severity=worst.get("severity") or "",
+        message=worst.get("message") or "",
+    )
+    return with_condition(conditions, summary)
 
 
-_SEVERITIES = {ERROR: 0, WARNING: 1, INFO: 2}
-
-
-def _priority(condition: Object) -> int:
-    match condition["status"]:
-        case "False":
-            return _SEVERITIES.get(condition.get("severity", ""), 99)
-        case "True":
-            return 3
-        case _:
-            return 4
+def _worst(found: Sequence[Object]) -> Object | None:
+    for severity in _SEVERITIES:
+        for one in found:
+            if one.get("status") == FALSE and one.get("severity") == severity:
+                return one
+    return next((one for one in found if one.get("status") != TRUE), None)

@@ -126,8 +126,7 @@ async def _write(
         )
     stored = await resource.stored_form(obj)
     value = resource.encode(stored, ctx.cluster)
-    indexes = index_entries(ctx.cluster, stored, resource.definition.storage)
-    put = Put(key, value, resource.terms_of(stored), indexes, 0)
+    put = Put(key, value, resource.terms_of(stored), index_entries(ctx.cluster, stored), 0)
     try:
         if reservations is None:
             (revision,) = await store.write((put,))

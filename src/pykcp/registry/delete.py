@@ -112,7 +112,7 @@ async def _mark(resource: Resource, ctx: RequestContext, obj: Object, entry: Ent
         entry.key,
         value,
         resource.terms_of(stored),
-        index_entries(ctx.cluster, stored, resource.definition.storage),
+        index_entries(ctx.cluster, stored),
         entry.revision,
     )
     (revision,) = await resource.services.store.write((put,))

@@ -3,12 +3,11 @@
 `owner:<cluster>:<uid>` finds the dependents of an object (garbage collection),
 `deleting` everything that waits for its finalizers, `event:<minute>` and
 `event:<day>` the events that were last written then. An ordinary object has none
-of them and costs nothing. Some of kcp's kinds have entries of their own (`api_indexes`).
+of them and costs nothing.
 """
 
 from __future__ import annotations
 
-from pykcp.registry.api_indexes import BY_KIND
 from pykcp.types import Object
 
 DELETING = "deleting"
@@ -31,15 +30,11 @@ def event_written(stored: Object) -> str:
     return max(written, metadata.get("creationTimestamp") or "")
 
 
-def index_entries(
-    cluster: str, stored: Object, kind: tuple[str, str] | None = None
-) -> tuple[str, ...]:
-    """`kind`: group and resource, for the entries that only this kind has."""
+def index_entries(cluster: str, stored: Object) -> tuple[str, ...]:
     metadata = stored["metadata"]
     owners = metadata.get("ownerReferences")
     is_event = "involvedObject" in stored
-    of_kind = BY_KIND.get(kind) if kind is not None else None
-    if of_kind is None and not owners and not is_event and "deletionTimestamp" not in metadata:
+    if not owners and not is_event and "deletionTimestamp" not in metadata:
         return ()
     entries = [owner_entry(cluster, o["uid"]) for o in owners or ()]
     if metadata.get("deletionTimestamp"):
@@ -47,6 +42,4 @@ def index_entries(
     if is_event:
         written = event_written(stored)
         entries += (event_entry(written[:10]), event_entry(written[:16]))
-    if of_kind is not None:
-        entries += of_kind(cluster, stored)
     return tuple(dict.fromkeys(entries))

@@ -240,7 +240,7 @@ async def _replace(resource: Resource, ctx: RequestContext, new: Object, entry: 
         entry.key,
         value,
         resource.terms_of(stored),
-        index_entries(ctx.cluster, stored, resource.definition.storage),
+        index_entries(ctx.cluster, stored),
         entry.revision,
     )
     (revision,) = await resource.services.store.write((put,))

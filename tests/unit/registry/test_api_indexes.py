@@ -3,12 +3,8 @@
 import pytest
 
 from pykcp.registry import api_indexes
-from pykcp.registry.indexes import index_entries
+from pykcp.registry.api_indexes import binding_entries, export_entries, slice_entries
 from pykcp.types import Object
-
-BINDINGS = ("apis.kcp.io", "apibindings")
-EXPORTS = ("apis.kcp.io", "apiexports")
-SLICES = ("apis.kcp.io", "apiexportendpointslices")
 
 
 def _binding(phase: str = "Bound", *, upset: str = "", missing: str = "") -> Object:
@@ -53,7 +49,7 @@ def _binding(phase: str = "Bound", *, upset: str = "", missing: str = "") -> Obj
     ],
 )
 def test_bindings(binding: Object, is_open: bool) -> None:
-    entries = index_entries("c", binding, BINDINGS)
+    entries = tuple(binding_entries("c", binding))
     assert entries[:4] == (
         "binding-of:hash",
         "binding-uid:u1",
@@ -61,7 +57,6 @@ def test_bindings(binding: Object, is_open: bool) -> None:
         "binding-claim:id:w.g",
     )
     assert (api_indexes.OPEN_BINDINGS in entries) is is_open
-    assert index_entries("c", binding) == ()
 
 
 def test_exports() -> None:
@@ -74,9 +69,9 @@ def test_exports() -> None:
         "status": {"identityHash": "id"},
     }
     found = ("export-schema:c:v1.w.g", "export-secret:c:kcp-system/e", "export-identity:id")
-    assert index_entries("c", export, EXPORTS) == (*found, api_indexes.OPEN_EXPORTS)
+    assert tuple(export_entries("c", export)) == (*found, api_indexes.OPEN_EXPORTS)
     export["status"]["conditions"] = [{"type": "IdentityValid", "status": "True"}]
-    assert index_entries("c", export, EXPORTS) == found
+    assert tuple(export_entries("c", export)) == found
 
 
 def test_slices() -> None:
@@ -85,5 +80,5 @@ def test_slices() -> None:
         "metadata": {"name": "s"},
         "spec": {"export": {"name": "e", "path": "root:org"}, "partition": "p"},
     }
-    assert index_entries("c", near, SLICES) == ("slice-of:c:e",)
-    assert index_entries("c", far, SLICES) == ("slice-of:root:org:e", "slice-partition:c:p")
+    assert tuple(slice_entries("c", near)) == ("slice-of:c:e",)
+    assert tuple(slice_entries("c", far)) == ("slice-of:root:org:e", "slice-partition:c:p")
