@@ -145,6 +145,5 @@ def test_mismatches_say_what_differs() -> None:
         claim("secrets"),
     )
     assert [str(m) for m in claims.compare(asked, given).mismatches] == [
-        "configmaps. (verbs: accepted [get list], exported [get]; "
-        "selector differs from defaultSelector)"
+        "configmaps. (verbs: accepted [get list], exported [get]; selector differs from defaultSelector)"
     ]
