@@ -111,7 +111,7 @@ def _subresource(definition: ResourceDefinition, subresource: Subresource) -> Ob
     if subresource.version:
         out["version"] = subresource.version
     out["kind"] = subresource.kind
-    out["verbs"] = list(subresource.verbs)
+    out["verbs"] = list(subresource.verbs) or None
     return out
 
 

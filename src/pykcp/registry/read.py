@@ -20,7 +20,7 @@ from pykcp.storage.interface import Entry, Page, Query
 
 def find(resource: Resource, ctx: RequestContext, namespace: str, name: str) -> Entry:
     """The stored entry, or NotFound."""
-    entry = resource.services.store.get(resource.key(ctx.cluster, namespace, name))
+    entry = resource.entry(ctx.cluster, namespace, name)
     if entry is None:
         raise NotFound.resource(resource.group, resource.plural, name)
     return entry

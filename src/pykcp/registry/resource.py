@@ -7,8 +7,9 @@ version, not per cluster. The verbs are functions in modules of their own.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -26,7 +27,7 @@ from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.kinds import Kind
 from pykcp.registry.selection import Selection, select
 from pykcp.registry.traits import IGNORES_DEPENDENTS, RETURNS_DELETED
-from pykcp.storage.interface import Store, Value
+from pykcp.storage.interface import Entry, Store, Value
 from pykcp.types import Object
 
 
@@ -58,6 +59,8 @@ class Conversion:
 
 _SPACE = 0x20
 """Stands before the last brace of values that say their version."""
+LEAVING = "metadata.deletionTimestamp"
+"""A field that views select by, and nobody else: whether the object is being deleted."""
 _EVERYWHERE = frozenset(("metadata.name", "metadata.namespace"))
 
 
@@ -81,6 +84,7 @@ class Resource:
         "refresh",
         "returns_deleted",
         "rules",
+        "scope",
         "services",
         "since",
         "type_prefix",
@@ -126,6 +130,8 @@ class Resource:
         self.collects_garbage = name not in IGNORES_DEPENDENTS
         """Propagation policies mean something for this kind."""
         self.services = services
+        self.scope: Selection | None = None
+        """Of a view: the objects that it shows. What is outside does not exist there."""
         self.conversion = conversion
         self.refresh = refresh
         self.since = since
@@ -136,7 +142,31 @@ class Resource:
     def select(self, label_text: str, field_text: str) -> Selection:
         """Label and field selectors of a request, in terms of what is stored."""
         names = self.conversion.field_names if self.conversion else None
-        return select(label_text, field_text, self.known_fields, names)
+        chosen = select(label_text, field_text, self.known_fields, names)
+        return chosen if self.scope is None else self.scope.joined(chosen)
+
+    def viewed(
+        self,
+        *,
+        definition: ResourceDefinition | None = None,
+        scope: Selection | None = None,
+        admission: Admission | None = None,
+    ) -> Resource:
+        """The same resource as a view shows it: fewer verbs, fewer objects, more rules."""
+        view = copy.copy(self)
+        view.definition = definition or self.definition
+        view.scope = scope
+        if admission is not None:
+            view.services = replace(self.services, admission=admission)
+        return view
+
+    def entry(self, cluster: str, namespace: str, name: str) -> Entry | None:
+        """The stored object, if there is one to be seen."""
+        entry = self.services.store.get(self.key(cluster, namespace, name))
+        if entry is None or self.scope is None:
+            return entry
+        matches = self.scope.matcher()
+        return entry if matches is None or matches(entry.terms) else None
 
     def key(self, cluster: str, namespace: str, name: str) -> str:
         return object_key(self.prefix, cluster, namespace if self.namespaced else "", name)
@@ -148,6 +178,8 @@ class Resource:
         chosen["metadata.name"] = metadata["name"]
         if self.namespaced:
             chosen["metadata.namespace"] = metadata.get("namespace", "")
+        if "deletionTimestamp" in metadata:
+            chosen[LEAVING] = "true"
         return label_terms(metadata.get("labels"), chosen)
 
     def _version_mark(self) -> bytes:

@@ -29,6 +29,14 @@ class Selection:
     def selects_all(self) -> bool:
         return not self.conditions and self.residual is None
 
+    def joined(self, other: Selection) -> Selection:
+        """What both select; `self` has conditions only."""
+        if other.selects_all:
+            return self
+        return replace(
+            other, key=f"{self.key}&{other.key}", conditions=self.conditions + other.conditions
+        )
+
     def matcher(self) -> Callable[[str], bool] | None:
         """A test on an object's terms; None if everything matches."""
         if self.selects_all:

@@ -58,9 +58,8 @@ async def update(
     change: Change,
     subresource: str = "",
 ) -> Written:
-    key = resource.key(ctx.cluster, namespace, name)
     for _ in range(_TRIES):
-        entry = resource.services.store.get(key)
+        entry = resource.entry(ctx.cluster, namespace, name)
         if entry is None:
             return await _create_missing(resource, ctx, namespace, name, change, subresource)
         try:

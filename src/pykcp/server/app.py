@@ -16,25 +16,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.user import User
 from pykcp.machinery.status import InternalError, NotFound, StatusError
-from pykcp.registry.directory import Directory
 from pykcp.registry.errors import translate
 from pykcp.registry.keys import WILDCARD
 from pykcp.registry.resource import Resource
 from pykcp.server import request_info, routing
 from pykcp.server.answers import PageNotFound, send_status
-from pykcp.server.authorization import CallAuthorization
 from pykcp.server.call import Call, check_timeout
-from pykcp.server.clusters import ClusterResolver
 from pykcp.server.filters.flow_control import FlowControl
 from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.negotiation import SERVED
-from pykcp.server.paths import PathHandlers
+from pykcp.server.served import ServedResources
 from pykcp.storage.errors import StoreError
 from pykcp.wire.exchange import Exchange, Request
 
@@ -67,10 +64,40 @@ class ClusterPresence(Protocol):
         """Raises Forbidden if the call's cluster does not exist and the call does not create it."""
 
 
+class Authorization(Protocol):
+    """Who may do what: `CallAuthorization`, or a virtual workspace's own."""
+
+    def peek(self, call: Call) -> bool:
+        """True: go on. False: call `check`. Raises Forbidden when the refusal is known."""
+
+    async def check(self, call: Call) -> None: ...
+
+
+class Clusters(Protocol):
+    def resolve(self, call: Call) -> None:
+        """Set the call's cluster; refuse paths that lead nowhere."""
+
+
+class Paths(Protocol):
+    def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        """Answer what is not a resource."""
+
+
 class AnsweredVerbs(Protocol):
     """Creates that are answered rather than stored: reviews and tokens."""
 
     def find(self, call: Call) -> Handler | None: ...
+
+
+class CommonParts(TypedDict):
+    """What the servers of one process share, whatever they serve."""
+
+    authentication: Authentication
+    presence: ClusterPresence
+    answered: AnsweredVerbs
+    metrics: RequestMetrics
+    flow: FlowControl | None
+    audit: AuditFilter | None
 
 
 class ApiServer:
@@ -78,11 +105,11 @@ class ApiServer:
         self,
         *,
         authentication: Authentication,
-        authorization: CallAuthorization,
+        authorization: Authorization,
         presence: ClusterPresence,
-        clusters: ClusterResolver,
-        directory: Directory,
-        paths: PathHandlers,
+        clusters: Clusters,
+        directory: ServedResources,
+        paths: Paths,
         answered: AnsweredVerbs,
         metrics: RequestMetrics,
         flow: FlowControl | None = None,
@@ -99,15 +126,42 @@ class ApiServer:
         self._flow = flow
         self._audit = audit
 
+    def common(self) -> CommonParts:
+        """For another server of the same process."""
+        return CommonParts(
+            authentication=self._authentication,
+            presence=self._presence,
+            answered=self._answered,
+            metrics=self._metrics,
+            flow=self._flow,
+            audit=self._audit,
+        )
+
     def wants_streaming(self, request: Request) -> bool:
         return False
 
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         request = exchange.request
-        call = Call(exchange, request_info.parse(request.method, request.path, request.query))
+        return self.take(
+            Call(exchange, request_info.parse(request.method, request.path, request.query))
+        )
+
+    def take(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        """Serve a request that is understood already."""
         if self._audit is None:
             return self._serve(call)
         return self._audit.attend(call, self._serve)
+
+    async def take_over(self, call: Call, user: User) -> None:
+        """Go on with a call of another server, which vouches for its user."""
+        call.user, call.is_vouched = user, True
+        self._clusters.resolve(call)
+        if self._authorization.peek(call):
+            pending = self._route(call)
+            if pending is not None:
+                await pending
+        else:
+            await self._authorize(call)
 
     def _serve(self, call: Call) -> Coroutine[Any, Any, None] | None:
         try:

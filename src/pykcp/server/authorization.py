@@ -17,7 +17,7 @@ class CallAuthorization:
 
     def peek(self, call: Call) -> bool:
         """True: go on. False: call `check`. Raises Forbidden when the refusal is known."""
-        if self._impersonation.is_asked(call):
+        if not call.is_vouched and self._impersonation.is_asked(call):
             return False
         attributes = attributes_of(call)
         decision = self._authorizer.peek(call.cluster, attributes)
@@ -29,7 +29,7 @@ class CallAuthorization:
         return True
 
     async def check(self, call: Call) -> None:
-        if self._impersonation.is_asked(call):
+        if not call.is_vouched and self._impersonation.is_asked(call):
             call.user = await self._impersonation.apply(call, attributes_of(call))
         attributes = attributes_of(call)
         decision = await self._authorizer.authorize(call.cluster, attributes)

@@ -32,6 +32,7 @@ class Call:
         "cluster",
         "exchange",
         "info",
+        "is_vouched",
         "read_ahead",
         "resource",
         "started",
@@ -45,6 +46,8 @@ class Call:
         self.cluster = info.cluster
         """The logical cluster's name, once its path is resolved."""
         self.user: User = ANONYMOUS_USER
+        self.is_vouched = False
+        """A virtual workspace says who the user is: headers have nothing to say about it."""
         self.resource: Resource = None  # type: ignore[assignment]  # set before handlers run
         self.accepted: negotiation.Accepted = _JSON
         self.read_ahead: Any = None
@@ -59,9 +62,12 @@ class Call:
     @property
     def context(self) -> RequestContext:
         """The registry's view of this request, made when first needed."""
-        if self._context is None:
-            self._context = self._make_context()
-        return self._context
+        context = self._context
+        if context is None:
+            context = self._context = self._make_context()
+        elif context.user is not self.user:  # it was needed before the user was known
+            context.user = self.user
+        return context
 
     def _make_context(self) -> RequestContext:
         info = self.info

@@ -15,18 +15,22 @@ import orjson
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.machinery import discovery as documents
 from pykcp.machinery.status import NotFound
-from pykcp.registry.directory import Directory
 from pykcp.server import negotiation
 from pykcp.server.answers import CACHE_CONTROL, PageNotFound, send_json
 from pykcp.server.call import Call
+from pykcp.server.served import ServedResources
 
 _KEEP = 256
 
 
 class Discovery:
-    def __init__(self, directory: Directory, address: Callable[[], str]) -> None:
+    def __init__(
+        self, directory: ServedResources, address: Callable[[], str], *, aggregates: bool = True
+    ) -> None:
+        """`aggregates`: whether all of it can be had at once."""
         self._directory = directory
         self._address = address
+        self._aggregates = aggregates
         self._made: OrderedDict[tuple[object, ...], tuple[bytes, str]] = OrderedDict()
 
     def paths(self, cluster: str) -> list[str]:
@@ -88,7 +92,7 @@ class Discovery:
     ) -> bool:
         """Answer with the aggregated form, if that is what the client would rather have."""
         version = _aggregated_version(call.exchange.request.header("accept") or "")
-        if version is None:
+        if version is None or not self._aggregates:
             return False
         body, etag = self._make(
             ("aggregated", legacy, version),

@@ -12,10 +12,10 @@ import orjson
 
 from pykcp import __version__
 from pykcp.apis.catalog import ResourceDefinition
-from pykcp.registry.directory import Directory
 from pykcp.server.answers import JSON_HEADERS, PageNotFound
 from pykcp.server.call import Call
 from pykcp.server.negotiation import parse_accept
+from pykcp.server.served import ServedResources
 
 _KEEP_BYTES = 16 << 20
 """How much of what was made is kept for the next to ask."""
@@ -24,7 +24,7 @@ V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 class OpenAPI:
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: ServedResources) -> None:
         self._directory = directory
         self._made: OrderedDict[str, bytes] = OrderedDict()
         self._held = 0
@@ -47,7 +47,7 @@ class OpenAPI:
         from pykcp.machinery.openapi import v3
 
         definitions = self._directory.definitions(call.cluster)
-        base = f"/clusters/{call.info.cluster}" if call.info.cluster else ""
+        base = call.info.base
         paths = {}
         for name in v3.group_versions(definitions):
             url = f"{base}/openapi/v3/{name}?hash={tag_of(name, relevant(definitions, name))}"

@@ -32,6 +32,8 @@ class RequestInfo:
     """The path below the cluster prefix, decoded."""
     cluster: str = ""
     """What stood behind /clusters/: a name, a path, `*`, or "" if there was no prefix."""
+    base: str = ""
+    """What stands in front of the path, in URLs that lead back here."""
     verb: str = ""
     is_resource: bool = False
     api_prefix: str = ""
@@ -74,7 +76,15 @@ def split_cluster(path: str) -> tuple[str, str]:
 def parse(method: str, raw_path: str, raw_query: str) -> RequestInfo:
     path = unquote(raw_path) if "%" in raw_path else raw_path
     cluster, path = split_cluster(path)
-    info = RequestInfo(method, path, cluster)
+    base = f"{_CLUSTERS}{cluster}" if cluster else ""
+    return understand(method, path, raw_query, cluster=cluster, base=base)
+
+
+def understand(
+    method: str, path: str, raw_query: str, *, cluster: str = "", base: str = ""
+) -> RequestInfo:
+    """A request for `path`, which is decoded, in a cluster that is known."""
+    info = RequestInfo(method, path, cluster, base)
     if raw_query:
         info.query = parse_query(raw_query)
     parts = path.strip("/").split("/")

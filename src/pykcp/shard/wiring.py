@@ -55,6 +55,7 @@ from pykcp.shard.clusters import LogicalClusters
 from pykcp.shard.credentials import Credentials
 from pykcp.shard.settings import ShardSettings
 from pykcp.storage.interface import Store
+from pykcp.virtual.serving import Front, Host
 
 if TYPE_CHECKING:
     from pykcp.observe.audit.trail import AuditTrail
@@ -70,7 +71,7 @@ class Shard:
     hub: Hub
     directory: Directory
     client: LocalClient
-    server: ApiServer
+    server: Front
     health: Health
     metrics: Registry
     credentials: Credentials
@@ -190,13 +191,16 @@ def wire(
         owner,
         audit,
     )
+    front = Front(Host(server, authorizer, lambda: credentials.address), ())
+    for check in front.checks:
+        health.add(check, lambda: None, only_ready=True)
     metrics.add(*_gauges(store, hub))
     if settings.encryption_provider_config:
         _tend_encryption(settings, store, hub, health, metrics, owner)
     health.add("etcd", store.health)
     health.add("etcd-readiness", store.health, only_ready=True)
     shard = Shard(
-        settings, store, hub, directory, client, server, health, metrics, credentials, owner, quotas
+        settings, store, hub, directory, client, front, health, metrics, credentials, owner, quotas
     )
     shard.audit = audit.trail if audit is not None else None
     return shard

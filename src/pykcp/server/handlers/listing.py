@@ -108,7 +108,8 @@ def list_options(call: Call) -> ListOptions:
     """The query of a list; every combination that upstream refuses is refused."""
     info = call.info
     if not info.query:
-        return _PLAIN
+        scope = call.resource.scope
+        return ListOptions(scope) if scope is not None else _PLAIN
     selection = call.resource.select(info.param("labelSelector"), info.param("fieldSelector"))
     limit = integer(call, "limit")
     version = info.param("resourceVersion")

@@ -1,0 +1,1 @@
+"""Virtual workspaces: views of many logical clusters under `/services/`."""

@@ -1,0 +1,109 @@
+"""What a virtual workspace is made of; `docs/design/virtual-workspaces.md` shows how to write one.
+
+A virtual workspace has a name, its first segment under `/services/`, and finds for the rest
+of a path the *view* that it leads to. A view says which resources there are, who may do
+what with them, and as whom they do it. Everything else (reads, watches, writes, discovery,
+OpenAPI, tables, audit, flow control) is the server's own and works as in any workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.auth.authz.attributes import Decision, Verdict
+from pykcp.machinery import clusters
+from pykcp.registry.resource import Resource
+from pykcp.server.app import ApiServer
+from pykcp.server.call import Call
+
+ResourceKey = tuple[str, str, str]
+"""Group, version, plural."""
+
+
+class View:
+    """One place of a virtual workspace. Subclasses say what is in it."""
+
+    server: ApiServer | None = None
+    """Made on the first visit."""
+    forwards = False
+    """Requests go on to the shard itself, as the user that `enter` left in the call."""
+
+    def find(self, call_cluster: str, group: str, version: str, plural: str) -> Resource | None:
+        """A resource as this view shows it; None if it does not."""
+        return None
+
+    def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
+        """What discovery and OpenAPI show."""
+        return ()
+
+    def exists(self) -> bool:
+        """Whether there is anything here at all; otherwise all paths lead nowhere."""
+        return True
+
+    async def authorize(self, call: Call) -> Decision:
+        """Whether a user may do this; `system:masters` is not asked. May raise Undecided."""
+        raise NotImplementedError
+
+    async def enter(self, call: Call) -> None:
+        """Last step before the request is served: set as whom, or refuse."""
+
+
+class Undecided(Exception):
+    """What the decision depends on is not there."""
+
+
+DENIED = Decision(Verdict.DENY, "access denied")
+"""A refusal that says no more than that."""
+
+
+class Visit(NamedTuple):
+    """Where a path leads."""
+
+    view: View
+    cluster: str
+    """The logical cluster, or `*`."""
+    path: str
+    """What is left of the path: `/api/…`, `/apis/…`."""
+
+
+class VirtualWorkspace(Protocol):
+    name: str
+    checks: tuple[str, ...]
+    """Names under which `/readyz` speaks of it."""
+
+    def visit(self, path: str) -> Visit | None:
+        """Where the path below `/services/<name>` leads; None if nowhere."""
+
+
+def split_head(path: str, count: int) -> tuple[str, ...] | None:
+    """`/a/b/rest…` → (`a`, `b`, `/rest…`) for a count of 2; None if there are not as many."""
+    parts = path.split("/", count + 1)
+    if parts[0] or len(parts) < count + 2 or not all(parts[1:-1]):
+        return None
+    return (*parts[1:-1], f"/{parts[-1]}")
+
+
+def split_clusters(path: str) -> tuple[str, str] | None:
+    """`/clusters/<name or *>/rest` → (name, `/rest`); paths of workspaces lead nowhere."""
+    head, _, rest = path.removeprefix("/clusters/").partition("/")
+    if not path.startswith("/clusters/") or not head:
+        return None
+    if head != clusters.WILDCARD and not clusters.is_name(head):
+        return None
+    return head, f"/{rest}"
+
+
+class FixedView(View):
+    """A view whose resources are known from the start."""
+
+    def __init__(self, resources: Mapping[ResourceKey, Resource]) -> None:
+        self._resources = resources
+        self._definitions = tuple(dict.fromkeys(r.definition for r in resources.values()))
+
+    def find(self, call_cluster: str, group: str, version: str, plural: str) -> Resource | None:
+        return self._resources.get((group, version, plural))
+
+    def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
+        return self._definitions

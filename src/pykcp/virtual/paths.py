@@ -1,0 +1,47 @@
+"""Paths of a view that are not resources: discovery, OpenAPI, version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import orjson
+
+from pykcp.machinery.status import MethodNotAllowed
+from pykcp.server.answers import CACHE_CONTROL, PageNotFound, send_object
+from pykcp.server.call import Call
+from pykcp.server.discovery import Discovery
+from pykcp.server.openapi import OpenAPI
+from pykcp.server.served import ServedResources
+from pykcp.server.version import version
+
+_PATHS = ("/api", "/api/v1", "/api/v1/", "/apis", "/apis/", "/openapi", "/openapi/", "/version")
+
+
+class ViewPaths:
+    def __init__(self, served: ServedResources, address: Callable[[], str]) -> None:
+        # One list per group version: kcp's clients of views expect them so.
+        self._discovery = Discovery(served, address, aggregates=False)
+        self._openapi = OpenAPI(served)
+
+    def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        root = call.info.path.strip("/").partition("/")[0]
+        is_known = root in ("", "api", "apis", "openapi", "version")
+        if call.info.method not in ("GET", "HEAD"):
+            if not is_known:
+                raise PageNotFound
+            raise MethodNotAllowed(
+                "the server does not allow this method on the requested resource"
+            )
+        if root == "openapi":
+            return self._openapi.handle(call)
+        if root == "api":
+            self._discovery.legacy(call)
+        elif root == "apis":
+            self._discovery.groups(call)
+        elif root == "version" and call.info.path.rstrip("/") == "/version":
+            body = orjson.dumps(version(), option=orjson.OPT_INDENT_2)
+            call.exchange.respond(200, (CACHE_CONTROL, ("content-type", "application/json")), body)
+        else:
+            send_object(call, {"paths": _PATHS}, 404 if root else 200)
+        return None

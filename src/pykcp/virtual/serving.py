@@ -1,0 +1,219 @@
+"""From `/services/<name>/…` to the server of a view.
+
+Each view is served by an `ApiServer` of its own, made of the same parts as the shard's but
+for those that are the view's: which resources there are, who may what. It is made when the
+view is first visited and goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.auth.authz.attributes import ALLOW, Decision, Verdict, forbidden
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.auth.user import MASTERS
+from pykcp.registry.resource import Resource
+from pykcp.server import request_info
+from pykcp.server.answers import PageNotFound, PlainError
+from pykcp.server.app import ApiServer
+from pykcp.server.authorization import attributes_of
+from pykcp.server.call import Call
+from pykcp.server.impersonation import Impersonation
+from pykcp.server.version import GIT_VERSION
+from pykcp.virtual.framework import Undecided, View, VirtualWorkspace, Visit
+from pykcp.virtual.paths import ViewPaths
+from pykcp.wire.exchange import Application, Exchange, Request
+
+ROOT = "/services/"
+_OLD_PLUGIN = "Go-http-client/2.0"
+_OLD_PLUGIN_WARNING = (
+    "You are using an old kubectl-kcp plugin. "
+    f'Please update to a version matching the kcp server version "{GIT_VERSION}".'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a process lends to its virtual workspaces."""
+
+    shard: ApiServer
+    authorizer: Authorizer
+    address: Callable[[], str]
+
+
+class Front:
+    """The application in front of a shard: what is not under `/services/` is the shard's."""
+
+    def __init__(self, host: Host, workspaces: Sequence[VirtualWorkspace]) -> None:
+        self._host = host
+        self._workspaces = {workspace.name: workspace for workspace in workspaces}
+        self._mounted: dict[str, Application] = {}
+        self._nowhere = ViewServer(host, Nowhere())
+
+    def mount(self, name: str, application: Application) -> None:
+        """Serve `/services/<name>` by something else: the cache server, another process."""
+        self._mounted[name] = application
+
+    @property
+    def checks(self) -> list[str]:
+        return [check for workspace in self._workspaces.values() for check in workspace.checks]
+
+    def wants_streaming(self, request: Request) -> bool:
+        application = self._application(request)
+        return application is not None and application.wants_streaming(request)
+
+    def _application(self, request: Request) -> Application | None:
+        if not request.path.startswith(ROOT) or not self._mounted:
+            return None
+        return self._mounted.get(_first_segment(request.path))
+
+    def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
+        request = exchange.request
+        if not request.path.startswith(ROOT):
+            if request.path == ROOT[:-1]:
+                _redirect(exchange)
+                return None
+            return self._host.shard.handle(exchange)
+        application = self._application(request)
+        if application is not None:
+            return application.handle(exchange)
+        return self._visit(exchange)
+
+    def _visit(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
+        request = exchange.request
+        path = unquote(request.path) if "%" in request.path else request.path
+        name = _first_segment(path)
+        workspace = self._workspaces.get(name)
+        visit = workspace.visit(path[len(ROOT) + len(name) :]) if workspace is not None else None
+        if visit is None:
+            info = request_info.RequestInfo(request.method, path, verb=request.method.lower())
+            return self._nowhere.take(Call(exchange, info))
+        base = path[: len(path) - len(visit.path)]
+        info = request_info.understand(
+            request.method, visit.path, request.query, cluster=visit.cluster, base=base
+        )
+        call = Call(exchange, info)
+        if request.header("user-agent") == _OLD_PLUGIN:
+            call.context.warn(_OLD_PLUGIN_WARNING)
+        return self._server_of(visit).take(call)
+
+    def _server_of(self, visit: Visit) -> ApiServer:
+        view = visit.view
+        if view.server is None:
+            view.server = ViewServer(self._host, view)
+        return view.server
+
+
+def _first_segment(path: str) -> str:
+    return path[len(ROOT) :].partition("/")[0]
+
+
+def _redirect(exchange: Exchange) -> None:
+    body = b'<a href="/services/">Temporary Redirect</a>.\n\n'
+    headers = (("content-type", "text/html; charset=utf-8"), ("location", ROOT))
+    exchange.respond(307, headers, body)
+
+
+class ViewServer(ApiServer):
+    def __init__(self, host: Host, view: View) -> None:
+        served = _Served(view)
+        super().__init__(
+            **host.shard.common(),
+            authorization=_ViewAuthorization(view, host.authorizer),
+            clusters=_Resolved(),
+            directory=served,
+            paths=ViewPaths(served, host.address),
+        )
+        self._view = view
+        self._shard = host.shard
+
+    def _route(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        if self._view.forwards:
+            return self._shard.take_over(call, call.user)
+        if not self._view.exists():
+            raise PageNotFound
+        return super()._route(call)
+
+
+class _Resolved:
+    """Virtual workspaces find the cluster in the path themselves."""
+
+    def resolve(self, call: Call) -> None:
+        return
+
+
+class _Served:
+    """A view as the parts of a server ask for it."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def find(
+        self, cluster: str, group: str, version: str, plural: str, identity: str = ""
+    ) -> Resource | None:
+        # Which identity is meant is the view's to say, not the client's.
+        return None if identity else self._view.find(cluster, group, version, plural)
+
+    async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
+        return None
+
+    def is_custom_group(self, cluster: str, group: str) -> bool:
+        return True  # what there is not is answered as by the server of custom resources
+
+    def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
+        return self._view.definitions(cluster)
+
+
+class _ViewAuthorization:
+    def __init__(self, view: View, authorizer: Authorizer) -> None:
+        self._view = view
+        self._impersonation = Impersonation(authorizer)
+
+    def peek(self, call: Call) -> bool:
+        return False
+
+    async def check(self, call: Call) -> None:
+        if self._impersonation.is_asked(call):
+            await self._impersonate(call)
+        decision = ALLOW
+        if MASTERS not in call.user.groups:
+            decision = await self._decide(call)
+        if call.audit is not None:
+            call.audit.decided(decision)
+        if not decision.allowed:
+            raise forbidden(attributes_of(call), decision.reason)
+        await self._view.enter(call)
+
+    async def _impersonate(self, call: Call) -> None:
+        """Only masters act as others here: rights to impersonate belong to one workspace."""
+        attributes = attributes_of(call)
+        if MASTERS not in call.user.groups:
+            raise forbidden(
+                attributes._replace(
+                    verb="impersonate", group="", resource="users", is_resource=True
+                )
+            )
+        call.user = await self._impersonation.apply(call, attributes)
+
+    async def _decide(self, call: Call) -> Decision:
+        try:
+            return await self._view.authorize(call)
+        except Undecided as error:
+            path = f"{call.info.base}{call.info.path}"
+            raise PlainError(
+                f'Internal Server Error: "{path}": {error}', code=500, reason=""
+            ) from error
+
+
+class Nowhere(View):
+    """Paths that no virtual workspace knows."""
+
+    async def authorize(self, call: Call) -> Decision:
+        return Decision(Verdict.NO_OPINION, "Path not resolved to a valid virtual workspace")
+
+    async def enter(self, call: Call) -> None:
+        raise PageNotFound
