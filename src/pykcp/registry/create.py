@@ -18,7 +18,6 @@ from pykcp.registry import codec
 from pykcp.registry.admitting import AdmissionRequest, Reserve
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
-from pykcp.registry.indexes import index_entries
 from pykcp.registry.resource import Resource
 from pykcp.storage.errors import Mismatch, StoreError
 from pykcp.storage.interface import Put, Store
@@ -49,6 +48,7 @@ async def create(
     `is_managed`: the object comes from server-side apply and knows its managers already.
     """
     metadata = obj.setdefault("metadata", {})
+    kept = resource.kept_fields(metadata)
     for name in _SYSTEM_FIELDS:
         metadata.pop(name, None)
     match_namespace(resource, namespace, metadata)
@@ -62,6 +62,8 @@ async def create(
     await admission.mutate(request)
     metadata["creationTimestamp"] = now
     metadata["uid"] = sources.uid()
+    if kept:
+        metadata.update(kept)
     is_generated = bool(metadata.get("generateName")) and not metadata.get("name")
     for attempt in range(_GENERATE_TRIES if is_generated else 1):
         if is_generated:
@@ -119,14 +121,15 @@ async def _write(
     if ctx.dry_run:
         if store.get(key) is not None:
             raise _already_exists(resource, key, name)
-        return codec.unversioned(obj, ctx.cluster)
+        return resource.unversioned(obj, ctx.cluster)
     if obj["metadata"].pop("resourceVersion", ""):
         raise StatusError(
             "resourceVersion should not be set on objects to be created", reason="", details=False
         )
     stored = await resource.stored_form(obj)
     value = resource.encode(stored, ctx.cluster)
-    put = Put(key, value, resource.terms_of(stored), index_entries(ctx.cluster, stored), 0)
+    indexes = resource.index_entries(ctx.cluster, stored)
+    put = Put(key, value, resource.terms_of(stored, ctx.cluster), indexes, 0)
     try:
         if reservations is None:
             (revision,) = await store.write((put,))

@@ -19,7 +19,6 @@ from pykcp.registry.deletion import (
     plan_namespace,
 )
 from pykcp.registry.errors import translate
-from pykcp.registry.indexes import index_entries
 from pykcp.registry.read import ListOptions, find, list_objects
 from pykcp.registry.resource import Resource
 from pykcp.storage.errors import Mismatch, StoreError
@@ -83,7 +82,9 @@ async def _delete_once(
     await resource.services.admission.validate(request)
     uid = obj["metadata"]["uid"]
     now = resource.services.sources.now()
-    if (resource.group, resource.plural) == _NAMESPACES:
+    if resource.ignores_finalizers:
+        action = Action.REMOVE
+    elif (resource.group, resource.plural) == _NAMESPACES:
         action = plan_namespace(obj, options, now)
     elif (resource.group, resource.plural) == _DEFINITIONS:
         action = plan_definition(obj, options, now)
@@ -105,14 +106,14 @@ async def _remove(resource: Resource, ctx: RequestContext, entry: Entry) -> None
 
 async def _mark(resource: Resource, ctx: RequestContext, obj: Object, entry: Entry) -> bytes:
     if ctx.dry_run:
-        return codec.unversioned(obj, ctx.cluster)
+        return resource.unversioned(obj, ctx.cluster)
     stored = await resource.webhook.to_storage(obj) if resource.webhook is not None else obj
     value = resource.encode(stored, ctx.cluster)
     put = Put(
         entry.key,
         value,
-        resource.terms_of(stored),
-        index_entries(ctx.cluster, stored),
+        resource.terms_of(stored, ctx.cluster),
+        resource.index_entries(ctx.cluster, stored),
         entry.revision,
     )
     (revision,) = await resource.services.store.write((put,))

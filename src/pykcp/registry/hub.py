@@ -11,7 +11,7 @@ and resumes from its resource version.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from pykcp.registry.codec import fill, reopen
@@ -119,8 +119,15 @@ def departed(store: Store, event: Event) -> Event:
 
 
 class Hub:
-    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        loop: asyncio.AbstractEventLoop | None = None,
+        prefixes: Callable[[str], Iterable[str]] = enclosing_prefixes,
+    ) -> None:
+        """`prefixes`: under which prefixes a key may be watched."""
         self._store = store
+        self._prefixes = prefixes
         self._loop = loop or asyncio.get_running_loop()
         self._buckets: dict[str, dict[object, WatchGroup]] = {}
         self._next_slot = 0
@@ -200,7 +207,7 @@ class Hub:
         if not buckets:
             return
         for event in events:
-            for prefix in enclosing_prefixes(event.key):
+            for prefix in self._prefixes(event.key):
                 groups = buckets.get(prefix)
                 if groups:
                     for group in list(groups.values()):

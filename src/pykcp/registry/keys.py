@@ -2,7 +2,8 @@
 
 Positions are fixed (a cluster-scoped object has an empty namespace), so every
 prefix that is ever listed or watched ends with a slash: a resource in all
-logical clusters, in one, in one namespace.
+logical clusters, in one, in one namespace. A cache server has `<shard>|<cluster>` for
+the cluster, and prefixes that end with the bar, too: all clusters of a shard.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 WILDCARD = "*"
+SHARD_END = "|"
+"""Between shard and cluster in the keys of a cache server."""
+PREFIX_ENDS = ("/", SHARD_END)
+"""What tells a prefix from a key."""
 
 
 class KeyParts(NamedTuple):
@@ -28,10 +33,18 @@ def object_key(prefix: str, cluster: str, namespace: str, name: str) -> str:
     return f"{prefix}{cluster}/{namespace}/{name}"
 
 
+def is_wildcard(cluster: str) -> bool:
+    """Whether many clusters are meant: all of them, or all of a shard."""
+    return cluster.endswith(WILDCARD)
+
+
 def range_prefix(prefix: str, cluster: str, namespace: str = "") -> str:
-    """The prefix of everything in a cluster (or all of them, `*`), or in one namespace."""
-    if cluster == WILDCARD:
-        return prefix
+    """The prefix of everything in a cluster (or all of them, `*`), or in one namespace.
+
+    A cache server keeps clusters by shard, `shard|cluster`: `shard|*` is all of one shard.
+    """
+    if cluster.endswith(WILDCARD):
+        return prefix + cluster[:-1]
     if namespace:
         return f"{prefix}{cluster}/{namespace}/"
     return f"{prefix}{cluster}/"

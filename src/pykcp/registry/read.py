@@ -11,7 +11,7 @@ import orjson
 from pykcp.machinery.status import BadRequest, Expired, NotFound
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import too_large_revision, translate
-from pykcp.registry.keys import WILDCARD, range_prefix
+from pykcp.registry.keys import is_wildcard, range_prefix
 from pykcp.registry.resource import Resource
 from pykcp.registry.selection import EVERYTHING, Selection
 from pykcp.storage.errors import Compacted, StoreError
@@ -55,9 +55,14 @@ async def list_objects(
     if options.not_older_than > store.revision:
         raise too_large_revision(options.not_older_than, store.revision)
     selection = options.selection
-    if selection.namespace and not namespace and resource.namespaced and ctx.cluster != WILDCARD:
+    if (
+        selection.namespace
+        and not namespace
+        and resource.namespaced
+        and not is_wildcard(ctx.cluster)
+    ):
         namespace = selection.namespace
-    if selection.name and ctx.cluster != WILDCARD and (namespace or not resource.namespaced):
+    if selection.name and not is_wildcard(ctx.cluster) and (namespace or not resource.namespaced):
         return await _converted(resource, _list_one(resource, ctx, namespace, selection))
     prefix = range_prefix(resource.prefix, ctx.cluster, namespace if resource.namespaced else "")
     query = Query(

@@ -23,6 +23,7 @@ from pykcp.registry.codec import decode, revision_of, type_prefix
 from pykcp.registry.conversion_review import ConversionFailed, Post
 from pykcp.registry.conversion_webhook import WebhookConversion
 from pykcp.registry.hub import Hub
+from pykcp.registry.indexes import index_entries
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.kinds import Kind
 from pykcp.registry.selection import Selection, select
@@ -65,6 +66,9 @@ _EVERYWHERE = frozenset(("metadata.name", "metadata.namespace"))
 
 
 class Resource:
+    ignores_finalizers = False
+    """A delete takes an object away at once, whoever still waits for it."""
+
     __slots__ = (
         "_has_fields",
         "api_version",
@@ -171,7 +175,7 @@ class Resource:
     def key(self, cluster: str, namespace: str, name: str) -> str:
         return object_key(self.prefix, cluster, namespace if self.namespaced else "", name)
 
-    def terms_of(self, stored: Object) -> str:
+    def terms_of(self, stored: Object, cluster: str) -> str:
         """The text by which the object is selected: labels and selectable fields."""
         metadata = stored["metadata"]
         chosen = dict(self.rules.selectable(stored)) if self._has_fields else {}
@@ -181,6 +185,10 @@ class Resource:
         if "deletionTimestamp" in metadata:
             chosen[LEAVING] = "true"
         return label_terms(metadata.get("labels"), chosen)
+
+    def index_entries(self, cluster: str, stored: Object) -> tuple[str, ...]:
+        """The entries by which the object is found without its key."""
+        return index_entries(cluster, stored)
 
     def _version_mark(self) -> bytes:
         """What objects of a CRD say of their version: its storage version may change."""
@@ -212,6 +220,14 @@ class Resource:
 
     def encode(self, stored: Object, cluster: str) -> Value:
         return codec.encode(stored, cluster, self.mark)
+
+    def unversioned(self, obj: Object, cluster: str) -> bytes:
+        """What a dry run answers with."""
+        return codec.unversioned(obj, cluster)
+
+    def kept_fields(self, metadata: Object) -> Object:
+        """What a new object may bring along of that which the server sets: nothing."""
+        return {}
 
     def served(self, value: bytes) -> bytes:
         """Stored bytes as this version shows them."""

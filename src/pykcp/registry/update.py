@@ -22,7 +22,6 @@ from pykcp.registry.context import RequestContext
 from pykcp.registry.create import create, dedup_owners, facts_of
 from pykcp.registry.deletion import is_finished, is_kept_namespace
 from pykcp.registry.errors import translate
-from pykcp.registry.indexes import index_entries
 from pykcp.registry.resource import Resource
 from pykcp.storage.errors import Mismatch, StoreError
 from pykcp.storage.interface import Delete, Entry, Put
@@ -232,14 +231,14 @@ def _other_uid(resource: Resource, name: str, namespace: str, wanted: str, found
 
 async def _replace(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> bytes:
     if ctx.dry_run:
-        return codec.unversioned(new, ctx.cluster)
+        return resource.unversioned(new, ctx.cluster)
     stored = await resource.stored_form(new)
     value = resource.encode(stored, ctx.cluster)
     put = Put(
         entry.key,
         value,
-        resource.terms_of(stored),
-        index_entries(ctx.cluster, stored),
+        resource.terms_of(stored, ctx.cluster),
+        resource.index_entries(ctx.cluster, stored),
         entry.revision,
     )
     (revision,) = await resource.services.store.write((put,))
@@ -249,7 +248,7 @@ async def _replace(resource: Resource, ctx: RequestContext, new: Object, entry: 
 async def _remove(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> bytes:
     """The last finalizer is gone: the update is the deletion."""
     if ctx.dry_run:
-        return codec.unversioned(new, ctx.cluster)
+        return resource.unversioned(new, ctx.cluster)
     stored = await resource.stored_form(new)
     value = resource.encode(stored, ctx.cluster)
     await resource.services.store.write((Delete(entry.key, value, entry.revision),))

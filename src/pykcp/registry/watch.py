@@ -11,7 +11,7 @@ from pykcp.registry.context import RequestContext
 from pykcp.registry.converting_watch import ConvertingSink, RawEncoder
 from pykcp.registry.errors import translate
 from pykcp.registry.hub import EventEncoder, Sink, Watcher, WatchGroup, departed
-from pykcp.registry.keys import WILDCARD, range_prefix
+from pykcp.registry.keys import PREFIX_ENDS, is_wildcard, range_prefix
 from pykcp.registry.read import ListOptions, list_objects
 from pykcp.registry.resource import Resource
 from pykcp.registry.selection import EVERYTHING, Selection
@@ -113,9 +113,9 @@ def _scope(
     """The narrowest prefix to watch, and what tells this selection from others."""
     if not resource.namespaced:
         namespace = ""
-    elif not namespace and ctx.cluster != WILDCARD:
+    elif not namespace and not is_wildcard(ctx.cluster):
         namespace = selection.namespace
-    if selection.name and ctx.cluster != WILDCARD and (namespace or not resource.namespaced):
+    if selection.name and not is_wildcard(ctx.cluster) and (namespace or not resource.namespaced):
         return resource.key(ctx.cluster, namespace, selection.name), selection.key
     return range_prefix(resource.prefix, ctx.cluster, namespace), selection.key
 
@@ -125,7 +125,7 @@ async def _catch_up(resource: Resource, group: WatchGroup, watcher: Watcher) -> 
     store = resource.services.store
     until = store.revision
     events = await store.history(group.prefix, watcher.since, until, _PAGE)
-    is_exact = not group.prefix.endswith("/")
+    is_exact = not group.prefix.endswith(PREFIX_ENDS)
     for event in events:
         if is_exact and event.key != group.prefix:
             continue

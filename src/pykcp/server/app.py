@@ -22,7 +22,7 @@ from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.user import User
 from pykcp.machinery.status import InternalError, NotFound, StatusError
 from pykcp.registry.errors import translate
-from pykcp.registry.keys import WILDCARD
+from pykcp.registry.keys import is_wildcard
 from pykcp.registry.resource import Resource
 from pykcp.server import request_info, routing
 from pykcp.server.answers import PageNotFound, send_status
@@ -226,7 +226,7 @@ class ApiServer:
         )
         if resource is not None:
             return self._serve_resource(call, resource)
-        if call.cluster == WILDCARD and not info.identity and info.verb in ("list", "watch"):
+        if is_wildcard(call.cluster) and not info.identity and info.verb in ("list", "watch"):
             return self._serve_partial(call)
         if self._directory.is_custom_group(call.cluster, info.group):
             raise PageNotFound

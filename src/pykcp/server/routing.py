@@ -7,7 +7,7 @@ refusals differ; clients see both, so both are kept.
 from __future__ import annotations
 
 from pykcp.machinery.status import BadRequest, MethodNotAllowed, NotFound
-from pykcp.registry.keys import WILDCARD
+from pykcp.registry.keys import is_wildcard
 from pykcp.registry.resource import Resource
 from pykcp.server.answers import PageNotFound
 from pykcp.server.call import Call
@@ -21,7 +21,7 @@ VERBS = frozenset(
 def check(call: Call) -> None:
     """Refuse what the resource does not have, as upstream's router would say it."""
     info, resource = call.info, call.resource
-    if call.cluster == WILDCARD and info.verb not in ("list", "watch"):
+    if is_wildcard(call.cluster) and info.verb not in ("list", "watch"):
         raise MethodNotAllowed(
             f'{info.verb} is not supported on resources of kind "{info.resource}" '
             "in the `*` logical cluster",

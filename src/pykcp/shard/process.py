@@ -10,6 +10,7 @@ import sys
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.auth.files import CredentialError
+from pykcp.cache.storing import start_store as start_cache_store
 from pykcp.observe import logging as logs
 from pykcp.observe.audit.policy import PolicyError
 from pykcp.shard.bootstrap import bootstrap
@@ -79,16 +80,27 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
         settings.root_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._store = await start_store(make_store(settings))
         try:
-            return await self._start()
+            self._cache_store = await start_cache_store(settings.root_directory)
         except BaseException:  # the store's lock must not outlive a failed start
             await self._store.stop()
             raise
+        try:
+            return await self._start()
+        except BaseException:  # likewise
+            await self._stop_stores()
+            raise
+
+    async def _stop_stores(self) -> None:
+        await self._cache_store.stop()
+        await self._store.stop()
 
     async def _start(self) -> Shard:
         settings = self._settings
         credentials = Credentials(settings)
         await self._owner.__aenter__()
-        self._shard = shard = wire(settings, self._store, credentials, self._owner)
+        self._shard = shard = wire(
+            settings, self._store, self._cache_store, credentials, self._owner
+        )
         for hook in (_POLICY, _CONTROLLERS):
             shard.health.await_hook(hook)
         files = credentials.serving
@@ -112,6 +124,7 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
         await bootstrap(shard.client)
         shard.health.finish_hook(_POLICY)
         self._owner.start_restartable("compactor", Compactor(self._store).run)
+        self._owner.start_restartable("cache-compactor", Compactor(self._cache_store).run)
         if self._settings.run_controllers:
             make_controllers(shard).start(self._owner)
         shard.health.finish_hook(_CONTROLLERS)
@@ -122,8 +135,9 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
         shard = self._shard
         shard.health.is_draining = True
         shard.hub.close()
+        shard.cache.hub.close()
         await self._listener.drain(self._settings.shutdown_seconds)
         await self._owner.stop()
         if shard.audit is not None:
             await shard.audit.stop()
-        await self._store.stop()
+        await self._stop_stores()

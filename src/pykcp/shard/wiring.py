@@ -27,6 +27,8 @@ from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.rbac_chain import RbacChain
 from pykcp.auth.authz.role_cache import RoleCache
+from pykcp.cache.server import Cache, make_cache
+from pykcp.cache.server import make_server as make_cache_server
 from pykcp.controllers.kube import all as kube_controllers
 from pykcp.controllers.runtime.manager import ControllerSet
 from pykcp.observe.metrics import Gauge, Registry
@@ -77,6 +79,7 @@ class Shard:
     credentials: Credentials
     owner: TaskOwner
     quotas: Quotas
+    cache: Cache
     audit: AuditTrail | None = None
     port: int = 0
 
@@ -124,9 +127,13 @@ def _bare_store(settings: ShardSettings) -> Store:
 
 
 def wire(
-    settings: ShardSettings, store: Store, credentials: Credentials, owner: TaskOwner
+    settings: ShardSettings,
+    store: Store,
+    cache_store: Store,
+    credentials: Credentials,
+    owner: TaskOwner,
 ) -> Shard:
-    """Build everything on a started store."""
+    """Build everything on started stores."""
     loop = asyncio.get_running_loop()
     metrics = Registry()
     health = Health()
@@ -191,7 +198,10 @@ def wire(
         owner,
         audit,
     )
+    cache = make_cache(cache_store)
     front = Front(Host(server, authorizer, lambda: credentials.address), ())
+    address = lambda: credentials.address  # noqa: E731
+    front.mount("cache", make_cache_server(cache, authentication, Registry(), address))
     for check in front.checks:
         health.add(check, lambda: None, only_ready=True)
     metrics.add(*_gauges(store, hub))
@@ -200,7 +210,18 @@ def wire(
     health.add("etcd", store.health)
     health.add("etcd-readiness", store.health, only_ready=True)
     shard = Shard(
-        settings, store, hub, directory, client, front, health, metrics, credentials, owner, quotas
+        settings,
+        store,
+        hub,
+        directory,
+        client,
+        front,
+        health,
+        metrics,
+        credentials,
+        owner,
+        quotas,
+        cache,
     )
     shard.audit = audit.trail if audit is not None else None
     return shard

@@ -40,6 +40,9 @@ class SQLiteSettings:
     """The write-ahead log is carried over into the file about every so many bytes."""
     log_bytes: int = 128 << 20
     """How far it may grow when scans keep it from starting over; then they have to wait."""
+    is_durable: bool = True
+    """Whether a commit waits for the disk; without it the last ones may be lost with the power,
+    though never the file as a whole. For what can be had again."""
     erases: bool = False
     """Whether what is deleted is overwritten with zeros: where values are encrypted, those that
     were plain before must not stay in unused parts of the file."""
@@ -138,7 +141,10 @@ class SQLiteStore(ReadingHalf):
         return self._commits
 
     def _open(self) -> None:
-        self._writer = writer = files.connect(self._path, cache_kib=WRITER_CACHE_KIB)
+        synchronous = "FULL" if self._settings.is_durable else "NORMAL"
+        self._writer = writer = files.connect(
+            self._path, synchronous=synchronous, cache_kib=WRITER_CACHE_KIB
+        )
         files.create_or_check(writer, self._path)
         sweeps.set_erasing(writer, is_on=self._settings.erases)
         self.compacted = files.read_meta(writer, "compacted")

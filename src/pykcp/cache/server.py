@@ -1,0 +1,190 @@
+"""The cache server: an API server like any other, with shards in its paths.
+
+It has its own store, directory and rules (none); list, watch, patch, apply and tables are the
+registry's. Only system:masters is let in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.auth.authn.chain import Authentication
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.auth.authz.rbac_chain import RbacChain
+from pykcp.auth.authz.role_cache import ClusterContent, RoleCache
+from pykcp.cache.kinds import CLUSTER_FIELD, make_cached, served_definitions
+from pykcp.cache.replica import Replica
+from pykcp.cache.scopes import (
+    ScopedPath,
+    check_cluster,
+    check_shard,
+    join,
+    split_path,
+    watched_prefixes,
+)
+from pykcp.cache.synthesized import SynthesizedResources
+from pykcp.machinery.status import NotFound
+from pykcp.observe.metrics import Registry
+from pykcp.registry.admitting import NoAdmission
+from pykcp.registry.clock import Sources, Timestamps
+from pykcp.registry.directory import Directory
+from pykcp.registry.hub import Hub
+from pykcp.registry.keys import WILDCARD
+from pykcp.registry.local import LocalClient
+from pykcp.registry.resource import Resource, Services
+from pykcp.server import request_info
+from pykcp.server.answers import PageNotFound, PlainError
+from pykcp.server.app import ApiServer
+from pykcp.server.authorization import CallAuthorization
+from pykcp.server.call import Call
+from pykcp.server.discovery import Discovery
+from pykcp.server.health import Health
+from pykcp.server.impersonation import Impersonation
+from pykcp.server.metrics import RequestMetrics
+from pykcp.server.openapi import OpenAPI
+from pykcp.server.paths import PathHandlers
+from pykcp.server.request_info import RequestInfo
+from pykcp.storage.interface import Store
+from pykcp.wire.exchange import Exchange, Request
+
+_ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
+_WITHOUT_SHARD = (*_ALWAYS_ALLOWED, "/metrics")
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """The parts of a cache server."""
+
+    store: Store
+    hub: Hub
+    directory: Directory
+    client: LocalClient
+    """Writes and reads; its clusters are places (`scopes.join`)."""
+    replica: Replica
+    health: Health
+
+
+def make_cache(store: Store) -> Cache:
+    """Everything but HTTP, on a started store."""
+    hub = Hub(store, asyncio.get_running_loop(), watched_prefixes)
+    services = Services(store, hub, NoAdmission(), Sources(now=Timestamps(time.time)))
+
+    def make(definition: ResourceDefinition, version: str) -> Resource:
+        return make_cached(definition, version, services)
+
+    directory = Directory(served_definitions(), make)
+    directory.add_source(SynthesizedResources(store, make))
+    health = Health()
+    health.add("etcd", store.health)
+    client = LocalClient(directory, "system:kcp:cache")
+    return Cache(store, hub, directory, client, Replica(store), health)
+
+
+def make_server(
+    cache: Cache,
+    authentication: Authentication,
+    metrics: Registry,
+    address: Callable[[], str],
+    always_allow_paths: tuple[str, ...] = _ALWAYS_ALLOWED,
+) -> ApiServer:
+    """The HTTP side."""
+    authorizer = Authorizer(
+        RbacChain(RoleCache(_nobody)),
+        order=("AlwaysAllowGroups", "AlwaysAllowPaths"),
+        always_allow_paths=always_allow_paths,
+    )
+    paths = PathHandlers(
+        health=cache.health,
+        metrics=metrics,
+        discovery=Discovery(cache.directory, address),
+        openapi=OpenAPI(cache.directory),
+        issuer=_NoIssuer(),
+        debug={},
+    )
+    return CacheServer(
+        authentication=authentication,
+        authorization=CallAuthorization(authorizer, Impersonation(authorizer)),
+        presence=_everywhere,
+        clusters=_Places(),
+        directory=cache.directory,
+        paths=paths,
+        answered=_NothingAnswered(),
+        metrics=RequestMetrics(metrics),
+    )
+
+
+class CacheServer(ApiServer):
+    def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
+        request = exchange.request
+        cluster, path = request_info.split_cluster(_scoped(request).path or "/")
+        base = request.path[: -len(path)] if request.path.endswith(path) else ""
+        info = request_info.understand(
+            request.method, path, request.query, cluster=cluster, base=base
+        )
+        return self.take(Call(exchange, info))
+
+
+def _scoped(request: Request) -> ScopedPath:
+    path = request.path
+    return split_path(unquote(path) if "%" in path else path)
+
+
+class _Places:
+    """From shard and cluster of a path to the place that the registry knows."""
+
+    def resolve(self, call: Call) -> None:
+        scoped = _scoped(call.exchange.request)
+        info = call.info
+        is_bare = scoped.shard is None and not info.cluster
+        if is_bare and info.path in _WITHOUT_SHARD:
+            return
+        shard = check_shard(scoped)
+        if info.path == "/metrics":
+            raise _ShardLevel
+        if not info.cluster:
+            raise NotFound.path()
+        check_cluster(info.cluster)
+        call.cluster = join(shard, info.cluster)
+        if shard == WILDCARD != info.cluster:
+            _narrow(info)
+
+
+def _narrow(info: RequestInfo) -> None:
+    """One cluster on whichever shard: all of them, narrowed by a field."""
+    given = info.param("fieldSelector")
+    wanted = f"{CLUSTER_FIELD}={info.cluster}"
+    info.query["fieldSelector"] = [f"{given},{wanted}" if given else wanted]
+
+
+class _ShardLevelPath(PlainError):
+    code = 501
+
+
+_ShardLevel = _ShardLevelPath("shard-level endpoint not available at shard or workspace scope")
+
+
+def _everywhere(call: Call) -> None:
+    """Nothing is asked of a logical cluster: it lives elsewhere."""
+
+
+class _NothingAnswered:
+    def find(self, call: Call) -> Callable[[Call], Coroutine[Any, Any, None] | None] | None:
+        return None
+
+
+class _NoIssuer:
+    def configuration(self) -> bytes:
+        raise PageNotFound
+
+    def keys(self) -> bytes:
+        raise PageNotFound
+
+
+async def _nobody(_: str) -> ClusterContent:
+    return ClusterContent()

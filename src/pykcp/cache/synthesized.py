@@ -1,0 +1,140 @@
+"""Resources of the cache server that ClusterCachedResources ask for.
+
+Nothing defines them here. A ClusterCachedResource says of which kind and scope its objects are
+(annotations that its controller writes) and of which identity, and that is all it takes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.cache.indexes import cluster_entry, resource_entry
+from pykcp.cache.kinds import schemaless
+from pykcp.cache.scopes import split
+from pykcp.machinery.discovery import version_priority
+from pykcp.registry.codec import decode
+from pykcp.registry.keys import is_wildcard, resource_prefix
+from pykcp.registry.resource import Resource
+from pykcp.storage.interface import Store
+from pykcp.types import Object
+
+KIND_ANNOTATION = "cache.kcp.io/resource-kind"
+SCOPE_ANNOTATION = "cache.kcp.io/resource-scope"
+_PREFIX = resource_prefix("cache.kcp.io", "clustercachedresources")
+_KEEP = 256
+CORE = "core"
+"""How the group without a name is addressed here."""
+
+
+class Wanted(NamedTuple):
+    """What ClusterCachedResources of one identity ask for together."""
+
+    group: str
+    plural: str
+    kind: str
+    identity: str
+    namespaced: bool
+    versions: tuple[str, ...]
+
+
+Make = Callable[[ResourceDefinition, str], Resource]
+
+
+class SynthesizedResources:
+    """A source of the cache server's directory."""
+
+    def __init__(self, store: Store, make: Make) -> None:
+        self._store = store
+        self._make = make
+        self._made: OrderedDict[Wanted, dict[str, Resource]] = OrderedDict()
+
+    def find(
+        self, cluster: str, group: str, version: str, plural: str, identity: str
+    ) -> Resource | None:
+        group = "" if group == CORE else group
+        if not is_wildcard(cluster):
+            identity = self._identity_in(split(cluster).cluster, group, plural, identity)
+        if not identity:
+            return None
+        wanted = self._wanted(resource_entry(group, plural, identity))
+        return None if wanted is None else self._resources(wanted).get(version)
+
+    async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
+        """Any of its name: only metadata is asked for."""
+        wanted = self._wanted(resource_entry("" if group == CORE else group, plural))
+        return None if wanted is None else self._resources(wanted).get(version)
+
+    def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
+        if not cluster or is_wildcard(cluster):
+            return ()
+        found = []
+        for one in self._read(cluster_entry(split(cluster).cluster)):
+            spec, identity = one["spec"], (one.get("status") or {}).get("identityHash") or ""
+            entry = resource_entry(spec.get("group") or "", spec["resource"], identity)
+            wanted = self._wanted(entry) if identity else None
+            if wanted is not None:
+                found.append(next(iter(self._resources(wanted).values())).definition)
+        return tuple(dict.fromkeys(found))
+
+    def _identity_in(self, cluster: str, group: str, plural: str, identity: str) -> str:
+        """The identity under which a cluster's objects are cached; "" if they are not."""
+        for one in self._read(cluster_entry(cluster)):
+            spec = one["spec"]
+            if (spec.get("group") or "", spec["resource"]) != (group, plural):
+                continue
+            found: str = (one.get("status") or {}).get("identityHash") or ""
+            if found and identity in ("", found):
+                return found
+        return ""
+
+    def _wanted(self, entry: str) -> Wanted | None:
+        return wanted(self._read(entry))
+
+    def _read(self, entry: str) -> Iterator[Object]:
+        for key in self._store.lookup(entry):
+            found = self._store.get(key) if key.startswith(_PREFIX) else None
+            if found is not None:
+                yield decode(found.value)
+
+    def _resources(self, wanted: Wanted) -> dict[str, Resource]:
+        made = self._made.get(wanted)
+        if made is None:
+            definition = schemaless(
+                wanted.group,
+                wanted.plural,
+                wanted.kind,
+                wanted.versions,
+                namespaced=wanted.namespaced,
+                identity=wanted.identity,
+            )
+            made = {version: self._make(definition, version) for version in wanted.versions}
+            self._made[wanted] = made
+            if len(self._made) > _KEEP:
+                self._made.popitem(last=False)
+        return made
+
+
+def wanted(resources: Iterable[Object]) -> Wanted | None:
+    """What ClusterCachedResources of one resource and identity stand for; None if none says."""
+    first: Object | None = None
+    versions: set[str] = set()
+    for one in resources:
+        annotations = one["metadata"].get("annotations") or {}
+        if not annotations.get(KIND_ANNOTATION) or not annotations.get(SCOPE_ANNOTATION):
+            continue
+        first = first or one
+        versions.add(one["spec"]["version"])
+    if first is None:
+        return None
+    annotations, spec = first["metadata"]["annotations"], first["spec"]
+    return Wanted(
+        spec.get("group") or "",
+        spec["resource"],
+        annotations[KIND_ANNOTATION],
+        (first.get("status") or {}).get("identityHash") or "",
+        annotations[SCOPE_ANNOTATION] == "Namespaced",
+        tuple(sorted(versions, key=version_priority)),
+    )
