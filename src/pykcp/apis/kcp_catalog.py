@@ -17,6 +17,9 @@ from pykcp.machinery.schema.printer import custom_columns
 
 SYSTEM_CRDS = "system:system-crds"
 BOUND_CRDS = "system:bound-crds"
+KCP_IDENTITY = "kcp"
+"""Stands in keys for the identities of the exports in `root`, which differ from one
+installation to the next: so the objects of tenancy and the like are always found at one place."""
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
@@ -25,6 +28,8 @@ AGE = ("Age", "date", ".metadata.creationTimestamp")
 READY = ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status')
 
 ColumnRow = tuple[str, str, str]
+_ROWS: dict[tuple[str, str, str], tuple[ColumnRow, ...]] = {}
+"""The columns of each version as they are written in CRDs and schemas."""
 
 
 def _schema(path: str, kind: str) -> Callable[[], Schema]:
@@ -56,6 +61,7 @@ def custom(
     **more: Any,
 ) -> ResourceDefinition:
     """One of kcp's kinds; `versions` maps each version to its columns, preferred first."""
+    _ROWS.update({(group, plural, name): rows for name, rows in versions.items()})
     return ResourceDefinition(
         group=group,
         plural=plural,
@@ -68,14 +74,36 @@ def custom(
         native=False,
         strategy=f"{plural}.{group}",
         origin=origin,
+        identity=KCP_IDENTITY if origin == BOUND_CRDS else "",
         shared=shared_type,
         **{"namespaced": False, "categories": ("kcp",), **more},
     )
 
 
+def column_rows(group: str, plural: str, version: str) -> tuple[ColumnRow, ...]:
+    """Name, type and JSON path of the columns of one of kcp's kinds."""
+    kcp_definitions()
+    return _ROWS[group, plural, version]
+
+
 def system_definitions() -> tuple[ResourceDefinition, ...]:
-    """What every logical cluster has from the start."""
-    return (_logical_cluster(),)
+    """What every logical cluster has from the start, groups in the order of discovery."""
+    return tuple(d for d in kcp_definitions() if d.origin == SYSTEM_CRDS)
+
+
+def exported_definitions() -> tuple[ResourceDefinition, ...]:
+    """What reaches logical clusters through the exports of `root`."""
+    return tuple(d for d in kcp_definitions() if d.origin == BOUND_CRDS)
+
+
+@cache
+def _exported_names() -> frozenset[tuple[str, str]]:
+    return frozenset((d.group, d.plural) for d in exported_definitions())
+
+
+def is_exported(group: str, plural: str) -> bool:
+    """Whether a resource is one of those that the exports of `root` bring."""
+    return (group, plural) in _exported_names()
 
 
 @cache

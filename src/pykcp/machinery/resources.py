@@ -35,3 +35,23 @@ CUSTOM_RESOURCE_DEFINITIONS = GroupVersionResource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions"
 )
 LOGICAL_CLUSTERS = GroupVersionResource("core.kcp.io", "v1alpha1", "logicalclusters")
+
+
+def _kcp(group: str, resource: str, version: str = "v1alpha1") -> GroupVersionResource:
+    return GroupVersionResource(f"{group}.kcp.io", version, resource)
+
+
+SHARDS = _kcp("core", "shards")
+WORKSPACES = _kcp("tenancy", "workspaces")
+WORKSPACE_TYPES = _kcp("tenancy", "workspacetypes")
+WORKSPACE_AUTHENTICATION_CONFIGURATIONS = _kcp("tenancy", "workspaceauthenticationconfigurations")
+API_EXPORTS = _kcp("apis", "apiexports", "v1alpha2")
+API_BINDINGS = _kcp("apis", "apibindings", "v1alpha2")
+API_RESOURCE_SCHEMAS = _kcp("apis", "apiresourceschemas")
+API_EXPORT_ENDPOINT_SLICES = _kcp("apis", "apiexportendpointslices")
+API_CONVERSIONS = _kcp("apis", "apiconversions")
+PARTITIONS = _kcp("topology", "partitions")
+PARTITION_SETS = _kcp("topology", "partitionsets")
+CLUSTER_CACHED_RESOURCES = _kcp("cache", "clustercachedresources")
+CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES = _kcp("cache", "clustercachedresourceendpointslices")
+LOGICAL_CLUSTER_MIGRATIONS = _kcp("migration", "logicalclustermigrations")

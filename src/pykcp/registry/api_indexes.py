@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pykcp.apis.kcp_catalog import is_exported
 from pykcp.machinery.conditions import conditions_of
 from pykcp.machinery.hashes import EXPORT_LABEL
 from pykcp.types import Object
@@ -35,7 +36,7 @@ def bindings_of(export_label: str) -> str:
 
 
 def bindings_to_schema(uid: str) -> str:
-    """Finds the bindings that serve a bound schema."""
+    """Finds the bindings that serve a bound schema; nobody asks for those of kcp's own kinds."""
     return f"binding-uid:{uid}"
 
 
@@ -71,7 +72,8 @@ def binding_entries(_cluster: str, binding: Object) -> Iterator[str]:
         yield bindings_of(label)
     status = binding.get("status") or {}
     for bound in status.get("boundResources") or ():
-        yield bindings_to_schema(bound["schema"]["UID"])
+        if not is_exported(bound.get("group") or "", bound.get("resource") or ""):
+            yield bindings_to_schema(bound["schema"]["UID"])
     for claim in (binding.get("spec") or {}).get("permissionClaims") or ():
         if claim.get("state") == "Accepted" and claim.get("identityHash"):
             yield bindings_claiming(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.apis.kcp_catalog import exported_definitions
 from pykcp.registry.resource import Resource
 
 MakeResource = Callable[[ResourceDefinition, str], Resource]
@@ -40,6 +41,14 @@ class Directory:
         self._sources = tuple(sources)
         self._known = {(d.group, version, d.plural): d for d in builtins for version in d.versions}
         self._made: dict[tuple[str, str, str], Resource] = {}
+        self._made_hidden: dict[tuple[str, str, str], Resource] = {}
+
+        self._hidden = {
+            (d.group, version, d.plural): d
+            for d in exported_definitions()
+            for version in d.versions
+        }
+        """Kinds of kcp that a cluster has only if it binds them; the system has them anyway."""
 
     def add_source(self, source: ResourceSource) -> None:
         self._sources = (*self._sources, source)
@@ -60,6 +69,22 @@ class Directory:
             if resource is not None:
                 return resource
         return None
+
+    def find_system(self, group: str, version: str, plural: str) -> Resource | None:
+        """A kind of Kubernetes or kcp, whether or not the cluster in question serves it."""
+        key = (group, version, plural)
+        resource = self._made.get(key) or self._made_hidden.get(key)
+        if resource is not None:
+            return resource
+        definition = self._known.get(key)
+        if definition is not None:
+            resource = self._made[key] = self._make(definition, version)
+            return resource
+        definition = self._hidden.get(key)
+        if definition is None:
+            return None
+        resource = self._made_hidden[key] = self._make(definition, version)
+        return resource
 
     async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
         """What some clusters bring, for reads of metadata over all of them."""

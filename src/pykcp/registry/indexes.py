@@ -4,13 +4,21 @@
 `deleting` everything that waits for its finalizers, `event:<minute>` and
 `event:<day>` the events that were last written then. An ordinary object has none
 of them and costs nothing.
+
+Some of kcp's kinds have entries of their own: `unsettled:<kind>` finds what a controller
+has not finished; for those between workspaces see `api_indexes`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+
+from pykcp.registry import api_indexes
 from pykcp.types import Object
 
 DELETING = "deleting"
+UNSETTLED_WORKSPACES = "unsettled:workspaces"
+UNSETTLED_CLUSTERS = "unsettled:logicalclusters"
 
 
 def owner_entry(cluster: str, uid: str) -> str:
@@ -28,6 +36,29 @@ def event_written(stored: Object) -> str:
     times = [entry.get("time") or "" for entry in metadata.get("managedFields") or ()]
     written: str = max(times, default="")
     return max(written, metadata.get("creationTimestamp") or "")
+
+
+def _phase(stored: Object) -> str:
+    return (stored.get("status") or {}).get("phase") or ""
+
+
+def _workspace(_cluster: str, stored: Object) -> Iterable[str]:
+    if _phase(stored) != "Ready":
+        yield UNSETTLED_WORKSPACES
+
+
+def _logical_cluster(_cluster: str, stored: Object) -> Iterable[str]:
+    if _phase(stored) not in ("Ready", "Inactive"):
+        yield UNSETTLED_CLUSTERS
+
+
+KindIndex = Callable[[str, Object], Iterable[str]]
+OF_KIND: Mapping[str, KindIndex] = {
+    "workspaces.tenancy.kcp.io": _workspace,
+    "logicalclusters.core.kcp.io": _logical_cluster,
+    **{f"{plural}.{group}": entries for (group, plural), entries in api_indexes.BY_KIND.items()},
+}
+"""By the strategy of a definition, which only built-in ones have."""
 
 
 def index_entries(cluster: str, stored: Object) -> tuple[str, ...]:

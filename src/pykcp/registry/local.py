@@ -32,7 +32,8 @@ class LocalClient:
         self._manager = name.rpartition(":")[2]
 
     def resource(self, cluster: str, kind: GroupVersionResource) -> Resource:
-        found = self._directory.find(cluster, kind.group, kind.version, kind.resource)
+        directory = self._directory
+        found = directory.find_system(*kind) or directory.find(cluster, *kind)
         if found is None:
             raise NotFound(f"{kind} is not served in logical cluster {cluster}")
         return found

@@ -23,7 +23,7 @@ from pykcp.registry.codec import decode, revision_of, type_prefix
 from pykcp.registry.conversion_review import ConversionFailed, Post
 from pykcp.registry.conversion_webhook import WebhookConversion
 from pykcp.registry.hub import Hub
-from pykcp.registry.indexes import index_entries
+from pykcp.registry.indexes import OF_KIND, index_entries
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.kinds import Kind
 from pykcp.registry.selection import Selection, select
@@ -71,6 +71,7 @@ class Resource:
 
     __slots__ = (
         "_has_fields",
+        "_index",
         "api_version",
         "collects_garbage",
         "conversion",
@@ -127,6 +128,7 @@ class Resource:
         self._has_fields = any(v.selectable_fields for v in definition.all_versions)
         self.deprecation = definition.version(version).deprecation_warning
         """What every user of this version is told; "" if it is not deprecated."""
+        self._index = OF_KIND.get(definition.strategy)
         self.rules = rules
         name = (self.group, self.plural)
         self.returns_deleted = name in RETURNS_DELETED
@@ -188,7 +190,8 @@ class Resource:
 
     def index_entries(self, cluster: str, stored: Object) -> tuple[str, ...]:
         """The entries by which the object is found without its key."""
-        return index_entries(cluster, stored)
+        entries = index_entries(cluster, stored)
+        return entries if self._index is None else (*entries, *self._index(cluster, stored))
 
     def _version_mark(self) -> bytes:
         """What objects of a CRD say of their version: its storage version may change."""

@@ -1,4 +1,4 @@
-"""What a shard holds before anybody asks: the root cluster and the bootstrap roles.
+"""What a shard holds before anybody asks: the bootstrap roles in `system:admin`.
 
 Every step is idempotent and the same on every start: an object that is there
 and right is left alone.
@@ -13,7 +13,6 @@ from pykcp.auth.authz.bootstrap_reconcile import RoleRefChanged, reconciled
 from pykcp.machinery.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
-    LOGICAL_CLUSTERS,
     NAMESPACES,
     ROLE_BINDINGS,
     ROLES,
@@ -24,39 +23,12 @@ from pykcp.registry import codec
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
 
-ROOT = "root"
 ADMIN = "system:admin"
 
 
 async def bootstrap(client: LocalClient) -> None:
-    await asyncio.gather(_root_cluster(client), _admin_policy(client))
-
-
-async def _root_cluster(client: LocalClient) -> None:
-    if client.get(ROOT, LOGICAL_CLUSTERS, "cluster") is None:
-        await _ensure(client, ROOT, LOGICAL_CLUSTERS, _root_logical_cluster())
-        await client.change(ROOT, LOGICAL_CLUSTERS, "cluster", _make_ready, subresource="status")
-    await _ensure(client, ROOT, NAMESPACES, _namespace("default"))
-
-
-def _make_ready(obj: Object) -> None:
-    obj["status"] = {**(obj.get("status") or {}), "phase": "Ready"}
-
-
-def _root_logical_cluster() -> Object:
-    return {
-        "apiVersion": "core.kcp.io/v1alpha1",
-        "kind": "LogicalCluster",
-        "metadata": {
-            "name": "cluster",
-            "annotations": {
-                "kcp.io/path": ROOT,
-                "internal.tenancy.kcp.io/type": "root:root",
-                "experimental.tenancy.kcp.io/owner": '{"username":"system:kcp-bootstrapper"}',
-            },
-        },
-        "spec": {},
-    }
+    """The roles that count in every logical cluster."""
+    await _admin_policy(client)
 
 
 def _namespace(name: str) -> Object:

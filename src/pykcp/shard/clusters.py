@@ -9,6 +9,7 @@ from pykcp.auth.user import MASTERS
 from pykcp.machinery import clusters
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.registry.keys import object_key, resource_prefix
+from pykcp.registry.paths import PathIndex
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.storage.interface import Event, Store
@@ -23,8 +24,9 @@ class LogicalClusters:
     Names that were seen to exist are remembered within bounds and forgotten by events.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, paths: PathIndex) -> None:
         self._store = store
+        self._paths = paths
         self._present: set[str] = set()
         store.listen(self._follow)
 
@@ -44,8 +46,8 @@ class LogicalClusters:
                 self._present.discard(event.key[len(_PREFIX) :].partition("/")[0])
 
     def find(self, path: str) -> str | None:
-        """Paths of several segments belong to workspaces, which are not served yet."""
-        return None
+        """The name of the logical cluster at a path of several segments, if it is here."""
+        return self._paths.find(path)
 
     def check(self, call: Call) -> None:
         """Refuse a request to a logical cluster that does not exist, whoever asks.

@@ -14,6 +14,7 @@ from pykcp.cache.storing import start_store as start_cache_store
 from pykcp.observe import logging as logs
 from pykcp.observe.audit.policy import PolicyError
 from pykcp.shard.bootstrap import bootstrap
+from pykcp.shard.bootstrap_root import bootstrap_root, root_options
 from pykcp.shard.credentials import Credentials
 from pykcp.shard.settings import ShardSettings
 from pykcp.shard.wiring import Shard, make_controllers, make_store, start_store, wire
@@ -122,6 +123,7 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
         shard.port = self._listener.port
         credentials.publish(shard.port)
         await bootstrap(shard.client)
+        await bootstrap_root(shard.client, root_options(self._settings, credentials.address))
         shard.health.finish_hook(_POLICY)
         self._owner.start_restartable("compactor", Compactor(self._store).run)
         self._owner.start_restartable("cache-compactor", Compactor(self._cache_store).run)

@@ -29,16 +29,21 @@ from pykcp.auth.authz.rbac_chain import RbacChain
 from pykcp.auth.authz.role_cache import RoleCache
 from pykcp.cache.server import Cache, make_cache
 from pykcp.cache.server import make_server as make_cache_server
+from pykcp.controllers.kcp import all as kcp_controllers
 from pykcp.controllers.kube import all as kube_controllers
-from pykcp.controllers.runtime.manager import ControllerSet
+from pykcp.controllers.runtime.manager import ControllerSet, join
+from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.observe.metrics import Gauge, Registry
+from pykcp.registry.bound import BoundResources
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.custom import CustomResources
 from pykcp.registry.directory import Directory
 from pykcp.registry.hub import Hub
 from pykcp.registry.keys import enclosing_prefixes
 from pykcp.registry.local import LocalClient
+from pykcp.registry.lookup import Lookup
 from pykcp.registry.make import make_custom, make_resource
+from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource, Services
 from pykcp.server.app import ApiServer
 from pykcp.server.authorization import CallAuthorization
@@ -72,6 +77,8 @@ class Shard:
     store: Store
     hub: Hub
     directory: Directory
+    bound: BoundResources
+    lookup: Lookup
     client: LocalClient
     server: Front
     health: Health
@@ -167,12 +174,20 @@ def wire(
         return make_resource(definition, version, services)
 
     directory = Directory(builtin_definitions(), make)
+    bound = BoundResources(
+        store,
+        lambda d, version, since: make_custom(d, version, since, services),
+        directory.find_system,
+    )
+    directory.add_source(bound)
     directory.add_source(
         CustomResources(store, lambda d, version, since: make_custom(d, version, since, services))
     )
     client = LocalClient(directory, "system:apiserver")
     external = credentials.external_sign_in(client)
-    clusters = LogicalClusters(store)
+    paths = PathIndex(store)
+    lookup = Lookup(store, directory, paths)
+    clusters = LogicalClusters(store, paths)
     access = AccessObjects(store)
     roles = RoleCache(access.load)
     access.follow(roles)
@@ -214,6 +229,8 @@ def wire(
         store,
         hub,
         directory,
+        bound,
+        lookup,
         client,
         front,
         health,
@@ -312,17 +329,28 @@ def _tend_encryption(
 
 def make_controllers(shard: Shard) -> ControllerSet:
     """The controllers of a shard whose bootstrap objects are there."""
-    credentials = shard.credentials
-    return kube_controllers.make(
+    credentials, metrics = shard.credentials, ControllerMetrics(shard.metrics)
+    followers = kube_controllers.make(
         store=shard.store,
         hub=shard.hub,
         directory=shard.directory,
-        metrics=shard.metrics,
+        metrics=metrics,
         ca_bundle=credentials.root_ca,
         sign_token=credentials.sign_secret_token,
         event_ttl=shard.settings.event_ttl,
         quotas=shard.quotas,
     )
+    followers += kcp_controllers.make(
+        store=shard.store,
+        hub=shard.hub,
+        directory=shard.directory,
+        bound=shard.bound,
+        lookup=shard.lookup,
+        metrics=metrics,
+        shard_name=shard.settings.shard_name,
+        gates=frozenset(name for name, is_on in shard.settings.feature_gates.items() if is_on),
+    )
+    return join(shard.store, followers)
 
 
 def _gauges(store: Store, hub: Hub) -> list[Gauge]:

@@ -45,7 +45,7 @@ class Asking:
         found: dict[str, Any] = status["user"]
         return found
 
-    def status(self, token: str, cluster: str = "root", path: str = "/version") -> int:
+    def status(self, token: str, cluster: str = "root", path: str = "/api/v1/secrets") -> int:
         """How a request with the token ends: 401 if it proves nothing."""
         return self.client(token, cluster).get(path).status
 

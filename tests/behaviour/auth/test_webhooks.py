@@ -161,7 +161,7 @@ def test_the_webhook_is_asked_for_permission(shard: ServerProcess, hook: HTTPSSe
     path = "/api/v1/namespaces/default/configmaps"
     assert alice.get(path).status == 200
     asked = [one.json["spec"] for one in hook.received if one.path == "/may"]
-    spec = next(s for s in asked if s.get("resourceAttributes", {}).get("resource"))
+    spec = next(s for s in asked if s.get("resourceAttributes", {}).get("resource") == "configmaps")
     assert spec["user"] == "alice"
     assert spec["groups"] == ["dev", "system:authenticated"]
     assert spec["extra"]["authorization.kcp.io/cluster-name"] == ["hooked"]

@@ -12,7 +12,8 @@ from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from pykcp.aio.owner import TaskOwner
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.controllers.kube import all as kube
-from pykcp.controllers.runtime.manager import ControllerSet
+from pykcp.controllers.runtime.manager import ControllerSet, join
+from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.observe.metrics import Registry
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.directory import Directory
@@ -37,16 +38,17 @@ class World:
         return self.now[0]
 
     def controllers(self, ca: str = "ca-1") -> ControllerSet:
-        return kube.make(
+        followers = kube.make(
             store=self.store,
             hub=self.hub,
             directory=self.directory,
-            metrics=Registry(),
+            metrics=ControllerMetrics(Registry()),
             ca_bundle=ca,
             sign_token=lambda account, secret, cluster: f"token of {cluster}",
             event_ttl=3600.0,
             clock=self.clock,
         )
+        return join(self.store, followers)
 
 
 @pytest.fixture

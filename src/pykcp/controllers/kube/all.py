@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
 
 from pykcp.admission.plugins.resource_quota import Quotas
 from pykcp.controllers.kube import (
@@ -29,12 +28,9 @@ from pykcp.controllers.kube.quota import ResourceQuotas
 from pykcp.controllers.kube.role_aggregation import RoleAggregation
 from pykcp.controllers.kube.root_ca import RootCA
 from pykcp.controllers.kube.token_secrets import Sign, TokenSecrets
-from pykcp.controllers.runtime.controller import Controller
-from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.kinds import Kinds
-from pykcp.controllers.runtime.manager import ControllerSet
+from pykcp.controllers.runtime.manager import Follower
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.observe.metrics import Registry
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.directory import Directory
 from pykcp.registry.hub import Hub
@@ -42,39 +38,30 @@ from pykcp.registry.local import LocalClient
 from pykcp.storage.interface import Store
 
 
-class _Follower(Protocol):
-    """What the classes of this package have in common."""
-
-    @property
-    def controller(self) -> Controller[Any]: ...
-
-    def follow(self, feed: LogFeed) -> None: ...
-
-
 def make(
     *,
     store: Store,
     hub: Hub,
     directory: Directory,
-    metrics: Registry,
+    metrics: ControllerMetrics,
     ca_bundle: str,
     sign_token: Sign,
     event_ttl: float,
     quotas: Quotas | None = None,
     clock: Callable[[], float] = time.time,
-) -> ControllerSet:
-    """All of them, on a started store; `start` sets them going.
+) -> list[Follower]:
+    """All of them, on a started store; `join` them and set them going.
 
     `quotas` are those by which admission counts.
     """
     kinds = Kinds(directory)
-    counted = ControllerMetrics(metrics)
+    counted = metrics
 
     def client(name: str) -> LocalClient:
         return LocalClient(directory, f"system:serviceaccount:kube-system:{name}")
 
     tokens = TokenSecrets(client(token_secrets.NAME), sign_token, ca_bundle, counted)
-    made: list[_Follower] = [
+    made: list[Follower] = [
         Namespaces(store, client(namespaces.NAME), kinds, Timestamps(clock), counted),
         GarbageCollector(store, client(garbage.NAME), kinds, counted),
         DefaultAccounts(client(default_accounts.NAME), counted),
@@ -87,7 +74,4 @@ def make(
     ]
     if event_ttl > 0:
         made.append(EventExpiry(store, client(event_expiry.NAME), event_ttl, clock, counted))
-    feed = LogFeed(store)
-    for one in made:
-        one.follow(feed)
-    return ControllerSet(feed, [one.controller for one in made])
+    return made

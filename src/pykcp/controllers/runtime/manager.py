@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.storage.interface import Store
+
+
+class Follower(Protocol):
+    """A controller with what it follows; every file of `controllers` makes one."""
+
+    @property
+    def controller(self) -> Controller[Any]: ...
+
+    def follow(self, feed: LogFeed) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +38,11 @@ class ControllerSet:
 
     def named(self, name: str) -> Controller[Any]:
         return next(controller for controller in self.controllers if controller.name == name)
+
+
+def join(store: Store, followers: Sequence[Follower]) -> ControllerSet:
+    """Controllers on one feed of a store's log."""
+    feed = LogFeed(store)
+    for one in followers:
+        one.follow(feed)
+    return ControllerSet(feed, [one.controller for one in followers])

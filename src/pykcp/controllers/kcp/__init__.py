@@ -1,0 +1,1 @@
+"""kcp's own controllers: workspaces and the APIs between them."""

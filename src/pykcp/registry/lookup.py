@@ -1,0 +1,108 @@
+"""Objects that are found wherever they live: here first, in the cache's replica second.
+
+Exports, schemas, workspace types, shards and marked roles may belong to a logical cluster
+on another shard. Whoever needs one asks here and does not see where it came from.
+Everything is synchronous: the replica is local, too, and fed in the background.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Protocol
+
+from pykcp.machinery import clusters
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, GroupVersionResource
+from pykcp.registry.directory import Directory
+from pykcp.registry.keys import object_key
+from pykcp.registry.paths import PathIndex
+from pykcp.registry.resource import Resource
+from pykcp.storage.interface import Store
+from pykcp.types import Object
+
+PATH_ANNOTATION = "kcp.io/path"
+_KEEP = 1024
+
+
+class Replica(Protocol):
+    """What other shards have published, as far as it has arrived here."""
+
+    def get(
+        self, kind: GroupVersionResource, cluster: str, name: str, namespace: str = ""
+    ) -> Object | None: ...
+
+    def cluster_of(self, path: str) -> str | None:
+        """The name of a published logical cluster by its canonical path."""
+
+    def all(self, kind: GroupVersionResource, cluster: str = clusters.WILDCARD) -> Iterator[Object]:
+        """Everything of a kind, in one cluster or in all."""
+
+
+class Lookup:
+    def __init__(
+        self, store: Store, directory: Directory, paths: PathIndex, replica: Replica | None = None
+    ) -> None:
+        self._store = store
+        self._directory = directory
+        self._paths = paths
+        self.replica = replica
+        self._decoded: OrderedDict[str, tuple[int, Object]] = OrderedDict()
+
+    def get(
+        self, kind: GroupVersionResource, cluster: str, name: str, namespace: str = ""
+    ) -> Object | None:
+        """The object, or None. It is shared with other callers: copy before changing it."""
+        resource = self._resource(kind)
+        key = object_key(resource.prefix, cluster, namespace, name)
+        entry = self._store.get(key)
+        if entry is None:
+            if self.replica is None:
+                return None
+            return self.replica.get(kind, cluster, name, namespace)
+        known = self._decoded.get(key)
+        if known is not None and known[0] == entry.revision:
+            return known[1]
+        obj = resource.object_of(entry.value)
+        self._decoded[key] = (entry.revision, obj)
+        if len(self._decoded) > _KEEP:
+            self._decoded.popitem(last=False)
+        return obj
+
+    def all(self, kind: GroupVersionResource, cluster: str) -> list[Object]:
+        """Everything of a kind in a cluster that holds few, here or published elsewhere."""
+        resource = self._resource(kind)
+        found: list[Object] = []
+        for key in self._store.keys(f"{resource.prefix}{cluster}/"):
+            entry = self._store.get(key)
+            if entry is not None:
+                found.append(resource.object_of(entry.value))
+        if not found and self.replica is not None:
+            found = list(self.replica.all(kind, cluster))
+        return found
+
+    def _resource(self, kind: GroupVersionResource) -> Resource:
+        resource = self._directory.find_system(*kind)
+        assert resource is not None, f"{kind} is not one of Kubernetes' or kcp's"
+        return resource
+
+    def find(self, kind: GroupVersionResource, path: str, name: str) -> Object | None:
+        """An object by the path, or the name, of its logical cluster."""
+        cluster = self.cluster_of(path)
+        return self.get(kind, cluster, name) if cluster is not None else None
+
+    def cluster_of(self, path: str) -> str | None:
+        """The name of the logical cluster at a path; a name stands for itself."""
+        found = self._paths.find(path)
+        if found is None and self.replica is not None:
+            return self.replica.cluster_of(path)
+        return found
+
+    def logical_cluster(self, cluster: str) -> Object | None:
+        return self.get(LOGICAL_CLUSTERS, cluster, "cluster")
+
+    def canonical_path(self, cluster: str) -> str:
+        """The path by which people know a logical cluster: its name if it has no other."""
+        found = self.logical_cluster(cluster)
+        annotations = (found["metadata"].get("annotations") or {}) if found else {}
+        path: str = annotations.get(PATH_ANNOTATION) or cluster
+        return path

@@ -1,0 +1,119 @@
+"""From paths to logical clusters: a walk along Workspace objects.
+
+`root:org:team` starts in the logical cluster `root`, whose Workspace `org` says which
+logical cluster it stands for, and so on. Any prefix may be replaced by the name of the
+logical cluster there, and `user:<name>` is the home of a user. Steps are remembered within
+bounds and forgotten as the Workspaces change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from pykcp.machinery import clusters
+from pykcp.machinery.hashes import home_cluster_name
+from pykcp.machinery.resources import WORKSPACES
+from pykcp.registry.keys import kind_prefix, object_key
+from pykcp.storage.interface import Event, Store
+
+_PREFIX = kind_prefix(WORKSPACES)
+_REMEMBER = 65536
+HOMES = "user"
+
+
+class Place(NamedTuple):
+    """Where a step of a path leads."""
+
+    cluster: str
+    """The logical cluster; "" for a mount, which has none."""
+    is_available: bool = True
+    mount_url: str = ""
+    """Of a mounted workspace: where requests go instead."""
+
+
+class _Spec(msgspec.Struct):
+    cluster: str = ""
+    URL: str = ""
+    mount: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+
+
+class _Workspace(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_decode = msgspec.json.Decoder(_Workspace).decode
+
+
+class PathIndex:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._steps: dict[str, Place] = {}
+        """By the Workspace's key."""
+        store.listen(self._follow)
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.key.startswith(_PREFIX):
+                self._steps.pop(event.key, None)
+
+    def find(self, path: str) -> str | None:
+        """The name of the logical cluster at a path, if there is one on this shard."""
+        place = self.walk(path)
+        return place.cluster or None if place is not None else None
+
+    def walk(self, path: str) -> Place | None:
+        """Where a path leads; a name leads to itself, whether or not it exists.
+
+        What lies beyond a workspace that is not available is not available either.
+        """
+        if clusters.is_name(path):
+            return Place(path)
+        segments = path.split(clusters.SEPARATOR)
+        if segments[0] == HOMES and len(segments) > 1:
+            place = Place(home_cluster_name(segments[1]))
+            rest = segments[2:]
+        else:
+            place = Place(segments[0])
+            rest = segments[1:]
+        for name in rest:
+            if not place.is_available:
+                return place
+            if not place.cluster:
+                return None  # a mount: what is below it is not known here
+            step = self._step(place.cluster, name)
+            if step is None:
+                return None
+            place = step
+        return place
+
+    def _step(self, cluster: str, name: str) -> Place | None:
+        key = object_key(_PREFIX, cluster, "", name)
+        known = self._steps.get(key)
+        if known is not None:
+            return known
+        entry = self._store.get(key)
+        if entry is None:
+            return None
+        place = _place(_decode(entry.value))
+        if place is not None:
+            if len(self._steps) >= _REMEMBER:
+                self._steps.clear()
+            self._steps[key] = place
+        return place
+
+
+def _place(workspace: _Workspace) -> Place | None:
+    """None while it has not been scheduled."""
+    spec = workspace.spec
+    is_available = workspace.status.phase != "Unavailable"
+    if spec.mount:
+        return Place("", is_available, spec.URL) if spec.URL or not is_available else None
+    return Place(spec.cluster, is_available) if spec.cluster else None
