@@ -121,7 +121,7 @@ async def _write(
     if ctx.dry_run:
         if store.get(key) is not None:
             raise _already_exists(resource, key, name)
-        return resource.unversioned(obj, ctx.cluster)
+        return resource.unversioned(resource.unstored_form(obj), ctx.cluster)
     if obj["metadata"].pop("resourceVersion", ""):
         raise StatusError(
             "resourceVersion should not be set on objects to be created", reason="", details=False

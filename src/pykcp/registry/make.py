@@ -12,6 +12,7 @@ from pykcp.machinery.schema.openapi_json import to_json
 from pykcp.registry import codec
 from pykcp.registry.conversion_review import Converter
 from pykcp.registry.conversion_webhook import WebhookConversion
+from pykcp.registry.kcp_versions import between_versions, conversion_for
 from pykcp.registry.kinds import Kind
 from pykcp.registry.native import NativeKind
 from pykcp.registry.resource import Conversion, Resource, Services
@@ -29,13 +30,23 @@ def make_resource(definition: ResourceDefinition, version: str, services: Servic
         kind = NativeKind(definition, version, _rules_of(definition))
     else:
         compiled = custom_type(definition.schema(version), _object_meta())
-        kind = SchemaKind(definition, version, compiled)
-    conversion = None
+        kind = SchemaKind(
+            definition, version, compiled, converted=between_versions(definition, version)
+        )
+    conversion = _to_storage(definition, version)
     if definition.stored_as is not None:
         from pykcp.registry.events import EVENTS_CONVERSION
 
         conversion = EVENTS_CONVERSION
     return Resource(definition, version, kind, services, conversion)
+
+
+def _to_storage(definition: ResourceDefinition, version: str) -> Conversion | None:
+    if definition.native or version == definition.storage_version:
+        return None
+    served = custom_type(definition.schema(version), _object_meta())
+    stored = custom_type(definition.schema(definition.storage_version), _object_meta())
+    return conversion_for(definition, version, served, stored)
 
 
 def make_custom(

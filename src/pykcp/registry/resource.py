@@ -215,6 +215,10 @@ class Resource:
             return await self.webhook.to_storage(obj)
         return self.conversion.to_storage(obj) if self.conversion is not None else obj
 
+    def unstored_form(self, obj: Object) -> Object:
+        """An object of this version as it would come out of the store: for dry runs."""
+        return self.conversion.to_storage(obj) if self.conversion is not None else obj
+
     async def own_form(self, value: bytes) -> bytes:
         """A value out of the store, as the rest of this class takes it."""
         if self.webhook is None:

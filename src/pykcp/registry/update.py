@@ -231,7 +231,7 @@ def _other_uid(resource: Resource, name: str, namespace: str, wanted: str, found
 
 async def _replace(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> bytes:
     if ctx.dry_run:
-        return resource.unversioned(new, ctx.cluster)
+        return resource.unversioned(resource.unstored_form(new), ctx.cluster)
     stored = await resource.stored_form(new)
     value = resource.encode(stored, ctx.cluster)
     put = Put(
@@ -248,7 +248,7 @@ async def _replace(resource: Resource, ctx: RequestContext, new: Object, entry: 
 async def _remove(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> bytes:
     """The last finalizer is gone: the update is the deletion."""
     if ctx.dry_run:
-        return resource.unversioned(new, ctx.cluster)
+        return resource.unversioned(resource.unstored_form(new), ctx.cluster)
     stored = await resource.stored_form(new)
     value = resource.encode(stored, ctx.cluster)
     await resource.services.store.write((Delete(entry.key, value, entry.revision),))
