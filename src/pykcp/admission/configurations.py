@@ -31,6 +31,8 @@ _KEEP_CLUSTERS = 8192
 _KEEP_PARSED = 4096
 
 Parsed = TypeVar("Parsed")
+ProviderOf = Callable[[str, str, str], str | None]
+"""The logical cluster of the export that a cluster has a resource from, by group and plural."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +49,24 @@ NONE = Hooks()
 
 
 class Configurations:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, provider_of: ProviderOf | None = None) -> None:
         self._store = store
+        self._provider_of = provider_of
         self.known: dict[str, Hooks] = {}
         """By logical cluster, as far as they were read; the plug-ins look here first."""
         self._parsed: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
         self._changes = 0
         store.listen(self._follow)
 
-    @staticmethod
-    def place(request: AdmissionRequest) -> str:
-        """The logical cluster whose configurations apply to a request: its own.
+    def place(self, request: AdmissionRequest) -> str:
+        """The logical cluster whose configurations apply to a request.
 
-        The one place that decides this. API providers' configurations come in here.
+        What is bound is the provider's to judge, everything else the request's own cluster's.
         """
-        return request.context.cluster
+        cluster, resource = request.context.cluster, request.resource
+        if self._provider_of is None or not resource.definition.identity:
+            return cluster
+        return self._provider_of(cluster, resource.group, resource.plural) or cluster
 
     async def applying(self, request: AdmissionRequest) -> Hooks:
         """The configurations that apply to a request."""
@@ -119,6 +124,7 @@ class Configurations:
             policies.BoundPolicy(
                 self._shared(stem + "ies", obj, "spec", parse),
                 tuple(bindings[obj["metadata"]["name"]]),
+                cluster,
             )
             for obj in await self._read(cluster, stem + "ies")
             if obj["metadata"]["name"] in bindings

@@ -6,6 +6,7 @@ from typing import Any
 
 from pykcp.machinery.status import Forbidden
 from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.codec import CLUSTER_ANNOTATION
 from pykcp.registry.deletion import DeleteOptions
 from pykcp.registry.resource import Resource
 from pykcp.types import Object
@@ -83,6 +84,13 @@ def typed(resource: Resource, obj: Object | None) -> Object | None:
     if obj is None or "kind" in obj:
         return obj
     return {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
+
+
+def stamped(obj: Object, cluster: str) -> Object:
+    """The object as a webhook is shown it: with the logical cluster that it is in."""
+    metadata = obj["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), CLUSTER_ANNOTATION: cluster}
+    return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
 
 def request_json(subject: Subject, target: Resource) -> Object:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pykcp.admission.configurations import NONE, Configurations, Hooks
+from pykcp.admission.configurations import NONE, Configurations, Hooks, ProviderOf
 from pykcp.admission.subject import is_exempt
 from pykcp.apis.kube.validation.rules import CelUse
 from pykcp.auth.authz.chain import Authorizer
@@ -77,11 +77,15 @@ class TenantAdmission:
         directory: Callable[[], Directory],
         authorizer: Callable[[], Authorizer],
         resolve: ServiceResolver | None = None,
+        provider_of: ProviderOf | None = None,
     ) -> None:
-        """`resolve` finds Services; without it webhooks can only be reached by URL."""
+        """`resolve` finds Services; without it webhooks can only be reached by URL.
+
+        `provider_of` finds whose configurations apply to bound resources.
+        """
         self._store, self._directory, self._authorizer = store, directory, authorizer
         self._resolve = resolve
-        self.configurations = known = Configurations(store)
+        self.configurations = known = Configurations(store, provider_of)
         self.mutating_policies = Deferred(
             "MutatingAdmissionPolicy", known, lambda h: h.mutating_policies, self._mutating_policies
         )

@@ -151,6 +151,11 @@ class BoundResources:
                 self._sets.popitem(last=False)
         return known
 
+    def provider(self, cluster: str, group: str, plural: str) -> str | None:
+        """The logical cluster of the export that a cluster has a resource from."""
+        found = self.of_cluster(cluster).get((group, plural))
+        return found.export_cluster if found is not None else None
+
     def _read(self, cluster: str) -> Iterator[tuple[tuple[str, str], BoundResource]]:
         for key in self._store.keys(f"{_BINDINGS}{cluster}/"):
             entry = self._store.get(key)

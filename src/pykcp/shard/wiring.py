@@ -14,6 +14,14 @@ from pykcp.admission.plugins.certificates import (
     CertificateSigning,
     CertificateSubjectRestriction,
 )
+from pykcp.admission.plugins.kcp.api_binding import APIBindingRules
+from pykcp.admission.plugins.kcp.api_binding_finalizer import APIBindingDeletionFinalizer
+from pykcp.admission.plugins.kcp.api_export import APIExportRules
+from pykcp.admission.plugins.kcp.api_export_endpoint_slice import APIExportEndpointSliceRules
+from pykcp.admission.plugins.kcp.api_resource_schema import APIResourceSchemaRules
+from pykcp.admission.plugins.kcp.cluster_cached_resource import ClusterCachedResourceRules
+from pykcp.admission.plugins.kcp.path_annotation import PathAnnotation
+from pykcp.admission.plugins.kcp.permission_claims import PermissionClaims
 from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from pykcp.admission.plugins.object_count import ObjectCountLimit
 from pykcp.admission.plugins.reserved_crds import ReservedCRDAnnotations, ReservedCRDGroups
@@ -35,6 +43,7 @@ from pykcp.controllers.runtime.manager import ControllerSet, join
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.observe.metrics import Gauge, Registry
 from pykcp.registry.bound import BoundResources
+from pykcp.registry.claimed import AcceptedClaims
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.custom import CustomResources
 from pykcp.registry.directory import Directory
@@ -60,6 +69,7 @@ from pykcp.server.subresources import Answered
 from pykcp.shard.access import AccessObjects
 from pykcp.shard.clusters import LogicalClusters
 from pykcp.shard.credentials import Credentials
+from pykcp.shard.permission_ceiling import PermissionCeiling
 from pykcp.shard.settings import ShardSettings
 from pykcp.storage.interface import Store
 from pykcp.virtual.serving import Front, Host
@@ -149,21 +159,46 @@ def wire(
     quotas = Quotas(store)
     object_count = ObjectCountLimit(store, lambda: directory, settings.total_object_limit)
     object_count.show(metrics, settings.shard_name)
-    tenants = TenantAdmission(store, lambda: directory, lambda: authorizer)
+    tenants = TenantAdmission(
+        store,
+        lambda: directory,
+        lambda: authorizer,
+        provider_of=lambda *what: bound.provider(*what),
+    )
     owner.start_restartable("admission-webhooks", tenants.run)
+    api_binding = APIBindingRules(lambda: lookup, lambda: authorizer)
+    api_binding_finalizer = APIBindingDeletionFinalizer()
+    permission_claims = PermissionClaims(AcceptedClaims(store), lambda: lookup)
+    path_annotation = PathAnnotation(lambda: lookup)
     admission = AdmissionChain(
-        mutating=[NamespaceLifecycle(store), tenants.mutating_policies, tenants.mutating_webhooks],
+        mutating=[
+            NamespaceLifecycle(store),
+            api_binding,
+            api_binding_finalizer,
+            tenants.mutating_policies,
+            tenants.mutating_webhooks,
+            permission_claims,
+            path_annotation,
+        ],
         validating=[
-            ReservedCRDAnnotations(),
-            ReservedCRDGroups(),
             RoleEscalation(lambda: authorizer),
             CertificateApproval(lambda: authorizer),
             CertificateSigning(lambda: authorizer),
             CertificateSubjectRestriction(),
+            APIResourceSchemaRules(),
+            APIExportRules(),
+            api_binding,
+            api_binding_finalizer,
+            APIExportEndpointSliceRules(lambda: lookup, lambda: authorizer),
             tenants.validating_policies,
             tenants.validating_webhooks,
+            ReservedCRDAnnotations(),
+            ReservedCRDGroups(),
+            permission_claims,
+            path_annotation,
             object_count,
             ResourceQuota(store, quotas),
+            ClusterCachedResourceRules(lambda: lookup, lambda: directory),
         ],
     )
     conversions = ConversionCalls()
@@ -191,8 +226,9 @@ def wire(
     access = AccessObjects(store)
     roles = RoleCache(access.load)
     access.follow(roles)
+    ceiling = PermissionCeiling(store, roles, bound, lambda: lookup)
     authorizer = Authorizer(
-        RbacChain(roles),
+        RbacChain(roles, ceiling),
         order=settings.authorization_order,
         always_allow_paths=settings.authorization_always_allow_paths,
         webhook=external.authorizer,

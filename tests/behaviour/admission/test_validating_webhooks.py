@@ -154,6 +154,7 @@ def test_it_is_shown_the_request_and_the_object(hooks: Any) -> None:
             "fieldManager": "me",
         },
     }  # fmt: skip
+    assert set(metadata.pop("annotations")) == {"kcp.io/cluster"}
     assert {"name", "namespace", "uid", "creationTimestamp", "managedFields"} == set(metadata)
 
 

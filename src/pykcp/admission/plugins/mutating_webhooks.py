@@ -9,7 +9,7 @@ from typing import Any
 from pykcp.admission.annotations import go_json
 from pykcp.admission.patches import PatchFailed, apply_patch, decoded
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
-from pykcp.admission.subject import Subject
+from pykcp.admission.subject import Subject, stamped
 from pykcp.admission.surroundings import converted
 from pykcp.admission.webhooks.calling import Callers, WebhookFailed
 from pykcp.admission.webhooks.review import Answer
@@ -91,7 +91,7 @@ async def _changed(
     if target is not own:
         before = codec.copy(before)  # another version's schema must not prune ours
     try:
-        patched = apply_patch(before, operations)
+        patched = apply_patch(stamped(before, subject.cluster), operations)
     except PatchFailed as error:
         raise InternalError(str(error)) from error
     new = decoded(target, patched)

@@ -54,14 +54,14 @@ class Policies:
                 target = policy.criteria.find(subject, around.namespace_labels, around.equivalents)
                 if target is None:
                     continue
-                resource = param_resource(policy.param_kind, subject, around)
+                resource = param_resource(policy.param_kind, each.cluster, around)
             except (StatusError, Misconfigured) as error:
                 if not policy.fails_open:
                     found.append(Refused(policy, None, f"failed to configure policy: {error}"))
                 continue
             for binding in each.bindings:
                 try:
-                    found += await self._bound(policy, binding, target, resource, subject)
+                    found += await self._bound(each, binding, target, resource, subject)
                 except (StatusError, Misconfigured) as error:
                     if not policy.fails_open:
                         why = f"failed to configure binding: {error}"
@@ -70,7 +70,7 @@ class Policies:
 
     async def _bound(
         self,
-        policy: Policy,
+        bound: BoundPolicy,
         binding: Binding,
         target: Resource,
         resource: Resource | None,
@@ -83,8 +83,8 @@ class Policies:
         ):
             return []
         await show(subject, target)
-        params = await collect_params(policy, binding, resource, subject, around)
-        return [Invocation(policy, binding, target, param) for param in params]
+        params = await collect_params(bound, binding, resource, subject, around)
+        return [Invocation(bound.policy, binding, target, param) for param in params]
 
 
 def values_for(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykcp.admission.policies.policy import Binding, ParamKind, Policy
+from pykcp.admission.policies.policy import Binding, BoundPolicy, ParamKind
 from pykcp.admission.subject import Subject
 from pykcp.admission.surroundings import Surroundings
 from pykcp.machinery.labels import SelectorError
@@ -16,20 +16,21 @@ class Misconfigured(Exception):
     """A policy or a binding cannot work as it is."""
 
 
-def param_resource(
-    kind: ParamKind | None, subject: Subject, around: Surroundings
-) -> Resource | None:
-    """The resource that a policy's parameters are of; None if it has none."""
+def param_resource(kind: ParamKind | None, cluster: str, around: Surroundings) -> Resource | None:
+    """The resource that a policy's parameters are of; None if it has none.
+
+    `cluster`: where the policy is, which need not be where the object is.
+    """
     if kind is None:
         return None
-    found = around.kind(subject.cluster, kind.api_version, kind.kind)
+    found = around.kind(cluster, kind.api_version, kind.kind)
     if found is None:
         raise Misconfigured(f"failed to find resource referenced by paramKind: '{kind.text}'")
     return found
 
 
 async def collect_params(
-    policy: Policy,
+    bound: BoundPolicy,
     binding: Binding,
     resource: Resource | None,
     subject: Subject,
@@ -37,11 +38,10 @@ async def collect_params(
 ) -> list[Object | None]:
     """One evaluation is made for each; [None] where there are no parameters."""
     reference = binding.param_ref
-    if policy.param_kind is None or resource is None or reference is None:
+    if bound.policy.param_kind is None or resource is None or reference is None:
         return _NONE
-    found = await _find(
-        reference, resource, _namespace(reference, resource, subject), subject, around
-    )
+    namespace = _namespace(reference, resource, subject)
+    found = await _find(reference, resource, namespace, bound.cluster, around)
     if not found and reference.get("parameterNotFoundAction") == "Deny":
         raise Misconfigured(
             "no params found for policy binding with `Deny` parameterNotFoundAction"
@@ -68,18 +68,18 @@ async def _find(
     reference: Object,
     resource: Resource,
     namespace: str,
-    subject: Subject,
+    cluster: str,
     around: Surroundings,
 ) -> list[Object]:
     name, selector = reference.get("name"), reference.get("selector")
     if name:
         if selector is not None:
             raise Misconfigured("paramRef.name and paramRef.selector are mutually exclusive")
-        one = await around.get(subject.cluster, resource, namespace, name)
+        one = await around.get(cluster, resource, namespace, name)
         return [] if one is None else [one]
     if selector is None:
         raise Misconfigured("one of name or selector must be provided")
     try:
-        return await around.select(subject.cluster, resource, namespace, selector)
+        return await around.select(cluster, resource, namespace, selector)
     except SelectorError as error:
         raise Misconfigured(str(error)) from error

@@ -71,6 +71,8 @@ class Binding:
 class BoundPolicy:
     policy: Policy
     bindings: tuple[Binding, ...]
+    cluster: str
+    """The logical cluster that the policy is in, and its parameters."""
 
 
 def parse_validating(obj: Object) -> Policy:

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.expressions.evaluating import MATCH_BUDGET, Evaluation, conditions_hold
-from pykcp.admission.subject import Subject, request_json
+from pykcp.admission.subject import Subject, request_json, stamped
 from pykcp.admission.surroundings import Surroundings, show
 from pykcp.admission.webhooks.client import CallFailed, WebhookClient
 from pykcp.admission.webhooks.review import (
@@ -87,7 +87,7 @@ class Callers:
             why = f"could not create admission objects: {NO_KNOWN_VERSION}"
             raise WebhookFailed(webhook, why)
         uid = str(uuid4())
-        obj, old = subject.shown(target)
+        obj, old = seen(subject, target)
         body = question(subject, target, obj, old, version=version, uid=uid)
         try:
             review = await self.client.call(webhook, body, version)
@@ -107,9 +107,17 @@ class Callers:
         return answer
 
 
+def seen(subject: Subject, target: Resource) -> tuple[Object | None, Object | None]:
+    """The new and the old object as webhooks see them."""
+    obj, old = (
+        None if one is None else stamped(one, subject.cluster) for one in subject.shown(target)
+    )
+    return obj, old
+
+
 def condition_values(subject: Subject, target: Resource, questions: Questions) -> dict[str, Any]:
     """What match conditions of a webhook see."""
-    obj, old = subject.shown(target)
+    obj, old = seen(subject, target)
     return {
         "object": obj,
         "oldObject": old,

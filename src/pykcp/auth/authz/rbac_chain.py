@@ -71,7 +71,7 @@ class RbacChain:
             ("01-requiredgroups", lambda: stages.required_groups(attributes, situation)),
             ("02-content", lambda: self._content(attributes, situation, state, users, state_of)),
             ("03-systemcrd", lambda: stages.system_crd(attributes, situation)),
-            ("04-maxpermissionpolicy", lambda: self._limit(attributes, cluster, state_of)),
+            ("04-maxpermissionpolicy", lambda: self._limit(attributes, situation, state_of)),
         )
         passed: list[tuple[str, str]] = []
         by_name = False
@@ -95,8 +95,14 @@ class RbacChain:
 
         return state_of
 
-    def _limit(self, attributes: Attributes, cluster: str, state_of: StateOf) -> stages.Finding:
-        return self._ceiling(attributes, cluster, state_of) if self._ceiling else _NO_CEILING
+    def _limit(
+        self, attributes: Attributes, situation: stages.Situation, state_of: StateOf
+    ) -> stages.Finding:
+        if situation.is_deep:
+            return stages.delegate("deep SAR request")
+        if self._ceiling is None:
+            return _NO_CEILING
+        return self._ceiling(attributes, situation.cluster, state_of)
 
     def _content(
         self,

@@ -130,10 +130,20 @@ class RoleCache:
         self._tickets.pop(cluster, None)
         if cluster == ADMIN_CLUSTER:
             self._admin = None
-            for state in self._states.values():
-                state.serial = next(self._serials)
+            self.touch_all()
         else:
             self._states.drop(cluster)
+
+    def touch(self, cluster: str) -> None:
+        """Decisions in this cluster may change, though its roles did not."""
+        state = self._states.get(cluster)
+        if state is not None:
+            state.serial = next(self._serials)
+
+    def touch_all(self) -> None:
+        """The same for all clusters."""
+        for state in self._states.values():
+            state.serial = next(self._serials)
 
     def clear(self) -> None:
         """Forget everything (the store was replaced or replayed)."""

@@ -184,9 +184,15 @@ def _approval_errors(obj: Object, old: Object | None) -> list[FieldError]:
     """Groups of the Kubernetes community need a reference to their approval."""
     if not is_protected(obj):
         return []
-    state, message = approval_of(obj)
+    state, _ = approval_of(obj)
     if old is not None and approval_of(old)[0] == state:
         return []
+    return approval_errors(obj)
+
+
+def approval_errors(obj: Object) -> list[FieldError]:
+    """What is missing of the approval of an object whose group needs one."""
+    state, message = approval_of(obj)
     path = f"metadata.annotations[{APPROVAL_ANNOTATION}]"
     if state == "missing":
         return [required(path, message)]

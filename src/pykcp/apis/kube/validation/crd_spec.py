@@ -154,7 +154,7 @@ def spec_errors(
         why = "must be false in order to use defaults in the schema"
         errors.append(invalid("spec.preserveUnknownFields", True, why))
     errors += _versions_errors(spec, strictness, facts)
-    errors += _required_names_errors(spec.get("names") or {})
+    errors += required_names_errors(spec.get("names") or {})
     errors += names_errors(spec.get("names") or {}, "spec.names")
     has_status = any(_has_status(v) for v in (spec, *versions_of(spec)))
     top = spec.get("validation")
@@ -233,6 +233,12 @@ class _Judging:
     has_status: bool
 
 
+def version_errors(version: Object, path: str, facts: Facts) -> list[FieldError]:
+    """A version that stands for itself, under the rules of new definitions."""
+    name = version.get("name", "")
+    return _version_errors(version, path, _Judging(Strictness(), facts, name, _has_status(version)))
+
+
 def _version_errors(version: Object, path: str, judging: _Judging) -> list[FieldError]:
     errors = _deprecation_errors(version, f"{path}.deprecationWarning")
     errors += _validation_errors(version.get("schema"), f"{path}.schema", judging)
@@ -300,7 +306,7 @@ def _validation_errors(validation: Object | None, path: str, judging: _Judging) 
     return errors
 
 
-def _required_names_errors(given: Object) -> list[FieldError]:
+def required_names_errors(given: Object) -> list[FieldError]:
     wanted = ("plural", "singular", "kind", "listKind")
     return [required(f"spec.names.{name}") for name in wanted if not given.get(name)]
 

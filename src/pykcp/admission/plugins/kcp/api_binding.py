@@ -1,0 +1,92 @@
+"""APIBindings: whoever binds an export must be allowed to, and a label says which it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.admission.field_errors import listed
+from pykcp.admission.plugins.kcp.export_access import ExportAccess
+from pykcp.admission.refusing import refusal
+from pykcp.apis.kcp.binding_rules import bad_binding_overhang, binding_errors, export_reference
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery import clusters
+from pykcp.machinery.hashes import EXPORT_LABEL, export_label_value
+from pykcp.machinery.resources import API_BINDINGS
+from pykcp.machinery.status import Forbidden, go_quote, invalid
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.lookup import Lookup
+from pykcp.types import Object
+
+
+class APIBindingRules:
+    name = "apis.kcp.io/APIBinding"
+
+    def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
+        """By callables: both are made after admission."""
+        self._access = ExportAccess(lookup, authorizer)
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        resource = request.resource
+        return (
+            resource.plural == API_BINDINGS.resource
+            and resource.group == API_BINDINGS.group
+            and request.operation != "DELETE"
+        )
+
+    async def mutate(self, request: AdmissionRequest) -> None:
+        obj = request.obj
+        assert obj is not None
+        if request.resource.version != API_BINDINGS.version:
+            error = bad_binding_overhang(obj)
+            if error is not None:
+                raise refusal(request, error.text())
+        path, name = export_reference(obj)
+        if not name or not _is_new_reference(obj, request.old):
+            return
+        cluster = self._export_cluster(request, path, name)
+        if cluster is None:
+            raise _no_permission(request, path, name)
+        metadata = obj["metadata"]
+        labels = {**(metadata.get("labels") or {}), EXPORT_LABEL: export_label_value(cluster, name)}
+        metadata["labels"] = labels
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        obj, old = request.obj, request.old
+        assert obj is not None
+        has_selectors = request.resource.version == API_BINDINGS.version
+        errors = binding_errors(obj, old, has_selectors=has_selectors)
+        if errors:
+            raise refusal(request, listed(errors))
+        if not _is_new_reference(obj, old):
+            return
+        path, name = export_reference(obj)
+        cluster = self._export_cluster(request, path, name)
+        if cluster is None or not await self._access.may_bind(request, cluster, name):
+            raise _no_permission(request, path, name)
+        given, due = _label(obj), export_label_value(cluster, name)
+        if given != due:
+            at = f"metadata.labels[{EXPORT_LABEL}]"
+            raise refusal(request, invalid(at, given, f"must be set to {go_quote(due)}").text())
+
+    def _export_cluster(self, request: AdmissionRequest, path: str, name: str) -> str | None:
+        own = request.context.cluster
+        return self._access.cluster_of(own, path, name, may_wait_for_root=True)
+
+
+def _label(binding: Object) -> str:
+    return str((binding["metadata"].get("labels") or {}).get(EXPORT_LABEL) or "")
+
+
+def _is_new_reference(new: Object, old: Object | None) -> bool:
+    if old is None:
+        return True
+    return export_reference(new) != export_reference(old) or _label(new) != _label(old)
+
+
+def _no_permission(request: AdmissionRequest, path: str, name: str) -> Forbidden:
+    """The same for exports that are missing: nobody shall learn here what there is."""
+    action = "create" if request.old is None else "update"
+    export = clusters.join(path, name)
+    return refusal(
+        request, f"unable to {action} APIBinding: no permission to bind to export {export}"
+    )

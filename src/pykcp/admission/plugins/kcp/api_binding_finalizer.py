@@ -1,0 +1,13 @@
+"""A binding is not gone before the objects of what it bound are."""
+
+from __future__ import annotations
+
+from pykcp.admission.plugins.kcp.finalizer import KeptFinalizer
+from pykcp.machinery.resources import API_BINDINGS
+
+FINALIZER = "apis.kcp.io/apibinding-finalizer"
+
+
+class APIBindingDeletionFinalizer(KeptFinalizer):
+    def __init__(self) -> None:
+        super().__init__("apis.kcp.io/APIBindingDeletionFinalizer", API_BINDINGS, FINALIZER)

@@ -1,0 +1,53 @@
+"""APIExportEndpointSlices: whoever asks for an export's addresses must be allowed to bind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.admission.field_errors import listed
+from pykcp.admission.plugins.kcp.export_access import ExportAccess
+from pykcp.admission.refusing import refusal
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery import clusters
+from pykcp.machinery.resources import API_EXPORT_ENDPOINT_SLICES
+from pykcp.machinery.status import required
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.lookup import Lookup
+from pykcp.types import Object
+
+
+class APIExportEndpointSliceRules:
+    name = "apis.kcp.io/APIExportEndpointSlice"
+
+    def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
+        """By callables: both are made after admission."""
+        self._access = ExportAccess(lookup, authorizer)
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        resource = request.resource
+        return (
+            resource.plural == API_EXPORT_ENDPOINT_SLICES.resource
+            and resource.group == API_EXPORT_ENDPOINT_SLICES.group
+            and request.operation != "DELETE"
+        )
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        assert request.obj is not None
+        path, name = _reference(request.obj)
+        if request.old is not None and (path, name) == _reference(request.old):
+            return
+        if not name:
+            raise refusal(request, listed([required("spec.export.name")]))
+        cluster = self._access.cluster_of(request.context.cluster, path, name)
+        if cluster is None or not await self._access.may_bind(request, cluster, name):
+            # also for exports that are missing: nobody shall learn here what there is
+            raise refusal(
+                request,
+                "unable to create APIExportEndpointSlice: no permission to bind to export "
+                f"{clusters.join(path, name)}",
+            )
+
+
+def _reference(obj: Object) -> tuple[str, str]:
+    export = (obj.get("spec") or {}).get("export") or {}
+    return export.get("path") or "", export.get("name") or ""

@@ -1,0 +1,44 @@
+"""A finalizer that objects of a kind have from the start, and that only the system takes away."""
+
+from __future__ import annotations
+
+from pykcp.admission.refusing import refusal
+from pykcp.auth.user import MASTERS
+from pykcp.machinery import meta
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.registry.admitting import AdmissionRequest
+
+
+class KeptFinalizer:
+    def __init__(self, name: str, kind: GroupVersionResource, finalizer: str) -> None:
+        self.name = name
+        self._group, self._plural = kind.group, kind.resource
+        self._finalizer = finalizer
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        resource = request.resource
+        return (
+            resource.plural == self._plural
+            and resource.group == self._group
+            and request.operation != "DELETE"
+        )
+
+    async def mutate(self, request: AdmissionRequest) -> None:
+        obj = request.obj
+        assert obj is not None
+        if not meta.is_deleting(obj):
+            meta.add_finalizer(obj, self._finalizer)
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        obj, old = request.obj, request.old
+        assert obj is not None
+        if meta.has_finalizer(obj, self._finalizer):
+            return
+        if not meta.is_deleting(obj):
+            raise refusal(request, f"finalizer {self._finalizer} is required")
+        if (
+            old is not None
+            and meta.has_finalizer(old, self._finalizer)
+            and MASTERS not in request.context.user.groups
+        ):
+            raise refusal(request, f"removing the finalizer {self._finalizer} is forbidden")

@@ -1,0 +1,69 @@
+"""Claim labels: every object has exactly those that the accepted claims of its cluster ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.admission.field_errors import aggregated
+from pykcp.admission.refusing import refusal
+from pykcp.machinery.claims import NOT_PERSISTED, is_claim_label
+from pykcp.machinery.resources import API_BINDINGS
+from pykcp.machinery.status import FieldError, forbidden, go_quote, invalid
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.claimed import AcceptedClaims
+from pykcp.registry.lookup import Lookup
+
+
+class PermissionClaims:
+    name = "apis.kcp.io/PermissionClaims"
+
+    def __init__(self, accepted: AcceptedClaims, lookup: Callable[[], Lookup]) -> None:
+        """By a callable: lookups are made after admission."""
+        self._accepted, self._lookup = accepted, lookup
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        obj, resource = request.obj, request.resource
+        if request.subresource or obj is None:
+            return False
+        if self._accepted.has_any(request.context.cluster):
+            return (resource.group, resource.plural) not in NOT_PERSISTED
+        labels = obj["metadata"].get("labels")
+        if labels and any(map(is_claim_label, labels)):
+            return True
+        return resource.plural == API_BINDINGS.resource and resource.group == API_BINDINGS.group
+
+    async def mutate(self, request: AdmissionRequest) -> None:
+        assert request.obj is not None
+        metadata = request.obj["metadata"]
+        before = metadata.get("labels") or {}
+        kept = {key: value for key, value in before.items() if not is_claim_label(key)}
+        labels = kept | self._due(request)
+        if labels == before:
+            return
+        if labels:
+            metadata["labels"] = labels
+        else:
+            del metadata["labels"]
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        assert request.obj is not None
+        labels, due = request.obj["metadata"].get("labels") or {}, self._due(request)
+        errors: list[FieldError] = []
+        for key, value in due.items():
+            if labels.get(key) != value:
+                why = f"must be {go_quote(value)}"
+                errors.append(invalid(f"metadata.labels[{key}]", labels.get(key, ""), why))
+        errors += (
+            forbidden(f"metadata.labels[{key}]", "must not be set")
+            for key in labels
+            if is_claim_label(key) and key not in due
+        )
+        if errors:
+            raise refusal(request, aggregated(errors))
+
+    def _due(self, request: AdmissionRequest) -> dict[str, str]:
+        assert request.obj is not None
+        resource = request.resource
+        return self._accepted.labels_due(
+            self._lookup(), request.context.cluster, resource.group, resource.plural, request.obj
+        )
