@@ -9,6 +9,7 @@ OpenAPI, tables, audit, flow control) is the server's own and works as in any wo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from pykcp.apis.catalog import ResourceDefinition
@@ -93,6 +94,30 @@ def split_clusters(path: str) -> tuple[str, str] | None:
     if head != clusters.WILDCARD and not clusters.is_name(head):
         return None
     return head, f"/{rest}"
+
+
+def restricted(
+    definition: ResourceDefinition,
+    verbs: tuple[str, ...],
+    subresources: Mapping[str, tuple[str, ...]],
+    origin: str = "",
+) -> ResourceDefinition:
+    """A kind with the verbs and subresources that a view has of it."""
+    versions = tuple(
+        replace(
+            version,
+            subresources=tuple(
+                replace(s, verbs=subresources[s.name])
+                for s in version.subresources
+                if s.name in subresources
+            ),
+        )
+        for version in definition.all_versions
+    )
+    fingerprint = f"{definition.fingerprint or definition.name}:{','.join(verbs)}"
+    return replace(
+        definition, all_versions=versions, verbs=verbs, origin=origin, fingerprint=fingerprint
+    )
 
 
 class FixedView(View):

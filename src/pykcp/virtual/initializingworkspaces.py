@@ -1,0 +1,38 @@
+"""`/services/initializingworkspaces/<initializer>/…`: workspaces on their way to Ready."""
+
+from __future__ import annotations
+
+from pykcp.auth.user import INITIALIZER_PREFIX
+from pykcp.machinery.hashes import initializer_label
+from pykcp.machinery.terms import Condition, label_term
+from pykcp.registry.selection import Selection
+from pykcp.types import Object
+from pykcp.virtual.lifecycle import Lifecycle, LifecycleWorkspace, Parts
+
+PHASE_LABEL = "tenancy.kcp.io/phase"
+
+
+def _scope(initializer: str) -> Selection:
+    key, value = initializer_label(initializer)
+    conditions = (
+        Condition((label_term(PHASE_LABEL, "Initializing"),)),
+        Condition((label_term(key, value),)),
+    )
+    return Selection(f"initializing {initializer}", conditions)
+
+
+def _is_initializing(cluster: Object) -> bool:
+    return (cluster.get("status") or {}).get("phase") == "Initializing"
+
+
+def initializing_workspaces(parts: Parts) -> LifecycleWorkspace:
+    lifecycle = Lifecycle(
+        role="initializer",
+        verb="initialize",
+        group=INITIALIZER_PREFIX,
+        error_group="tenancy.kcp.io",
+        scope=_scope,
+        is_open=_is_initializing,
+        discovers_itself=False,
+    )
+    return LifecycleWorkspace("initializingworkspaces", lifecycle, parts)

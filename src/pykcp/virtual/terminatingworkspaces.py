@@ -1,0 +1,36 @@
+"""`/services/terminatingworkspaces/<terminator>/…`: workspaces on their way out."""
+
+from __future__ import annotations
+
+from pykcp.auth.user import TERMINATOR_PREFIX
+from pykcp.machinery.hashes import terminator_label
+from pykcp.machinery.terms import Condition, field_key_term, label_term
+from pykcp.registry.resource import LEAVING
+from pykcp.registry.selection import Selection
+from pykcp.types import Object
+from pykcp.virtual.lifecycle import Lifecycle, LifecycleWorkspace, Parts
+
+
+def _scope(terminator: str) -> Selection:
+    conditions = (
+        Condition((field_key_term(LEAVING),)),
+        Condition((label_term(*terminator_label(terminator)),)),
+    )
+    return Selection(f"terminating {terminator}", conditions)
+
+
+def _is_leaving(cluster: Object) -> bool:
+    return bool(cluster["metadata"].get("deletionTimestamp"))
+
+
+def terminating_workspaces(parts: Parts) -> LifecycleWorkspace:
+    lifecycle = Lifecycle(
+        role="terminator",
+        verb="terminate",
+        group=TERMINATOR_PREFIX,
+        error_group="core.kcp.io",
+        scope=_scope,
+        is_open=_is_leaving,
+        discovers_itself=True,
+    )
+    return LifecycleWorkspace("terminatingworkspaces", lifecycle, parts)
