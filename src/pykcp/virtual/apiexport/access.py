@@ -1,0 +1,141 @@
+"""Who may use an export's view, for what, and as whom.
+
+    bound     the consumer binds the export, and bound or granted what is asked for
+    content   the user may do this to the export's content, by the RBAC of its workspace
+    ceiling   claimed resources: the policies of the exports they come from allow it, too
+
+A request into one consumer is then judged there as well, as by the consumer's own server:
+the user has a warrant of that cluster's administrators, tied to the cluster.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from pykcp.auth.authz.attributes import ALLOW, Attributes, Decision, forbidden
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.auth.scopes import prefixed
+from pykcp.auth.user import (
+    CLUSTER_NAME_KEY,
+    KCP_ADMIN,
+    SCOPES_KEY,
+    WARRANT_KEY,
+    User,
+    is_service_account,
+)
+from pykcp.machinery import claims
+from pykcp.machinery.clusters import WILDCARD
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
+from pykcp.registry.exports import exports_with
+from pykcp.registry.lookup import Lookup
+from pykcp.server.authorization import attributes_of
+from pykcp.server.call import Call
+from pykcp.types import Object
+from pykcp.virtual.apiexport.grants import Grants
+from pykcp.virtual.framework import DENIED, Undecided
+
+_READ = ("get", "list", "watch")
+_BINDING_PREFIX = "apis.kcp.io:binding:"
+_FAKE_ACCOUNT = "system:serviceaccount:default:rest"
+
+
+class ExportAccess:
+    def __init__(self, lookup: Lookup, authorizer: Authorizer, grants: Grants) -> None:
+        self._lookup = lookup
+        self._authorizer = authorizer
+        self._grants = grants
+
+    async def decide(self, call: Call, cluster: str, name: str) -> Decision:
+        """Whether the user may ask this of the view of an export."""
+        attributes = attributes_of(call)
+        export = self._lookup.get(API_EXPORTS, cluster, name)
+        into_one = call.cluster != WILDCARD and attributes.is_resource
+        if into_one and export is not None and not self._is_bound(call, export, attributes):
+            return DENIED
+        decision = await self._content(cluster, name, attributes)
+        if not decision.allowed:
+            return DENIED
+        if export is None:
+            raise Undecided(f'API export not found: apiexport.apis.kcp.io "{name}" not found')
+        return await self._ceiling(export, attributes)
+
+    def _is_bound(self, call: Call, export: Object, attributes: Attributes) -> bool:
+        metadata = export["metadata"]
+        home = metadata["annotations"]["kcp.io/cluster"]
+        grant = self._grants.of(call.cluster, home, metadata["name"])
+        if grant is None:
+            return False
+        verb, group, resource = attributes.verb, attributes.group, attributes.resource
+        if (group, resource) in grant.bound or grant.allows(export, verb, group, resource):
+            return True
+        is_binding = (group, resource) == (API_BINDINGS.group, API_BINDINGS.resource)
+        return is_binding and verb in _READ
+
+    async def _content(self, cluster: str, name: str, attributes: Attributes) -> Decision:
+        question = Attributes(
+            attributes.user,
+            attributes.verb,
+            group=API_EXPORTS.group,
+            resource=API_EXPORTS.resource,
+            subresource="content",
+            name=name,
+            version="v1alpha1",
+        )
+        return await self._authorizer.authorize(cluster, question)
+
+    async def _ceiling(self, export: Object, attributes: Attributes) -> Decision:
+        identity = claimed_identity(export, attributes.group, attributes.resource)
+        if not identity:
+            return ALLOW
+        providers = exports_with(self._lookup, identity)
+        if not providers:
+            return DENIED
+        question = attributes._replace(user=_as_consumer(attributes.user))
+        for provider in providers:
+            policy = (provider.get("spec") or {}).get("maximalPermissionPolicy") or {}
+            if policy.get("local") is None:
+                continue
+            cluster = provider["metadata"]["annotations"]["kcp.io/cluster"]
+            decision = await self._authorizer.authorize(cluster, question, is_deep=True)
+            if not decision.allowed:
+                return DENIED
+        return ALLOW
+
+    async def enter_consumer(self, call: Call) -> None:
+        """Go on as the user with a warrant, if that is enough in the consumer's cluster."""
+        call.user = with_warrant(call.user, call.cluster)
+        attributes = attributes_of(call)
+        decision = await self._authorizer.authorize(call.cluster, attributes)
+        if not decision.allowed:
+            raise forbidden(attributes, decision.reason)
+
+
+def claimed_identity(export: Object, group: str, resource: str) -> str:
+    """The identity that an export claims a resource of; "" if it is nobody's."""
+    wanted = claims.normalized(group, resource)
+    for key in claims.exported(export):
+        if (key.group, key.resource) == wanted:
+            return key.identity
+    return ""
+
+
+def _as_consumer(user: User) -> User:
+    """The user as other exports' policies know it."""
+    known = prefixed(user, _BINDING_PREFIX)
+    if not is_service_account(user):
+        return known
+    # Tokens of service accounts are for their own workspace; the policy is asked in another.
+    extra = {k: v for k, v in known.extra.items() if k not in (SCOPES_KEY, CLUSTER_NAME_KEY)}
+    return User(known.name, known.uid, known.groups, extra)
+
+
+def with_warrant(user: User, cluster: str) -> User:
+    warrant = orjson.dumps(
+        {
+            "user": _FAKE_ACCOUNT,
+            "groups": [KCP_ADMIN],
+            "extra": {CLUSTER_NAME_KEY: [cluster]},
+        }
+    ).decode()
+    extra = {**user.extra, WARRANT_KEY: (*user.extra.get(WARRANT_KEY, ()), warrant)}
+    return User(user.name, user.uid, user.groups, extra)

@@ -1,0 +1,78 @@
+"""What the consumers of an export let it do: their bindings, found by cluster."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from pykcp.machinery import claims
+from pykcp.machinery.resources import API_BINDINGS
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.lookup import Lookup
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+_PREFIX = kind_prefix(API_BINDINGS)
+_KEEP = 8192
+_MISSING = object()
+
+
+class Grant:
+    """One binding, as far as it says what its provider may do."""
+
+    __slots__ = ("_binding", "bound")
+
+    def __init__(self, binding: Object) -> None:
+        status = binding.get("status") or {}
+        self.bound = frozenset(
+            (b.get("group") or "", b["resource"]) for b in status.get("boundResources") or ()
+        )
+        given = (binding.get("spec") or {}).get("permissionClaims") or []
+        self._binding: Object = {"spec": {"permissionClaims": given}}
+
+    def allows(self, export: Object, verb: str, group: str, resource: str) -> bool:
+        """Whether a claim that both sides made covers this."""
+        verbs = claims.allowed_verbs(self._binding, export, group, resource)
+        return claims.is_allowed(verbs, verb)
+
+    def selector(self, group: str, resource: str) -> Object | None:
+        """What objects of a claimed resource must look like; None if anything goes."""
+        claim = claims.accepted_claim(self._binding, group, resource)
+        selector: Object = (claim or {}).get("selector") or {}
+        return None if claim is None or selector.get("matchAll") else selector
+
+
+class Grants:
+    """Made when first asked for, kept within bounds, forgotten as bindings change."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._known: OrderedDict[str, dict[tuple[str, str], Grant]] = OrderedDict()
+
+    def follow(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.key.startswith(_PREFIX):
+                self._known.pop(split_key(event.key).cluster, None)
+
+    def of(self, consumer: str, export_cluster: str, export: str) -> Grant | None:
+        """The consumer's binding to an export; None if it has none."""
+        known = self._known.get(consumer)
+        if known is None:
+            known = self._known[consumer] = self._read(consumer)
+            if len(self._known) > _KEEP:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(consumer)
+        return known.get((export_cluster, export))
+
+    def _read(self, consumer: str) -> dict[tuple[str, str], Grant]:
+        found: dict[tuple[str, str], Grant] = {}
+        for binding in self._lookup.all(API_BINDINGS, consumer):
+            reference = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
+            # While the binding is new only its spec says where the export is.
+            cluster = (binding.get("status") or {}).get("apiExportClusterName") or reference.get(
+                "path"
+            )
+            if cluster:
+                found.setdefault((cluster, reference.get("name") or ""), Grant(binding))
+        return found

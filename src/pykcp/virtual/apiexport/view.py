@@ -1,0 +1,98 @@
+"""The view of one export."""
+
+from __future__ import annotations
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.auth.authz.attributes import Decision
+from pykcp.machinery.clusters import WILDCARD
+from pykcp.machinery.status import BadRequest
+from pykcp.registry.directory import Directory
+from pykcp.registry.resource import Resource
+from pykcp.server.call import Call
+from pykcp.virtual.apiexport.access import ExportAccess
+from pykcp.virtual.apiexport.grants import Grants
+from pykcp.virtual.apiexport.selectors import ClaimSelectors
+from pykcp.virtual.apiexport.surface import READ_VERBS, Offer, Surface
+from pykcp.virtual.framework import View, restricted
+from pykcp.wire.exchange import Stream
+
+WatchKey = tuple[str, str]
+
+
+class ExportView(View):
+    def __init__(
+        self,
+        cluster: str,
+        name: str,
+        surface: Surface | None,
+        directory: Directory,
+        access: ExportAccess,
+        grants: Grants,
+    ) -> None:
+        """`surface`: None if there is no such export."""
+        self.surface = surface
+        self._cluster, self._name = cluster, name
+        self._directory = directory
+        self._access = access
+        self._grants = grants
+        self._definitions: tuple[ResourceDefinition, ...] | None = None
+        self.watches: dict[Stream, WatchKey] = {}
+
+    def exists(self) -> bool:
+        return self.surface is not None and bool(self.surface.identity)
+
+    def offer(self, group: str, plural: str) -> Offer | None:
+        return self.surface.offers.get((group, plural)) if self.surface is not None else None
+
+    def find(self, call_cluster: str, group: str, version: str, plural: str) -> Resource | None:
+        offer = self.offer(group, plural)
+        everywhere = offer.resources.get(version) if offer is not None else None
+        if offer is None or everywhere is None:
+            return None
+        if call_cluster == WILDCARD or not offer.identity:
+            return self._shown(offer, everywhere)
+        there = self._directory.find(call_cluster, group, version, plural, offer.identity)
+        return self._shown(offer, there) if there is not None else _unbound(offer, everywhere)
+
+    def _shown(self, offer: Offer, base: Resource) -> Resource:
+        if not offer.is_claimed or offer.scope is None:
+            return offer.shown(base, self._cluster)
+        gate = ClaimSelectors(self._grants, self._cluster, self._name, base.services.admission)
+        return offer.shown(base, self._cluster, admission=gate)
+
+    def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
+        if self._definitions is None:
+            offers = self.surface.offers.values() if self.surface is not None else ()
+            # Versions of a kind have one definition; any of them shows all.
+            firsts = [(o, next(iter(o.resources.values()))) for o in offers]
+            self._definitions = tuple(self._shown(*first).definition for first in firsts)
+        return self._definitions
+
+    async def authorize(self, call: Call) -> Decision:
+        return await self._access.decide(call, self._cluster, self._name)
+
+    async def enter(self, call: Call) -> None:
+        info = call.info
+        if not info.is_resource or not self.exists():
+            return
+        if call.cluster != WILDCARD:
+            await self._access.enter_consumer(call)
+        elif info.in_namespace:
+            raise BadRequest(
+                "cross-cluster LIST and WATCH are required to be cross-namespace, "
+                f"not scoped to namespace {info.namespace}"
+            )
+
+    def opened(self, call: Call, stream: Stream) -> None:
+        """A watch has begun; it ends when what it shows is no longer what it was."""
+        self.watches[stream] = (call.info.group, call.info.resource)
+        stream.on_close(lambda: self.closed(stream))
+
+    def closed(self, stream: Stream) -> None:
+        self.watches.pop(stream, None)
+
+
+def _unbound(offer: Offer, base: Resource) -> Resource:
+    """A claimed resource that the consumer does not bind: there is nothing, and nothing can be."""
+    definition = restricted(base.definition, READ_VERBS, {})
+    return base.viewed(definition=definition, scope=offer.scope)

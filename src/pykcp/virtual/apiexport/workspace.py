@@ -1,0 +1,127 @@
+"""All exports' views: made when first visited, kept within bounds, forgotten by events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery.clusters import SYSTEM_BOUND_CRDS
+from pykcp.machinery.resources import (
+    API_EXPORTS,
+    API_RESOURCE_SCHEMAS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+)
+from pykcp.registry.directory import Directory
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.lookup import Lookup
+from pykcp.storage.interface import Event, Store
+from pykcp.virtual.apiexport.access import ExportAccess
+from pykcp.virtual.apiexport.grants import Grants
+from pykcp.virtual.apiexport.surface import Surface
+from pykcp.virtual.apiexport.view import ExportView
+from pykcp.virtual.framework import Visit, split_clusters, split_head
+
+_EXPORTS = kind_prefix(API_EXPORTS)
+_SCHEMAS = kind_prefix(API_RESOURCE_SCHEMAS)
+_BOUND = f"{kind_prefix(CUSTOM_RESOURCE_DEFINITIONS)}{SYSTEM_BOUND_CRDS}/"
+_KEEP = 512
+
+ExportKey = tuple[str, str]
+"""Cluster and name."""
+
+
+class ApiExportWorkspace:
+    name = "apiexport"
+    checks = ("apiexport",)
+
+    def __init__(
+        self, store: Store, directory: Directory, lookup: Lookup, authorizer: Authorizer
+    ) -> None:
+        self._directory = directory
+        self._lookup = lookup
+        self._grants = Grants(lookup)
+        self._access = ExportAccess(lookup, authorizer, self._grants)
+        self._views: OrderedDict[ExportKey, ExportView] = OrderedDict()
+        self._loop = asyncio.get_running_loop()
+        store.listen(self._follow)
+
+    def visit(self, path: str) -> Visit | None:
+        head = split_head(path, 2)
+        place = split_clusters(head[2]) if head is not None else None
+        if head is None or place is None:
+            return None
+        return Visit(self._view((head[0], head[1])), *place)
+
+    def _view(self, key: ExportKey) -> ExportView:
+        view = self._views.get(key)
+        if view is None:
+            view = self._make(key)
+            if view.surface is not None:
+                self._views[key] = view
+                self._shrink()
+        else:
+            self._views.move_to_end(key)
+        return view
+
+    def _make(self, key: ExportKey) -> ExportView:
+        cluster, name = key
+        export = self._lookup.get(API_EXPORTS, cluster, name)
+        surface = None
+        if export is not None:
+            surface = Surface(export, cluster, self._lookup, self._directory)
+        return ExportView(cluster, name, surface, self._directory, self._access, self._grants)
+
+    def _shrink(self) -> None:
+        if len(self._views) <= _KEEP:
+            return
+        for key, view in self._views.items():
+            if not view.watches:
+                del self._views[key]
+                return
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        self._grants.follow(events)
+        for event in events:
+            key = event.key
+            if key.startswith(_EXPORTS):
+                parts = split_key(key)
+                self._forget_export((parts.cluster, parts.name))
+            elif key.startswith(_SCHEMAS):
+                parts = split_key(key)
+                self._forget_schema((parts.cluster, parts.name))
+            elif key.startswith(_BOUND):
+                self.forget_all()
+
+    def forget_all(self) -> None:
+        for key in list(self._views):
+            self._forget(key)
+
+    def _forget_export(self, export: ExportKey) -> None:
+        for key, view in list(self._views.items()):
+            if key == export or (view.surface is not None and view.surface.depends_on_exports):
+                self._forget(key)
+
+    def _forget_schema(self, schema: ExportKey) -> None:
+        for key, view in list(self._views.items()):
+            if view.surface is not None and schema in view.surface.schemas:
+                self._forget(key)
+
+    def _forget(self, key: ExportKey) -> None:
+        view = self._views.pop(key)
+        if view.watches:
+            # When the event has reached everybody, the new view can be made.
+            self._loop.call_soon(self._hand_over, key, view)
+
+    def _hand_over(self, key: ExportKey, old: ExportView) -> None:
+        """Watches of what is still the same go on in the new view; the others end."""
+        new = self._view(key)
+        for stream, (group, plural) in list(old.watches.items()):
+            before, after = old.offer(group, plural), new.offer(group, plural)
+            if before is not None and after is not None and before.sign == after.sign:
+                new.watches[stream] = (group, plural)
+                stream.on_close(lambda stream=stream: new.closed(stream))
+            else:
+                stream.end()
+        old.watches.clear()
