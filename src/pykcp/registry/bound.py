@@ -245,18 +245,30 @@ class BoundResources:
             if not key.startswith(_EXPORTS):
                 continue
             schema = self._exported_schema(key, group, plural)
-            if schema is None:
-                continue
-            uid = schema["metadata"]["uid"]
-            bound = BoundResource(uid, identity, "", "", "", is_leaving=False)
-            if self._store.get(object_key(_CRDS, BOUND_CRDS, "", uid)) is not None:
-                return self._resources(bound).get(version)
-            definition = definition_from_resource_schema(
-                schema, self._schemas, origin=BOUND_CRDS, identity=identity
-            )
-            if version in definition.versions:  # nobody has bound it, so there is nothing yet
-                return self._make(self._completed(definition, bound), version, 0)
+            found = self.of_schema(schema, identity).get(version) if schema is not None else None
+            if found is not None:
+                return found
         return None
+
+    def of_schema(self, schema: Object, identity: str) -> Mapping[str, Resource]:
+        """What a schema defines under an identity, by version, bound by anybody or not."""
+        spec, uid = schema["spec"], schema["metadata"]["uid"]
+        group, plural = spec.get("group") or "", spec["names"]["plural"]
+        if self.is_kcp(group, plural, identity):
+            names = (v["name"] for v in spec["versions"] if v.get("served", True))
+            found = {name: self._find_system(group, name, plural) for name in names}
+            return {name: resource for name, resource in found.items() if resource is not None}
+        bound = BoundResource(uid, identity, "", "", "", is_leaving=False)
+        if self._store.get(object_key(_CRDS, BOUND_CRDS, "", uid)) is not None:
+            return self._resources(bound)
+        # Nobody has bound it, so there is nothing yet.
+        definition = self._completed(
+            definition_from_resource_schema(
+                schema, self._schemas, origin=BOUND_CRDS, identity=identity
+            ),
+            bound,
+        )
+        return {name: self._make(definition, name, 0) for name in definition.versions}
 
     def _exported_schema(self, export_key: str, group: str, plural: str) -> Object | None:
         entry = self._store.get(export_key)

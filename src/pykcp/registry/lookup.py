@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from pykcp.machinery import clusters
-from pykcp.machinery.resources import LOGICAL_CLUSTERS, GroupVersionResource
+from pykcp.machinery.resources import API_EXPORTS, LOGICAL_CLUSTERS, GroupVersionResource
+from pykcp.registry.api_indexes import exports_with_identity
 from pykcp.registry.directory import Directory
-from pykcp.registry.keys import object_key
+from pykcp.registry.keys import object_key, split_key
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource
 from pykcp.storage.interface import Store
 from pykcp.types import Object
 
 PATH_ANNOTATION = "kcp.io/path"
+CLUSTER_ANNOTATION = "kcp.io/cluster"
 _KEEP = 1024
 
 
@@ -79,6 +81,21 @@ class Lookup:
         if not found and self.replica is not None:
             found = list(self.replica.all(kind, cluster))
         return found
+
+    def exports_of(self, identity: str) -> list[Object]:
+        """The exports with an identity, by name and cluster, wherever they are."""
+        found: dict[tuple[str, str], Object] = {}
+        for key in self._store.lookup(exports_with_identity(identity)):
+            parts = split_key(key)
+            export = self.get(API_EXPORTS, parts.cluster, parts.name)
+            if export is not None:
+                found[parts.name, parts.cluster] = export
+        for export in self.replica.all(API_EXPORTS) if self.replica is not None else ():
+            if (export.get("status") or {}).get("identityHash") == identity:
+                metadata = export["metadata"]
+                cluster = metadata["annotations"][CLUSTER_ANNOTATION]
+                found.setdefault((metadata["name"], cluster), export)
+        return [found[key] for key in sorted(found)]
 
     def _resource(self, kind: GroupVersionResource) -> Resource:
         resource = self._directory.find_system(*kind)

@@ -213,11 +213,14 @@ class ApiServer:
             await pending
 
     def _route(self, call: Call) -> Coroutine[Any, Any, None] | None:
-        self._presence(call)
+        self._check_presence(call)
         pending = self._resource(call) if call.info.is_resource else self._paths.handle(call)
         if pending is None or self._flow is None:
             return pending
         return self._flow.govern(call, pending)
+
+    def _check_presence(self, call: Call) -> None:
+        self._presence(call)
 
     def _resource(self, call: Call) -> Coroutine[Any, Any, None] | None:
         info = call.info

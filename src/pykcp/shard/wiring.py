@@ -72,6 +72,7 @@ from pykcp.shard.credentials import Credentials
 from pykcp.shard.permission_ceiling import PermissionCeiling
 from pykcp.shard.settings import ShardSettings
 from pykcp.storage.interface import Store
+from pykcp.virtual.all import virtual_workspaces
 from pykcp.virtual.serving import Front, Host
 
 if TYPE_CHECKING:
@@ -250,7 +251,10 @@ def wire(
         audit,
     )
     cache = make_cache(cache_store)
-    front = Front(Host(server, authorizer, lambda: credentials.address), ())
+    front = Front(
+        Host(server, authorizer, lambda: credentials.address),
+        virtual_workspaces(store, directory, bound, lookup, authorizer),
+    )
     address = lambda: credentials.address  # noqa: E731
     front.mount("cache", make_cache_server(cache, authentication, Registry(), address))
     for check in front.checks:

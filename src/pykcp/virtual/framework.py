@@ -18,6 +18,7 @@ from pykcp.machinery import clusters
 from pykcp.registry.resource import Resource
 from pykcp.server.app import ApiServer
 from pykcp.server.call import Call
+from pykcp.wire.exchange import Stream
 
 ResourceKey = tuple[str, str, str]
 """Group, version, plural."""
@@ -49,6 +50,9 @@ class View:
 
     async def enter(self, call: Call) -> None:
         """Last step before the request is served: set as whom, or refuse."""
+
+    def opened(self, call: Call, stream: Stream) -> None:
+        """A watch has begun."""
 
 
 class Undecided(Exception):

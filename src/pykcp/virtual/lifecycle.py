@@ -107,7 +107,11 @@ class LifecycleWorkspace:
         views = self._views.get(controller)
         if views is None:
             party = _Party(controller, self._lifecycle, self._parts)
-            views = self._views[controller] = (AllClusters(party), OneCluster(party), Content(party))
+            views = self._views[controller] = (
+                AllClusters(party),
+                OneCluster(party),
+                Content(party),
+            )
             if len(self._views) > _KEEP:
                 self._views.popitem(last=False)
         return views
@@ -115,7 +119,10 @@ class LifecycleWorkspace:
     def _is_own(self, path: str) -> bool:
         info = understand("GET", path, "")
         if info.is_resource:
-            return (info.group, info.resource) == (LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource)
+            return (info.group, info.resource) == (
+                LOGICAL_CLUSTERS.group,
+                LOGICAL_CLUSTERS.resource,
+            )
         return self._lifecycle.discovers_itself and path not in ("/", "/healthz")
 
 
@@ -183,9 +190,7 @@ class OneCluster(FixedView):
         resource = party.resource()
         shown = restricted(resource.definition, ("get",), {"status": _STATUS_VERBS})
         gate = _OnlyItself(party, resource.services.admission)
-        super().__init__(
-            _view_of(resource, definition=shown, scope=party.scope(), admission=gate)
-        )
+        super().__init__(_view_of(resource, definition=shown, scope=party.scope(), admission=gate))
         self._party = party
 
     async def authorize(self, call: Call) -> Decision:

@@ -138,6 +138,20 @@ class ViewServer(ApiServer):
             raise PageNotFound
         return super()._route(call)
 
+    def _check_presence(self, call: Call) -> None:
+        # Of a cluster that is not there one may read nothing, but nothing may be put there.
+        if call.info.is_resource and call.info.verb not in ("get", "list", "watch"):
+            super()._check_presence(call)
+
+    def _serve_resource(self, call: Call, resource: Resource) -> Coroutine[Any, Any, None] | None:
+        pending = super()._serve_resource(call, resource)
+        return self._watch(call, pending) if pending and call.info.verb == "watch" else pending
+
+    async def _watch(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
+        await pending
+        if call.stream is not None and not call.stream.closed:
+            self._view.opened(call, call.stream)
+
 
 class _Resolved:
     """Virtual workspaces find the cluster in the path themselves."""

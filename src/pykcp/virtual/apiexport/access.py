@@ -26,8 +26,7 @@ from pykcp.auth.user import (
 from pykcp.machinery import claims
 from pykcp.machinery.clusters import WILDCARD
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
-from pykcp.registry.exports import exports_with
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import CLUSTER_ANNOTATION, Lookup
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.types import Object
@@ -61,7 +60,7 @@ class ExportAccess:
 
     def _is_bound(self, call: Call, export: Object, attributes: Attributes) -> bool:
         metadata = export["metadata"]
-        home = metadata["annotations"]["kcp.io/cluster"]
+        home = metadata["annotations"][CLUSTER_ANNOTATION]
         grant = self._grants.of(call.cluster, home, metadata["name"])
         if grant is None:
             return False
@@ -87,7 +86,7 @@ class ExportAccess:
         identity = claimed_identity(export, attributes.group, attributes.resource)
         if not identity:
             return ALLOW
-        providers = exports_with(self._lookup, identity)
+        providers = self._lookup.exports_of(identity)
         if not providers:
             return DENIED
         question = attributes._replace(user=_as_consumer(attributes.user))
@@ -95,7 +94,7 @@ class ExportAccess:
             policy = (provider.get("spec") or {}).get("maximalPermissionPolicy") or {}
             if policy.get("local") is None:
                 continue
-            cluster = provider["metadata"]["annotations"]["kcp.io/cluster"]
+            cluster = provider["metadata"]["annotations"][CLUSTER_ANNOTATION]
             decision = await self._authorizer.authorize(cluster, question, is_deep=True)
             if not decision.allowed:
                 return DENIED

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from pykcp.apis.catalog import definition_of
 from pykcp.machinery import claims
 from pykcp.machinery.hashes import EXPORT_LABEL, REFLEXIVE_CLAIM_VALUE, export_label_value
 from pykcp.machinery.resources import API_BINDINGS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.terms import Condition, label_term
+from pykcp.registry.bound import BoundResources
 from pykcp.registry.directory import Directory
-from pykcp.registry.exports import exports_with
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import CLUSTER_ANNOTATION, Lookup
 from pykcp.registry.resource import Resource
 from pykcp.registry.selection import Selection
 from pykcp.types import Object
@@ -68,12 +70,20 @@ _KEEP = 64
 """Consumers may be at several schemas of a resource at once, but not at many."""
 
 
+class Kinds(NamedTuple):
+    """Where a view's resources come from."""
+
+    lookup: Lookup
+    directory: Directory
+    bound: BoundResources
+
+
 class Surface:
     """The resources of one export's view."""
 
-    def __init__(self, export: Object, cluster: str, lookup: Lookup, directory: Directory) -> None:
+    def __init__(self, export: Object, cluster: str, kinds: Kinds) -> None:
         self._export, self._cluster = export, cluster
-        self._lookup, self._directory = lookup, directory
+        self._lookup, self._directory, self._bound = kinds
         self.name: str = export["metadata"]["name"]
         self.identity: str = (export.get("status") or {}).get("identityHash") or ""
         self.schemas: set[tuple[str, str]] = set()
@@ -87,7 +97,7 @@ class Surface:
 
     def _add_exported(self) -> None:
         for resource, schema in self._schemas_of(self._export, self._cluster):
-            found = self._of_schema(schema, self.identity)
+            found = self._bound.of_schema(schema, self.identity)
             if found:
                 uid = schema["metadata"]["uid"]
                 self.offers[resource] = Offer(found, self.identity, schema=uid)
@@ -99,9 +109,6 @@ class Surface:
             if schema is not None:
                 spec = schema["spec"]
                 yield (spec.get("group") or "", spec["names"]["plural"]), schema
-
-    def _of_schema(self, schema: Object, identity: str) -> ByVersion:
-        return self._directory.exported(schema, identity)
 
     def _add_claimed(self) -> None:
         for key in claims.exported(self._export):
@@ -143,18 +150,23 @@ class Surface:
         return Offer(self._builtin(_BINDINGS), scope=scope, verbs=READ_VERBS)
 
     def _builtin(self, resource: GroupResource) -> ByVersion:
-        return self._directory.system_versions(*resource)
+        try:
+            versions = definition_of(*resource).versions
+        except KeyError:
+            return {}  # claimed, but there is no such thing
+        group, plural = resource
+        return {name: self._directory.builtin(group, name, plural) for name in versions}
 
     def _of_identity(self, resource: GroupResource, identity: str) -> tuple[ByVersion, str]:
         """A resource of somebody else's export; of several with the identity the first."""
         self.depends_on_exports = True
         if not identity:
             return {}, ""
-        for export in exports_with(self._lookup, identity):
-            cluster = export["metadata"]["annotations"]["kcp.io/cluster"]
+        for export in self._lookup.exports_of(identity):
+            cluster = export["metadata"]["annotations"][CLUSTER_ANNOTATION]
             for found, schema in self._schemas_of(export, cluster):
                 if found == resource:
-                    return self._of_schema(schema, identity), schema["metadata"]["uid"]
+                    return self._bound.of_schema(schema, identity), schema["metadata"]["uid"]
         return {}, ""
 
 

@@ -16,7 +16,8 @@ from pykcp.virtual.apiexport.surface import READ_VERBS, Offer, Surface
 from pykcp.virtual.framework import View, restricted
 from pykcp.wire.exchange import Stream
 
-WatchKey = tuple[str, str]
+Watches = dict[Stream, tuple[str, str]]
+"""Open watches of an export, with the group and resource of each."""
 
 
 class ExportView(View):
@@ -28,15 +29,16 @@ class ExportView(View):
         directory: Directory,
         access: ExportAccess,
         grants: Grants,
+        watches: Watches,
     ) -> None:
-        """`surface`: None if there is no such export."""
+        """`surface`: None if there is no such export. `watches` outlive the view."""
         self.surface = surface
         self._cluster, self._name = cluster, name
         self._directory = directory
         self._access = access
         self._grants = grants
         self._definitions: tuple[ResourceDefinition, ...] | None = None
-        self.watches: dict[Stream, WatchKey] = {}
+        self.watches = watches
 
     def exists(self) -> bool:
         return self.surface is not None and bool(self.surface.identity)
@@ -77,19 +79,25 @@ class ExportView(View):
             return
         if call.cluster != WILDCARD:
             await self._access.enter_consumer(call)
-        elif info.in_namespace:
+        elif info.in_namespace and self._is_namespaced(call):
             raise BadRequest(
                 "cross-cluster LIST and WATCH are required to be cross-namespace, "
                 f"not scoped to namespace {info.namespace}"
             )
 
+    def _is_namespaced(self, call: Call) -> bool:
+        found = self.find(call.cluster, call.info.group, call.info.version, call.info.resource)
+        return found is not None and found.namespaced
+
     def opened(self, call: Call, stream: Stream) -> None:
         """A watch has begun; it ends when what it shows is no longer what it was."""
-        self.watches[stream] = (call.info.group, call.info.resource)
-        stream.on_close(lambda: self.closed(stream))
+        watches = self.watches
+        watches[stream] = (call.info.group, call.info.resource)
 
-    def closed(self, stream: Stream) -> None:
-        self.watches.pop(stream, None)
+        def forget() -> None:
+            watches.pop(stream, None)
+
+        stream.on_close(forget)
 
 
 def _unbound(offer: Offer, base: Resource) -> Resource:

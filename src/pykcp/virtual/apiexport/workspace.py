@@ -13,14 +13,12 @@ from pykcp.machinery.resources import (
     API_RESOURCE_SCHEMAS,
     CUSTOM_RESOURCE_DEFINITIONS,
 )
-from pykcp.registry.directory import Directory
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.lookup import Lookup
 from pykcp.storage.interface import Event, Store
 from pykcp.virtual.apiexport.access import ExportAccess
 from pykcp.virtual.apiexport.grants import Grants
-from pykcp.virtual.apiexport.surface import Surface
-from pykcp.virtual.apiexport.view import ExportView
+from pykcp.virtual.apiexport.surface import Kinds, Surface
+from pykcp.virtual.apiexport.view import ExportView, Watches
 from pykcp.virtual.framework import Visit, split_clusters, split_head
 
 _EXPORTS = kind_prefix(API_EXPORTS)
@@ -34,16 +32,15 @@ ExportKey = tuple[str, str]
 
 class ApiExportWorkspace:
     name = "apiexport"
-    checks = ("apiexport",)
+    checks: tuple[str, ...] = ("apiexport",)
 
-    def __init__(
-        self, store: Store, directory: Directory, lookup: Lookup, authorizer: Authorizer
-    ) -> None:
-        self._directory = directory
-        self._lookup = lookup
-        self._grants = Grants(lookup)
-        self._access = ExportAccess(lookup, authorizer, self._grants)
+    def __init__(self, store: Store, kinds: Kinds, authorizer: Authorizer) -> None:
+        self._kinds = kinds
+        self._grants = Grants(kinds.lookup)
+        self._access = ExportAccess(kinds.lookup, authorizer, self._grants)
         self._views: OrderedDict[ExportKey, ExportView] = OrderedDict()
+        self._watches: dict[ExportKey, Watches] = {}
+        """Of exports whose watches must be looked at when they change."""
         self._loop = asyncio.get_running_loop()
         store.listen(self._follow)
 
@@ -67,19 +64,24 @@ class ApiExportWorkspace:
 
     def _make(self, key: ExportKey) -> ExportView:
         cluster, name = key
-        export = self._lookup.get(API_EXPORTS, cluster, name)
-        surface = None
-        if export is not None:
-            surface = Surface(export, cluster, self._lookup, self._directory)
-        return ExportView(cluster, name, surface, self._directory, self._access, self._grants)
+        export = self._kinds.lookup.get(API_EXPORTS, cluster, name)
+        surface = Surface(export, cluster, self._kinds) if export is not None else None
+        return ExportView(
+            cluster,
+            name,
+            surface,
+            self._kinds.directory,
+            self._access,
+            self._grants,
+            self._watches.get(key) or {},
+        )
 
     def _shrink(self) -> None:
         if len(self._views) <= _KEEP:
             return
-        for key, view in self._views.items():
-            if not view.watches:
-                del self._views[key]
-                return
+        idle = next((key for key, view in self._views.items() if not view.watches), None)
+        if idle is not None:
+            del self._views[idle]
 
     def _follow(self, events: Sequence[Event]) -> None:
         self._grants.follow(events)
@@ -111,17 +113,15 @@ class ApiExportWorkspace:
     def _forget(self, key: ExportKey) -> None:
         view = self._views.pop(key)
         if view.watches:
+            self._watches[key] = view.watches
             # When the event has reached everybody, the new view can be made.
             self._loop.call_soon(self._hand_over, key, view)
 
     def _hand_over(self, key: ExportKey, old: ExportView) -> None:
         """Watches of what is still the same go on in the new view; the others end."""
         new = self._view(key)
+        self._watches.pop(key, None)
         for stream, (group, plural) in list(old.watches.items()):
             before, after = old.offer(group, plural), new.offer(group, plural)
-            if before is not None and after is not None and before.sign == after.sign:
-                new.watches[stream] = (group, plural)
-                stream.on_close(lambda stream=stream: new.closed(stream))
-            else:
+            if before is None or after is None or before.sign != after.sign:
                 stream.end()
-        old.watches.clear()
