@@ -1,4 +1,4 @@
-"""What all shards have published, read from the cache's store.
+"""What other shards have published, read from the cache's store.
 
 The store is this process' own, so every answer is at hand. A cache server elsewhere is
 mirrored into a store of the same layout, and this class reads that.
@@ -7,24 +7,27 @@ mirrored into a store of the same layout, and this class reads that.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from pykcp.apis.catalog import definition_of
-from pykcp.cache.indexes import content_entry, path_entry, place_entry
+from pykcp.cache.indexes import content_entry, path_entry
+from pykcp.cache.indexes import place_entry as _at
 from pykcp.cache.scopes import split
 from pykcp.machinery.clusters import WILDCARD
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.registry.codec import decode
-from pykcp.registry.keys import resource_prefix, split_key
-from pykcp.storage.interface import Entry, Store
+from pykcp.registry.keys import SHARD_END, resource_prefix, split_key
+from pykcp.storage.interface import Entry, Event, Store
 from pykcp.types import Object
 
 _KEEP = 1024
 
 
 class Replica:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, own_shard: str) -> None:
+        """What is of `own_shard` is left out: it is here anyway, and newer."""
         self._store = store
+        self._own = f"/{own_shard}{SHARD_END}"
         self._decoded: OrderedDict[str, tuple[int, Object]] = OrderedDict()
 
     def get(
@@ -32,10 +35,8 @@ class Replica:
     ) -> Object | None:
         """An object of a logical cluster on any shard; shared with other callers."""
         prefix = resource_prefix(kind.group, kind.resource)
-        for key in self._store.lookup(place_entry(prefix, cluster, namespace, name), limit=1):
-            entry = self._store.get(key)
-            if entry is not None:
-                return self._object(kind, entry)
+        for entry in self._entries(self._store.lookup(_at(prefix, cluster, namespace, name))):
+            return self._object(kind, entry)
         return None
 
     def all(self, kind: GroupVersionResource, cluster: str = WILDCARD) -> Iterator[Object]:
@@ -45,22 +46,42 @@ class Replica:
             keys = self._store.keys(prefix)
         else:
             keys = self._store.lookup(content_entry(prefix, cluster))
+        for entry in self._entries(keys):
+            yield self._object(kind, entry)
+
+    def _entries(self, keys: Sequence[str]) -> Iterator[Entry]:
         for key in keys:
-            entry = self._store.get(key)
+            entry = None if self._is_own(key) else self._store.get(key)
             if entry is not None:
-                yield self._object(kind, entry)
+                yield entry
+
+    def _is_own(self, key: str) -> bool:
+        return key.startswith(self._own, key.index("/", key.index("/") + 1))
 
     def cluster_of(self, path: str) -> str | None:
         """The name of the published logical cluster with this canonical path."""
-        for key in self._store.lookup(path_entry(path), limit=1):
-            return split(split_key(key).cluster).cluster
+        for key in self._store.lookup(path_entry(path)):
+            if not self._is_own(key):
+                return split(split_key(key).cluster).cluster
         return None
 
+    def listen(self, callback: Callable[[tuple[str, str], str], None]) -> None:
+        """Be told what changed: group and resource, and the logical cluster."""
+
+        def changed(events: Sequence[Event]) -> None:
+            for event in events:
+                parts = split_key(event.key)
+                group, _, resource = parts.resource_prefix.partition("/")
+                callback((group, resource.rstrip("/")), split(parts.cluster).cluster)
+
+        self._store.listen(changed)
+
     def shard_of(self, cluster: str) -> str | None:
-        """The shard that published a logical cluster."""
+        """The other shard that published a logical cluster."""
         prefix = resource_prefix("core.kcp.io", "logicalclusters")
-        for key in self._store.lookup(place_entry(prefix, cluster, "", "cluster"), limit=1):
-            return split(split_key(key).cluster).shard
+        for key in self._store.lookup(_at(prefix, cluster, "", "cluster")):
+            if not self._is_own(key):
+                return split(split_key(key).cluster).shard
         return None
 
     def _object(self, kind: GroupVersionResource, entry: Entry) -> Object:

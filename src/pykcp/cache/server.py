@@ -70,8 +70,8 @@ class Cache:
     health: Health
 
 
-def make_cache(store: Store) -> Cache:
-    """Everything but HTTP, on a started store."""
+def make_cache(store: Store, own_shard: str = "") -> Cache:
+    """Everything but HTTP, on a started store; `own_shard` is that in whose process it is."""
     hub = Hub(store, asyncio.get_running_loop(), watched_prefixes)
     services = Services(store, hub, NoAdmission(), Sources(now=Timestamps(time.time)))
 
@@ -83,7 +83,7 @@ def make_cache(store: Store) -> Cache:
     health = Health()
     health.add("etcd", store.health)
     client = LocalClient(directory, "system:kcp:cache")
-    return Cache(store, hub, directory, client, Replica(store), health)
+    return Cache(store, hub, directory, client, Replica(store, own_shard), health)
 
 
 def make_server(

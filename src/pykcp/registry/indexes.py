@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from pykcp.machinery.replicate_marks import is_marked
 from pykcp.registry import api_indexes
 from pykcp.types import Object
 
 DELETING = "deleting"
 UNSETTLED_WORKSPACES = "unsettled:workspaces"
 UNSETTLED_CLUSTERS = "unsettled:logicalclusters"
+PUBLISHED_CLUSTERS = "published:logicalclusters"
+"""Logical clusters that other shards must know."""
 
 
 def owner_entry(cluster: str, uid: str) -> str:
@@ -50,6 +53,8 @@ def _workspace(_cluster: str, stored: Object) -> Iterable[str]:
 def _logical_cluster(_cluster: str, stored: Object) -> Iterable[str]:
     if _phase(stored) not in ("Ready", "Inactive"):
         yield UNSETTLED_CLUSTERS
+    if is_marked(stored):
+        yield PUBLISHED_CLUSTERS
 
 
 KindIndex = Callable[[str, Object], Iterable[str]]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pykcp.auth.authz.rbac import RbacObjects
 from pykcp.auth.authz.role_cache import WATCHED, ClusterContent, RoleCache
+from pykcp.cache.replica import Replica
 from pykcp.machinery.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -24,8 +25,9 @@ _GROUPS = frozenset(("rbac.authorization.k8s.io", "core.kcp.io"))
 
 
 class AccessObjects:
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, replica: Replica) -> None:
         self._store = store
+        self._replica = replica
 
     async def load(self, cluster: str) -> ClusterContent:
         """The RBAC objects of a cluster and its LogicalCluster."""
@@ -36,8 +38,17 @@ class AccessObjects:
             role_bindings=await self._all(cluster, ROLE_BINDINGS),
         )
         entry = self._store.get(object_key(_LOGICAL_CLUSTERS, cluster, "", "cluster"))
-        return ClusterContent(
-            objects, logical_cluster=None if entry is None else decode(entry.value)
+        if entry is not None:
+            return ClusterContent(objects, logical_cluster=decode(entry.value))
+        elsewhere = self._replica.get(LOGICAL_CLUSTERS, cluster, "cluster")
+        replicated = self._replicated(cluster) if elsewhere is not None else None
+        return ClusterContent(objects, replicated, elsewhere)
+
+    def _replicated(self, cluster: str) -> RbacObjects:
+        """What a cluster on another shard has published of its roles."""
+        return RbacObjects(
+            cluster_roles=list(self._replica.all(CLUSTER_ROLES, cluster)),
+            cluster_role_bindings=list(self._replica.all(CLUSTER_ROLE_BINDINGS, cluster)),
         )
 
     async def _all(self, cluster: str, kind: GroupVersionResource) -> list[Object]:
@@ -48,6 +59,10 @@ class AccessObjects:
     def follow(self, roles: RoleCache) -> None:
         """Tell the cache what changed, as it is committed."""
 
+        def changed_elsewhere(kind: tuple[str, str], cluster: str) -> None:
+            if kind[0] in _GROUPS and kind[1] in WATCHED:
+                roles.invalidate(cluster, kind[1])
+
         def changed(events: Sequence[Event]) -> None:
             for event in events:
                 group, _, rest = event.key.partition("/")
@@ -57,3 +72,4 @@ class AccessObjects:
                         roles.invalidate(split_key(event.key).cluster, resource)
 
         self._store.listen(changed)
+        self._replica.listen(changed_elsewhere)

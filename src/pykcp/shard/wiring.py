@@ -35,6 +35,7 @@ from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.rbac_chain import RbacChain
 from pykcp.auth.authz.role_cache import RoleCache
+from pykcp.cache.publishing import OwnPart
 from pykcp.cache.server import Cache, make_cache
 from pykcp.cache.server import make_server as make_cache_server
 from pykcp.controllers.kcp import all as kcp_controllers
@@ -222,9 +223,10 @@ def wire(
     client = LocalClient(directory, "system:apiserver")
     external = credentials.external_sign_in(client)
     paths = PathIndex(store)
-    lookup = Lookup(store, directory, paths)
+    cache = make_cache(cache_store, settings.shard_name)
+    lookup = Lookup(store, directory, paths, cache.replica)
     clusters = LogicalClusters(store, paths)
-    access = AccessObjects(store)
+    access = AccessObjects(store, cache.replica)
     roles = RoleCache(access.load)
     access.follow(roles)
     ceiling = PermissionCeiling(store, roles, bound, lambda: lookup)
@@ -250,7 +252,6 @@ def wire(
         owner,
         audit,
     )
-    cache = make_cache(cache_store)
     front = Front(
         Host(server, authorizer, lambda: credentials.address),
         virtual_workspaces(store, directory, bound, lookup, authorizer),
@@ -389,6 +390,7 @@ def make_controllers(shard: Shard) -> ControllerSet:
         metrics=metrics,
         shard_name=shard.settings.shard_name,
         gates=frozenset(name for name, is_on in shard.settings.feature_gates.items() if is_on),
+        published=OwnPart(shard.cache, shard.settings.shard_name),
     )
     return join(shard.store, followers)
 

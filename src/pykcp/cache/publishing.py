@@ -1,0 +1,61 @@
+"""A shard's own part of a cache in the same process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from pykcp.cache.scopes import join, split
+from pykcp.cache.server import Cache
+from pykcp.controllers.kcp.published import Copy
+from pykcp.controllers.kcp.replication_plan import ORIGINAL_VERSION
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.registry.codec import decode
+from pykcp.registry.keys import SHARD_END, object_key, resource_prefix, split_key
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+
+class OwnPart:
+    def __init__(self, cache: Cache, shard: str) -> None:
+        self._cache = cache
+        self._shard = shard
+
+    def get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
+        return self._cache.client.get(join(self._shard, cluster), kind, name)
+
+    def has(self, kind: GroupVersionResource, cluster: str, name: str) -> bool:
+        prefix = resource_prefix(kind.group, kind.resource)
+        key = object_key(prefix, join(self._shard, cluster), "", name)
+        return self._cache.store.get(key) is not None
+
+    async def create(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None:
+        await self._cache.client.create(join(self._shard, cluster), kind, obj)
+
+    async def update(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None:
+        await self._cache.client.update(join(self._shard, cluster), kind, obj)
+
+    async def delete(self, kind: GroupVersionResource, cluster: str, name: str) -> None:
+        await self._cache.client.delete(join(self._shard, cluster), kind, name)
+
+    def versions(self, kind: GroupVersionResource) -> Iterator[tuple[str, str, str]]:
+        store = self._cache.store
+        prefix = resource_prefix(kind.group, kind.resource)
+        for key in store.keys(f"{prefix}{self._shard}{SHARD_END}"):
+            entry = store.get(key)
+            if entry is not None:
+                annotations = decode(entry.value)["metadata"].get("annotations") or {}
+                parts = split_key(key)
+                version = annotations.get(ORIGINAL_VERSION) or ""
+                yield split(parts.cluster).cluster, parts.name, version
+
+    def listen(self, callback: Callable[[Copy], None]) -> None:
+        own = self._shard
+
+        def changed(events: Sequence[Event]) -> None:
+            for event in events:
+                parts = split_key(event.key)
+                place = split(parts.cluster)
+                if place.shard == own:
+                    callback(Copy(parts.resource_prefix, place.cluster, parts.name))
+
+        self._cache.store.listen(changed)

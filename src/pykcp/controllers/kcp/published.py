@@ -1,0 +1,39 @@
+"""What a shard has in the cache, as its controllers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.types import Object
+
+
+class Copy(NamedTuple):
+    """A copy in the cache, by the original that it is of."""
+
+    prefix: str
+    """That of the resource's keys in the cache."""
+    cluster: str
+    name: str
+
+
+class Published(Protocol):
+    """The copies of one shard: its own part of the cache, wherever that is."""
+
+    def get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None: ...
+
+    def has(self, kind: GroupVersionResource, cluster: str, name: str) -> bool:
+        """Cheap: it is asked as changes commit."""
+
+    async def create(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None: ...
+
+    async def update(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None: ...
+
+    async def delete(self, kind: GroupVersionResource, cluster: str, name: str) -> None: ...
+
+    def versions(self, kind: GroupVersionResource) -> Iterator[tuple[str, str, str]]:
+        """Cluster, name and the version of the original, of all copies of a kind."""
+
+    def listen(self, callback: Callable[[Copy], None]) -> None:
+        """Be told of every change to a copy, whoever made it."""

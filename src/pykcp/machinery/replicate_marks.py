@@ -1,0 +1,104 @@
+"""Marks of what other shards must know: the annotation `internal.kcp.io/replicate`. Pure.
+
+Its value is a list of reasons, each the API group for whose sake the object is published.
+Roles are if they grant what is asked for across shards: binding exports and using their
+content, using workspace types, access to a logical cluster that is published itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pykcp.types import Object
+
+ANNOTATION = "internal.kcp.io/replicate"
+APIS, TENANCY, CORE = "apis.kcp.io", "tenancy.kcp.io", "core.kcp.io"
+_OURS = frozenset((APIS, TENANCY, CORE))
+_RBAC = "rbac.authorization.k8s.io"
+_CONSUMERS = "apis.kcp.io:binding:"
+"""Users and groups as a maximal permission policy names them."""
+_TYPE_VERBS = frozenset(("use", "initialize", "terminate", "*"))
+_ACCESS_PATHS = frozenset(("/", "/*", "*"))
+
+
+def is_marked(obj: Object) -> bool:
+    return bool((obj["metadata"].get("annotations") or {}).get(ANNOTATION))
+
+
+def rule_reasons(role: Object, *, in_marked: bool) -> frozenset[str]:
+    """Why a ClusterRole is published for its rules, in a cluster that is published or not."""
+    reasons = set()
+    for rule in role.get("rules") or ():
+        groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
+        verbs = set(rule.get("verbs") or ())
+        if groups & {APIS, "*"} and _is_about_exports(resources, verbs):
+            reasons.add(APIS)
+        if groups & {TENANCY, "*"} and resources & {"workspacetypes", "*"} and verbs & _TYPE_VERBS:
+            reasons.add(TENANCY)
+        paths = set(rule.get("nonResourceURLs") or ())
+        if in_marked and paths & _ACCESS_PATHS and verbs & {"access", "*"}:
+            reasons.add(CORE)
+    return frozenset(reasons)
+
+
+def _is_about_exports(resources: set[str], verbs: set[str]) -> bool:
+    if resources & {"apiexports/content", "*"}:
+        return True
+    return "apiexports" in resources and bool(verbs & {"bind", "*"})
+
+
+def names_consumers(binding: Object) -> bool:
+    """Whether a ClusterRoleBinding is part of a maximal permission policy."""
+    return any(
+        (subject.get("name") or "").startswith(_CONSUMERS)
+        and subject.get("kind") in ("User", "Group")
+        and subject.get("apiGroup") == _RBAC
+        for subject in binding.get("subjects") or ()
+    )
+
+
+def role_reasons(role: Object, bindings: Iterable[Object], *, in_marked: bool) -> frozenset[str]:
+    """Why a ClusterRole is published; `bindings` are those of its cluster that refer to it."""
+    reasons = rule_reasons(role, in_marked=in_marked)
+    if APIS not in reasons and any(names_consumers(binding) for binding in bindings):
+        return reasons | {APIS}
+    return reasons
+
+
+def binding_reasons(binding: Object, role: Object | None, *, in_marked: bool) -> frozenset[str]:
+    """Why a ClusterRoleBinding is published; `role` is the ClusterRole it refers to."""
+    reasons = rule_reasons(role, in_marked=in_marked) if role is not None else frozenset()
+    return reasons | {APIS} if names_consumers(binding) else reasons
+
+
+def role_of(binding: Object) -> str:
+    """The name of the ClusterRole that a binding refers to; "" if it is another kind."""
+    reference = binding.get("roleRef") or {}
+    if reference.get("kind") != "ClusterRole" or reference.get("apiGroup") != _RBAC:
+        return ""
+    name: str = reference.get("name") or ""
+    return name
+
+
+def marked_value(value: str, reasons: Iterable[str]) -> str:
+    """The annotation for these reasons of ours; other people's stay. "" for none."""
+    others = {reason for reason in value.split(",") if reason and reason not in _OURS}
+    return ",".join(sorted(others.union(reasons)))
+
+
+def value_of(obj: Object) -> str:
+    value: str = (obj["metadata"].get("annotations") or {}).get(ANNOTATION) or ""
+    return value
+
+
+def mark(obj: Object, value: str) -> None:
+    """Set the annotation, or take it away."""
+    metadata = obj["metadata"]
+    annotations = dict(metadata.get("annotations") or {})
+    annotations.pop(ANNOTATION, None)
+    if value:
+        annotations[ANNOTATION] = value
+    if annotations:
+        metadata["annotations"] = annotations
+    else:
+        metadata.pop("annotations", None)
