@@ -1,4 +1,4 @@
-"""Texts of audit annotations."""
+"""Texts of annotations, on objects and in the audit trail."""
 
 from __future__ import annotations
 

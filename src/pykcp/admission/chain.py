@@ -1,14 +1,19 @@
-"""The admission chain: one list, in order. Mutating plug-ins first, then validating ones."""
+"""The admission chain: one list, in order. Mutating plug-ins first, then validating ones.
+
+A plug-in that is about one kind says so (`kind`); writes of other kinds do not meet it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from pykcp.admission.reinvocation import Reinvocation
 from pykcp.machinery.patch import managed
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.create import match_namespace
+from pykcp.registry.resource import Resource
 
 _BAD_MANAGERS = (
     ".metadata.managedFields was in an invalid state after admission; this could be caused by an "
@@ -32,10 +37,36 @@ class Validating(Plugin, Protocol):
     async def validate(self, request: AdmissionRequest) -> None: ...
 
 
+P = TypeVar("P", bound=Plugin)
+
+
+class _Line(Generic[P]):
+    """Plug-ins in order, sorted out by the kinds they are about."""
+
+    def __init__(self, plugins: Sequence[P]) -> None:
+        kinds = [_kind_of(plugin) for plugin in plugins]
+        self._general = tuple(p for p, kind in zip(plugins, kinds, strict=True) if kind is None)
+        self._by_kind = {
+            wanted: tuple(
+                p for p, kind in zip(plugins, kinds, strict=True) if kind in (None, wanted)
+            )
+            for wanted in kinds
+            if wanted is not None
+        }
+
+    def of(self, resource: Resource) -> tuple[P, ...]:
+        return self._by_kind.get((resource.group, resource.plural), self._general)
+
+
+def _kind_of(plugin: Plugin) -> tuple[str, str] | None:
+    kind: GroupVersionResource | None = getattr(plugin, "kind", None)
+    return None if kind is None else (kind.group, kind.resource)
+
+
 class AdmissionChain:
     def __init__(self, mutating: Sequence[Mutating], validating: Sequence[Validating]) -> None:
-        self._mutating = tuple(mutating)
-        self._validating = tuple(validating)
+        self._mutating = _Line(mutating)
+        self._validating = _Line(validating)
 
     async def mutate(self, request: AdmissionRequest) -> None:
         await self._mutate_once(request)
@@ -49,12 +80,12 @@ class AdmissionChain:
         _restore_managers(request, again)
 
     async def _mutate_once(self, request: AdmissionRequest) -> None:
-        for plugin in self._mutating:
+        for plugin in self._mutating.of(request.resource):
             if plugin.wants(request):
                 await plugin.mutate(request)
 
     async def validate(self, request: AdmissionRequest) -> None:
-        for plugin in self._validating:
+        for plugin in self._validating.of(request.resource):
             if plugin.wants(request):
                 await plugin.validate(request)
 

@@ -20,8 +20,15 @@ from pykcp.admission.plugins.kcp.api_export import APIExportRules
 from pykcp.admission.plugins.kcp.api_export_endpoint_slice import APIExportEndpointSliceRules
 from pykcp.admission.plugins.kcp.api_resource_schema import APIResourceSchemaRules
 from pykcp.admission.plugins.kcp.cluster_cached_resource import ClusterCachedResourceRules
+from pykcp.admission.plugins.kcp.logical_cluster import LogicalClusterRules
+from pykcp.admission.plugins.kcp.logical_cluster_finalizer import LogicalClusterDeletionFinalizer
 from pykcp.admission.plugins.kcp.path_annotation import PathAnnotation
 from pykcp.admission.plugins.kcp.permission_claims import PermissionClaims
+from pykcp.admission.plugins.kcp.reserved_names import ReservedNames
+from pykcp.admission.plugins.kcp.shard import ShardAddresses
+from pykcp.admission.plugins.kcp.workspace import WorkspaceRules
+from pykcp.admission.plugins.kcp.workspace_type import WorkspaceTypeRules
+from pykcp.admission.plugins.kcp.workspace_type_exists import WorkspaceTypeExists
 from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from pykcp.admission.plugins.object_count import ObjectCountLimit
 from pykcp.admission.plugins.reserved_crds import ReservedCRDAnnotations, ReservedCRDGroups
@@ -168,6 +175,9 @@ def wire(
         provider_of=lambda *what: bound.provider(*what),
     )
     owner.start_restartable("admission-webhooks", tenants.run)
+    workspace_rules = WorkspaceRules(lambda: lookup)
+    type_exists = WorkspaceTypeExists(lambda: lookup, lambda: authorizer)
+    cluster_finalizer, cluster_rules = LogicalClusterDeletionFinalizer(), LogicalClusterRules()
     api_binding = APIBindingRules(lambda: lookup, lambda: authorizer)
     api_binding_finalizer = APIBindingDeletionFinalizer()
     permission_claims = PermissionClaims(AcceptedClaims(store), lambda: lookup)
@@ -175,10 +185,16 @@ def wire(
     admission = AdmissionChain(
         mutating=[
             NamespaceLifecycle(store),
+            workspace_rules,
+            cluster_finalizer,
+            ShardAddresses(),
+            type_exists,
+            cluster_rules,
             api_binding,
             api_binding_finalizer,
             tenants.mutating_policies,
             tenants.mutating_webhooks,
+            ReservedNames(),
             permission_claims,
             path_annotation,
         ],
@@ -188,6 +204,11 @@ def wire(
             CertificateSigning(lambda: authorizer),
             CertificateSubjectRestriction(),
             APIResourceSchemaRules(),
+            workspace_rules,
+            cluster_finalizer,
+            WorkspaceTypeRules(lambda: lookup, lambda: authorizer),
+            type_exists,
+            cluster_rules,
             APIExportRules(),
             api_binding,
             api_binding_finalizer,

@@ -20,3 +20,22 @@ def make_cluster(shard: ServerProcess, name: str) -> TestClient:
     assert made.status == 201, made
     client.post("/api/v1/namespaces", {"metadata": {"name": "default"}})
     return client
+
+
+def bind(client: TestClient, root: TestClient, export: str) -> None:
+    """Bind one of root's exports as root itself has it, without waiting for controllers."""
+    bindings = "/apis/apis.kcp.io/v1alpha2/apibindings"
+    reference = {"export": {"path": "root", "name": export}}
+    made = client.post(
+        bindings,
+        {
+            "apiVersion": "apis.kcp.io/v1alpha2",
+            "kind": "APIBinding",
+            "metadata": {"name": export},
+            "spec": {"reference": reference},
+        },
+    )
+    assert made.status == 201, made
+    known = root.get(bindings).json["items"]
+    status = next(b["status"] for b in known if b["spec"]["reference"] == reference)
+    assert client.patch(f"{bindings}/{export}/status", {"status": status}).status == 200

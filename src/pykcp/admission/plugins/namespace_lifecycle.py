@@ -1,16 +1,23 @@
-"""Nothing is created in a namespace that is missing or going; some namespaces stay."""
+"""Nothing is created in a namespace that is missing or going; some namespaces stay.
+
+They stay as long as their workspace does: when that goes, they go with it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pykcp.machinery import meta
+from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.machinery.status import Cause, Forbidden, NotFound
 from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.codec import decode
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.storage.interface import Event, Store
 
 IMMORTAL = frozenset(("default", "kube-system", "kube-public"))
 _NAMESPACES = resource_prefix("", "namespaces")
+_LOGICAL_CLUSTERS = resource_prefix(LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource)
 _REVIEW = ("authorization.k8s.io", "localsubjectaccessreviews")
 
 
@@ -20,7 +27,7 @@ _REMEMBER = 4096
 class NamespaceLifecycle:
     """Namespaces seen to be active are remembered within bounds and forgotten by events."""
 
-    name = "NamespaceLifecycle"
+    name = "WorkspaceNamespaceLifecycle"
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -46,6 +53,8 @@ class NamespaceLifecycle:
     async def mutate(self, request: AdmissionRequest) -> None:
         resource = request.resource
         if not resource.namespaced:
+            if self._is_going(request.context.cluster):
+                return
             raise Forbidden.resource(
                 "", "namespaces", request.name, "this namespace may not be deleted"
             )
@@ -59,6 +68,10 @@ class NamespaceLifecycle:
             self._remember(key)
         elif request.operation == "CREATE":
             raise _terminating(request)
+
+    def _is_going(self, cluster: str) -> bool:
+        entry = self._store.get(object_key(_LOGICAL_CLUSTERS, cluster, "", "cluster"))
+        return entry is not None and meta.is_deleting(decode(entry.value))
 
     def _remember(self, key: str) -> None:
         if len(self._active) >= _REMEMBER:

@@ -59,8 +59,8 @@ def cluster_of(workspace_type: Object) -> str:
 
 
 def canonical_path(workspace_type: Object) -> str:
-    """The path of the workspace that holds a type."""
-    return _annotation(workspace_type, PATH)
+    """The path of the workspace that holds a type; its cluster's name if it has no other."""
+    return _annotation(workspace_type, PATH) or cluster_of(workspace_type)
 
 
 def _annotation(workspace_type: Object, key: str) -> str:

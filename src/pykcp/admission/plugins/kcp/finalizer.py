@@ -12,16 +12,11 @@ from pykcp.registry.admitting import AdmissionRequest
 class KeptFinalizer:
     def __init__(self, name: str, kind: GroupVersionResource, finalizer: str) -> None:
         self.name = name
-        self._group, self._plural = kind.group, kind.resource
+        self.kind = kind
         self._finalizer = finalizer
 
     def wants(self, request: AdmissionRequest) -> bool:
-        resource = request.resource
-        return (
-            resource.plural == self._plural
-            and resource.group == self._group
-            and request.operation != "DELETE"
-        )
+        return request.operation != "DELETE"
 
     async def mutate(self, request: AdmissionRequest) -> None:
         obj = request.obj

@@ -1,0 +1,56 @@
+"""LogicalClusters are the system's: what others may not do to them, and how they begin."""
+
+from __future__ import annotations
+
+from pykcp.admission.refusing import refusal
+from pykcp.apis.kube.validation import logicalcluster as rules
+from pykcp.auth.user import (
+    EXTERNAL_LOGICAL_CLUSTER_ADMIN,
+    LOGICAL_CLUSTER_ADMIN,
+    MASTERS,
+    WORKSPACE_BOOTSTRAPPER,
+)
+from pykcp.machinery.resources import LOGICAL_CLUSTERS
+from pykcp.registry.admitting import AdmissionRequest
+
+_EXEMPT = frozenset(
+    (
+        MASTERS,
+        LOGICAL_CLUSTER_ADMIN,
+        EXTERNAL_LOGICAL_CLUSTER_ADMIN,
+        WORKSPACE_BOOTSTRAPPER,
+    )
+)
+
+
+class LogicalClusterRules:
+    name = "core.kcp.io/LogicalCluster"
+    kind = LOGICAL_CLUSTERS
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        return True
+
+    async def mutate(self, request: AdmissionRequest) -> None:
+        if request.operation == "UPDATE":
+            assert request.obj is not None
+            assert request.old is not None
+            rules.begin_initializing(request.obj, request.old)
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        if not _EXEMPT.isdisjoint(request.context.user.groups):
+            return
+        why = _why_not(request)
+        if why is not None:
+            raise refusal(request, why)
+
+
+def _why_not(request: AdmissionRequest) -> str | None:
+    if request.operation == "CREATE":
+        return "LogicalCluster cannot be created"
+    old = request.old
+    assert old is not None
+    if request.operation == "DELETE":
+        is_deletable = (old.get("spec") or {}).get("directlyDeletable")
+        return None if is_deletable else "LogicalCluster cannot be deleted"
+    assert request.obj is not None
+    return rules.refusal(request.obj, old)

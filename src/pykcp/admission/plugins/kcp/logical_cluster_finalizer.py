@@ -1,0 +1,15 @@
+"""A logical cluster is not gone before its content is."""
+
+from __future__ import annotations
+
+from pykcp.admission.plugins.kcp.finalizer import KeptFinalizer
+from pykcp.machinery.resources import LOGICAL_CLUSTERS
+
+FINALIZER = "core.kcp.io/logicalcluster-deletion"
+
+
+class LogicalClusterDeletionFinalizer(KeptFinalizer):
+    def __init__(self) -> None:
+        super().__init__(
+            "tenancy.kcp.io/LogicalClusterDeletionFinalizer", LOGICAL_CLUSTERS, FINALIZER
+        )

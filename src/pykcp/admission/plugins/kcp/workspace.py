@@ -1,0 +1,142 @@
+"""Workspaces: who owns them, and which of their fields are the system's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.admission.annotations import go_json
+from pykcp.admission.refusing import refusal
+from pykcp.auth.user import MASTERS, User
+from pykcp.machinery.resources import WORKSPACES
+from pykcp.machinery.status import NotFound, invalid
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.lookup import Lookup
+from pykcp.types import Object
+
+OWNER = "experimental.tenancy.kcp.io/owner"
+REQUIRED_GROUPS = "authorization.kcp.io/required-groups"
+_MOUNT_FIELDS = ("kind", "name", "namespace", "apiVersion")
+
+
+class WorkspaceRules:
+    """The lookup comes by a callable: it is made after admission, which it depends on."""
+
+    name = "tenancy.kcp.io/Workspace"
+    kind = WORKSPACES
+
+    def __init__(self, lookup: Callable[[], Lookup]) -> None:
+        self._lookup = lookup
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        return request.operation != "DELETE"
+
+    async def mutate(self, request: AdmissionRequest) -> None:
+        if request.operation != "CREATE":
+            return
+        assert request.obj is not None
+        metadata, user = request.obj["metadata"], request.context.user
+        annotations: dict[str, str] = metadata.get("annotations") or {}
+        is_system = MASTERS in user.groups
+        if not is_system:
+            annotations[OWNER] = owner_text(user)
+        if not is_system or REQUIRED_GROUPS not in annotations:
+            inherited = self._required_groups(request)
+            if inherited is None:
+                annotations.pop(REQUIRED_GROUPS, None)
+            else:
+                annotations[REQUIRED_GROUPS] = inherited
+        if annotations:
+            metadata["annotations"] = annotations
+        else:
+            metadata.pop("annotations", None)
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        assert request.obj is not None
+        is_system = MASTERS in request.context.user.groups
+        if request.old is None:
+            why = None if is_system else self._bad_claims(request)
+            why = why or bad_creation(request.obj, is_system=is_system)
+        else:
+            why = bad_change(request.obj, request.old, is_system=is_system)
+        if why is not None:
+            raise refusal(request, why)
+
+    def _required_groups(self, request: AdmissionRequest) -> str | None:
+        """What the workspace that holds this one asks of its visitors."""
+        parent = self._lookup().logical_cluster(request.context.cluster)
+        if parent is None:
+            missing = NotFound.resource("core.kcp.io", "logicalclusters", "cluster")
+            raise refusal(request, missing.message)
+        value: str | None = (parent["metadata"].get("annotations") or {}).get(REQUIRED_GROUPS)
+        return value
+
+    def _bad_claims(self, request: AdmissionRequest) -> str | None:
+        """What plug-ins and webhooks of tenants may have made of what `mutate` wrote."""
+        obj = request.obj
+        assert obj is not None
+        spec = obj.get("spec") or {}
+        if spec.get("cluster"):
+            return "spec.Cluster can only be set by system privileged users"
+        if spec.get("URL"):
+            return "spec.URL can only be set by system privileged users"
+        annotations = obj["metadata"].get("annotations") or {}
+        owner = owner_text(request.context.user)
+        if annotations.get(OWNER) != owner:
+            return f"expected user annotation {OWNER}={owner}"
+        expected = self._required_groups(request) or ""
+        if annotations.get(REQUIRED_GROUPS, "") != expected:
+            return f"missing required groups annotation {REQUIRED_GROUPS}={expected}"
+        return None
+
+
+def owner_text(user: User) -> str:
+    """The creator, as JSON: what the owner annotation says."""
+    return go_json(user.to_json())
+
+
+def bad_creation(obj: Object, *, is_system: bool) -> str | None:
+    """Why a workspace cannot be made so; None if it can."""
+    spec = obj.get("spec") or {}
+    mount = spec.get("mount")
+    if mount is None:
+        return None
+    target = mount.get("ref") or {}
+    for field in ("kind", "name", "apiVersion"):
+        if not target.get(field):
+            return f"spec.mount.{field} must be set"
+    if not is_system and spec.get("type") is not None:
+        return "spec.type cannot be set for mounted workspaces"
+    return None
+
+
+def bad_change(new: Object, old: Object, *, is_system: bool) -> str | None:
+    """Why a workspace may not become so; None if it may."""
+    if (old.get("spec") or {}).get("mount") is not None:
+        return _bad_mount_change(new.get("spec") or {}, old["spec"], is_system=is_system)
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    if before.get("cluster") and not spec.get("cluster"):
+        return "spec.cluster cannot be unset"
+    for field in ("cluster", "URL"):
+        if (spec.get(field) or "") != (before.get(field) or "") and not is_system:
+            return f"spec.{field} can only be changed by system privileged users"
+    if spec.get("type") != before.get("type"):
+        return invalid("spec.type", spec.get("type"), "field is immutable").text()
+    phase = (new.get("status") or {}).get("phase")
+    if phase == "Ready" and (old.get("status") or {}).get("phase") != "Ready":
+        for field in ("cluster", "URL"):
+            if not spec.get(field):
+                return f"spec.{field} must be set for phase Ready"
+    return None
+
+
+def _bad_mount_change(spec: Object, before: Object, *, is_system: bool) -> str | None:
+    target = (spec.get("mount") or {}).get("ref") or {}
+    was = before["mount"].get("ref") or {}
+    for field in _MOUNT_FIELDS:
+        if (target.get(field) or "") != (was.get(field) or ""):
+            return f"spec.mount.{field} is immutable"
+    if is_system:
+        return None
+    if spec.get("type") is not None:
+        return "spec.type cannot be set for mounted workspaces"
+    return "spec.type is immutable" if before.get("type") is not None else None

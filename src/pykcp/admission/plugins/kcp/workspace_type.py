@@ -1,0 +1,98 @@
+"""WorkspaceTypes: references say where they lead, and nobody binds others to what they may not.
+
+The exports that a type binds by default are bound by the system, for whoever makes a
+workspace of it. So the writer of the type must be allowed to bind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.admission.refusing import refusal
+from pykcp.auth.authz.attributes import Attributes
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery import clusters
+from pykcp.machinery.resources import API_EXPORTS, WORKSPACE_TYPES
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.lookup import Lookup
+from pykcp.types import Object
+
+
+class WorkspaceTypeRules:
+    """Lookup and authorizer come by callables: they are made after admission."""
+
+    name = "tenancy.kcp.io/WorkspaceType"
+    kind = WORKSPACE_TYPES
+
+    def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
+        self._lookup, self._authorizer = lookup, authorizer
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        return request.operation != "DELETE"
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        assert request.obj is not None
+        why = bad_type(request.obj, request.context.cluster)
+        if why is not None:
+            raise refusal(request, why)
+        for path, name in _new_exports(request.obj, request.old):
+            if not await self._may_bind(request, path, name):
+                # One answer for exports that are missing and for those one may not bind:
+                # nobody shall learn here which workspaces exist.
+                raise refusal(
+                    request,
+                    "unable to create or update WorkspaceType: no permission to bind to export "
+                    f"{clusters.join(path, name)}",
+                )
+
+    async def _may_bind(self, request: AdmissionRequest, path: str, name: str) -> bool:
+        """The export itself need not exist yet."""
+        context = request.context
+        cluster = self._export_cluster(context.cluster, path)
+        if cluster is None:
+            return False
+        attributes = Attributes(
+            context.user,
+            "bind",
+            group=API_EXPORTS.group,
+            resource=API_EXPORTS.resource,
+            name=name,
+            version="v1alpha1",
+        )
+        decision = await self._authorizer().authorize(cluster, attributes, is_deep=True)
+        return decision.allowed
+
+    def _export_cluster(self, own: str, path: str) -> str | None:
+        if path in ("", clusters.ROOT):
+            return path or own
+        lookup = self._lookup()
+        cluster = lookup.cluster_of(path)
+        if cluster is None or lookup.logical_cluster(cluster) is None:
+            return None
+        return cluster
+
+
+def bad_type(obj: Object, cluster: str) -> str | None:
+    """What is wrong with a type as such; None if nothing is."""
+    if obj["metadata"].get("name") == "root" and cluster != clusters.ROOT:
+        return "root workspace type can only be created in root cluster"
+    spec = obj.get("spec") or {}
+    child = spec.get("defaultChildWorkspaceType")
+    if child is not None and not child.get("path"):
+        return ".spec.defaultChildWorkspaceType.path must be set"
+    for limit in ("limitAllowedChildren", "limitAllowedParents"):
+        for index, allowed in enumerate((spec.get(limit) or {}).get("types") or ()):
+            if not allowed.get("path"):
+                return f".spec.{limit}.types[{index}].path must be set"
+    return None
+
+
+def _new_exports(obj: Object, old: Object | None) -> list[tuple[str, str]]:
+    """The default exports that this write adds."""
+    before = _exports(old) if old is not None else []
+    return [each for each in _exports(obj) if each not in before]
+
+
+def _exports(obj: Object) -> list[tuple[str, str]]:
+    given = (obj.get("spec") or {}).get("defaultAPIBindings") or ()
+    return [(each.get("path") or "", each["export"]) for each in given]

@@ -1,0 +1,148 @@
+"""The type of a new workspace: found, completed, and one that its creator may use there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.admission.refusing import refusal
+from pykcp.apis.kcp import workspace_types as types
+from pykcp.apis.kcp.workspace_types import BadType, TypeReference
+from pykcp.auth.authz.attributes import Attributes
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery import clusters
+from pykcp.machinery.resources import WORKSPACE_TYPES, WORKSPACES
+from pykcp.machinery.status import NotFound
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.lookup import PATH_ANNOTATION, Lookup
+from pykcp.types import Object
+
+TYPE_ANNOTATION = "internal.tenancy.kcp.io/type"
+
+
+class WorkspaceTypeExists:
+    """Lookup and authorizer come by callables: they are made after admission."""
+
+    name = "tenancy.kcp.io/WorkspaceTypeExists"
+    kind = WORKSPACES
+
+    def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
+        self._lookup, self._authorizer = lookup, authorizer
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        return request.operation != "DELETE"
+
+    async def mutate(self, request: AdmissionRequest) -> None:
+        """Say which type is meant: the parent's default, or the nearest of that name."""
+        obj = request.obj
+        assert obj is not None
+        if request.operation != "CREATE" or _is_mount(obj):
+            return
+        try:
+            self._complete(obj, request.context.cluster)
+        except BadType as error:
+            raise refusal(request, str(error)) from error
+
+    def _complete(self, obj: Object, cluster: str) -> None:
+        parent = self._logical_cluster(cluster)
+        spec = obj.setdefault("spec", {})
+        wanted = types.reference(spec.get("type")) or self._default_type(parent)
+        here = _annotation(parent, PATH_ANNOTATION) or cluster
+        found = types.resolve(here, wanted, self._find)
+        path = wanted.path or types.canonical_path(found)
+        spec["type"] = {"name": wanted.name, "path": path}
+        types.add_labels(found, obj["metadata"])
+
+    def _default_type(self, parent: Object) -> TypeReference:
+        path, name = _type_of(parent)
+        found = self._find(path, name)
+        if found is None:
+            missing = NotFound.resource(
+                WORKSPACE_TYPES.group, WORKSPACE_TYPES.resource, clusters.join(path, name)
+            )
+            raise BadType(f"parent type cannot be resolved: {missing.message}")
+        child = types.default_child(found)
+        if child is None:
+            raise BadType(
+                f"spec.defaultChildWorkspaceType of workspace type {path}:{name} must be set"
+            )
+        return child
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        obj, old = request.obj, request.old
+        assert obj is not None
+        if _is_mount(obj):
+            return
+        if old is not None:
+            if (obj.get("spec") or {}).get("type") != (old.get("spec") or {}).get("type"):
+                raise refusal(request, "spec.type is immutable")
+            return
+        try:
+            await self._check(obj, request)
+        except BadType as error:
+            raise refusal(request, str(error)) from error
+
+    async def _check(self, obj: Object, request: AdmissionRequest) -> None:
+        cluster = request.context.cluster
+        wanted = types.reference((obj.get("spec") or {}).get("type")) or TypeReference("", "")
+        children = types.transitive(types.resolve(cluster, wanted, self._find), self._find)
+        if not wanted.path:
+            raise BadType("spec.type.path must be set")
+        for each in children:
+            await self._check_use(request, each)
+        path, name = _type_of(self._logical_cluster(cluster))
+        own = self._find(path, name)
+        own_name = clusters.join(path, name)
+        if own is None:
+            missing = NotFound.resource(WORKSPACE_TYPES.group, WORKSPACE_TYPES.resource, own_name)
+            raise BadType(f"workspace type cannot be resolved: {missing.message}")
+        types.check_allowed(types.transitive(own, self._find), children, own_name, str(wanted))
+
+    async def _check_use(self, request: AdmissionRequest, used: Object) -> None:
+        """Whoever makes a workspace must be allowed to use all that its type is."""
+        attributes = Attributes(
+            request.context.user,
+            "use",
+            group=WORKSPACE_TYPES.group,
+            resource=WORKSPACE_TYPES.resource,
+            name=used["metadata"]["name"],
+            version=WORKSPACE_TYPES.version,
+        )
+        authorizer = self._authorizer()
+        decision = await authorizer.authorize(types.cluster_of(used), attributes, is_deep=True)
+        if not decision.allowed:
+            raise BadType(
+                f"unable to use workspace type {types.qualified_name(used)}: "
+                "missing verb='use' permission on workspacetype"
+            )
+
+    def _find(self, path: str, name: str) -> Object | None:
+        return self._lookup().find(WORKSPACE_TYPES, path, name)
+
+    def _logical_cluster(self, cluster: str) -> Object:
+        found = self._lookup().logical_cluster(cluster)
+        if found is None:
+            missing = NotFound.resource("core.kcp.io", "logicalclusters", "cluster")
+            raise BadType(f"workspace type cannot be resolved: {missing.message}")
+        return found
+
+
+def _is_mount(obj: Object) -> bool:
+    return (obj.get("spec") or {}).get("mount") is not None
+
+
+def _annotation(obj: Object, key: str) -> str:
+    value: str = (obj["metadata"].get("annotations") or {}).get(key, "")
+    return value
+
+
+def _type_of(logical_cluster: Object) -> clusters.Split:
+    """The type of an existing workspace, as path and name."""
+    value = _annotation(logical_cluster, TYPE_ANNOTATION)
+    if not value:
+        raise BadType(f"annotation {TYPE_ANNOTATION} on LogicalCluster must be set")
+    found = clusters.split(value)
+    if not found.parent:
+        raise BadType(
+            f"annotation {TYPE_ANNOTATION} on LogicalCluster must be in the form of cluster:name"
+        )
+    return found
