@@ -20,18 +20,14 @@ from pykcp.types import Object
 
 class APIBindingRules:
     name = "apis.kcp.io/APIBinding"
+    kind = API_BINDINGS
 
     def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
         """By callables: both are made after admission."""
         self._access = ExportAccess(lookup, authorizer)
 
     def wants(self, request: AdmissionRequest) -> bool:
-        resource = request.resource
-        return (
-            resource.plural == API_BINDINGS.resource
-            and resource.group == API_BINDINGS.group
-            and request.operation != "DELETE"
-        )
+        return request.operation != "DELETE"
 
     async def mutate(self, request: AdmissionRequest) -> None:
         obj = request.obj

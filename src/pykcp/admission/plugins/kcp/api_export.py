@@ -13,14 +13,10 @@ from pykcp.types import Object
 
 class APIExportRules:
     name = "apis.kcp.io/APIExport"
+    kind = API_EXPORTS
 
     def wants(self, request: AdmissionRequest) -> bool:
-        resource = request.resource
-        return (
-            resource.plural == API_EXPORTS.resource
-            and resource.group == API_EXPORTS.group
-            and request.operation != "DELETE"
-        )
+        return request.operation != "DELETE"
 
     async def validate(self, request: AdmissionRequest) -> None:
         obj = request.obj

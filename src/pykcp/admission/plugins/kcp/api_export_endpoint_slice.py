@@ -18,18 +18,14 @@ from pykcp.types import Object
 
 class APIExportEndpointSliceRules:
     name = "apis.kcp.io/APIExportEndpointSlice"
+    kind = API_EXPORT_ENDPOINT_SLICES
 
     def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
         """By callables: both are made after admission."""
         self._access = ExportAccess(lookup, authorizer)
 
     def wants(self, request: AdmissionRequest) -> bool:
-        resource = request.resource
-        return (
-            resource.plural == API_EXPORT_ENDPOINT_SLICES.resource
-            and resource.group == API_EXPORT_ENDPOINT_SLICES.group
-            and request.operation != "DELETE"
-        )
+        return request.operation != "DELETE"
 
     async def validate(self, request: AdmissionRequest) -> None:
         assert request.obj is not None

@@ -12,14 +12,10 @@ from pykcp.registry.create import facts_of
 
 class APIResourceSchemaRules:
     name = "tenancy.kcp.io/APIResourceSchema"
+    kind = API_RESOURCE_SCHEMAS
 
     def wants(self, request: AdmissionRequest) -> bool:
-        resource = request.resource
-        return (
-            resource.plural == API_RESOURCE_SCHEMAS.resource
-            and resource.group == API_RESOURCE_SCHEMAS.group
-            and request.operation != "DELETE"
-        )
+        return request.operation != "DELETE"
 
     async def validate(self, request: AdmissionRequest) -> None:
         assert request.obj is not None

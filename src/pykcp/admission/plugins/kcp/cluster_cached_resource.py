@@ -15,18 +15,14 @@ from pykcp.types import Object
 
 class ClusterCachedResourceRules:
     name = "apis.kcp.io/ClusterCachedResource"
+    kind = CLUSTER_CACHED_RESOURCES
 
     def __init__(self, lookup: Callable[[], Lookup], directory: Callable[[], Directory]) -> None:
         """By callables: both are made after admission."""
         self._lookup, self._directory = lookup, directory
 
     def wants(self, request: AdmissionRequest) -> bool:
-        resource = request.resource
-        return (
-            resource.plural == CLUSTER_CACHED_RESOURCES.resource
-            and resource.group == CLUSTER_CACHED_RESOURCES.group
-            and request.operation == "CREATE"
-        )
+        return request.operation == "CREATE"
 
     async def validate(self, request: AdmissionRequest) -> None:
         assert request.obj is not None
