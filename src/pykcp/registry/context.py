@@ -29,6 +29,9 @@ class RequestContext:
     query: Mapping[str, Sequence[str]] | None = None
     """The query of an HTTP request; admission shows webhooks what was asked for there."""
 
+    forthcoming: frozenset[str] = frozenset()
+    """Namespaces that the same write creates, so that others of its objects can lie in them."""
+
     def warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)

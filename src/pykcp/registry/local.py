@@ -5,11 +5,11 @@ They pass the same admission, validation and field management as HTTP requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pykcp.auth.user import MASTERS, User
-from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.resources import NAMESPACES, GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.registry import codec
 from pykcp.registry.context import RequestContext
@@ -19,7 +19,9 @@ from pykcp.registry.deletion import DeleteOptions
 from pykcp.registry.directory import Directory
 from pykcp.registry.read import ListOptions, list_objects
 from pykcp.registry.resource import Resource
+from pykcp.registry.together import Changed, New, Write, write_together
 from pykcp.registry.update import Change, update
+from pykcp.storage.interface import Store
 from pykcp.types import Object
 
 
@@ -37,6 +39,22 @@ class LocalClient:
         if found is None:
             raise NotFound(f"{kind} is not served in logical cluster {cluster}")
         return found
+
+    @property
+    def _store(self) -> Store:
+        return self.resource("", NAMESPACES).services.store
+
+    def new(self, cluster: str, kind: GroupVersionResource, obj: Object) -> New:
+        return New(self.resource(cluster, kind), cluster, obj)
+
+    def changed(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        name: str,
+        make: Callable[[Object], Any],
+    ) -> Changed:
+        return Changed(self.resource(cluster, kind), cluster, name, make)
 
     def _context(self, cluster: str) -> RequestContext:
         return RequestContext(cluster, self._user, self._manager, field_validation="Ignore")
@@ -117,6 +135,10 @@ class LocalClient:
             subresource,
         )
         return resource.object_of(written.value)
+
+    async def write_together(self, writes: Sequence[Write]) -> None:
+        """Creates, changes of spec and status alike, removals: all of them or none."""
+        await write_together(self._store, self._context, writes)
 
     async def apply(
         self, cluster: str, kind: GroupVersionResource, obj: Object, *, force: bool = False

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pykcp.apis.kube.validation.custom import WHOLE
 from pykcp.machinery.patch.idle import without_idle_times
 from pykcp.machinery.status import (
     OPTIMISTIC_LOCK,
@@ -141,6 +142,34 @@ async def _update_once(
     subresource: str,
     entry: Entry,
 ) -> bytes:
+    prepared = await prepare_update(resource, ctx, namespace, name, change, subresource, entry)
+    operation = prepared.operation
+    if operation is None or ctx.dry_run:
+        return prepared.value
+    (revision,) = await resource.services.store.write((operation,))
+    if isinstance(operation, Delete):
+        revision = entry.revision  # who took the last finalizer away sees what there was
+    return await resource.own_form(codec.fill(operation.value, revision))
+
+
+class Prepared(NamedTuple):
+    """A change that passed admission and validation; what is left is to write it."""
+
+    operation: Put | Delete | None
+    """None if nothing would change."""
+    value: bytes
+    """The object as it is, or as a dry run shows it."""
+
+
+async def prepare_update(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    name: str,
+    change: Change,
+    subresource: str,
+    entry: Entry,
+) -> Prepared:
     value = await resource.own_form(entry.value)
     live = _live_object(resource, value)
     webhook = resource.webhook
@@ -151,32 +180,31 @@ async def _update_once(
     _check_versions(resource, name, change, new, live)
     rules = resource.rules
     services = resource.services
+    shown = "" if subresource == WHOLE else subresource
     if not (change.is_apply or change.is_managed):
         now = services.sources.now()
-        if resource.is_older(entry.value) and rules.forget_unfit(live, new, subresource):
+        if resource.is_older(entry.value) and rules.forget_unfit(live, new, shown):
             pass  # upstream cannot say either who owns what there
         elif webhook is None:
-            rules.manage_update(live, new, ctx.manager, subresource, now)
+            rules.manage_update(live, new, ctx.manager, shown, now)
         else:
-            await webhook.retrying(
-                lambda: rules.manage_update(live, new, ctx.manager, subresource, now)
-            )
+            await webhook.retrying(lambda: rules.manage_update(live, new, ctx.manager, shown, now))
     dedup_owners(ctx, new["metadata"])
-    request = AdmissionRequest(ctx, resource, "UPDATE", namespace, name, new, live, subresource)
+    request = AdmissionRequest(ctx, resource, "UPDATE", namespace, name, new, live, shown)
     await services.admission.mutate(request)
     errors, warnings = rules.before_update(new, live, subresource, facts_of(resource, ctx))
     for text in warnings:
         ctx.warn(text)
     if errors:
-        shown = new["metadata"].get("name") or name  # admission may have renamed it
-        raise Invalid.fields(resource.error_group, resource.kind, shown, errors)
+        called = new["metadata"].get("name") or name  # admission may have renamed it
+        raise Invalid.fields(resource.error_group, resource.kind, called, errors)
     await services.admission.validate(request)
     if is_finished(new["metadata"]) and not _is_kept(resource, new):
-        return await _remove(resource, ctx, new, entry)
+        return await _removal(resource, ctx, new, entry)
     new = without_idle_times(live, new)
     if new == live and not entry.is_stale and not resource.is_outdated(entry.value):
-        return value
-    return await _replace(resource, ctx, new, entry)
+        return Prepared(None, value)
+    return await _replacement(resource, ctx, new, entry)
 
 
 def _is_kept(resource: Resource, new: Object) -> bool:
@@ -229,27 +257,32 @@ def _other_uid(resource: Resource, name: str, namespace: str, wanted: str, found
     )
 
 
-async def _replace(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> bytes:
-    if ctx.dry_run:
-        return resource.unversioned(resource.unstored_form(new), ctx.cluster)
+async def _replacement(
+    resource: Resource, ctx: RequestContext, new: Object, entry: Entry
+) -> Prepared:
     stored = await resource.stored_form(new)
-    value = resource.encode(stored, ctx.cluster)
     put = Put(
         entry.key,
-        value,
+        resource.encode(stored, ctx.cluster),
         resource.terms_of(stored, ctx.cluster),
         resource.index_entries(ctx.cluster, stored),
         entry.revision,
     )
-    (revision,) = await resource.services.store.write((put,))
-    return await resource.own_form(codec.fill(value, revision))
+    return Prepared(
+        put,
+        resource.unversioned(resource.unstored_form(new), ctx.cluster)
+        if ctx.dry_run
+        else entry.value,
+    )
 
 
-async def _remove(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> bytes:
+async def _removal(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> Prepared:
     """The last finalizer is gone: the update is the deletion."""
-    if ctx.dry_run:
-        return resource.unversioned(resource.unstored_form(new), ctx.cluster)
     stored = await resource.stored_form(new)
-    value = resource.encode(stored, ctx.cluster)
-    await resource.services.store.write((Delete(entry.key, value, entry.revision),))
-    return await resource.own_form(codec.fill(value, entry.revision))
+    deletion = Delete(entry.key, resource.encode(stored, ctx.cluster), entry.revision)
+    return Prepared(
+        deletion,
+        resource.unversioned(resource.unstored_form(new), ctx.cluster)
+        if ctx.dry_run
+        else entry.value,
+    )

@@ -410,6 +410,7 @@ def make_controllers(shard: Shard) -> ControllerSet:
         lookup=shard.lookup,
         metrics=metrics,
         shard_name=shard.settings.shard_name,
+        ca_bundle=credentials.root_ca,
         gates=frozenset(name for name, is_on in shard.settings.feature_gates.items() if is_on),
         published=OwnPart(shard.cache, shard.settings.shard_name),
     )

@@ -63,6 +63,8 @@ class NamespaceLifecycle:
             return
         entry = self._store.get(key)
         if entry is None:
+            if request.namespace in request.context.forthcoming:
+                return
             raise NotFound.resource("", "namespaces", request.namespace)
         if _TERMINATING not in entry.terms:
             self._remember(key)

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from pykcp.controllers.kcp import replicate_marking
+import time
+from collections.abc import Callable
+
+from pykcp.controllers.kcp import (
+    cluster_deletion,
+    logical_clusters,
+    replicate_marking,
+    workspace_admins,
+    workspace_types,
+    workspaces,
+)
+from pykcp.controllers.kcp.births import Births
+from pykcp.controllers.kcp.cluster_deletion import ClusterDeletion
+from pykcp.controllers.kcp.initializers import BindingsInitializer, UniversalInitializer
+from pykcp.controllers.kcp.logical_clusters import LogicalClusters
 from pykcp.controllers.kcp.published import Published
 from pykcp.controllers.kcp.replicate_marking import ReplicateMarking
 from pykcp.controllers.kcp.replication import Replication
+from pykcp.controllers.kcp.workspace_admins import WorkspaceAdmins
+from pykcp.controllers.kcp.workspace_types import WorkspaceTypes
+from pykcp.controllers.kcp.workspaces import Workspaces
+from pykcp.controllers.kube.root_ca import ca_map
 from pykcp.controllers.runtime.manager import Follower
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.registry.bound import BoundResources
+from pykcp.registry.clock import Timestamps
 from pykcp.registry.directory import Directory
 from pykcp.registry.hub import Hub
 from pykcp.registry.local import LocalClient
@@ -25,15 +44,26 @@ def make(
     lookup: Lookup,
     metrics: ControllerMetrics,
     shard_name: str,
+    ca_bundle: str,
     gates: frozenset[str],
     published: Published,
+    clock: Callable[[], float] = time.time,
 ) -> list[Follower]:
     """All of them, on a started store."""
+    now = Timestamps(clock)
 
     def client(name: str) -> LocalClient:
-        return LocalClient(directory, f"system:serviceaccount:kcp-system:{name}")
+        return LocalClient(directory, f"system:serviceaccount:kube-system:{name}")
 
+    births = Births(lookup, lambda namespace: ca_map(namespace, ca_bundle), shard_name, now)
     made: list[Follower] = [
+        Workspaces(store, client(workspaces.NAME), lookup, births, shard_name, now, metrics),
+        LogicalClusters(store, client(logical_clusters.NAME), lookup, shard_name, now, metrics),
+        ClusterDeletion(store, client(cluster_deletion.NAME), directory, now, metrics),
+        UniversalInitializer(store, client("kcp-universal"), metrics),
+        BindingsInitializer(store, client("kcp-apibinder"), lookup, births, now, metrics),
+        WorkspaceAdmins(client(workspace_admins.NAME), lookup, metrics),
+        WorkspaceTypes(store, client(workspace_types.NAME), lookup, now, metrics),
         ReplicateMarking(store, client(replicate_marking.NAME), published, metrics),
         Replication(store, published, shard_name, metrics),
     ]

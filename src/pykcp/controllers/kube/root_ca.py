@@ -97,7 +97,9 @@ class RootCA:
         cluster, _, namespace = key
         try:
             if found is None:
-                await self._client.create(cluster, CONFIG_MAPS, self._config_map(namespace))
+                await self._client.create(
+                    cluster, CONFIG_MAPS, ca_map(namespace, self._data["ca.crt"])
+                )
             else:
                 await self._client.change(
                     cluster, CONFIG_MAPS, CONFIG_MAP, self._restore, namespace
@@ -124,17 +126,19 @@ class RootCA:
         live["data"] = self._data
         meta.set_annotation(live, DESCRIPTION_ANNOTATION, DESCRIPTION)
 
-    def _config_map(self, namespace: str) -> Object:
-        return {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": CONFIG_MAP,
-                "namespace": namespace,
-                "annotations": {DESCRIPTION_ANNOTATION: DESCRIPTION},
-            },
-            "data": self._data,
-        }
+
+def ca_map(namespace: str, ca_bundle: str) -> Object:
+    """The ConfigMap with the CA."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": CONFIG_MAP,
+            "namespace": namespace,
+            "annotations": {DESCRIPTION_ANNOTATION: DESCRIPTION},
+        },
+        "data": {"ca.crt": ca_bundle},
+    }
 
 
 def _key_of(namespace: Object) -> ObjectKey:

@@ -29,6 +29,9 @@ from pykcp.types import Object
 BodyCheck = Callable[[Object, Object | None], list[FieldError]]
 """Judges what is not metadata; new and old (None on create)."""
 
+WHOLE = "*"
+"""Not a subresource that anybody can ask for: the system writes spec and status in one."""
+
 _INT32_MAX = (1 << 31) - 1
 
 
@@ -62,6 +65,10 @@ def custom_rules(
         if _desired(new) != _desired(old):
             bump_generation(new, old)
 
+    def prepare_whole(new: Object, old: Object, _: Facts) -> None:
+        if _spec(new) != _spec(old):
+            bump_generation(new, old)
+
     def body(new: Object, old: Object | None, _: Facts) -> list[FieldError]:
         errors = check(new, old)
         return errors + scale_spec_errors(new, scale) + scale_status_errors(new, scale)
@@ -90,6 +97,14 @@ def custom_rules(
         warnings=_finalizer_warnings,
         unconditional_update=False,
     )
+    whole_rules = KindRules(
+        namespaced=namespaced,
+        default=default,
+        prepare_for_update=prepare_whole,
+        validate_update=validate_update,
+        body=body,
+        unconditional_update=False,
+    )
     return KindRules(
         namespaced=namespaced,
         default=default,
@@ -99,7 +114,7 @@ def custom_rules(
         validate_update=validate_update,
         body=body,
         warnings=_finalizer_warnings,
-        subresources={"status": status_rules} if has_status else {},
+        subresources={"status": status_rules, WHOLE: whole_rules} if has_status else {},
         unconditional_update=False,
     )
 
@@ -120,6 +135,10 @@ def _only_status(new: Object, old: Object, _: Facts) -> None:
 
 def _desired(obj: Object) -> Object:
     return {name: value for name, value in obj.items() if name != "metadata"}
+
+
+def _spec(obj: Object) -> Object:
+    return {name: value for name, value in _desired(obj).items() if name != "status"}
 
 
 def _finalizer_warnings(new: Object, old: Object | None, _: Facts) -> list[str]:

@@ -1,0 +1,170 @@
+"""Several writes as one: all of them or none.
+
+Each passes its defaults, admission and validation as it would alone; then one transaction
+commits them. What is created here may bring its status with it, which only the system can
+say of something new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pykcp.apis.kube.validation.custom import WHOLE
+from pykcp.machinery.status import AlreadyExists, Conflict, Invalid, NotFound
+from pykcp.registry import codec
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.context import RequestContext
+from pykcp.registry.create import facts_of, match_namespace
+from pykcp.registry.errors import translate
+from pykcp.registry.resource import Resource
+from pykcp.registry.update import Change, prepare_update
+from pykcp.storage.errors import Mismatch, StoreError
+from pykcp.storage.interface import Delete, Operation, Put, Store
+from pykcp.types import Object
+
+
+@dataclass(frozen=True, slots=True)
+class New:
+    """An object to be created, with its status if it is to have one from the start."""
+
+    resource: Resource
+    cluster: str
+    obj: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An object to be removed, whatever finalizers of ours it still has."""
+
+    resource: Resource
+    cluster: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """An object to be changed, spec and status alike."""
+
+    resource: Resource
+    cluster: str
+    name: str
+    make: Callable[[Object], Any]
+    """Changes the object in place, or returns another one."""
+
+
+Write = New | Changed | Gone
+
+
+async def write_together(
+    store: Store, context: Callable[[str], RequestContext], writes: Sequence[Write]
+) -> None:
+    """Raises what the first refusal raises; Conflict or AlreadyExists if somebody was faster."""
+    operations: list[Operation] = []
+    contexts: dict[str, RequestContext] = {}
+    for one in writes:
+        ctx = contexts.get(one.cluster)
+        if ctx is None:
+            ctx = contexts[one.cluster] = context(one.cluster)
+            ctx.forthcoming = _namespaces(one.cluster, writes)
+        operation: Operation | None
+        match one:
+            case New():
+                operation = await _creation(one, ctx)
+            case Changed():
+                operation = await _change(store, one, ctx)
+            case Gone():
+                operation = await _removal(store, one, ctx)
+        if operation is not None:
+            operations.append(operation)
+    if not operations:
+        return
+    try:
+        await store.write(operations)
+    except Mismatch as error:
+        raise _lost_race(error, writes) from error
+    except StoreError as error:
+        raise translate(error) from error
+
+
+def _namespaces(cluster: str, writes: Sequence[Write]) -> frozenset[str]:
+    return frozenset(
+        one.obj["metadata"]["name"]
+        for one in writes
+        if isinstance(one, New)
+        and one.cluster == cluster
+        and (one.resource.group, one.resource.plural) == ("", "namespaces")
+    )
+
+
+async def _creation(new: New, ctx: RequestContext) -> Put:
+    resource, services = new.resource, new.resource.services
+    status = new.obj.pop("status", None)
+    obj = resource.rules.decode(new.obj, [])
+    metadata = obj["metadata"]
+    namespace = metadata.get("namespace", "")
+    match_namespace(resource, namespace, metadata)
+    now = services.sources.now()
+    resource.rules.manage_update(None, obj, ctx.manager, "", now)
+    request = AdmissionRequest(ctx, resource, "CREATE", namespace, metadata["name"], obj)
+    await services.admission.mutate(request)
+    metadata["creationTimestamp"] = now
+    metadata["uid"] = services.sources.uid()
+    errors, _ = resource.rules.before_create(obj, facts_of(resource, ctx))
+    if errors:
+        raise Invalid.fields(resource.error_group, resource.kind, metadata["name"], errors)
+    if status is not None:
+        obj["status"] = status
+    await services.admission.validate(request)
+    stored = await resource.stored_form(obj)
+    return Put(
+        resource.key(ctx.cluster, namespace, metadata["name"]),
+        resource.encode(stored, ctx.cluster),
+        resource.terms_of(stored, ctx.cluster),
+        resource.index_entries(ctx.cluster, stored),
+        0,
+    )
+
+
+async def _change(store: Store, changed: Changed, ctx: RequestContext) -> Operation | None:
+    resource = changed.resource
+    entry = store.get(resource.key(changed.cluster, "", changed.name))
+    if entry is None:
+        raise NotFound.resource(resource.group, resource.plural, changed.name)
+
+    def make(live: Object | None) -> Object:
+        copy = codec.copy(live or {})
+        made = changed.make(copy)
+        new = resource.rules.decode(copy if made is None else made, [])
+        codec.strip_cluster(new)
+        return new
+
+    change = Change(make, is_patch=True)
+    prepared = await prepare_update(resource, ctx, "", changed.name, change, WHOLE, entry)
+    return prepared.operation
+
+
+async def _removal(store: Store, gone: Gone, ctx: RequestContext) -> Operation | None:
+    resource = gone.resource
+    entry = store.get(resource.key(gone.cluster, gone.namespace, gone.name))
+    if entry is None:
+        return None
+    old = resource.object_of(await resource.own_form(entry.value))
+    request = AdmissionRequest(ctx, resource, "DELETE", gone.namespace, gone.name, None, old)
+    await resource.services.admission.mutate(request)
+    await resource.services.admission.validate(request)
+    return Delete(entry.key, codec.reopen(entry.value), entry.revision)
+
+
+def _lost_race(error: Mismatch, writes: Sequence[Write]) -> AlreadyExists | Conflict:
+    for one in writes:
+        if isinstance(one, New):
+            metadata = one.obj["metadata"]
+            key = one.resource.key(one.cluster, metadata.get("namespace", ""), metadata["name"])
+            if key == error.key:
+                return AlreadyExists.resource(
+                    one.resource.group, one.resource.plural, metadata["name"]
+                )
+    return Conflict("another write was faster, try again")
