@@ -31,14 +31,19 @@ def _pair_of(definition: ResourceDefinition) -> _Pair | None:
 
 
 def between_versions(
-    definition: ResourceDefinition, version: str
+    definition: ResourceDefinition,
 ) -> Callable[[Object, str], Object] | None:
-    """For field managers: an object of this version in the other one, its type included."""
+    """For field managers: an object of one version in the other, its type included."""
     pair = _pair_of(definition)
     if pair is None:
         return None
-    convert = pair.to_old if version == definition.storage_version else _strict(pair.to_new)
-    return lambda obj, api_version: {**convert(obj), "apiVersion": api_version}
+    newer, to_new = definition.api_version(definition.storage_version), _strict(pair.to_new)
+
+    def converted(obj: Object, api_version: str) -> Object:
+        convert = to_new if api_version == newer else pair.to_old
+        return {**convert(obj), "apiVersion": api_version}
+
+    return converted
 
 
 def conversion_for(

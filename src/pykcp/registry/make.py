@@ -30,9 +30,7 @@ def make_resource(definition: ResourceDefinition, version: str, services: Servic
         kind = NativeKind(definition, version, _rules_of(definition))
     else:
         compiled = custom_type(definition.schema(version), _object_meta())
-        kind = SchemaKind(
-            definition, version, compiled, converted=between_versions(definition, version)
-        )
+        kind = SchemaKind(definition, version, compiled, converted=between_versions(definition))
     conversion = _to_storage(definition, version)
     if definition.stored_as is not None:
         from pykcp.registry.events import EVENTS_CONVERSION

@@ -126,6 +126,7 @@ def _parts(obj: Object) -> tuple[Object, Object, Object]:
     metadata = dict(obj.get("metadata") or {})
     annotations = dict(metadata.get("annotations") or {})
     out = {**obj, "metadata": metadata, "spec": dict(obj.get("spec") or {})}
+    out.setdefault("status", {})  # kcp's types always show it
     return out, out["spec"], annotations
 
 
@@ -200,8 +201,7 @@ def binding_to_v1alpha1(binding: Object) -> Object:
     _overhang(annotations, ACCEPTABLE_CLAIMS, claims, _is_plain_scoped, _new_acceptable)
     old = [_old_acceptable({**claim, "all": _matches_all(claim)}) for claim in claims]
     _set_list(spec, "permissionClaims", _restored(old, _kept(annotations, OLD_CLAIMS), _SELECTORS))
-    if "status" in out:
-        out["status"] = _old_status(dict(out["status"] or {}), annotations)
+    out["status"] = _old_status(dict(out["status"] or {}), annotations)
     return _annotate(out, annotations)
 
 
@@ -263,8 +263,7 @@ def binding_to_v1alpha2(binding: Object) -> Object:
     kept = _kept(annotations, ACCEPTABLE_CLAIMS)
     scoped = _scoped(claims, kept, _new_acceptable)
     _set_list(spec, "permissionClaims", scoped)
-    if "status" in out:
-        out["status"] = _new_status(dict(out["status"] or {}), annotations)
+    out["status"] = _new_status(dict(out["status"] or {}), annotations)
     return _annotate(out, annotations)
 
 

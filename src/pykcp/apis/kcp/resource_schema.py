@@ -90,7 +90,7 @@ def _version_errors(version: Object, path: str, facts: Facts) -> list[FieldError
     without = {**version, "schema": None}
     if raw is None:
         return [required(at), *version_errors(without, path, facts)]
-    text = orjson.dumps(raw)
+    text = orjson.dumps(raw, option=orjson.OPT_SORT_KEYS)
     try:
         schema = _decoder().decode(orjson.loads(text), [])
     except DecodeError as error:
@@ -114,7 +114,8 @@ def _in_order(value: Object, always: str, optional: str = "") -> Object:
 
 def _shown_version(version: Object) -> Object:
     out = _in_order(version, "name served storage", "deprecated")
-    out |= _in_order(version, "deprecationWarning schema")
+    out |= _in_order(version, "deprecationWarning")
+    out["schema"] = orjson.loads(orjson.dumps(version.get("schema"), option=orjson.OPT_SORT_KEYS))
     out["subresources"] = version.get("subresources") or {}
     return out | _in_order(version, "", "additionalPrinterColumns selectableFields")
 

@@ -36,6 +36,8 @@ class APIBindingRules:
             error = bad_binding_overhang(obj)
             if error is not None:
                 raise refusal(request, error.text())
+        else:
+            _complete_selectors(obj)
         path, name = export_reference(obj)
         if not name or not _is_new_reference(obj, request.old):
             return
@@ -67,6 +69,13 @@ class APIBindingRules:
     def _export_cluster(self, request: AdmissionRequest, path: str, name: str) -> str | None:
         own = request.context.cluster
         return self._access.cluster_of(own, path, name, may_wait_for_root=True)
+
+
+def _complete_selectors(binding: Object) -> None:
+    """A claim without a selector has an empty one, which is refused for what it is."""
+    for claim in (binding.get("spec") or {}).get("permissionClaims") or ():
+        if isinstance(claim, dict) and claim.get("selector") is None:
+            claim["selector"] = {}
 
 
 def _label(binding: Object) -> str:
