@@ -9,9 +9,9 @@ from pykcp.cache.server import Cache
 from pykcp.controllers.kcp.published import Copy
 from pykcp.controllers.kcp.replication_plan import ORIGINAL_VERSION
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.registry.codec import decode
+from pykcp.registry.codec import decode, reopen
 from pykcp.registry.keys import SHARD_END, object_key, resource_prefix, split_key
-from pykcp.storage.interface import Event
+from pykcp.storage.interface import Delete, Event
 from pykcp.types import Object
 
 
@@ -47,6 +47,19 @@ class OwnPart:
                 parts = split_key(key)
                 version = annotations.get(ORIGINAL_VERSION) or ""
                 yield split(parts.cluster).cluster, parts.name, version
+
+    def names(self, prefix: str, cluster: str) -> list[str]:
+        keys = self._cache.store.keys(f"{prefix}{join(self._shard, cluster)}/")
+        return [split_key(key).name for key in keys]
+
+    async def purge(
+        self, kind: GroupVersionResource, identity: str, cluster: str, name: str
+    ) -> None:
+        prefix = resource_prefix(kind.group, kind.resource, identity)
+        entry = self._cache.store.get(object_key(prefix, join(self._shard, cluster), "", name))
+        if entry is not None:
+            last = reopen(entry.value)
+            await self._cache.store.write((Delete(entry.key, last, entry.revision),))
 
     def listen(self, callback: Callable[[Copy], None]) -> None:
         own = self._shard

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 from pykcp.controllers.kcp import (
+    caching,
     cluster_deletion,
     logical_clusters,
-    replicate_marking,
     workspace_admins,
     workspace_types,
     workspaces,
@@ -18,8 +18,6 @@ from pykcp.controllers.kcp.cluster_deletion import ClusterDeletion
 from pykcp.controllers.kcp.initializers import BindingsInitializer, UniversalInitializer
 from pykcp.controllers.kcp.logical_clusters import LogicalClusters
 from pykcp.controllers.kcp.published import Published
-from pykcp.controllers.kcp.replicate_marking import ReplicateMarking
-from pykcp.controllers.kcp.replication import Replication
 from pykcp.controllers.kcp.workspace_admins import WorkspaceAdmins
 from pykcp.controllers.kcp.workspace_types import WorkspaceTypes
 from pykcp.controllers.kcp.workspaces import Workspaces
@@ -64,7 +62,15 @@ def make(
         BindingsInitializer(store, client("kcp-apibinder"), lookup, births, now, metrics),
         WorkspaceAdmins(client(workspace_admins.NAME), lookup, metrics),
         WorkspaceTypes(store, client(workspace_types.NAME), lookup, now, metrics),
-        ReplicateMarking(store, client(replicate_marking.NAME), published, metrics),
-        Replication(store, published, shard_name, metrics),
     ]
+    made += caching.make(
+        store=store,
+        directory=directory,
+        client=client,
+        published=published,
+        shard_name=shard_name,
+        gates=gates,
+        now=now,
+        metrics=metrics,
+    )
     return made

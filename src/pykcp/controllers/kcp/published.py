@@ -35,5 +35,13 @@ class Published(Protocol):
     def versions(self, kind: GroupVersionResource) -> Iterator[tuple[str, str, str]]:
         """Cluster, name and the version of the original, of all copies of a kind."""
 
+    def names(self, prefix: str, cluster: str) -> list[str]:
+        """The names of the copies under a prefix of the cache, of one logical cluster."""
+
+    async def purge(
+        self, kind: GroupVersionResource, identity: str, cluster: str, name: str
+    ) -> None:
+        """Remove a copy of a resource with an identity, whether it is still served or not."""
+
     def listen(self, callback: Callable[[Copy], None]) -> None:
         """Be told of every change to a copy, whoever made it."""

@@ -1,0 +1,161 @@
+"""Copies the objects that ClusterCachedResources ask for into the cache.
+
+One controller for all of them. A ClusterCachedResource has nothing running of its own: it is
+an entry in a table by which events of its resource, in its logical cluster, are recognised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pykcp.controllers.kcp.published import Copy, Published
+from pykcp.controllers.kcp.replication_plan import Action, plan
+from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import AlreadyExists, NotFound
+from pykcp.registry.keys import object_key, resource_prefix, split_key
+from pykcp.registry.resource import Resource
+from pykcp.registry.selection import Selection
+from pykcp.storage.interface import Event, Store
+from pykcp.types import Object
+
+NAME = "kcp-cluster-cached-resource-replication-controller"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one ClusterCachedResource asks for."""
+
+    owner: ObjectKey
+    resource: Resource
+    kind: GroupVersionResource
+    identity: str
+    selection: Selection
+
+    @property
+    def prefix(self) -> str:
+        """Of the originals' keys."""
+        return self.resource.prefix
+
+    @property
+    def cached_prefix(self) -> str:
+        return cached_prefix(self.kind, self.identity)
+
+
+def cached_prefix(kind: GroupVersionResource, identity: str) -> str:
+    """Of the copies' keys in the cache."""
+    return resource_prefix(kind.group, kind.resource, identity)
+
+
+class Copied(NamedTuple):
+    """One object to look at."""
+
+    cluster: str
+    prefix: str
+    name: str
+
+
+class CachedCopies:
+    def __init__(
+        self,
+        store: Store,
+        published: Published,
+        shard: str,
+        changed: Callable[[ObjectKey], None],
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        """`changed` is told which ClusterCachedResource has other copies than before."""
+        self._store, self._published, self._shard = store, published, shard
+        self._changed = changed
+        self._feed: LogFeed | None = None
+        self._wanted: dict[tuple[str, str], Wanted] = {}
+        """By logical cluster and prefix."""
+        self._heard: set[str] = set()
+        self.controller: Controller[Copied] = Controller(NAME, self.reconcile, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        self._feed = feed
+        self._published.listen(self._on_copy)
+
+    def want(self, wanted: Wanted) -> bool:
+        """Keep these objects copied from now on; False if that is so already."""
+        place = (wanted.owner.cluster, wanted.prefix)
+        before = self._wanted.get(place)
+        if before is not None and _is_same(before, wanted):
+            return False
+        self._wanted[place] = wanted
+        if wanted.prefix not in self._heard and self._feed is not None:
+            self._heard.add(wanted.prefix)
+            self._feed.on(wanted.prefix, self._on_original)
+        return True
+
+    def forget(self, owner: ObjectKey) -> None:
+        for place in [p for p, wanted in self._wanted.items() if wanted.owner == owner]:
+            del self._wanted[place]
+
+    def compare(self, wanted: Wanted) -> None:
+        """Look at every original and at every copy."""
+        cluster = wanted.owner.cluster
+        names = {split_key(k).name for k in self._store.keys(f"{wanted.prefix}{cluster}/")}
+        names.update(self._published.names(wanted.cached_prefix, cluster))
+        for name in names:
+            self.controller.add(Copied(cluster, wanted.prefix, name))
+
+    def _on_original(self, event: Event) -> None:
+        parts = split_key(event.key)
+        if (parts.cluster, parts.resource_prefix) in self._wanted:
+            self.controller.add(Copied(parts.cluster, parts.resource_prefix, parts.name))
+
+    def _on_copy(self, copy: Copy) -> None:
+        if ":" not in copy.prefix:
+            return
+        for (cluster, prefix), wanted in self._wanted.items():
+            if cluster == copy.cluster and wanted.cached_prefix == copy.prefix:
+                self.controller.add(Copied(cluster, prefix, copy.name))
+                self._changed(wanted.owner)
+
+    async def reconcile(self, key: Copied) -> None:
+        wanted = self._wanted.get((key.cluster, key.prefix))
+        if wanted is None:
+            return
+        local = await self._original(wanted, key)
+        try:
+            cached = self._published.get(wanted.kind, key.cluster, key.name)
+            todo = plan(local, cached, self._shard)
+            if self._wanted.get((key.cluster, key.prefix)) is not wanted:
+                return
+            if todo.action is Action.DELETE:
+                await self._published.delete(wanted.kind, key.cluster, key.name)
+            elif todo.action is Action.CREATE and todo.copy is not None:
+                await self._published.create(wanted.kind, key.cluster, todo.copy)
+            elif todo.copy is not None:
+                await self._published.update(wanted.kind, key.cluster, todo.copy)
+        except AlreadyExists:
+            self.controller.add(key)
+        except NotFound:
+            # The cache does not know the ClusterCachedResource yet: when it does, all are compared.
+            return
+        finally:
+            self._changed(wanted.owner)
+
+    async def _original(self, wanted: Wanted, key: Copied) -> Object | None:
+        entry = self._store.get(object_key(key.prefix, key.cluster, "", key.name))
+        if entry is None:
+            return None
+        matches = wanted.selection.matcher()
+        if matches is not None and not matches(entry.terms):
+            return None
+        return wanted.resource.object_of(await wanted.resource.own_form(entry.value))
+
+
+def _is_same(one: Wanted, other: Wanted) -> bool:
+    return (one.owner, one.kind, one.identity, one.selection.key) == (
+        other.owner,
+        other.kind,
+        other.identity,
+        other.selection.key,
+    ) and one.resource is other.resource
