@@ -73,9 +73,9 @@ def identity_key(random: bytes) -> str:
     return base64.urlsafe_b64encode(random).decode().rstrip("=")
 
 
-def identity_hash(key: str) -> str:
+def identity_hash(key: str | bytes) -> str:
     """The public identity of an export, from its secret key."""
-    return sha256(key.encode()).hexdigest()
+    return sha256(key.encode() if isinstance(key, str) else key).hexdigest()
 
 
 def _export_hash(cluster: str, name: str) -> str:

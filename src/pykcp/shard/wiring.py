@@ -409,6 +409,7 @@ def make_controllers(shard: Shard) -> ControllerSet:
         bound=shard.bound,
         lookup=shard.lookup,
         metrics=metrics,
+        registry=shard.metrics,
         shard_name=shard.settings.shard_name,
         ca_bundle=credentials.root_ca,
         gates=frozenset(name for name, is_on in shard.settings.feature_gates.items() if is_on),

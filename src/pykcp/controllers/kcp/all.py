@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from pykcp.controllers.kcp import (
+    apis,
     caching,
     cluster_deletion,
     logical_clusters,
@@ -24,6 +25,7 @@ from pykcp.controllers.kcp.workspaces import Workspaces
 from pykcp.controllers.kube.root_ca import ca_map
 from pykcp.controllers.runtime.manager import Follower
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.observe.metrics import Registry
 from pykcp.registry.bound import BoundResources
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.directory import Directory
@@ -41,6 +43,7 @@ def make(
     bound: BoundResources,
     lookup: Lookup,
     metrics: ControllerMetrics,
+    registry: Registry,
     shard_name: str,
     ca_bundle: str,
     gates: frozenset[str],
@@ -72,5 +75,15 @@ def make(
         gates=gates,
         now=now,
         metrics=metrics,
+    )
+    made += apis.make(
+        store=store,
+        directory=directory,
+        bound=bound,
+        lookup=lookup,
+        metrics=metrics,
+        registry=registry,
+        shard_name=shard_name,
+        gates=gates,
     )
     return made

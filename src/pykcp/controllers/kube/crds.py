@@ -12,7 +12,7 @@ from pykcp.controllers.kube.crd_conditions import after_naming, condition_of, se
 from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.machinery import meta
+from pykcp.machinery import bound_crd, meta
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS, GroupVersionResource
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.clock import Timestamps
@@ -82,11 +82,7 @@ class CustomResourceDefinitions:
     # -- names
 
     async def _accept(self, cluster: str, crd: Object) -> None:
-        others = [
-            other
-            for other in await self._client.list(cluster, CUSTOM_RESOURCE_DEFINITIONS)
-            if other["spec"]["group"] == crd["spec"]["group"] and meta.uid(other) != meta.uid(crd)
-        ]
+        others = [] if cluster == bound_crd.CLUSTER else await self._rivals(cluster, crd)
         now = self._now()
 
         def settle(live: Object) -> None:
@@ -98,6 +94,14 @@ class CustomResourceDefinitions:
         before = (crd.get("status") or {}).get("acceptedNames")
         if before and before != changed["status"].get("acceptedNames"):
             self._revisit_later(cluster, crd["spec"]["group"])  # it may have given up names
+
+    async def _rivals(self, cluster: str, crd: Object) -> list[Object]:
+        """Definitions that may want the same names."""
+        return [
+            other
+            for other in await self._client.list(cluster, CUSTOM_RESOURCE_DEFINITIONS)
+            if other["spec"]["group"] == crd["spec"]["group"] and meta.uid(other) != meta.uid(crd)
+        ]
 
     # -- the end
 

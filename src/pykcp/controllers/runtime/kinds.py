@@ -44,6 +44,13 @@ class Kinds:
                 return _served(definition, version) if version in definition.versions else None
         return None
 
+    def by_resource(self, cluster: str, group: str, plural: str) -> ServedKind | None:
+        """A kind by its resource, in the version that the cluster prefers."""
+        for definition in self._directory.definitions(cluster):
+            if definition.plural == plural and definition.group == group and definition.versions:
+                return _served(definition, definition.versions[0])
+        return None
+
     def by_prefix(self, cluster: str, prefix: str) -> ServedKind | None:
         """The kind whose objects have this prefix."""
         found = self._by_prefix.get(prefix)

@@ -34,6 +34,7 @@ from pykcp.apis.kube.validation.rules import (
     keep,
     set_generation,
 )
+from pykcp.machinery.bound_crd import BOUND
 from pykcp.machinery.meta import annotation, metadata
 from pykcp.machinery.status import FieldError, go_quote, invalid, required
 from pykcp.types import Object
@@ -108,10 +109,11 @@ def _validate(obj: Object, facts: Facts) -> list[FieldError]:
     in_core_group = _in_core_group(obj)
     if in_core_group:
         wanted += "core"
+    is_bound = _is_bound(obj)
 
     def name_rule(name: str, prefix: bool) -> list[str]:
         messages = name_is_subdomain(name, prefix)
-        if name != wanted:
+        if name != wanted and not is_bound:
             messages.append('must be spec.names.plural+"."+spec.group')
         return messages
 
@@ -124,7 +126,14 @@ def _in_core_group(obj: Object) -> bool:
     """kcp: a definition named `<plural>.core` without a group adds to /api/v1."""
     spec = spec_of(obj)
     plural = (spec.get("names") or {}).get("plural", "")
-    return not spec.get("group") and metadata(obj).get("name") == f"{plural}.core"
+    if spec.get("group"):
+        return False
+    return metadata(obj).get("name") == f"{plural}.core" or _is_bound(obj)
+
+
+def _is_bound(obj: Object) -> bool:
+    """A bound schema: it is named by a UID. Admission keeps the mark from everybody else."""
+    return BOUND in (metadata(obj).get("annotations") or {})
 
 
 def _validate_update(new: Object, old: Object, facts: Facts) -> list[FieldError]:

@@ -1,0 +1,131 @@
+"""How many bindings and exports are in which state, under kcp's names. No label per cluster.
+
+Nothing is remembered per object. What is settled is counted at start without being read; what
+is not is found by index. From then on, creations, deletions and the controllers' own writes
+say what changes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.machinery import meta
+from pykcp.machinery.conditions import conditions_of
+from pykcp.observe.metrics import Histogram, LabelledGauge, LabelValues, Registry
+from pykcp.registry.codec import decode
+from pykcp.storage.interface import Event, Store
+from pykcp.types import Object
+
+_MILLISECONDS = (100, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000, 300000)
+_STATUS = b'"status":{'
+
+
+class StateTally:
+    """Counts of phases and conditions of one kind."""
+
+    def __init__(
+        self,
+        store: Store,
+        prefix: str,
+        unsettled: str,
+        settled: Object,
+    ) -> None:
+        """`unsettled`: the index of those that are not like `settled`."""
+        self._store, self._prefix = store, prefix
+        self._unsettled, self._settled = unsettled, settled
+        self._since: int | None = None
+        self.phases: Counter[str] = Counter()
+        self.conditions: Counter[LabelValues] = Counter()
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(self._prefix, self._on_event)
+        feed.at_start(self._count)
+
+    async def _count(self) -> None:
+        self._since = self._store.revision
+        total = await self._store.count(self._prefix)
+        for key in self._store.lookup(self._unsettled):
+            entry = self._store.get(key) if key.startswith(self._prefix) else None
+            if entry is not None:
+                self._add(decode(entry.value), 1)
+                total -= 1
+        self._add(self._settled, total)
+
+    def _on_event(self, event: Event) -> None:
+        if self._since is None or event.revision <= self._since:
+            return  # the log of before
+        if (event.created or event.deleted) and _STATUS in event.value:
+            self._add(decode(event.value), 1 if event.created else -1)
+
+    def changed(self, before: Object, after: Object) -> None:
+        """A controller wrote a status."""
+        if self._since is not None:
+            self._add(before, -1)
+            self._add(after, 1)
+
+    def _add(self, obj: Object, number: int) -> None:
+        phase = (obj.get("status") or {}).get("phase")
+        if phase:
+            self.phases[phase] += number
+        for condition in conditions_of(obj):
+            self.conditions[condition["type"], condition["status"]] += number
+
+
+class ApiMetrics:
+    """The tallies of bindings and exports, shown."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        shard: str,
+        clock: Callable[[], float],
+        bindings: StateTally,
+        exports: StateTally,
+    ) -> None:
+        self._label, self._clock = (shard,), clock
+        self.bindings, self.exports = bindings, exports
+        self._binding_ready = _durations(
+            "kcp_apibinding_ready_duration_ms", "From the creation of an APIBinding to Bound."
+        )
+        self._export_ready = _durations(
+            "kcp_apiexport_ready_duration_ms", "From the creation of an APIExport to a valid one."
+        )
+        registry.add(
+            LabelledGauge(
+                "kcp_apibinding_phase",
+                "APIBindings by phase.",
+                ("shard", "phase"),
+                lambda: self._shown({(phase,): n for phase, n in bindings.phases.items()}),
+            ),
+            self._conditions("kcp_apibinding_condition_status", "APIBindings", bindings),
+            self._conditions("kcp_apiexport_condition_status", "APIExports", exports),
+            self._binding_ready,
+            self._export_ready,
+        )
+
+    def _conditions(self, name: str, what: str, tally: StateTally) -> LabelledGauge:
+        return LabelledGauge(
+            name,
+            f"{what} by condition and its status.",
+            ("shard", "condition", "status"),
+            lambda: self._shown(tally.conditions),
+        )
+
+    def _shown(self, counts: Mapping[LabelValues, int]) -> Iterable[tuple[LabelValues, float]]:
+        return [((*self._label, *values), number) for values, number in sorted(counts.items())]
+
+    def binding_ready(self, binding: Object) -> None:
+        self._observe(self._binding_ready, binding)
+
+    def export_ready(self, export: Object) -> None:
+        self._observe(self._export_ready, export)
+
+    def _observe(self, durations: Histogram, obj: Object) -> None:
+        created = meta.parse_rfc3339(meta.creation_timestamp(obj))
+        durations.observe(self._label, max(0.0, self._clock() - created) * 1000)
+
+
+def _durations(name: str, text: str) -> Histogram:
+    return Histogram(name, f"{text} In milliseconds.", ("shard",), _MILLISECONDS)

@@ -1,0 +1,259 @@
+"""kcp-apiexport: every export has an identity, and a slice that says where it is served.
+
+The identity is the hash of a secret; whoever has the secret can give it to another export.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+
+from pykcp.clients.interface import Client
+from pykcp.controllers.kcp.api_metrics import ApiMetrics
+from pykcp.controllers.kcp.api_objects import EXPORTS, key_of
+from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import hashes, meta
+from pykcp.machinery.condition_marks import drop, mark_false, mark_true
+from pykcp.machinery.conditions import is_true
+from pykcp.machinery.resources import (
+    API_EXPORT_ENDPOINT_SLICES,
+    API_EXPORTS,
+    NAMESPACES,
+    SECRETS,
+    SHARDS,
+)
+from pykcp.machinery.status import AlreadyExists, NotFound, StatusError, go_quote
+from pykcp.registry.api_indexes import OPEN_EXPORTS, exports_with_secret
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.lookup import PATH_ANNOTATION, Lookup
+from pykcp.storage.interface import Event, Store
+from pykcp.types import Object
+
+NAME = "kcp-apiexport"
+SECRET_NAMESPACE = "kcp-system"  # noqa: S105  # not a secret
+SECRET_KEY = "key"  # noqa: S105  # likewise
+IDENTITY_VALID = "IdentityValid"
+URLS_READY = "VirtualWorkspaceURLsReady"
+SKIP_SLICE = "apiexports.apis.kcp.io/skip-endpointslice"
+URLS_GATE = "EnableDeprecatedAPIExportVirtualWorkspacesUrls"
+
+_SECRETS = kind_prefix(SECRETS)
+_SLICES = kind_prefix(API_EXPORT_ENDPOINT_SLICES)
+_SHARDS = kind_prefix(SHARDS)
+
+
+class BadIdentity(Exception):
+    """The identity is not what it should be; the message is for the condition."""
+
+
+class APIExports:
+    def __init__(
+        self,
+        store: Store,
+        client: Client,
+        lookup: Lookup,
+        now: Timestamps,
+        *,
+        shows_urls: bool = False,
+        api_metrics: ApiMetrics | None = None,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        """`shows_urls`: fill the old status field with the URLs of all shards."""
+        self._store, self._client, self._lookup, self._now = store, client, lookup, now
+        self._shows_urls, self._metrics = shows_urls, api_metrics
+        self.controller = Controller(NAME, self.reconcile, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(EXPORTS, self._on_export)
+        feed.on(_SECRETS, self._on_secret)
+        feed.on(_SLICES, self._on_slice)
+        if self._shows_urls:
+            feed.on(_SHARDS, self._on_shard)
+        feed.at_start(self._resume)
+        if self._metrics is not None:
+            self._metrics.exports.follow(feed)
+
+    def _on_export(self, event: Event) -> None:
+        if not event.deleted:
+            self.controller.add(key_of(event.key))
+
+    def _on_secret(self, event: Event) -> None:
+        parts = split_key(event.key)
+        index = exports_with_secret(parts.cluster, parts.namespace, parts.name)
+        for key in self._store.lookup(index):
+            if key.startswith(EXPORTS):
+                self.controller.add(key_of(key))
+
+    def _on_slice(self, event: Event) -> None:
+        """A default slice that is deleted comes back; its name is the export's."""
+        if event.deleted:
+            self.controller.add(key_of(event.key))
+
+    def _on_shard(self, _: Event) -> None:
+        for key in self._store.keys(EXPORTS):
+            self.controller.add(key_of(key))
+
+    async def _resume(self) -> None:
+        for key in self._store.lookup(OPEN_EXPORTS):
+            if key.startswith(EXPORTS):
+                self.controller.add(key_of(key))
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        export = self._client.get(key.cluster, API_EXPORTS, key.name)
+        if export is None or meta.is_deleting(export):
+            return
+        if _secret_of(export) is None:
+            export = await self._give_identity(key, export)
+        after = {**export}
+        self._judge_identity(key, after)
+        await self._ensure_slice(key, after)
+        self._show_urls(key, after)
+        await self._write(key, export, after)
+
+    # --- identity
+
+    async def _give_identity(self, key: ObjectKey, export: Object) -> Object:
+        """Make a secret, or take the one that is there, and refer to it."""
+        try:
+            await self._ensure_secret(key)
+        except StatusError as error:
+            message = f"Error creating identity secret: {error.message}"
+            after = {**export}
+            mark_false(after, IDENTITY_VALID, "IdentityGenerationFailed", message, self._now())
+            await self._write(key, export, after)
+            raise
+
+        def refer(live: Object) -> None:
+            identity = {**(live["spec"].get("identity") or {})}
+            identity["secretRef"] = {"namespace": SECRET_NAMESPACE, "name": key.name}
+            live["spec"]["identity"] = identity
+
+        return await self._client.change(key.cluster, API_EXPORTS, key.name, refer)
+
+    async def _ensure_secret(self, key: ObjectKey) -> None:
+        if self._client.get(key.cluster, SECRETS, key.name, SECRET_NAMESPACE) is not None:
+            return
+        if self._client.get(key.cluster, NAMESPACES, SECRET_NAMESPACE) is None:
+            await self._create_namespace(key.cluster)
+        identity = hashes.identity_key(secrets.token_bytes(32)).encode()
+        secret: Object = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"namespace": SECRET_NAMESPACE, "name": key.name},
+            "data": {SECRET_KEY: base64.b64encode(identity).decode()},
+        }
+        await self._client.create(key.cluster, SECRETS, secret)
+
+    async def _create_namespace(self, cluster: str) -> None:
+        namespace = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": SECRET_NAMESPACE},
+        }
+        try:
+            await self._client.create(cluster, NAMESPACES, namespace)
+        except AlreadyExists:
+            return
+
+    def _judge_identity(self, key: ObjectKey, export: Object) -> None:
+        status = export["status"] = {**(export.get("status") or {})}
+        try:
+            status["identityHash"] = self._identity_of(key.cluster, export)
+        except BadIdentity as error:
+            reason = "IdentityVerificationFailed"
+            mark_false(export, IDENTITY_VALID, reason, str(error), self._now())
+        else:
+            mark_true(export, IDENTITY_VALID, self._now())
+
+    def _identity_of(self, cluster: str, export: Object) -> str:
+        reference = _secret_of(export) or {}
+        name = reference.get("name") or ""
+        secret = self._client.get(cluster, SECRETS, name, reference.get("namespace") or "")
+        if secret is None:
+            raise BadIdentity(f"secrets {go_quote(name)} not found")
+        try:
+            identity = base64.b64decode((secret.get("data") or {}).get(SECRET_KEY) or "")
+        except binascii.Error:
+            identity = b""
+        if not identity:
+            raise BadIdentity(f"secret is missing data.{SECRET_KEY}")
+        found = hashes.identity_hash(identity)
+        known = (export.get("status") or {}).get("identityHash") or ""
+        if known and known != found:
+            raise BadIdentity(
+                f"hash mismatch: identity secret hash {go_quote(found)} must match "
+                f"status.identityHash {go_quote(known)}"
+            )
+        return found
+
+    # --- where it is served
+
+    async def _ensure_slice(self, key: ObjectKey, export: Object) -> None:
+        if SKIP_SLICE in meta.annotations(export):
+            return
+        if self._client.get(key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name) is not None:
+            return
+        reference: Object = {"name": key.name}
+        path = meta.annotation(export, PATH_ANNOTATION)
+        if path:
+            reference["path"] = path
+        endpoint_slice: Object = {
+            "apiVersion": "apis.kcp.io/v1alpha1",
+            "kind": "APIExportEndpointSlice",
+            "metadata": {
+                "name": key.name,
+                "ownerReferences": [
+                    {
+                        "apiVersion": "apis.kcp.io/v1alpha1",
+                        "kind": "APIExport",
+                        "name": key.name,
+                        "uid": meta.uid(export),
+                    }
+                ],
+            },
+            "spec": {"export": reference},
+        }
+        try:
+            await self._client.create(key.cluster, API_EXPORT_ENDPOINT_SLICES, endpoint_slice)
+        except AlreadyExists:
+            return
+
+    def _show_urls(self, key: ObjectKey, export: Object) -> None:
+        status = export["status"] = {**(export.get("status") or {})}
+        if not self._shows_urls:
+            drop(export, URLS_READY)
+            export["status"].pop("virtualWorkspaces", None)
+            return
+        urls = {
+            service_url(shard, "apiexport", key.cluster, key.name)
+            for shard in self._lookup.all(SHARDS, "root")
+        } - {""}
+        status["virtualWorkspaces"] = [{"url": url} for url in sorted(urls)]
+        mark_true(export, URLS_READY, self._now())
+
+    async def _write(self, key: ObjectKey, before: Object, after: Object) -> None:
+        if after.get("status") == before.get("status"):
+            return
+        try:
+            await self._client.update(key.cluster, API_EXPORTS, after, "status")
+        except NotFound:
+            return
+        if self._metrics is not None:
+            self._metrics.exports.changed(before, after)
+            if is_true(after, IDENTITY_VALID) and not is_true(before, IDENTITY_VALID):
+                self._metrics.export_ready(after)
+
+
+def _secret_of(export: Object) -> Object | None:
+    found: Object | None = ((export.get("spec") or {}).get("identity") or {}).get("secretRef")
+    return found
+
+
+def service_url(shard: Object, view: str, cluster: str, name: str) -> str:
+    """Where a shard serves a virtual workspace; "" if it serves none."""
+    base = (shard.get("spec") or {}).get("virtualWorkspaceURL") or ""
+    return f"{base.rstrip('/')}/services/{view}/{cluster}/{name}" if base else ""
