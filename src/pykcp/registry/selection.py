@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from pykcp.machinery import fields, labels
 from pykcp.machinery.status import BadRequest
-from pykcp.machinery.terms import Condition
+from pykcp.machinery.terms import NEVER, Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ def _matcher(
 
 
 EVERYTHING = Selection()
+NOTHING = Selection("nothing", (Condition((NEVER,)),))
 
 
 def select(

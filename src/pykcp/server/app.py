@@ -256,12 +256,16 @@ class ApiServer:
         is_native = resource.definition.native
         call.negotiate(SERVED if is_native else SERVED[:2], takes_any=not is_native)
         routing.check(call)
+        return self._handler(call)(call)
+
+    def _handler(self, call: Call) -> Handler:
+        info = call.info
         handler: Handler | None = None
         if info.verb == "create":
             handler = self._answered.find(call)
         elif info.subresource == "scale":
             handler = _SCALE[info.verb]
-        return (handler or VERBS[info.verb])(call)
+        return handler or VERBS[info.verb]
 
     async def _finish(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
         try:

@@ -9,9 +9,9 @@ from pykcp.registry.lookup import Lookup
 from pykcp.storage.interface import Store
 from pykcp.virtual.apiexport import ApiExportWorkspace
 from pykcp.virtual.apiexport.surface import Kinds
-from pykcp.virtual.framework import VirtualWorkspace
+from pykcp.virtual.apiresourceschema import ApiResourceSchemaWorkspace
+from pykcp.virtual.framework import Parts, VirtualWorkspace
 from pykcp.virtual.initializingworkspaces import initializing_workspaces
-from pykcp.virtual.lifecycle import Parts
 from pykcp.virtual.terminatingworkspaces import terminating_workspaces
 
 
@@ -25,6 +25,7 @@ def virtual_workspaces(
     parts = Parts(directory, lookup, authorizer)
     return (
         ApiExportWorkspace(store, Kinds(lookup, directory, bound), authorizer),
+        ApiResourceSchemaWorkspace(parts),
         initializing_workspaces(parts),
         terminating_workspaces(parts),
     )

@@ -14,14 +14,25 @@ from typing import NamedTuple, Protocol
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authz.attributes import Decision, Verdict
+from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery import clusters
+from pykcp.registry.directory import Directory
+from pykcp.registry.lookup import Lookup
 from pykcp.registry.resource import Resource
-from pykcp.server.app import ApiServer
+from pykcp.server.app import ApiServer, Handler
 from pykcp.server.call import Call
 from pykcp.wire.exchange import Stream
 
 ResourceKey = tuple[str, str, str]
 """Group, version, plural."""
+
+
+class Parts(NamedTuple):
+    """What most virtual workspaces are made of."""
+
+    directory: Directory
+    lookup: Lookup
+    authorizer: Authorizer
 
 
 class View:
@@ -43,6 +54,10 @@ class View:
     def exists(self) -> bool:
         """Whether there is anything here at all; otherwise all paths lead nowhere."""
         return True
+
+    def handler(self, call: Call) -> Handler | None:
+        """Of a verb that is served in a way of its own; None: as usual."""
+        return None
 
     async def authorize(self, call: Call) -> Decision:
         """Whether a user may do this; `system:masters` is not asked. May raise Undecided."""

@@ -7,7 +7,8 @@ from pykcp.machinery.hashes import initializer_label
 from pykcp.machinery.terms import Condition, label_term
 from pykcp.registry.selection import Selection
 from pykcp.types import Object
-from pykcp.virtual.lifecycle import Lifecycle, LifecycleWorkspace, Parts
+from pykcp.virtual.framework import Parts
+from pykcp.virtual.lifecycle import Lifecycle, LifecycleWorkspace
 
 PHASE_LABEL = "tenancy.kcp.io/phase"
 

@@ -12,15 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pykcp.auth.authz.attributes import Attributes, Decision
-from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.rules import Match, Rule
 from pykcp.auth.user import MASTERS, User
 from pykcp.machinery.clusters import WILDCARD
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACE_TYPES
 from pykcp.machinery.status import Invalid, go_quote, invalid
 from pykcp.registry.admitting import Admission, AdmissionRequest
-from pykcp.registry.directory import Directory
-from pykcp.registry.lookup import Lookup
 from pykcp.registry.resource import Resource
 from pykcp.registry.selection import Selection
 from pykcp.server.answers import PlainError
@@ -31,6 +28,7 @@ from pykcp.types import Object
 from pykcp.virtual.framework import (
     DENIED,
     FixedView,
+    Parts,
     Undecided,
     View,
     Visit,
@@ -70,15 +68,6 @@ class Lifecycle:
     @property
     def permissions(self) -> str:
         return f"{self.role}Permissions"
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What both virtual workspaces are made of."""
-
-    directory: Directory
-    lookup: Lookup
-    authorizer: Authorizer
 
 
 class LifecycleWorkspace:

@@ -19,7 +19,7 @@ from pykcp.auth.user import MASTERS
 from pykcp.registry.resource import Resource
 from pykcp.server import request_info
 from pykcp.server.answers import PageNotFound, PlainError
-from pykcp.server.app import ApiServer
+from pykcp.server.app import ApiServer, Handler
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.server.impersonation import Impersonation
@@ -151,6 +151,9 @@ class ViewServer(ApiServer):
         await pending
         if call.stream is not None and not call.stream.closed:
             self._view.opened(call, call.stream)
+
+    def _handler(self, call: Call) -> Handler:
+        return self._view.handler(call) or super()._handler(call)
 
 
 class _Resolved:

@@ -8,7 +8,8 @@ from pykcp.machinery.terms import Condition, field_key_term, label_term
 from pykcp.registry.resource import LEAVING
 from pykcp.registry.selection import Selection
 from pykcp.types import Object
-from pykcp.virtual.lifecycle import Lifecycle, LifecycleWorkspace, Parts
+from pykcp.virtual.framework import Parts
+from pykcp.virtual.lifecycle import Lifecycle, LifecycleWorkspace
 
 
 def _scope(terminator: str) -> Selection:

@@ -86,14 +86,26 @@ def list_metadata(listing: Listing) -> Object:
 
 
 async def _send_transformed(call: Call, listing: Listing) -> None:
-    resource, accepted = call.resource, call.accepted
     objects = []
     for index, value in enumerate(listing.values):
-        objects.append(resource.object_of(value))
+        objects.append(call.resource.object_of(value))
         if index % 200 == 199:
             await asyncio.sleep(0)
-    metadata = list_metadata(listing)
-    if accepted.transform == "Table":
+    send_objects(call, objects, list_metadata(listing))
+
+
+def send_objects(call: Call, objects: list[Object], metadata: Object) -> None:
+    """A list of objects that are at hand, in the form that the client asked for."""
+    resource, accepted = call.resource, call.accepted
+    body: Object
+    if not accepted.transform:
+        body = {
+            "kind": resource.definition.list_kind,
+            "apiVersion": resource.api_version,
+            "metadata": metadata,
+            "items": objects,
+        }
+    elif accepted.transform == "Table":
         include = transforms.include_policy(call)
         now = resource.services.sources.now.clock()
         body = transforms.table(
