@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from pykcp.registry.codec import fill, reopen
-from pykcp.registry.keys import enclosing_prefixes
+from pykcp.registry.keys import cluster_of_prefix, enclosing_prefixes
 from pykcp.storage.interface import Event, Store
 
 TermsFilter = Callable[[str], bool]
@@ -130,6 +130,8 @@ class Hub:
         self._prefixes = prefixes
         self._loop = loop or asyncio.get_running_loop()
         self._buckets: dict[str, dict[object, WatchGroup]] = {}
+        self._by_cluster: dict[str, set[str]] = {}
+        """The prefixes that are watched in a logical cluster; in all of them, under ""."""
         self._next_slot = 0
         self._bookmarked: list[dict[Watcher, None]] = [{} for _ in range(_SLOTS)]
         self._turn = 0
@@ -160,7 +162,10 @@ class Hub:
     ) -> None:
         """From now on the watcher gets every event newer than its `since`."""
         group_key = (key, encoder.form)
-        groups = self._buckets.setdefault(prefix, {})
+        groups = self._buckets.get(prefix)
+        if groups is None:
+            groups = self._buckets[prefix] = {}
+            self._by_cluster.setdefault(cluster_of_prefix(prefix), set()).add(prefix)
         group = groups.get(group_key)
         if group is None:
             group = groups[group_key] = WatchGroup(prefix, group_key, matches, encoder)
@@ -192,8 +197,19 @@ class Hub:
 
     def end_under(self, prefix: str) -> None:
         """End all watches below a prefix: their type or their cluster is gone."""
-        for bucket in [b for b in self._buckets if b.startswith(prefix)]:
-            for group in list(self._buckets[bucket].values()):
+        self._end_all([b for b in self._buckets if b.startswith(prefix)])
+
+    def end_cluster(self, cluster: str, keeping: str = "") -> None:
+        """End the watches in a logical cluster ("": those over all of them).
+
+        `keeping`: a prefix below which they go on.
+        """
+        prefixes = self._by_cluster.get(cluster, ())
+        self._end_all([p for p in prefixes if not (keeping and p.startswith(keeping))])
+
+    def _end_all(self, prefixes: Sequence[str]) -> None:
+        for prefix in prefixes:
+            for group in list(self._buckets[prefix].values()):
                 for watcher in list(group.watchers):
                     self.end(watcher)
 
@@ -201,6 +217,11 @@ class Hub:
         groups = self._buckets.get(group.prefix)
         if groups is not None and groups.pop(group.key, None) is not None and not groups:
             del self._buckets[group.prefix]
+            cluster = cluster_of_prefix(group.prefix)
+            prefixes = self._by_cluster[cluster]
+            prefixes.discard(group.prefix)
+            if not prefixes:
+                del self._by_cluster[cluster]
 
     def deliver(self, events: Sequence[Event]) -> None:
         buckets = self._buckets

@@ -70,3 +70,8 @@ def enclosing_prefixes(key: str) -> tuple[str, str, str, str]:
     cluster_end = key.index("/", resource_end) + 1
     namespace_end = key.index("/", cluster_end) + 1
     return key[:resource_end], key[:cluster_end], key[:namespace_end], key
+
+
+def cluster_of_prefix(prefix: str) -> str:
+    """The logical cluster that a key or a watched prefix lies in; "" if it spans all of them."""
+    return prefix.split("/", 3)[2]

@@ -22,6 +22,7 @@ from pykcp.storage.interface import Event, Store
 _PREFIX = kind_prefix(WORKSPACES)
 _REMEMBER = 65536
 HOMES = "user"
+SHARD_ANNOTATION = "core.kcp.io/shard"
 
 
 class Place(NamedTuple):
@@ -32,6 +33,12 @@ class Place(NamedTuple):
     is_available: bool = True
     mount_url: str = ""
     """Of a mounted workspace: where requests go instead."""
+    shard: str = ""
+    """Which holds the logical cluster, as far as the Workspace says it."""
+
+
+class _Metadata(msgspec.Struct):
+    annotations: dict[str, str] | None = None
 
 
 class _Spec(msgspec.Struct):
@@ -45,6 +52,7 @@ class _Status(msgspec.Struct):
 
 
 class _Workspace(msgspec.Struct):
+    metadata: _Metadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status = msgspec.field(default_factory=_Status)
 
@@ -116,4 +124,7 @@ def _place(workspace: _Workspace) -> Place | None:
     is_available = workspace.status.phase != "Unavailable"
     if spec.mount:
         return Place("", is_available, spec.URL) if spec.URL or not is_available else None
-    return Place(spec.cluster, is_available) if spec.cluster else None
+    if not spec.cluster:
+        return None
+    shard = (workspace.metadata.annotations or {}).get(SHARD_ANNOTATION, "")
+    return Place(spec.cluster, is_available, shard=shard)

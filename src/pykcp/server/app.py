@@ -28,6 +28,7 @@ from pykcp.server import request_info, routing
 from pykcp.server.answers import PageNotFound, send_status
 from pykcp.server.call import Call, check_timeout
 from pykcp.server.filters.flow_control import FlowControl
+from pykcp.server.filters.homes import HOME, is_home
 from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.negotiation import SERVED
@@ -74,8 +75,16 @@ class Authorization(Protocol):
 
 
 class Clusters(Protocol):
-    def resolve(self, call: Call) -> None:
-        """Set the call's cluster; refuse paths that lead nowhere."""
+    def resolve(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        """Set the call's cluster; refuse paths that lead nowhere.
+
+        A coroutine answers the call: what is asked for is not here.
+        """
+
+
+class HomeWorkspaces(Protocol):
+    async def serve(self, call: Call) -> None:
+        """Answer who asks for their home. It is up to this who may."""
 
 
 class Paths(Protocol):
@@ -114,6 +123,7 @@ class ApiServer:
         metrics: RequestMetrics,
         flow: FlowControl | None = None,
         audit: AuditFilter | None = None,
+        homes: HomeWorkspaces | None = None,
     ) -> None:
         self._authentication = authentication
         self._authorization = authorization
@@ -125,6 +135,7 @@ class ApiServer:
         self._metrics = metrics
         self._flow = flow
         self._audit = audit
+        self._homes = homes
 
     def common(self) -> CommonParts:
         """For another server of the same process."""
@@ -155,8 +166,10 @@ class ApiServer:
     async def take_over(self, call: Call, user: User) -> None:
         """Go on with a call of another server, which vouches for its user."""
         call.user, call.is_vouched = user, True
-        self._clusters.resolve(call)
-        if self._authorization.peek(call):
+        elsewhere = self._clusters.resolve(call)
+        if elsewhere is not None:
+            await elsewhere
+        elif self._authorization.peek(call):
             pending = self._route(call)
             if pending is not None:
                 await pending
@@ -165,7 +178,9 @@ class ApiServer:
 
     def _serve(self, call: Call) -> Coroutine[Any, Any, None] | None:
         try:
-            self._clusters.resolve(call)
+            elsewhere = self._clusters.resolve(call)
+            if elsewhere is not None:
+                return self._finish(call, elsewhere)
             user = self._authentication.peek(call.exchange.request)
             if user is None:
                 return self._finish(call, self._authenticate(call))
@@ -198,13 +213,18 @@ class ApiServer:
             waiting = call.audit.received()
             if waiting is not None:
                 return self._admit_later(call, waiting)
+        if call.info.name == HOME and self._homes is not None and is_home(call):
+            return self._homes.serve(call)
         if self._authorization.peek(call):
             return self._route(call)
         return self._authorize(call)
 
     async def _admit_later(self, call: Call, waiting: Coroutine[Any, Any, None]) -> None:
         await waiting
-        await self._authorize(call)
+        if self._homes is not None and is_home(call):
+            await self._homes.serve(call)
+        else:
+            await self._authorize(call)
 
     async def _authorize(self, call: Call) -> None:
         await self._authorization.check(call)

@@ -28,9 +28,13 @@ class CallAuthorization:
         _enforce(decision, attributes)
         return True
 
-    async def check(self, call: Call) -> None:
+    async def impersonate(self, call: Call) -> None:
+        """Go on as whom the call asks to act as, if it does. Raises Forbidden."""
         if not call.is_vouched and self._impersonation.is_asked(call):
             call.user = await self._impersonation.apply(call, attributes_of(call))
+
+    async def check(self, call: Call) -> None:
+        await self.impersonate(call)
         attributes = attributes_of(call)
         decision = await self._authorizer.authorize(call.cluster, attributes)
         if call.audit is not None:

@@ -1,44 +1,152 @@
 """From `/clusters/<path>` to a logical cluster's name: kcp's local proxy.
 
-Names pass as they are; paths are looked up. What does not exist is refused in
-kcp's words before anybody is asked who they are, so that the answer does not
-depend on it.
+Names pass as they are; paths are looked up. What does not exist, is not available or not in
+use is refused in kcp's words before anybody is asked who they are, so that the answer does
+not depend on it. Requests to a mounted workspace go elsewhere from here.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol
 
+from pykcp.auth.authn.bearer import bearer_token
+from pykcp.auth.tokens import unverified_claims
 from pykcp.machinery import clusters
-from pykcp.machinery.status import BadRequest, NotFound
+from pykcp.machinery.status import BadRequest, Forbidden, NotFound
+from pykcp.registry.paths import Place
+from pykcp.server.answers import PlainError
 from pykcp.server.call import Call
+from pykcp.wire.exchange import Request
+
+_WHEN_INACTIVE = ("/openapi", "/apis/core.kcp.io/v1alpha1/logicalclusters")
+"""What is served of an inactive logical cluster: how it can be put to use again."""
+_BOUND_CLAIM, _SECRET_CLAIM = "kubernetes.io", "kubernetes.io/serviceaccount/clusterName"
+_SHARD_PATHS = frozenset(("/metrics",))
+_SHARDED = "x-kubernetes-sharded-request"
 
 
-class PathIndex(Protocol):
-    def find(self, path: str) -> str | None:
-        """The name of the logical cluster at a path of several segments, if it is here."""
+class ClusterIndex(Protocol):
+    shard_name: str
+
+    @property
+    def known(self) -> Mapping[str, bool]:
+        """Names that were seen to exist, and whether they are inactive."""
+
+    def inactive(self, name: str) -> bool | None:
+        """Whether it is inactive; None if it does not exist here."""
+
+    def walk(self, path: str) -> Place | None:
+        """Where a path of several segments leads, if it is known here."""
+
+
+class Mounts(Protocol):
+    async def forward(self, call: Call, target: str) -> None:
+        """Answer a request with what the mount at this address says."""
+
+
+class Unavailable(PlainError):
+    """The workspace is there, but not what is behind it."""
+
+    code = 503
+
+    def __init__(self) -> None:
+        super().__init__("Not available.")
+
+
+class Elsewhere(PlainError):
+    """Clients that come back shortly meet a proxy that knows better."""
+
+    code = 429
+
+    def __init__(self) -> None:
+        super().__init__("Not found on this shard", retry_after=1)
 
 
 class ClusterResolver:
-    def __init__(self, index: PathIndex) -> None:
-        self._index = index
+    def __init__(self, index: ClusterIndex, mounts: Mounts | None = None) -> None:
+        self._index, self._mounts = index, mounts
 
-    def resolve(self, call: Call) -> None:
-        path = call.info.cluster
+    def resolve(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        """Set the call's cluster, or answer it otherwise."""
+        info = call.info
+        path = info.cluster
         if not path:
-            if call.info.path.startswith("/clusters"):
-                raise NotFound.path()
-            if call.info.path == "/metrics":
-                call.cluster = clusters.ROOT  # whose RBAC says who may read the shard's metrics
-            return
-        if call.info.path.startswith("/clusters/"):
+            path = self._home_of_account(call)
+            if not path:
+                return None
+        elif info.path.startswith("/clusters/"):
             raise NotFound.path()
-        if path == clusters.WILDCARD or clusters.is_system(path):
-            return
-        if not clusters.is_valid_path(path):
-            raise BadRequest(f'invalid cluster: "{path}" does not match the regex')
-        if ":" in path:
-            name = self._index.find(path)
-            if name is None:
+        inactive = self._index.known.get(path)
+        if inactive is None:
+            if path == clusters.WILDCARD or clusters.is_system(path):
+                return None
+            if not clusters.is_valid_path(path):
+                raise BadRequest(f'invalid cluster: "{path}" does not match the regex')
+            if ":" in path:
+                return self._follow(call, path)
+            inactive = self._index.inactive(path)
+        if inactive:
+            _check_use(call, path)
+        return None
+
+    def _home_of_account(self, call: Call) -> str:
+        """The logical cluster that a request without one is for, if a service account sent it.
+
+        Clients in a pod know only the address of their server, not of a cluster on it.
+        """
+        info = call.info
+        if info.path.startswith("/clusters"):
+            raise NotFound.path()
+        if info.path in _SHARD_PATHS:
+            call.cluster = clusters.ROOT  # whose RBAC says who may read them
+            return ""
+        cluster = account_cluster(call.exchange.request)
+        if cluster:
+            info.cluster = call.cluster = cluster
+        return cluster
+
+    def _follow(self, call: Call, path: str) -> Coroutine[Any, Any, None] | None:
+        place = self._index.walk(path)
+        if place is None:
+            raise NotFound.resource("tenancy.kcp.io", "workspaces", path)
+        if not place.is_available:
+            raise Unavailable
+        if place.mount_url:
+            if self._mounts is None:
                 raise NotFound.resource("tenancy.kcp.io", "workspaces", path)
-            call.cluster = name
+            return self._mounts.forward(call, place.mount_url)
+        inactive = self._index.inactive(place.cluster)
+        if inactive is None:
+            if place.shard and place.shard != self._index.shard_name:
+                raise Elsewhere
+            raise NotFound.resource("tenancy.kcp.io", "workspaces", path)
+        call.cluster = place.cluster
+        if inactive:
+            _check_use(call, place.cluster)
+        return None
+
+
+def _check_use(call: Call, cluster: str) -> None:
+    if not call.info.path.startswith(_WHEN_INACTIVE):
+        raise Forbidden.resource(
+            "core.kcp.io", "logicalclusters", cluster, "logical cluster is marked inactive"
+        )
+
+
+def account_cluster(request: Request) -> str:
+    """The logical cluster that a service account's token claims to be of; "" if it is none.
+
+    Nothing is verified here: a false claim leads to where the token is refused.
+    """
+    if request.header(_SHARDED):
+        return ""
+    token = bearer_token(request.header("authorization"))
+    claims = unverified_claims(token) if token is not None else None
+    if claims is None:
+        return ""
+    bound = claims.get(_BOUND_CLAIM)
+    found = bound.get("clusterName") if isinstance(bound, dict) else None
+    if not isinstance(found, str):
+        found = claims.get(_SECRET_CLAIM)
+    return found if isinstance(found, str) else ""

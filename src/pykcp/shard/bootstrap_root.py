@@ -83,7 +83,9 @@ def root_options(settings: ShardSettings, address: str) -> RootOptions:
         settings.shard_virtual_workspace_url or base,
     )
     gates = frozenset(name for name, is_on in settings.feature_gates.items() if is_on)
-    return RootOptions(settings.shard_name, urls, settings.batteries, feature_gates=gates)
+    return RootOptions(
+        settings.shard_name, urls, settings.batteries, settings.home_creator_groups, gates
+    )
 
 
 async def bootstrap_root(client: LocalClient, options: RootOptions) -> None:

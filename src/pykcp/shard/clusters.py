@@ -1,53 +1,102 @@
-"""Which logical clusters exist on this shard, and at which paths."""
+"""Which logical clusters exist on this shard, at which paths, and whether they are in use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from pykcp.auth.authz.attributes import forbidden
 from pykcp.auth.user import MASTERS
 from pykcp.machinery import clusters
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
-from pykcp.registry.keys import object_key, resource_prefix
-from pykcp.registry.paths import PathIndex
+from pykcp.registry.hub import Hub
+from pykcp.registry.keys import kind_prefix, object_key
+from pykcp.registry.paths import PathIndex, Place
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.storage.interface import Event, Store
 
-_PREFIX = resource_prefix(LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource)
+_PREFIX = kind_prefix(LOGICAL_CLUSTERS)
 _REMEMBER = 16384
+_INACTIVE = ("core.kcp.io/inactive", "internal.kcp.io/inactive")
+_DELETING = b'"phase":"Deleting"'
+
+
+class _Metadata(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
+class _LogicalCluster(msgspec.Struct):
+    metadata: _Metadata
+
+
+_decode = msgspec.json.Decoder(_LogicalCluster).decode
+
+
+def is_inactive(value: bytes) -> bool:
+    """Whether a stored LogicalCluster is marked so that nobody can use it."""
+    if b'.kcp.io/inactive":"true"' not in value:
+        return False  # nearly all of them, at the price of a search
+    annotations = _decode(value).metadata.annotations or {}
+    return any(annotations.get(key) == "true" for key in _INACTIVE)
 
 
 class LogicalClusters:
     """A logical cluster exists if it holds a LogicalCluster named `cluster`.
 
-    Names that were seen to exist are remembered within bounds and forgotten by events.
+    Those that were asked for are remembered within bounds and forgotten by events. When one
+    goes out of use, the watches that are open in it end.
     """
 
-    def __init__(self, store: Store, paths: PathIndex) -> None:
-        self._store = store
-        self._paths = paths
-        self._present: set[str] = set()
+    def __init__(self, store: Store, paths: PathIndex, hub: Hub, shard_name: str) -> None:
+        self._store, self._paths, self._hub = store, paths, hub
+        self.shard_name = shard_name
+        self.known: dict[str, bool] = {}
+        """Names that exist, and whether they are inactive."""
         store.listen(self._follow)
 
     def exists(self, name: str) -> bool:
-        if name in self._present:
-            return True
-        if self._store.get(object_key(_PREFIX, name, "", "cluster")) is None:
-            return False
-        if len(self._present) >= _REMEMBER:
-            self._present.clear()
-        self._present.add(name)
-        return True
+        return self.inactive(name) is not None
+
+    def inactive(self, name: str) -> bool | None:
+        """Whether a logical cluster is marked inactive; None if there is none of that name."""
+        known = self.known.get(name)
+        if known is None:
+            entry = self._store.get(object_key(_PREFIX, name, "", "cluster"))
+            if entry is not None:
+                known = self._remember(name, is_inactive(entry.value))
+        return known
+
+    def _remember(self, name: str, inactive: bool) -> bool:
+        if len(self.known) >= _REMEMBER:
+            self.known.clear()
+        self.known[name] = inactive
+        return inactive
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:
-            if event.deleted and event.key.startswith(_PREFIX):
-                self._present.discard(event.key[len(_PREFIX) :].partition("/")[0])
+            if event.key.startswith(_PREFIX):
+                self._changed(event)
 
-    def find(self, path: str) -> str | None:
-        """The name of the logical cluster at a path of several segments, if it is here."""
-        return self._paths.find(path)
+    def _changed(self, event: Event) -> None:
+        name = event.key[len(_PREFIX) :].partition("/")[0]
+        was_inactive = self.known.pop(name, False)
+        if event.deleted:
+            self._hub.end_cluster(name)
+        elif is_inactive(event.value):
+            self._remember(name, True)
+            if not was_inactive:
+                # Watches over all clusters show its objects, too. Who follows logical clusters
+                # as such has to see this one come back.
+                self._hub.end_cluster(name, keeping=_PREFIX)
+                self._hub.end_cluster("", keeping=_PREFIX)
+        elif _DELETING in event.value:
+            self._hub.end_cluster(name, keeping=_PREFIX)
+
+    def walk(self, path: str) -> Place | None:
+        """Where a path of several segments leads."""
+        return self._paths.walk(path)
 
     def check(self, call: Call) -> None:
         """Refuse a request to a logical cluster that does not exist, whoever asks.
@@ -55,6 +104,8 @@ class LogicalClusters:
         The exception is how one begins: system:masters creates its LogicalCluster.
         """
         name = call.cluster
+        if name in self.known:
+            return
         if not name or name == clusters.WILDCARD or clusters.is_system(name) or self.exists(name):
             return
         info = call.info

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import time
 import uuid
+from collections.abc import Sequence
 
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authn.interface import TokenAuthenticator
@@ -110,7 +111,13 @@ class Credentials:
             StoredObjects(client),
         )
 
-    def authentication(self, client: LocalClient, external: ExternalSignIn) -> Authentication:
+    def authentication(
+        self,
+        client: LocalClient,
+        external: ExternalSignIn,
+        more: Sequence[TokenAuthenticator] = (),
+    ) -> Authentication:
+        """`more`: authenticators that are asked when no other knows a token."""
         settings = self._settings
         audiences = self._audiences
         verifier = TokenVerifier(self._keys)
@@ -123,6 +130,7 @@ class Credentials:
             SecretTokens(verifier, audiences, lookup),
             BoundTokens((settings.service_account_issuer,), verifier, audiences, lookup),
             *external.tokens(),
+            *more,
         ]
         authentication = Authentication(
             clock=time.time,
@@ -135,6 +143,11 @@ class Credentials:
         )
         external.on_change(authentication.forget)
         return authentication
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        """For which tokens must be good here."""
+        return tuple(self._audiences)
 
     def _proxy(self) -> RequestHeaders | None:
         settings = self._settings

@@ -30,6 +30,10 @@ class ShardSettings:
     shard_base_url: str = ""
     shard_external_url: str = ""
     shard_virtual_workspace_url: str = ""
+    mount_proxy_client_cert_file: str = ""
+    mount_proxy_client_key_file: str = ""
+    home_workspaces: bool = True
+    home_creator_groups: tuple[str, ...] = ("system:authenticated",)
     client_ca_file: str = ""
     tls_cert_file: str = ""
     tls_private_key_file: str = ""

@@ -39,6 +39,7 @@ from pykcp.admission.webhooks.conversions import ConversionCalls
 from pykcp.aio.owner import TaskOwner
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.auth.authn.chain import Authentication
+from pykcp.auth.authn.interface import TokenAuthenticator
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.rbac_chain import RbacChain
 from pykcp.auth.authz.role_cache import RoleCache
@@ -68,6 +69,8 @@ from pykcp.server.clusters import ClusterResolver
 from pykcp.server.discovery import Discovery
 from pykcp.server.filters.flow_control import FlowControl, FlowSettings
 from pykcp.server.filters.flow_queue import Limits
+from pykcp.server.filters.homes import Homes
+from pykcp.server.filters.mounts import MountProxy
 from pykcp.server.health import Health
 from pykcp.server.impersonation import Impersonation
 from pykcp.server.metrics import RequestMetrics
@@ -246,7 +249,7 @@ def wire(
     paths = PathIndex(store)
     cache = make_cache(cache_store, settings.shard_name)
     lookup = Lookup(store, directory, paths, cache.replica)
-    clusters = LogicalClusters(store, paths)
+    clusters = LogicalClusters(store, paths, hub, settings.shard_name)
     access = AccessObjects(store, cache.replica)
     roles = RoleCache(access.load)
     access.follow(roles)
@@ -257,11 +260,14 @@ def wire(
         always_allow_paths=settings.authorization_always_allow_paths,
         webhook=external.authorizer,
     )
-    authentication = credentials.authentication(client, external)
+    authentication = credentials.authentication(
+        client, external, _workspace_sign_in(settings, credentials, lookup, owner)
+    )
     owner.start_restartable("sign-in", external.run)
     audit = _audit(settings, store, metrics)
     server = _server(
         settings,
+        store,
         directory,
         authentication,
         authorizer,
@@ -272,6 +278,7 @@ def wire(
         client,
         owner,
         audit,
+        lookup,
     )
     front = Front(
         Host(server, authorizer, lambda: credentials.address),
@@ -321,6 +328,7 @@ def _audit(settings: ShardSettings, store: Store, metrics: Registry) -> AuditFil
 
 def _server(  # a composition root: every part by name
     settings: ShardSettings,
+    store: Store,
     directory: Directory,
     authentication: Authentication,
     authorizer: Authorizer,
@@ -331,7 +339,18 @@ def _server(  # a composition root: every part by name
     client: LocalClient,
     owner: TaskOwner,
     audit: AuditFilter | None,
+    lookup: Lookup,
 ) -> ApiServer:
+    authorization = CallAuthorization(authorizer, Impersonation(authorizer))
+    homes = None
+    if settings.home_workspaces:
+        homes = Homes(store, client, lookup, authorizer, authorization)
+    mounts = MountProxy(
+        settings.mount_proxy_client_cert_file,
+        settings.mount_proxy_client_key_file,
+        authentication.is_proxied,
+    )
+    owner.start_restartable("mounts", mounts.run)
     paths = PathHandlers(
         health=health,
         metrics=metrics,
@@ -342,16 +361,31 @@ def _server(  # a composition root: every part by name
     )
     return ApiServer(
         authentication=authentication,
-        authorization=CallAuthorization(authorizer, Impersonation(authorizer)),
+        authorization=authorization,
         presence=clusters.check,
-        clusters=ClusterResolver(clusters),
+        clusters=ClusterResolver(clusters, mounts),
         directory=directory,
         paths=paths,
         answered=Answered(authentication, authorizer, credentials.policy, client),
         metrics=RequestMetrics(metrics),
         flow=_flow_control(settings, metrics),
         audit=audit,
+        homes=homes,
     )
+
+
+def _workspace_sign_in(
+    settings: ShardSettings, credentials: Credentials, lookup: Lookup, owner: TaskOwner
+) -> list[TokenAuthenticator]:
+    """Issuers that types of workspaces bring, if they may."""
+    if not settings.feature_gates.get("WorkspaceAuthentication"):
+        return []
+    from pykcp.auth.authn.workspace import WorkspaceTokens
+    from pykcp.shard.workspace_sign_in import StoredConfigurations
+
+    tokens = WorkspaceTokens(StoredConfigurations(lookup), credentials.audiences)
+    owner.start_restartable("workspace-sign-in", tokens.run)
+    return [tokens]
 
 
 def _flow_control(settings: ShardSettings, metrics: Registry) -> FlowControl | None:

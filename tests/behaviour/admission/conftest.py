@@ -166,9 +166,3 @@ def hook_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HookServer
 @pytest.fixture
 def hooks(hook_server: HookServer, cluster: TestClient) -> Hooks:
     return Hooks(hook_server, cluster)
-
-
-@pytest.fixture
-def hooks_in(hook_server: HookServer) -> Callable[[TestClient], Hooks]:
-    """Webhook configurations of another logical cluster."""
-    return lambda client: Hooks(hook_server, client)

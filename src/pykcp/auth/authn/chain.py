@@ -118,6 +118,11 @@ class Authentication:
                 return found
         raise Rejected(aggregate(attempt.refusals or [_INVALID_TOKEN]))
 
+    def is_proxied(self, request: Request) -> bool:
+        """Whether a proxy of ours sent it, whose word on the user counts."""
+        der, proxy = request.peer.certificate, self._proxy
+        return der is not None and proxy is not None and proxy.is_trusted(der, self._clock())
+
     def forget(self) -> None:
         """Prove tokens again (a key or a token file was replaced)."""
         self._known.clear()

@@ -96,7 +96,9 @@ class RemoteIssuer:
 
     async def _reach(self) -> None:
         while not self.is_ready:
-            await self._refresh()
+            # As a task that is known: tokens that come before the keys wait for them.
+            self._refreshing = self._new_refresh()
+            await asyncio.wait([self._refreshing])
             if not self.is_ready:
                 await asyncio.sleep(START_PAUSE)
 
@@ -119,8 +121,11 @@ class RemoteIssuer:
             return self._refreshing
         if self._clock() - self._attempted < REFRESH_PAUSE:
             return None
-        self._refreshing = asyncio.create_task(self._refresh(), name=f"oidc keys {self.url}")
+        self._refreshing = self._new_refresh()
         return self._refreshing
+
+    def _new_refresh(self) -> asyncio.Task[None]:
+        return asyncio.create_task(self._refresh(), name=f"oidc keys {self.url}")
 
     async def _refresh(self) -> None:
         """Never raises but when cancelled: what goes wrong is told in the log."""

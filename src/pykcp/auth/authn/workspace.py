@@ -1,0 +1,221 @@
+"""Tokens of a workspace's own issuers.
+
+A type of workspaces may name WorkspaceAuthenticationConfigurations that lie beside it; who
+comes with a token of their issuers is somebody in workspaces of that type, and nobody
+elsewhere. The issuers of a type are reached when the first such token comes and let go when
+the type, its configurations or the need for room say so; nothing exists per workspace.
+
+Whatever an issuer says, it cannot make anybody a part of the system.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from pykcp.auth.authn.config import AuthenticationConfig, ConfigError, read_jwt
+from pykcp.auth.authn.config_validation import compile_config
+from pykcp.auth.authn.interface import Authenticated, Rejected
+from pykcp.auth.authn.oidc import JwtAuthenticator, JwtTokens
+from pykcp.auth.authn.oidc_issuer import RemoteIssuer
+from pykcp.auth.bounded import Bounded
+from pykcp.auth.errors import aggregate
+from pykcp.auth.tokens import unverified_claims
+from pykcp.auth.user import CLUSTER_NAME_KEY, CLUSTER_SCOPE, SCOPES_KEY, User
+from pykcp.types import Object
+
+_log = logging.getLogger(__name__)
+
+REACH_SECONDS = 10.0
+"""For which the first requests wait for an issuer; kcp's."""
+TYPES = 256
+"""How many types' issuers are kept connected."""
+TOKEN_TTL = 10.0
+_SYSTEM = "system:"
+_RESERVED_EXTRA = "kcp.io"
+
+
+class TypeConfigurations(Protocol):
+    """What workspaces and their types say about signing in."""
+
+    def type_of(self, cluster: str) -> str:
+        """The qualified name of a workspace's type; "" if it has none."""
+
+    def configurations(self, type_name: str) -> Sequence[Object]:
+        """The type's WorkspaceAuthenticationConfigurations, as they are now."""
+
+
+class _Known(NamedTuple):
+    issuers: TypeIssuers
+    found: Authenticated
+
+
+class TypeIssuers:
+    """The issuers of one type of workspaces, as its configurations said at one time."""
+
+    def __init__(
+        self, configurations: Sequence[Object], audiences: Sequence[str], now: float
+    ) -> None:
+        """Raises ConfigError."""
+        self.stamp = stamp(configurations)
+        self._deadline = now + REACH_SECONDS
+        self._issuers: dict[tuple[str, str, str], RemoteIssuer] = {}
+        self._tokens = [self._build(each, audiences) for each in configurations]
+        self._urls = frozenset(i.url for tokens in self._tokens for i in tokens.issuers())
+
+    def _build(self, configuration: Object, audiences: Sequence[str]) -> JwtTokens:
+        given = (configuration.get("spec") or {}).get("jwt") or ()
+        jwt = tuple(read_jwt(one, f"spec.jwt[{index}]") for index, one in enumerate(given))
+        authenticators: list[JwtAuthenticator] = []
+        for one in compile_config(AuthenticationConfig(jwt)):
+            config = one.config.issuer
+            issuer = RemoteIssuer(config.url, config.discovery_url, config.certificate_authority)
+            issuer = self._issuers.setdefault(issuer.identity, issuer)
+            authenticators.append(JwtAuthenticator(one, issuer))
+        tokens = JwtTokens(audiences)
+        tokens.replace(authenticators)
+        return tokens
+
+    def start(self) -> None:
+        for issuer in self._issuers.values():
+            issuer.start()
+
+    async def close(self) -> None:
+        await asyncio.gather(*(issuer.close() for issuer in self._issuers.values()))
+
+    async def authenticate(
+        self, token: str, audiences: Sequence[str], cluster: str, now: float
+    ) -> Authenticated | None:
+        """Who it is by the first configuration that knows. Raises Rejected."""
+        claimed = unverified_claims(token)
+        url = claimed.get("iss") if claimed is not None else None
+        if not isinstance(url, str) or url not in self._urls:
+            return None
+        await self._reach(url, now)
+        refusals: list[str] = []
+        for tokens in self._tokens:
+            try:
+                found = await tokens.authenticate(token, audiences, cluster, now)
+            except Rejected as error:
+                refusals.append(str(error))
+                continue
+            if found is not None:
+                return found
+        if refusals:
+            raise Rejected(aggregate(refusals))
+        return None
+
+    async def _reach(self, url: str, now: float) -> None:
+        """Wait for an issuer that was only just heard of; later ones have to be quick."""
+        waiting = [i for i in self._issuers.values() if i.url == url and not i.is_ready]
+        if waiting and now < self._deadline:
+            reached = [asyncio.ensure_future(issuer.wait_until_ready()) for issuer in waiting]
+            try:
+                await asyncio.wait(reached, timeout=self._deadline - now)
+            finally:
+                for task in reached:
+                    task.cancel()
+
+
+class WorkspaceTokens:
+    """The authenticator of tokens that mean something in some workspaces only."""
+
+    def __init__(self, types: TypeConfigurations, api_audiences: Sequence[str]) -> None:
+        self._types = types
+        self._audiences = tuple(api_audiences)
+        self._by_type: OrderedDict[str, TypeIssuers] = OrderedDict()
+        self._broken: Bounded[str, tuple[tuple[str, str], ...]] = Bounded(TYPES)
+        """Types whose configurations cannot be used, until they change."""
+        self._known: Bounded[tuple[bytes, str], _Known] = Bounded(8192)
+        self._retired: list[TypeIssuers] = []
+        self._has_retired = asyncio.Event()
+
+    async def authenticate(
+        self, token: str, audiences: Sequence[str], cluster: str, now: float
+    ) -> Authenticated | None:
+        """Who it is in this workspace, and only there. Raises Rejected."""
+        type_name = self._types.type_of(cluster) if cluster else ""
+        if not type_name:
+            return None
+        issuers = self._issuers(type_name, now)
+        if issuers is None:
+            return None
+        key = (hashlib.sha256(token.encode()).digest(), cluster)
+        known = self._known.get(key)
+        if known is not None and known.issuers is issuers and now < known.found.expires:
+            return known.found
+        found = await issuers.authenticate(token, audiences, cluster, now)
+        if found is None:
+            return None
+        found = replace(
+            found,
+            user=confined(found.user, cluster),
+            expires=min(found.expires, now + TOKEN_TTL),
+            is_portable=False,
+        )
+        if not audiences or tuple(audiences) == self._audiences:
+            self._known.put(key, _Known(issuers, found))
+        return found
+
+    def _issuers(self, type_name: str, now: float) -> TypeIssuers | None:
+        """Of a type as it is now; None if it has none, or none that can be used."""
+        configurations = self._types.configurations(type_name)
+        current = stamp(configurations)
+        held = self._by_type.get(type_name)
+        if held is not None:
+            if held.stamp == current:
+                self._by_type.move_to_end(type_name)
+                return held
+            self._retire(type_name)
+        if not configurations or self._broken.get(type_name) == current:
+            return None
+        try:
+            issuers = TypeIssuers(configurations, self._audiences, now)
+        except ConfigError as error:
+            _log.error("issuers of workspace type %s cannot be used: %s", type_name, error)
+            self._broken.put(type_name, current)
+            return None
+        self._by_type[type_name] = issuers
+        issuers.start()
+        if len(self._by_type) > TYPES:
+            self._retire(next(iter(self._by_type)))
+        return issuers
+
+    def _retire(self, type_name: str) -> None:
+        self._retired.append(self._by_type.pop(type_name))
+        self._has_retired.set()
+
+    async def run(self) -> None:
+        """Until cancelled: closes connections that are no longer needed, at the end all."""
+        try:
+            while True:
+                await self._has_retired.wait()
+                self._has_retired.clear()
+                while self._retired:
+                    await self._retired.pop().close()
+        finally:
+            for issuers in (*self._retired, *self._by_type.values()):
+                await issuers.close()
+            self._by_type.clear()
+
+
+def stamp(configurations: Sequence[Object]) -> tuple[tuple[str, str], ...]:
+    """What tells these configurations from those of another time."""
+    metas = (each["metadata"] for each in configurations)
+    return tuple((m.get("uid", ""), m.get("resourceVersion", "")) for m in metas)
+
+
+def confined(user: User, cluster: str) -> User:
+    """A user as far as a workspace's own issuer may make one. Raises Rejected."""
+    if user.name.startswith(_SYSTEM):
+        raise Rejected("system usernames are not admitted")
+    groups = tuple(sorted({group for group in user.groups if not group.startswith(_SYSTEM)}))
+    extra = {key: values for key, values in user.extra.items() if _RESERVED_EXTRA not in key}
+    extra[SCOPES_KEY] = (CLUSTER_SCOPE + cluster,)
+    extra[CLUSTER_NAME_KEY] = (cluster,)
+    return User(user.name, user.uid, groups, extra)
