@@ -19,6 +19,8 @@ from pykcp.types import Object
 
 DELETING = "deleting"
 UNSETTLED_WORKSPACES = "unsettled:workspaces"
+MOUNTS = "mounts"
+"""Workspaces that stand for something elsewhere."""
 UNSETTLED_CLUSTERS = "unsettled:logicalclusters"
 PUBLISHED_CLUSTERS = "published:logicalclusters"
 """Logical clusters that other shards must know."""
@@ -45,9 +47,19 @@ def _phase(stored: Object) -> str:
     return (stored.get("status") or {}).get("phase") or ""
 
 
-def _workspace(_cluster: str, stored: Object) -> Iterable[str]:
+def mount_entry(cluster: str, namespace: str, name: str) -> str:
+    """The workspaces that stand for an object of their own workspace, by where it is."""
+    return f"mount:{cluster}:{namespace}/{name}"
+
+
+def _workspace(cluster: str, stored: Object) -> Iterable[str]:
     if _phase(stored) != "Ready":
         yield UNSETTLED_WORKSPACES
+    mount = (stored.get("spec") or {}).get("mount")
+    if mount:
+        target = mount.get("ref") or {}
+        yield MOUNTS
+        yield mount_entry(cluster, target.get("namespace") or "", target.get("name") or "")
 
 
 def _logical_cluster(_cluster: str, stored: Object) -> Iterable[str]:

@@ -10,6 +10,7 @@ from pykcp.controllers.kcp import (
     caching,
     cluster_deletion,
     logical_clusters,
+    mounts,
     workspace_admins,
     workspace_types,
     workspaces,
@@ -18,6 +19,7 @@ from pykcp.controllers.kcp.births import Births
 from pykcp.controllers.kcp.cluster_deletion import ClusterDeletion
 from pykcp.controllers.kcp.initializers import BindingsInitializer, UniversalInitializer
 from pykcp.controllers.kcp.logical_clusters import LogicalClusters
+from pykcp.controllers.kcp.mounts import Mounts
 from pykcp.controllers.kcp.published import Published
 from pykcp.controllers.kcp.workspace_admins import WorkspaceAdmins
 from pykcp.controllers.kcp.workspace_types import WorkspaceTypes
@@ -66,6 +68,8 @@ def make(
         WorkspaceAdmins(client(workspace_admins.NAME), lookup, metrics),
         WorkspaceTypes(store, client(workspace_types.NAME), lookup, now, metrics),
     ]
+    if "WorkspaceMounts" in gates:
+        made.append(Mounts(store, client(mounts.NAME), directory, now, metrics))
     made += caching.make(
         store=store,
         directory=directory,

@@ -1,0 +1,204 @@
+"""Mounted workspaces: they stand for something elsewhere, and requests go there."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from pykcp.auth.certificates import create_ca, issue_client
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.https import Answer, HTTPSServer, Received
+from pykcp.testing.server import ServerProcess, server
+from pykcp.types import Object
+
+WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
+CLUSTERS = "/apis/contrib.example.io/v1/kubeclusters"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def shard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server that shows a certificate to mounts."""
+    directory: pathlib.Path = tmp_path_factory.mktemp("mounts")
+    authority = create_ca("mounts", time.time())
+    pair = issue_client(authority, "shard", (), time.time())
+    (directory / "client.crt").write_bytes(pair.certificate)
+    (directory / "client.key").write_bytes(pair.key)
+    flags = (
+        "--feature-gates=WorkspaceMounts=true",
+        f"--mount-proxy-client-cert-file={directory / 'client.crt'}",
+        f"--mount-proxy-client-key-file={directory / 'client.key'}",
+    )
+    with server(*flags, directory=directory) as process:
+        install_kind(process.client(cluster="root"))
+        yield process
+
+
+def install_kind(root: TestClient) -> None:
+    """A kind that can be mounted: it has an address and a phase."""
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    made = root.post(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        {
+            "metadata": {"name": "kubeclusters.contrib.example.io"},
+            "spec": {
+                "group": "contrib.example.io",
+                "scope": "Cluster",
+                "names": {
+                    "plural": "kubeclusters",
+                    "singular": "kubecluster",
+                    "kind": "KubeCluster",
+                },
+                "versions": [
+                    {
+                        "name": "v1",
+                        "served": True,
+                        "storage": True,
+                        "subresources": {"status": {}},
+                        "schema": {"openAPIV3Schema": free},
+                    }
+                ],
+            },
+        },
+    )
+    assert made.status == 201, made
+    eventually(lambda: root.get(CLUSTERS).status == 200)
+
+
+@pytest.fixture
+def backend() -> Iterator[HTTPSServer]:
+    made = HTTPSServer()
+    yield made
+    made.close()
+
+
+def mount(root: TestClient, url: str = "", phase: str = "Ready") -> str:
+    """A mounted workspace and what it stands for; the name of both."""
+    name = f"mounted{next(_numbers)}"
+    head = {"apiVersion": "contrib.example.io/v1", "kind": "KubeCluster"}
+    if url:
+        assert root.post(CLUSTERS, {**head, "metadata": {"name": name}}).status == 201
+        report(root, name, url, phase)
+    made = root.post(
+        WORKSPACES,
+        {
+            "apiVersion": "tenancy.kcp.io/v1alpha1",
+            "kind": "Workspace",
+            "metadata": {"name": name},
+            "spec": {"mount": {"ref": {**head, "name": name}}},
+        },
+    )
+    assert made.status == 201, made
+    assert "type" not in made.json["spec"]
+    return name
+
+
+def report(root: TestClient, name: str, url: str, phase: str) -> None:
+    status = {"status": {"URL": url, "phase": phase}}
+    assert root.patch(f"{CLUSTERS}/{name}/status", status).status == 200
+
+
+def becomes(root: TestClient, name: str, phase: str) -> Object:
+    def look() -> Object | None:
+        found: Object = root.get(f"{WORKSPACES}/{name}").json
+        return found if found["status"]["phase"] == phase else None
+
+    workspace: Object = eventually(look)
+    return workspace
+
+
+def condition(workspace: Object) -> Any:
+    found = {c["type"]: c for c in workspace["status"].get("conditions", [])}
+    return found["WorkspaceMountReady"]
+
+
+def test_a_mount_follows_what_it_stands_for(shard: ServerProcess, root: TestClient) -> None:
+    name = mount(root)
+    missing = becomes(root, name, "Unavailable")
+    assert condition(missing)["reason"] == "MountObjectNotFound"
+    assert condition(missing)["message"] == f'KubeCluster "/{name}" not found'
+    head = {"apiVersion": "contrib.example.io/v1", "kind": "KubeCluster"}
+    assert root.post(CLUSTERS, {**head, "metadata": {"name": name}}).status == 201
+    report(root, name, "https://x.example/there", "Connecting")
+
+    def is_waiting() -> bool:
+        found = condition(root.get(f"{WORKSPACES}/{name}").json)
+        why = f'Mount is not reporting ready. See KubeCluster "{name}" status for more details'
+        return bool(found["reason"] == "MountObjectNotReady" and found["message"] == why)
+
+    eventually(is_waiting)
+    assert shard.client(cluster=f"root:{name}").get("/api").status == 503
+    report(root, name, "https://x.example/there", "Ready")
+    ready = becomes(root, name, "Ready")
+    assert ready["spec"]["URL"] == "https://x.example/there"
+    assert condition(ready)["status"] == "True"
+
+
+def test_requests_travel_as_they_are(
+    shard: ServerProcess, root: TestClient, backend: HTTPSServer
+) -> None:
+    """Method, path, query, body, credentials; but not what would be believed of a proxy."""
+    seen: list[Received] = []
+
+    def answer(received: Received) -> Answer:
+        seen.append(received)
+        return web.Response(
+            status=418, text="teapot", headers={"X-Mine": "1", "Connection": "close"}
+        )
+
+    backend.on("/base/api/v1/things", answer)
+    name = mount(root, f"{backend.url}/base/")
+    becomes(root, name, "Ready")
+    client = shard.client(cluster=f"root:{name}").with_token("theirs")
+    headers = {"X-Remote-User": "admin", "X-Custom": "yes", "Connection": "keep-alive, x-hop"}
+    reply = client.post("/api/v1/things", {"a": 1}, headers={**headers, "X-Hop": "1"}, q="a b")
+    assert (reply.status, reply.body) == (418, b"teapot")
+    assert reply.header("x-mine") == "1"
+    (received,) = seen
+    assert received.method == "POST"
+    assert json.loads(received.body) == {"a": 1}
+    sent = {k.lower(): v for k, v in received.headers.items()}
+    assert sent["authorization"] == "Bearer theirs"
+    assert sent["x-custom"] == "yes"
+    assert sent["x-forwarded-for"] == "127.0.0.1"
+    assert "x-remote-user" not in sent
+    assert "x-hop" not in sent
+
+
+def test_watches_travel_too(shard: ServerProcess, root: TestClient) -> None:
+    """A mount of another workspace of the same server: its events come as they happen."""
+    name = mount(root, f"https://127.0.0.1:{shard.port}/clusters/root")
+    becomes(root, name, "Ready")
+    client = shard.client(cluster=f"root:{name}")
+    maps = "/api/v1/namespaces/default/configmaps"
+    events = client.watch(maps)
+    made = client.post(maps, {"metadata": {"name": f"through-{name}"}})
+    assert made.json["metadata"]["annotations"] == {"kcp.io/cluster": "root"}
+    for event in events:
+        if event["object"]["metadata"]["name"] == f"through-{name}":
+            break
+    events.close()
+
+
+def test_a_mount_that_does_not_answer(
+    shard: ServerProcess, root: TestClient, backend: HTTPSServer
+) -> None:
+    url = backend.url
+    backend.close()
+    name = mount(root, url)
+    becomes(root, name, "Ready")
+    assert shard.client(cluster=f"root:{name}").get("/api").status == 502
+
+
+def test_a_mount_can_be_deleted(root: TestClient) -> None:
+    name = mount(root, "https://x.example")
+    becomes(root, name, "Ready")
+    assert root.delete(f"{WORKSPACES}/{name}").status == 200
+    eventually(lambda: root.get(f"{WORKSPACES}/{name}").status == 404)
