@@ -233,6 +233,7 @@ class BoundResources:
             definition,
             identity=bound.identity,
             verbs=verbs,
+            is_leaving=bound.is_leaving,
             fingerprint=f"{bound.schema_uid}:{bound.is_leaving}",
             stored_versions=definition.stored_versions or (definition.storage_version,),
         )

@@ -11,6 +11,7 @@ from pykcp.machinery.status import (
     AlreadyExists,
     BadRequest,
     Conflict,
+    Forbidden,
     Invalid,
     StatusError,
 )
@@ -33,6 +34,7 @@ _SYSTEM_FIELDS = (
 _GENERATE_TRIES = 8
 _GENERATED_LENGTH = 58
 _RESERVE_TRIES = 64
+_TERMINATING = "create not allowed while custom resource definition is terminating"
 
 
 async def create(
@@ -57,6 +59,9 @@ async def create(
     now = sources.now()
     if not is_managed:
         resource.rules.manage_update(None, obj, ctx.manager, "", now)
+    if resource.definition.is_leaving:
+        name = metadata.get("name", "")
+        raise Forbidden.resource(resource.group, resource.plural, name, _TERMINATING)
     admission = resource.services.admission
     request = AdmissionRequest(ctx, resource, "CREATE", namespace, metadata.get("name", ""), obj)
     await admission.mutate(request)

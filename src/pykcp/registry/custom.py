@@ -120,7 +120,7 @@ class CustomResources:
         definition = replace(definition_from_crd(crd, self._schemas), fingerprint=fingerprint)
         if crd["metadata"].get("deletionTimestamp"):
             verbs = tuple(v for v in definition.verbs if v != "create")
-            return replace(definition, verbs=verbs)
+            return replace(definition, verbs=verbs, is_leaving=True)
         return definition
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:

@@ -156,7 +156,12 @@ def test_the_end_of_a_definition_waits_for_finalizers(cluster: TestClient) -> No
     again = cluster.post(CRDS, definition("things", "example.com"))
     assert again.status == 409
     assert "object is being deleted" in again.json["message"]
-    assert cluster.post(path, {**thing, "metadata": {"name": "new"}}).status == 405
+    late = cluster.post(path, {**thing, "metadata": {"name": "new"}})
+    assert late.status == 403
+    assert late.json["message"] == (
+        'things.example.com "new" is forbidden: '
+        "create not allowed while custom resource definition is terminating"
+    )
     assert cluster.patch(f"{path}/held", {"metadata": {"finalizers": None}}).status == 200
     eventually(lambda: cluster.get(f"{CRDS}/things.example.com").status == 404)
 

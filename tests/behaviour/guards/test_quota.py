@@ -251,3 +251,47 @@ def test_usage_is_found_again_after_a_crash() -> None:
         shard.start()
         again = shard.client(cluster="crash")
         eventually(lambda: _used(again) == {COUNT: "1"})
+
+
+def test_a_quota_for_a_whole_logical_cluster(cluster: TestClient) -> None:
+    """In the namespace `admin`, with kcp's annotation: all namespaces and what is in none."""
+    assert cluster.post("/api/v1/namespaces", {"metadata": {"name": "admin"}}).status == 201
+    quota = {
+        "metadata": {
+            "name": "wide",
+            "annotations": {"experimental.quota.kcp.io/cluster-scoped": "true"},
+        },
+        "spec": {
+            "hard": {
+                "count/configmaps": "3",
+                "count/clusterroles.rbac.authorization.k8s.io": "1",
+            }
+        },
+    }
+    path = "/api/v1/namespaces/admin/resourcequotas"
+    eventually(
+        lambda: len(cluster.get("/api/v1/configmaps").json["items"]) == 2  # one CA each
+    )
+    assert cluster.post(path, quota).status == 201
+
+    def used() -> dict[str, str]:
+        found: dict[str, str] = cluster.get(f"{path}/wide").json["status"].get("used") or {}
+        return found
+
+    roles = "count/clusterroles.rbac.authorization.k8s.io"
+    eventually(lambda: used() == {"count/configmaps": "2", roles: "0"})
+    maps = "/api/v1/namespaces/default/configmaps"
+    assert cluster.post(maps, {"metadata": {"name": "third"}}).status == 201
+    refused = cluster.post(maps, {"metadata": {"name": "fourth"}})
+    assert refused.status == 403
+    assert "exceeded quota: wide" in refused.json["message"]
+    api = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    assert cluster.post(api, {"metadata": {"name": "one"}}).status == 201
+    assert cluster.post(api, {"metadata": {"name": "two"}}).status == 403
+    assert used() == {"count/configmaps": "3", roles: "1"}
+    assert cluster.delete(f"{maps}/third").status == 200
+    eventually(lambda: used()["count/configmaps"] == "2")
+    change = {"metadata": {"annotations": {"experimental.quota.kcp.io/cluster-scoped": None}}}
+    assert cluster.patch(f"{path}/wide", change).status == 200
+    eventually(lambda: used() == {"count/configmaps": "1", roles: "0"})
+    assert cluster.post(api, {"metadata": {"name": "two"}}).status == 201

@@ -138,11 +138,11 @@ async def test_namespaces_without_a_quota_are_remembered() -> None:
     """Until one is made there; and turns leave nothing behind."""
     server = MiniServer(SlowStore())
     assert await server.create("m")
-    assert server.quotas.known("one/default") == ()
+    assert server.quotas.known("one", "default") == ()
     await _quota(server, "1")
-    assert server.quotas.known("one/default") is None
+    assert server.quotas.known("one", "default") is None
     assert not await server.create("n")
-    assert len(server.quotas.known("one/default") or ()) == 1
+    assert len(server.quotas.known("one", "default") or ()) == 1
     await server.client.delete("one", RESOURCE_QUOTAS, "q", "default")
     assert await server.create("n")
     assert server.quotas._turns == {}

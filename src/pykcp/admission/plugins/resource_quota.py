@@ -6,6 +6,9 @@ else counts at the same time, in this process or in another on the same store, m
 transaction fail and is counted in the next try. So the limit is never overrun and a create
 that fails costs nothing. Creates in one namespace take turns, or most tries would be in vain.
 
+A quota in the namespace `admin` with kcp's annotation counts its whole logical cluster, what is
+in no namespace included.
+
 Only counts (`count/<resource>.<group>`) are known, as in kcp. A quota is in force from its
 first moment: what its status does not say yet is counted then.
 """
@@ -13,7 +16,7 @@ first moment: what its status does not say yet is counted then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -33,6 +36,9 @@ RESOURCE_QUOTAS = GroupVersionResource("", "v1", "resourcequotas")
 PREFIX = resource_prefix(RESOURCE_QUOTAS.group, RESOURCE_QUOTAS.resource)
 COUNT = "count/"
 UNCOUNTED = frozenset((("", "events"), ("events.k8s.io", "events")))
+WIDE_NAMESPACE = "admin"
+WIDE_ANNOTATION = "experimental.quota.kcp.io/cluster-scoped"
+_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _REMEMBER = 8192
 
 Keys = tuple[str, ...]
@@ -69,6 +75,13 @@ def is_scoped(quota: Object) -> bool:
     return bool(spec.get("scopes") or spec.get("scopeSelector"))
 
 
+def is_wide(quota: Object) -> bool:
+    """Whether it counts all of its logical cluster, rather than its namespace."""
+    metadata = quota["metadata"]
+    asked = (metadata.get("annotations") or {}).get(WIDE_ANNOTATION)
+    return metadata.get("namespace") == WIDE_NAMESPACE and asked in _TRUE
+
+
 class _Turn:
     __slots__ = ("lock", "users")
 
@@ -86,35 +99,84 @@ class Quotas:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: dict[str, Keys] = {}
+        self._known: dict[str, tuple[Keys, Keys]] = {}
+        """By `<cluster>/<namespace>`: its quotas, and those of them that count more than it."""
         self._changes = 0
         self._turns: dict[str, _Turn] = {}
         store.listen(self._follow)
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:
-            if (event.created or event.deleted) and event.key.startswith(PREFIX):
+            if not event.key.startswith(PREFIX):
+                continue
+            place = event.key[len(PREFIX) :].rpartition("/")[0]
+            if event.created or event.deleted or self._is_news(place, event):
                 self._changes += 1
-                self._known.pop(event.key[len(PREFIX) :].rpartition("/")[0], None)
+                self._known.pop(place, None)
 
-    def known(self, place: str) -> Keys | None:
-        """Keys of the quotas of `<cluster>/<namespace>`; None if that must be looked up."""
-        return self._known.get(place)
+    def _is_news(self, place: str, event: Event) -> bool:
+        """Whether a quota counts its whole cluster from now on, or no longer."""
+        known = self._known.get(place)
+        if known is None or not place.endswith(f"/{WIDE_NAMESPACE}"):
+            return False
+        return is_wide(codec.decode(event.value)) != (event.key in known[1])
+
+    def known(self, cluster: str, namespace: str) -> Keys | None:
+        """Keys of the quotas that count in a namespace ("" for what is in none); None if that
+        must be looked up."""
+        wide = self._known.get(f"{cluster}/{WIDE_NAMESPACE}")
+        own = self._known.get(f"{cluster}/{namespace}") if namespace else _NO_QUOTAS
+        if wide is None or own is None:
+            return None
+        return _joined(own[0], wide[1])
 
     async def keys(self, cluster: str, namespace: str) -> Keys:
+        """The same, looked up if need be."""
+        wide = await self._read(cluster, WIDE_NAMESPACE)
+        own = await self._read(cluster, namespace) if namespace else _NO_QUOTAS
+        return _joined(own[0], wide[1])
+
+    async def own(self, cluster: str, namespace: str) -> Keys:
+        """Keys of the quotas of a namespace, whatever they count."""
+        return (await self._read(cluster, namespace))[0]
+
+    def places(self, cluster: str, namespace: str) -> Iterator[str]:
+        """Where (`<cluster>/<namespace>`) there are, or may be, quotas that count in a namespace."""
+        for where in dict.fromkeys((namespace, WIDE_NAMESPACE)):
+            known = self._peek(f"{cluster}/{where}") if where else _NO_QUOTAS
+            counts = _ALL if known is None else known[0] if where == namespace else known[1]
+            if counts:
+                yield f"{cluster}/{where}"
+
+    def _peek(self, place: str) -> tuple[Keys, Keys] | None:
+        """What is known of a place; most have no quotas, which is seen at once."""
+        found = self._known.get(place)
+        if found is None and not self._store.keys(f"{PREFIX}{place}/"):
+            found = _NO_QUOTAS  # an event will tell of one that comes
+            self._remember(place, found)
+        return found
+
+    def _remember(self, place: str, found: tuple[Keys, Keys]) -> None:
+        if len(self._known) >= _REMEMBER:
+            self._known.clear()
+        self._known[place] = found
+
+    async def _read(self, cluster: str, namespace: str) -> tuple[Keys, Keys]:
         place = f"{cluster}/{namespace}"
         found = self._known.get(place)
         if found is not None:
             return found
         before = self._changes
         page = await self._store.list(Query(range_prefix(PREFIX, cluster, namespace)))
-        names = [codec.decode(value)["metadata"]["name"] for value in page.values]
-        found = tuple(object_key(PREFIX, cluster, namespace, name) for name in names)
+        quotas = [codec.decode(value) for value in page.values]
+        keys = {
+            object_key(PREFIX, cluster, namespace, quota["metadata"]["name"]): quota
+            for quota in quotas
+        }
+        found = (tuple(keys), tuple(key for key, quota in keys.items() if is_wide(quota)))
         # Not if one came or went meanwhile, or if one is seen whose event is still to come.
         if self._changes == before and page.revision <= self._store.revision:
-            if len(self._known) >= _REMEMBER:
-                self._known.clear()
-            self._known[place] = found
+            self._remember(place, found)
         return found
 
     @asynccontextmanager
@@ -142,9 +204,9 @@ class ResourceQuota:
 
     def wants(self, request: AdmissionRequest) -> bool:
         resource = request.resource
-        if request.operation != "CREATE" or not resource.namespaced:
+        if request.operation != "CREATE" or resource.definition.ephemeral:
             return False
-        if self._quotas.known(f"{request.context.cluster}/{request.namespace}") == ():
+        if self._quotas.known(request.context.cluster, request.namespace) == ():
             return False
         return (resource.group, resource.plural) not in UNCOUNTED
 
@@ -158,7 +220,11 @@ class ResourceQuota:
 
     @asynccontextmanager
     async def _reserve(self, request: AdmissionRequest) -> AsyncIterator[Sequence[Operation]]:
-        async with self._quotas.turn(request.context.cluster, request.namespace):
+        cluster, namespace = request.context.cluster, request.namespace
+        wide = f"{PREFIX}{cluster}/{WIDE_NAMESPACE}/"
+        if any(key.startswith(wide) for key in await self._quotas.keys(cluster, namespace)):
+            namespace = WIDE_NAMESPACE  # all of the cluster counts at one place
+        async with self._quotas.turn(cluster, namespace):
             yield await self._charge(request)
 
     async def _charge(self, request: AdmissionRequest) -> list[Operation]:
@@ -191,9 +257,20 @@ class ResourceQuota:
         known = _used(quota)
         if all(name in known for name in names):
             return {name: known[name] for name in names}
-        cluster, namespace = request.context.cluster, request.namespace
+        cluster = request.context.cluster
+        namespace = "" if is_wide(quota) else request.namespace
         number = await self._store.count(range_prefix(request.resource.prefix, cluster, namespace))
         return {name: known.get(name, str(number)) for name in names}
+
+
+_NO_QUOTAS: tuple[Keys, Keys] = ((), ())
+_ALL: Keys = ("*",)
+"""It is not known which."""
+
+
+def _joined(own: Keys, wide: Keys) -> Keys:
+    """Each once: a quota that counts its cluster counts its own namespace as part of it."""
+    return own if not wide else (*own, *(key for key in wide if key not in own))
 
 
 def _used(quota: Object) -> dict[str, Any]:

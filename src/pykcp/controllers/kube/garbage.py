@@ -11,10 +11,11 @@ one of them, the witness: as long as that one is there, the owner waits whatever
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pykcp.clients.interface import Client
+from pykcp.controllers.kube.garbage_events import misplaced_owner
 from pykcp.controllers.kube.garbage_plan import (
     Dependents,
     Keep,
@@ -34,7 +35,7 @@ from pykcp.controllers.runtime.kinds import Kinds, ServedKind
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.objects import Metadata, OwnerReference, metadata_of
 from pykcp.machinery import meta
-from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS
 from pykcp.machinery.status import Conflict, NotFound
 from pykcp.registry.deletion import FOREGROUND, ORPHAN
 from pykcp.registry.indexes import DELETING, owner_entry
@@ -114,6 +115,8 @@ class GarbageCollector:
             references = hash(value[start : value.index(b"]", start)])
             if event.created or self._checked.get(key) != references:
                 self.controller.add(key)
+        elif self._checked:
+            self._checked.pop(key, None)  # it may name the same owners again, who may be gone
 
     def _on_kind(self, event: Event) -> None:
         """A kind was perhaps added to a cluster: those who waited for one are looked at again."""
@@ -185,9 +188,33 @@ class GarbageCollector:
             case Unreference(uids):
                 await self._unreference(item, uids)
             case Remove(propagation, unblocks_owners):
+                await self._tell_misplaced(item, owners)
                 if unblocks_owners:
                     await self._change(item, _unblock)
                 await self._delete(item, propagation, is_exact=not unblocks_owners)
+
+    async def _tell_misplaced(self, item: Item, owners: Sequence[Owner]) -> None:
+        """Warn of owners that exist in another namespace, as those who live there show."""
+        for reference, state in owners:
+            if state is not OwnerState.ABSENT or not self._is_elsewhere(item, reference.uid):
+                continue
+            parts = item.parts
+            where = (parts.cluster, item.kind.resource, parts.name, parts.namespace)
+            dependent = self._client.get(*where)
+            if dependent is not None:
+                event = misplaced_owner(dependent, reference)
+                await self._client.create(parts.cluster, EVENTS, event)
+
+    def _is_elsewhere(self, item: Item, uid: str) -> bool:
+        for key in self._store.lookup(owner_entry(item.parts.cluster, uid), limit=_PAGE):
+            parts = split_key(key)
+            other = self._find(key) if parts.namespace != item.parts.namespace else None
+            if other is None:
+                continue
+            for reference in other.metadata.owner_references or ():
+                if reference.uid == uid and self._state(other, reference) is OwnerState.SOLID:
+                    return True
+        return False
 
     def _state(self, item: Item, reference: OwnerReference) -> OwnerState:
         cluster, namespace = item.parts.cluster, item.parts.namespace

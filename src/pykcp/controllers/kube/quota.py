@@ -18,6 +18,7 @@ from pykcp.admission.plugins.resource_quota import (
     UNCOUNTED,
     Quotas,
     is_scoped,
+    is_wide,
 )
 from pykcp.clients.interface import Client
 from pykcp.controllers.runtime.controller import Controller
@@ -69,12 +70,10 @@ class ResourceQuotas:
         if not (event.created or event.deleted):
             return
         _, _, cluster, namespace, _ = key.split("/", 4)
-        place = f"{cluster}/{namespace}"
-        if not namespace or self._quotas.known(place) == ():
-            return
-        if event.created and self._accounted == (place, event.revision - 1):
-            return  # admission counted it in the same transaction
-        self.controller.add_after(Place(cluster, namespace), _GATHER)
+        for place in self._quotas.places(cluster, namespace):
+            if event.created and self._accounted == (place, event.revision - 1):
+                continue  # admission counted it in the same transaction
+            self.controller.add_after(Place(cluster, place.partition("/")[2]), _GATHER)
 
     def _on_quota(self, event: Event) -> None:
         if event.deleted:
@@ -89,7 +88,7 @@ class ResourceQuotas:
 
     async def reconcile(self, place: Place) -> None:
         cluster, namespace = place
-        for key in await self._quotas.keys(cluster, namespace):
+        for key in await self._quotas.own(cluster, namespace):
             name = split_key(key).name
             async with self._quotas.turn(cluster, namespace):
                 await self._count(place, name)
@@ -101,8 +100,9 @@ class ResourceQuotas:
         hard = (quota.get("spec") or {}).get("hard") or {}
         before = quota.get("status") or {}
         used = {n: amount for n, amount in (before.get("used") or {}).items() if n in hard}
+        where = place._replace(namespace="") if is_wide(quota) else place
         for counted in hard:
-            number = await self._number(place, counted)
+            number = await self._number(where, counted)
             if number is not None:
                 used[counted] = "0" if is_scoped(quota) else str(number)
         status = {"hard": dict(hard), "used": used}
