@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pykcp.auth.certificates import KeyPair, create_ca, issue_client
-from pykcp.testing.client import Reply, TestClient, eventually
+from pykcp.testing.client import APPLY, Reply, TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.server import ServerProcess, server
@@ -106,6 +106,24 @@ def test_a_role_lets_in_and_nothing_else(cluster: TestClient) -> None:
     assert alice.get("/api/v1/configmaps").status == 403
     assert alice.get("/api/v1/namespaces/default/secrets").status == 403
     assert cluster.with_token("bob-token").get(MAPS).status == 403
+
+
+def test_updates_that_create(cluster: TestClient) -> None:
+    """Who applies or puts what is not there creates it, and must be allowed to."""
+    alice = cluster.with_token("alice-token")
+    allow_entry(cluster, "alice")
+    grant(cluster, "alice", "get", "patch", "update", resource="resourcequotas")
+    quotas = "/api/v1/namespaces/default/resourcequotas"
+    eventually(lambda: alice.get(f"{quotas}/q").status == 404)
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
+    refused = (
+        'resourcequotas "q" is forbidden: User "alice" cannot create resource "resourcequotas" in API '
+        'group "" in the namespace "default": access denied'
+    )
+    applied = alice.patch(f"{quotas}/q", body, APPLY, fieldManager="a")
+    assert message(applied) == refused
+    assert cluster.patch(f"{quotas}/q", body, APPLY, fieldManager="a").status == 201
+    assert alice.patch(f"{quotas}/q", body, APPLY, fieldManager="a").status == 200
 
 
 def test_withdrawing_a_binding_works_at_once(cluster: TestClient) -> None:

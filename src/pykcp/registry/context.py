@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pykcp.auth.user import User
@@ -29,6 +29,8 @@ class RequestContext:
     query: Mapping[str, Sequence[str]] | None = None
     """The query of an HTTP request; admission shows webhooks what was asked for there."""
 
+    authorize_create: Callable[[], Awaitable[None]] | None = None
+    """Asked before an update creates what it finds missing; may refuse."""
     forthcoming: frozenset[str] = frozenset()
     """Namespaces that the same write creates, so that others of its objects can lie in them."""
 

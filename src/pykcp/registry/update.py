@@ -85,6 +85,8 @@ async def _create_missing(
     ) and not subresource
     if not may_create:
         raise NotFound.resource(resource.group, resource.plural, name)
+    if ctx.authorize_create is not None:
+        await ctx.authorize_create()
     obj = change.make(None)
     metadata = obj["metadata"]
     uid = metadata.get("uid")

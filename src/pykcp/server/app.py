@@ -55,6 +55,7 @@ VERBS: dict[str, Handler] = {
 }
 
 
+_MAY_CREATE = frozenset(("update", "patch"))
 _SCALE: dict[str, Handler] = {"get": scale.get, "update": scale.put, "patch": scale.patch}
 
 
@@ -72,6 +73,9 @@ class Authorization(Protocol):
         """True: go on. False: call `check`. Raises Forbidden when the refusal is known."""
 
     async def check(self, call: Call) -> None: ...
+
+    async def check_create(self, call: Call) -> None:
+        """Whether the user may also create what an update or a patch finds missing."""
 
 
 class Clusters(Protocol):
@@ -276,6 +280,8 @@ class ApiServer:
         is_native = resource.definition.native
         call.negotiate(SERVED if is_native else SERVED[:2], takes_any=not is_native)
         routing.check(call)
+        if info.verb in _MAY_CREATE and not info.subresource:
+            call.context.authorize_create = lambda: self._authorization.check_create(call)
         return self._handler(call)(call)
 
     def _handler(self, call: Call) -> Handler:

@@ -41,6 +41,11 @@ class CallAuthorization:
             call.audit.decided(decision)
         _enforce(decision, attributes)
 
+    async def check_create(self, call: Call) -> None:
+        """Whether the user may also create what an update or a patch finds missing."""
+        attributes = attributes_of(call)._replace(verb="create")
+        _enforce(await self._authorizer.authorize(call.cluster, attributes), attributes)
+
 
 def _enforce(decision: Decision, attributes: Attributes) -> None:
     if not decision.allowed:

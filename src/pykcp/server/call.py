@@ -29,6 +29,7 @@ class Call:
         "_context",
         "accepted",
         "audit",
+        "caller",
         "cluster",
         "exchange",
         "info",
@@ -46,6 +47,8 @@ class Call:
         self.cluster = info.cluster
         """The logical cluster's name, once its path is resolved."""
         self.user: User = ANONYMOUS_USER
+        self.caller: User | None = None
+        """Who asked, if a virtual workspace lets them act as somebody else."""
         self.is_vouched = False
         """A virtual workspace says who the user is: headers have nothing to say about it."""
         self.resource: Resource = None  # type: ignore[assignment]  # set before handlers run
@@ -65,8 +68,8 @@ class Call:
         context = self._context
         if context is None:
             context = self._context = self._make_context()
-        elif context.user is not self.user:  # it was needed before the user was known
-            context.user = self.user
+        elif context.user is not self.user or context.cluster is not self.cluster:
+            context.user, context.cluster = self.user, self.cluster  # it was needed early
         return context
 
     def _make_context(self) -> RequestContext:

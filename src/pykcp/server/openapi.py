@@ -24,8 +24,10 @@ V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 class OpenAPI:
-    def __init__(self, directory: ServedResources) -> None:
+    def __init__(self, directory: ServedResources, *, is_view: bool = False) -> None:
+        """`is_view`: of a virtual workspace."""
         self._directory = directory
+        self._is_view = is_view
         self._made: OrderedDict[str, bytes] = OrderedDict()
         self._held = 0
 
@@ -49,7 +51,7 @@ class OpenAPI:
         definitions = self._directory.definitions(call.cluster)
         base = call.info.base
         paths = {}
-        for name in v3.group_versions(definitions):
+        for name in v3.group_versions(definitions, is_view=self._is_view):
             url = f"{base}/openapi/v3/{name}?hash={tag_of(name, relevant(definitions, name))}"
             paths[name] = {"serverRelativeURL": url}
         body = orjson.dumps({"paths": paths})
@@ -59,10 +61,10 @@ class OpenAPI:
         definitions = self._directory.definitions(call.cluster)
         from pykcp.machinery.openapi import v3
 
-        if group_version not in v3.group_versions(definitions):
+        if group_version not in v3.group_versions(definitions, is_view=self._is_view):
             raise PageNotFound
         chosen = relevant(definitions, group_version)
-        body, tag = await self._make(group_version, chosen, _v3_maker(group_version))
+        body, tag = await self._make(group_version, chosen, self._v3_maker(group_version))
         asked = call.info.param("hash")
         more: tuple[tuple[str, str], ...] = ()
         if asked == tag:
@@ -86,6 +88,13 @@ class OpenAPI:
             return
         body, tag = await self._make("v2.json", definitions, lambda d: orjson.dumps(v2.document(d)))
         _respond(call, body, tag, "application/json")
+
+    def _v3_maker(self, name: str) -> Callable[[tuple[ResourceDefinition, ...]], bytes]:
+        from pykcp.machinery.openapi import v3
+
+        return lambda definitions: orjson.dumps(
+            v3.document(definitions, name, is_view=self._is_view)
+        )
 
     async def _make(
         self,
@@ -130,12 +139,6 @@ def _takes_json(accept: str) -> bool:
     return any(
         c.media_type in ("application/json", "application/*", "*/*") for c in parse_accept(accept)
     )
-
-
-def _v3_maker(group_version: str) -> Callable[[tuple[ResourceDefinition, ...]], bytes]:
-    from pykcp.machinery.openapi import v3
-
-    return lambda definitions: orjson.dumps(v3.document(definitions, group_version))
 
 
 def _respond(

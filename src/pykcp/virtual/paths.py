@@ -22,7 +22,7 @@ class ViewPaths:
     def __init__(self, served: ServedResources, address: Callable[[], str]) -> None:
         # One list per group version: kcp's clients of views expect them so.
         self._discovery = Discovery(served, address, aggregates=False)
-        self._openapi = OpenAPI(served)
+        self._openapi = OpenAPI(served, is_view=True)
 
     def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
         root = call.info.path.strip("/").partition("/")[0]

@@ -7,8 +7,9 @@ view is first visited and goes with it.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -96,10 +97,7 @@ class Front:
         info = request_info.understand(
             request.method, visit.path, request.query, cluster=visit.cluster, base=base
         )
-        call = Call(exchange, info)
-        if request.header("user-agent") == _OLD_PLUGIN:
-            call.context.warn(_OLD_PLUGIN_WARNING)
-        return self._server_of(visit).take(call)
+        return self._server_of(visit).take(Call(exchange, info))
 
     def _server_of(self, visit: Visit) -> ApiServer:
         view = visit.view
@@ -194,7 +192,7 @@ class _ViewAuthorization:
         return False
 
     async def check(self, call: Call) -> None:
-        if self._impersonation.is_asked(call):
+        if not call.is_vouched and self._impersonation.is_asked(call):
             await self._impersonate(call)
         decision = ALLOW
         if MASTERS not in call.user.groups:
@@ -203,7 +201,18 @@ class _ViewAuthorization:
             call.audit.decided(decision)
         if not decision.allowed:
             raise forbidden(attributes_of(call), decision.reason)
+        call.caller = call.user
         await self._view.enter(call)
+        if call.exchange.request.header("user-agent") == _OLD_PLUGIN:
+            call.context.warn(_OLD_PLUGIN_WARNING)
+
+    async def check_create(self, call: Call) -> None:
+        """As if the caller had asked to create it, here and where the view leads."""
+        other = copy.copy(call)
+        other.info = replace(call.info, verb="create")
+        other.user, other.is_vouched = call.caller or call.user, True
+        other.audit = other._context = None
+        await self.check(other)
 
     async def _impersonate(self, call: Call) -> None:
         """Only masters act as others here: rights to impersonate belong to one workspace."""

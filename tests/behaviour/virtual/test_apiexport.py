@@ -178,6 +178,20 @@ def test_claim_verbs(shard: ServerProcess) -> None:
     assert view.delete(f"{DEFAULT_MAPS}/m").status == 403
 
 
+def test_applying_what_is_not_there(shard: ServerProcess) -> None:
+    """It needs the claim's verb to create as well."""
+    asked = claim("configmaps", "get", "patch", "create")
+    provider = Provider(shard, claims=(asked,), user="provider")
+    wary = provider.consumer(accepted({**asked, "verbs": ["get", "patch"]}))
+    open_one = provider.consumer(accepted(asked))
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
+    path = f"{DEFAULT_MAPS}/m"
+    refused = provider.view(wary.cluster).patch(path, body, APPLY, fieldManager="me")
+    assert (refused.status, "cannot create" in message(refused)) == (403, True)
+    done = provider.view(open_one.cluster).patch(path, body, APPLY, fieldManager="me")
+    assert done.status == 201, done
+
+
 def test_claim_selectors(shard: ServerProcess) -> None:
     asked = (claim("configmaps"), claim("secrets"))
     provider = Provider(shard, claims=asked, user="provider")

@@ -40,18 +40,21 @@ class Contents:
     """Only custom resources, which upstream titles differently."""
 
 
-def names(definitions: Definitions) -> list[str]:
-    """The documents' names, as they stand in URLs."""
-    out = {_OPENID, _KEYS, "api", "apis", "version"}
+def names(definitions: Definitions, *, is_view: bool = False) -> list[str]:
+    """The documents' names, as they stand in URLs.
+
+    A view of a virtual workspace issues no tokens, and all of its groups are alike.
+    """
+    out = {"api", "apis", "version"} if is_view else {_OPENID, _KEYS, "api", "apis", "version"}
     for definition in definitions:
-        if definition.native and definition.group:
+        if (definition.native or is_view) and definition.group:
             out.add(f"apis/{definition.group}")
         for version in definition.versions:
             out.add(base_path(definition.group, version)[1:])
     return sorted(out)
 
 
-def contents(definitions: Definitions, name: str) -> Contents:
+def contents(definitions: Definitions, name: str, *, is_view: bool = False) -> Contents:
     """What is in the document of this name; KeyError if there is none."""
     types = Types(definitions)
     single = _single_operation(name)
@@ -59,7 +62,7 @@ def contents(definitions: Definitions, name: str) -> Contents:
         return Contents((single,), types)
     group, version = _group_version(name)
     if not version:
-        if not any(d.native and d.group == group for d in definitions):
+        if not any((d.native or is_view) and d.group == group for d in definitions):
             raise KeyError(name)
         return Contents((_group_operation(group),), types)
     chosen = [d for d in definitions if d.group == group and version in d.versions]

@@ -25,14 +25,18 @@ SECURITY = {
 }
 
 
-def group_versions(definitions: Sequence[ResourceDefinition]) -> list[str]:
+def group_versions(
+    definitions: Sequence[ResourceDefinition], *, is_view: bool = False
+) -> list[str]:
     """Names of the documents: `api/v1`, `apis/apps/v1`, `version`, …"""
-    return documents.names(definitions)
+    return documents.names(definitions, is_view=is_view)
 
 
-def document(definitions: Sequence[ResourceDefinition], name: str) -> Object:
+def document(
+    definitions: Sequence[ResourceDefinition], name: str, *, is_view: bool = False
+) -> Object:
     """One document; KeyError if there is none of that name."""
-    contents = documents.contents(definitions, name)
+    contents = documents.contents(definitions, name, is_view=is_view)
     components: Object = {}
     schemas = component_schemas(contents.types, referenced(contents.operations))
     if schemas:
