@@ -1,0 +1,61 @@
+"""TLS as a kubeconfig asks for it."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+
+from pykcp.cli.plugins.access.client_config import Object, decoded
+from pykcp.cli.plugins.errors import PluginError
+
+
+def context(cluster: Object, user: Object) -> ssl.SSLContext:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if cluster.get("insecure-skip-tls-verify"):
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    elif cluster.get("certificate-authority-data"):
+        authority = decoded(cluster["certificate-authority-data"]).decode("ascii", "replace")
+        _load(lambda: tls.load_verify_locations(cadata=authority))
+    elif cluster.get("certificate-authority"):
+        _load(lambda: tls.load_verify_locations(cafile=cluster["certificate-authority"]))
+    else:
+        tls.load_default_certs()
+    _load_certificate(tls, user)
+    return tls
+
+
+def _load_certificate(tls: ssl.SSLContext, user: Object) -> None:
+    if user.get("certificate"):  # from an exec plugin
+        _from_memory(tls, user["certificate"].encode(), user["key"].encode())
+    elif user.get("client-certificate-data") or user.get("client-certificate"):
+        _from_memory(tls, _content(user, "client-certificate"), _content(user, "client-key"))
+
+
+def _content(user: Object, name: str) -> bytes:
+    if user.get(f"{name}-data"):
+        return decoded(user[f"{name}-data"])
+    with open(user[name], "rb") as file:
+        return file.read()
+
+
+def _from_memory(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """The library reads files only; this one is seen by nobody else and gone at once."""
+    descriptor, name = tempfile.mkstemp(prefix="kubectl-ws-")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(certificate.rstrip() + b"\n" + key)
+        _load(lambda: tls.load_cert_chain(name))
+    finally:
+        os.remove(name)
+
+
+def _load(load: object) -> None:
+    assert callable(load)
+    try:
+        load()
+    except ssl.SSLError as error:
+        raise PluginError(
+            f"unable to load root certificates or client certificate: {error}"
+        ) from None

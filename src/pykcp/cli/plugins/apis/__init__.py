@@ -1,0 +1,1 @@
+"""Commands about APIs: binding them, answering their claims, making them out of CRDs."""

@@ -1,0 +1,1 @@
+"""`kubectl kcp quickstart`: something to look at, made in one go."""

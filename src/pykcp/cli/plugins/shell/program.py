@@ -1,0 +1,117 @@
+"""From the words of a command line to an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from pykcp.cli.plugins.errors import PluginError
+from pykcp.cli.plugins.shell.command import (
+    Command,
+    Invocation,
+    WantsHelp,
+    check_arguments,
+    find,
+    read,
+)
+
+
+def run(root: Command, words: Sequence[str], *, program: str, error_word: str = "Error") -> int:
+    """Run a command line; `error_word` is what stands in front of an error."""
+    root = with_standard_commands(root, program)
+    try:
+        return _run(root, list(words))
+    except PluginError as error:
+        print(f"{error_word}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # whoever read our output has gone; Python would complain once more when it exits
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+
+
+def _run(root: Command, words: list[str]) -> int:
+    if words and words[0] in ("__complete", "__completeNoDesc"):
+        from pykcp.cli.plugins.shell.completion import complete
+
+        return complete(root, words[1:], with_descriptions=words[0] == "__complete")
+    found = find(root, words)
+    if found.command.deprecated:
+        command = found.command
+        print(f'Command "{command.name}" is deprecated, {command.deprecated}', file=sys.stderr)
+    invocation = read(found)
+    try:
+        return _invoke(invocation)
+    except WantsHelp:
+        return show_help(invocation.command)
+
+
+def _invoke(invocation: Invocation) -> int:
+    command = invocation.command
+    if invocation["help"]:
+        return show_help(command)
+    if command.version and invocation["version"]:
+        print(f"{command.name} version {command.version}")
+        return 0
+    check_arguments(invocation)
+    if command.run is None:
+        return show_help(command)
+    return command.run(invocation) or 0
+
+
+def show_help(command: Command) -> int:
+    from pykcp.cli.plugins.shell.help import help_text
+
+    print(help_text(command), end="")
+    return 0
+
+
+def with_standard_commands(root: Command, program: str) -> Command:
+    """`help` and `completion`, for programs that have commands at all."""
+    if not root.children:
+        return root
+    from dataclasses import replace
+
+    own: list[Command] = []
+    extra = (_completion_command(program), _help_command(own))
+    own.append(replace(root, children=(*root.children, *extra)))
+    return own[0]
+
+
+def _help_command(roots: list[Command]) -> Command:
+    """`roots` holds the program's root by the time somebody asks for help."""
+
+    def show(invocation: Invocation) -> int:
+        found = find(roots[0], invocation.arguments)
+        if not found.words:
+            return show_help(found.command)
+        from pykcp.cli.plugins.shell.help import usage_text
+
+        topics = " ".join(f"`{word}`" for word in invocation.arguments)
+        print(f"Unknown help topic [{topics}]", file=sys.stderr)
+        print(usage_text(roots[0]), end="", file=sys.stderr)
+        return 0
+
+    return Command("help", "Show help about any command.", show, usage="[command]")
+
+
+def _completion_command(program: str) -> Command:
+    shells = ("bash", "zsh", "fish", "powershell")
+
+    def script_for(shell: str) -> Command:
+        def show(invocation: Invocation) -> int:
+            from pykcp.cli.plugins.shell.completion_scripts import script
+
+            print(script(shell, program), end="")
+            return 0
+
+        return Command(shell, f"Print the completion script for {shell}.", show)
+
+    return Command(
+        "completion",
+        "Print a script that lets your shell complete this program's words.",
+        children=tuple(script_for(shell) for shell in shells),
+    )

@@ -1,0 +1,30 @@
+"""Waiting for something on the server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pykcp.cli.plugins.errors import DeadlineExceeded
+
+FIRST_PAUSE = 0.02
+LONGEST_PAUSE = 0.5
+
+
+def poll(
+    is_done: Callable[[], bool],
+    seconds: float,
+    *,
+    longest_pause: float = LONGEST_PAUSE,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Ask until it is so: often at first, as most things take a moment, then less and less."""
+    deadline = clock() + seconds
+    between = FIRST_PAUSE
+    while not is_done():
+        left = deadline - clock()
+        if left <= 0:
+            raise DeadlineExceeded
+        pause(min(between, left))
+        between = min(between * 1.5, longest_pause)

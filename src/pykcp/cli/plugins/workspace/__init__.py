@@ -1,0 +1,1 @@
+"""`kubectl ws`: moving between workspaces, showing and making them."""

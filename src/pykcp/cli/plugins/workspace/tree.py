@@ -1,0 +1,138 @@
+"""`kubectl ws tree`: the current workspace and what is below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pykcp.cli.plugins.access.rest import Client
+from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.at_once import on_all
+from pykcp.cli.plugins.errors import PluginError
+from pykcp.cli.plugins.go_text import columns, quote
+from pykcp.cli.plugins.session import Session
+from pykcp.cli.plugins.shell.command import Invocation, WantsHelp
+from pykcp.cli.plugins.workspace.paths import cluster_of_url
+from pykcp.cli.plugins.workspace.resources import (
+    is_going,
+    is_mount,
+    logical_clusters,
+    phase,
+    url,
+    workspaces,
+)
+from pykcp.machinery import clusters
+
+Object = dict[str, Any]
+
+
+@dataclass
+class Node:
+    """A workspace in the tree; `path` is "" for one that is not looked into (a mount)."""
+
+    label: str
+    path: str = ""
+    phase: str = ""
+    children: list[Node] = field(default_factory=list)
+    problem: StatusError | None = None
+
+
+def tree(invocation: Invocation) -> None:
+    if invocation.arguments:
+        raise WantsHelp
+    session = Session(invocation)
+    host = session.target().host
+    here = cluster_of_url(host)
+    if here is None:
+        # a mount, perhaps; no mistake of the user's
+        print(f"current context URL {quote(host)} does not point directly to a kcp workspace")
+        return
+    if invocation["interactive"]:
+        from pykcp.cli.plugins.workspace.browse import browse
+
+        browse(session, here.path, is_full=invocation["full"])
+        return
+    label = here.path if invocation["full"] else here.path.rpartition(":")[2]
+    root = Node(label, here.path)
+    grow(session.client, root, is_full=invocation["full"])
+    if invocation["wide"]:
+        _widen(session.client, root)
+        for line in columns([*drawn([root])], padding=2):
+            print(line)
+    else:
+        print("\n".join(drawn([root])) + "\n")
+
+
+def grow(client: Client, root: Node, *, is_full: bool) -> None:
+    """Ask for the children of every node, level by level; large levels with several connections."""
+    level = [root]
+    while level:
+        on_all(client, level, lambda via, node: _find_children(via, node, is_full=is_full))
+        level = [child for node in level for child in node.children if child.path]
+    for node in _walk(root):
+        if node.problem is not None:
+            raise node.problem
+
+
+def _find_children(client: Client, node: Node, *, is_full: bool) -> None:
+    try:
+        found = workspaces(client, node.path).list()
+    except StatusError as error:
+        if not error.is_not_found:
+            node.problem = error  # reported in the order of the tree, not of the answers
+        return
+    node.children = [
+        child_node(workspace, node.label, is_full=is_full)
+        for workspace in found
+        if not is_going(workspace)
+    ]
+
+
+def child_node(workspace: Object, parent_label: str, *, is_full: bool) -> Node:
+    name = workspace["metadata"]["name"]
+    label = clusters.join(parent_label, name) if is_full else name
+    if is_mount(workspace):
+        # its content is another server's, and its URL may even lead back to the parent
+        return Node(f"{label} [m]")
+    there = cluster_of_url(url(workspace))
+    if there is None:
+        raise PluginError(
+            f"current config context URL {quote(url(workspace))} does not point to workspace"
+        )
+    return Node(label, there.path, phase(workspace))
+
+
+def _widen(client: Client, root: Node) -> None:
+    """Add both phases to the labels."""
+    nodes = [node for node in _walk(root) if node.path]
+    on_all(client, nodes, _add_phases)
+
+
+def _add_phases(client: Client, node: Node) -> None:
+    try:
+        found = phase(logical_clusters(client, node.path).get("cluster"))
+    except StatusError:
+        found = ""
+    node.label += f"\tws={node.phase or '-'}\tlc={found or 'Unknown'}"
+
+
+def _walk(root: Node) -> Iterator[Node]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(reversed(node.children))
+
+
+def drawn(nodes: Sequence[Node]) -> Iterator[str]:
+    """The tree as lines, under a dot."""
+    yield "."
+    yield from _drawn(nodes, "")
+
+
+def _drawn(nodes: Sequence[Node], indent: str) -> Iterator[str]:
+    for node in nodes:
+        is_last = node is nodes[-1]
+        yield f"{indent}{'└──' if is_last else '├──'} {node.label}"
+        yield from _drawn(node.children, indent + ("    " if is_last else "│   "))

@@ -1,0 +1,176 @@
+"""`kubectl ws <path>`: go to a workspace."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pykcp.cli.plugins.access.kubeconfig import Kubeconfig, Stanza, modify
+from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.errors import PluginError
+from pykcp.cli.plugins.go_text import quote
+from pykcp.cli.plugins.session import Session
+from pykcp.cli.plugins.shell.command import Invocation, WantsHelp
+from pykcp.cli.plugins.workspace import contexts
+from pykcp.cli.plugins.workspace.claim_warnings import warnings
+from pykcp.cli.plugins.workspace.current import show
+from pykcp.cli.plugins.workspace.paths import (
+    ClusterURL,
+    cluster_of_url,
+    home_path,
+    parse_cluster_url,
+    resolve,
+    tidy,
+    topmost,
+)
+from pykcp.cli.plugins.workspace.resources import apis, type_name, url, workspaces
+from pykcp.machinery import clusters
+
+if TYPE_CHECKING:
+    # HTTP and TLS are slow to import; `kubectl ws .` in a prompt needs neither
+    from pykcp.cli.plugins.access.rest import Client
+
+HOME_NOTE = (
+    "Note: 'kubectl ws' now matches 'cd' semantics: go to home workspace. "
+    "'kubectl ws -' to go back. 'kubectl ws .' to print current workspace."
+)
+
+
+def use(invocation: Invocation) -> None:
+    """`kubectl ws use <path>`."""
+    if len(invocation.arguments) != 1:
+        raise WantsHelp
+    go(Session(invocation), invocation.arguments[0], is_short=invocation["short"])
+
+
+def go(session: Session, typed: str, *, is_short: bool = False) -> None:
+    """Go where the words say, and tell where that is."""
+    target = session.target()  # a kubeconfig that cannot be used is reported before all else
+    wish = tidy(typed, os.path.expanduser("~"), is_short=is_short)
+    if wish.note:
+        print(wish.note, file=sys.stderr)
+    config = session.config.raw()
+    context = config.contexts.get(config.current_context)
+    if context is None:
+        raise PluginError(f"current {quote(config.current_context)} context not found")
+    trip = Trip(session, config, context, is_short=is_short)
+    if wish.name == "-":
+        trip.go_back()
+    elif wish.name == ".":
+        show(target.host, is_short=is_short)
+    elif wish.name == ":":
+        here = trip.here()
+        trip.enter(here.of(topmost(here.path)))
+    else:
+        trip.go_to(wish.name, typed)
+    if not typed and not is_short:
+        sys.stdout.flush()
+        print(HOME_NOTE, file=sys.stderr)
+
+
+class Trip:
+    """One way from the current context to another place."""
+
+    def __init__(
+        self, session: Session, config: Kubeconfig, context: Stanza, *, is_short: bool
+    ) -> None:
+        self._session = session
+        self._config = config
+        self._context = context
+        self._is_short = is_short
+
+    def here(self) -> ClusterURL:
+        host = self._session.target().host
+        found = cluster_of_url(host)
+        if found is None:
+            raise PluginError(f"current URL {quote(host)} does not point to a workspace")
+        return found
+
+    def go_back(self) -> None:
+        changed = contexts.swapped(self._config, self._context)
+        host = contexts.current_server(changed)
+        self._commit(changed, host)
+        show(host, is_short=self._is_short)
+
+    def go_to(self, name: str, typed: str) -> None:
+        client = self._session.client
+        if name == "~" or name.startswith("~:"):
+            home = workspaces(client, clusters.ROOT).get("~")
+            name = f":{home_path(url(home))}{name[1:]}"
+        here = self.here()
+        path = resolve(here.path, name)
+        if not clusters.is_valid_path(path):
+            raise PluginError(f"invalid workspace path: {typed}")
+        full_name = name[1:] if name.startswith(":") else clusters.join(here.path, name)
+        kind = check(client, path, full_name)
+        self.enter(here.of(path), kind)
+
+    def enter(self, host: str, kind: str = "") -> None:
+        self._commit(contexts.entered(self._config, self._context, host), host)
+        show(host, is_short=self._is_short, type_name=kind)
+
+    def _commit(self, changed: Kubeconfig, host: str) -> None:
+        modify(self._session.config.files, changed)
+        try:
+            path = parse_cluster_url(host).path
+            for line in warnings(bindings(self._session.client, path)):
+                print(line, file=sys.stderr)
+        except PluginError as error:
+            # the kubeconfig is written; that is what was asked for
+            print(f"error checking APIBindings: {error}", file=sys.stderr)
+
+
+def check(client: Client, path: str, name: str) -> str:
+    """Refuse a workspace that may not be entered; return the type of one that may, if known."""
+    is_denied = not may_enter(client, path)
+    if path == clusters.ROOT:
+        kind, is_missing = "root", False
+    else:
+        kind, is_missing = _seen_from_parent(client, name)
+    if is_denied and is_missing:
+        raise PluginError(f"workspace {quote(name)} not found")
+    if is_denied:
+        raise PluginError(f"access to workspace {quote(name)} denied")
+    return kind
+
+
+def may_enter(client: Client, path: str) -> bool:
+    """Whether the server tells about the APIs of this workspace: who may ask that may enter."""
+    try:
+        try:
+            if client.discover(f"/clusters/{path}/api").get("versions"):
+                return True
+        except StatusError as error:
+            if not error.is_not_found:
+                raise
+        return bool(client.discover(f"/clusters/{path}/apis").get("groups"))
+    except StatusError as error:
+        if error.is_forbidden:
+            return False
+        raise
+
+
+def _seen_from_parent(client: Client, name: str) -> tuple[str, bool]:
+    """Type, and whether the parent says that there is no such workspace.
+
+    A parent that does not answer is no obstacle: one may be let into a workspace and not into the
+    one above it.
+    """
+    parent, last = clusters.split(name)
+    if not last or not parent or last in (".", ".."):
+        return "", False
+    try:
+        return type_name(workspaces(client, parent).get(last)), False
+    except StatusError as error:
+        return "", error.is_not_found
+
+
+def bindings(client: Client, path: str) -> list[dict[str, object]]:
+    """The APIBindings of a workspace; none if the user may not see them or the server has none."""
+    try:
+        return apis(client, path, "apibindings").list()
+    except StatusError as error:
+        if error.is_forbidden or error.is_not_found:
+            return []
+        raise
