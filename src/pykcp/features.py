@@ -31,4 +31,13 @@ GATES: dict[str, Gate] = {
     "WatchList": Gate("beta", True, "Streaming lists."),
     "LoggingBetaOptions": Gate("beta", True, "Beta logging flags."),
     "ContextualLogging": Gate("beta", True, "Logs carry their context."),
+    # Known to Kubernetes and switched off by kcp; nothing here depends on them.
+    "DRAExtendedResource": Gate("alpha", False, "Of no effect: there are no devices here."),
+    "SizeBasedListCostEstimate": Gate("beta", False, "Of no effect: lists are paid as they go."),
+    "UnknownVersionInteroperabilityProxy": Gate(
+        "alpha", False, "Of no effect: all replicas of a shard serve the same."
+    ),
+    "WatchCacheInitializationPostStartHook": Gate(
+        "beta", False, "Of no effect: there is no watch cache to fill."
+    ),
 }
