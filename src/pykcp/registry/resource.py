@@ -78,6 +78,7 @@ class Resource:
         "definition",
         "deprecation",
         "error_group",
+        "form",
         "group",
         "kind",
         "known_fields",
@@ -136,6 +137,8 @@ class Resource:
         self.collects_garbage = name not in IGNORES_DEPENDENTS
         """Propagation policies mean something for this kind."""
         self.services = services
+        self.form: tuple[str, ...] = (self.api_version, self.plural)
+        """Equal for resources that show an event alike, so that it is encoded only once."""
         self.scope: Selection | None = None
         """Of a view: the objects that it shows. What is outside does not exist there."""
         self.conversion = conversion
@@ -157,11 +160,19 @@ class Resource:
         definition: ResourceDefinition | None = None,
         scope: Selection | None = None,
         admission: Admission | None = None,
+        shown_in: str = "",
+        conversion: Conversion | None = None,
     ) -> Resource:
-        """The same resource as a view shows it: fewer verbs, fewer objects, more rules."""
+        """The same resource as a view shows it: fewer verbs, fewer objects, more rules.
+
+        `conversion`: what its objects look like there; `shown_in` tells such views apart.
+        """
         view = copy.copy(self)
         view.definition = definition or self.definition
         view.scope = scope
+        if conversion is not None:
+            view.conversion = conversion
+            view.form = (*self.form, shown_in)
         if admission is not None:
             view.services = replace(self.services, admission=admission)
         return view

@@ -38,7 +38,7 @@ class JSONEncoder:
     """Events as lines of JSON, from stored bytes."""
 
     def __init__(self, resource: Resource) -> None:
-        self.form: object = (resource.api_version, resource.plural)
+        self.form: object = resource.form
         self._resource = resource
 
     def event(self, kind: str, event: Event) -> bytes:

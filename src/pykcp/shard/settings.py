@@ -94,6 +94,11 @@ class ShardSettings:
     verbosity: int = 2
     logging_format: str = "text"
 
+    @property
+    def gates(self) -> frozenset[str]:
+        """The features that are on."""
+        return frozenset(name for name, is_on in self.feature_gates.items() if is_on)
+
     def problems(self) -> list[str]:
         """Everything that is wrong with these settings, each with what to do."""
         out = []

@@ -83,7 +83,7 @@ from pykcp.shard.credentials import Credentials
 from pykcp.shard.permission_ceiling import PermissionCeiling
 from pykcp.shard.settings import ShardSettings
 from pykcp.storage.interface import Store
-from pykcp.virtual.all import virtual_workspaces
+from pykcp.virtual.all import VirtualSettings, virtual_workspaces
 from pykcp.virtual.serving import Front, Host
 
 if TYPE_CHECKING:
@@ -280,9 +280,10 @@ def wire(
         audit,
         lookup,
     )
+    shown = VirtualSettings(settings.shard_name, settings.gates)
     front = Front(
         Host(server, authorizer, lambda: credentials.address),
-        virtual_workspaces(store, directory, bound, lookup, authorizer),
+        virtual_workspaces(store, directory, bound, lookup, authorizer, cache, shown),
     )
     address = lambda: credentials.address  # noqa: E731
     front.mount("cache", make_cache_server(cache, authentication, Registry(), address))
@@ -446,7 +447,7 @@ def make_controllers(shard: Shard) -> ControllerSet:
         registry=shard.metrics,
         shard_name=shard.settings.shard_name,
         ca_bundle=credentials.root_ca,
-        gates=frozenset(name for name, is_on in shard.settings.feature_gates.items() if is_on),
+        gates=shard.settings.gates,
         published=OwnPart(shard.cache, shard.settings.shard_name),
     )
     return join(shard.store, followers)

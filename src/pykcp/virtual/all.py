@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.cache.server import Cache
 from pykcp.registry.bound import BoundResources
 from pykcp.registry.directory import Directory
 from pykcp.registry.lookup import Lookup
@@ -12,7 +15,15 @@ from pykcp.virtual.apiexport.surface import Kinds
 from pykcp.virtual.apiresourceschema import ApiResourceSchemaWorkspace
 from pykcp.virtual.framework import Parts, VirtualWorkspace
 from pykcp.virtual.initializingworkspaces import initializing_workspaces
+from pykcp.virtual.replication import ReplicationWorkspace
 from pykcp.virtual.terminatingworkspaces import terminating_workspaces
+
+
+class VirtualSettings(NamedTuple):
+    shard: str
+    """The name of this one."""
+    gates: frozenset[str]
+    """Features that are on."""
 
 
 def virtual_workspaces(
@@ -21,11 +32,18 @@ def virtual_workspaces(
     bound: BoundResources,
     lookup: Lookup,
     authorizer: Authorizer,
+    cache: Cache,
+    settings: VirtualSettings,
 ) -> tuple[VirtualWorkspace, ...]:
     parts = Parts(directory, lookup, authorizer)
-    return (
-        ApiExportWorkspace(store, Kinds(lookup, directory, bound), authorizer),
+    exports = ApiExportWorkspace(store, Kinds(lookup, directory, bound), authorizer)
+    exports.follow_cache(cache.store, settings.shard)
+    made: list[VirtualWorkspace] = [
+        exports,
         ApiResourceSchemaWorkspace(parts),
         initializing_workspaces(parts),
         terminating_workspaces(parts),
-    )
+    ]
+    if "CacheAPIs" in settings.gates:
+        made.append(ReplicationWorkspace(parts, cache, settings.shard))
+    return tuple(made)

@@ -136,7 +136,7 @@ class PartialEncoder(JSONEncoder):
     def __init__(self, resource: Resource, version: str) -> None:
         super().__init__(resource)
         self._version = version
-        self.form = ("partial", version, resource.api_version, resource.plural)
+        self.form = ("partial", version, *resource.form)
 
     def initial(self, kind: str, value: bytes) -> bytes:
         obj = transforms.partial(self._resource.object_of(value), self._version)
@@ -153,7 +153,7 @@ class ProtobufEncoder(JSONEncoder):
     def __init__(self, resource: Resource, partial_version: str) -> None:
         super().__init__(resource)
         self._partial = partial_version
-        self.form = ("protobuf", partial_version, resource.api_version, resource.plural)
+        self.form = ("protobuf", partial_version, *resource.form)
 
     def initial(self, kind: str, value: bytes) -> bytes:
         return self._frame(kind, self._resource.object_of(value))

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.cache.scopes import split
 from pykcp.machinery.clusters import SYSTEM_BOUND_CRDS
 from pykcp.machinery.resources import (
     API_EXPORTS,
@@ -43,6 +44,18 @@ class ApiExportWorkspace:
         """Of exports whose watches must be looked at when they change."""
         self._loop = asyncio.get_running_loop()
         store.listen(self._follow)
+
+    def follow_cache(self, store: Store, own_shard: str) -> None:
+        """Other shards' exports and schemas come through the cache."""
+
+        def follow(events: Sequence[Event]) -> None:
+            for event in events:
+                if event.key.startswith((_EXPORTS, _SCHEMAS)):
+                    shard, cluster = split(split_key(event.key).cluster)
+                    if shard != own_shard:
+                        self._changed(event.key, cluster)
+
+        store.listen(follow)
 
     def visit(self, path: str) -> Visit | None:
         head = split_head(path, 2)
@@ -87,14 +100,14 @@ class ApiExportWorkspace:
         self._grants.follow(events)
         for event in events:
             key = event.key
-            if key.startswith(_EXPORTS):
-                parts = split_key(key)
-                self._forget_export((parts.cluster, parts.name))
-            elif key.startswith(_SCHEMAS):
-                parts = split_key(key)
-                self._forget_schema((parts.cluster, parts.name))
+            if key.startswith((_EXPORTS, _SCHEMAS)):
+                self._changed(key, split_key(key).cluster)
             elif key.startswith(_BOUND):
                 self.forget_all()
+
+    def _changed(self, key: str, cluster: str) -> None:
+        forget = self._forget_export if key.startswith(_EXPORTS) else self._forget_schema
+        forget((cluster, split_key(key).name))
 
     def forget_all(self) -> None:
         for key in list(self._views):
