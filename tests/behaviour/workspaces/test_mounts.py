@@ -9,12 +9,14 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
 from pykcp.auth.certificates import create_ca, issue_client
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.https import Answer, HTTPSServer, Received
+from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.server import ServerProcess, server
 from pykcp.types import Object
 
@@ -187,6 +189,24 @@ def test_watches_travel_too(shard: ServerProcess, root: TestClient) -> None:
     events.close()
 
 
+async def test_websockets_travel_too(shard: ServerProcess, root: TestClient) -> None:
+    """Messages go both ways, and a refusal comes back as it was."""
+    name = mount(root, f"https://127.0.0.1:{shard.port}/clusters/root")
+    becomes(root, name, "Ready")
+    token = read_access(shard.kubeconfig, "shard-base").token
+    maps = f"wss://127.0.0.1:{shard.port}/clusters/root:{name}/api/v1/namespaces/default/configmaps"
+    allowed = {"Authorization": f"Bearer {token}"}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session:
+        async with session.ws_connect(f"{maps}?watch=true", headers=allowed) as socket:
+            root.post("/api/v1/namespaces/default/configmaps", {"metadata": {"name": f"ws-{name}"}})
+            async for message in socket:
+                if json.loads(message.data)["object"]["metadata"]["name"] == f"ws-{name}":
+                    break
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+            await session.ws_connect(f"{maps}?watch=true", headers={"Authorization": "Bearer x"})
+    assert refusal.value.status == 401
+
+
 def test_a_mount_that_does_not_answer(
     shard: ServerProcess, root: TestClient, backend: HTTPSServer
 ) -> None:
@@ -195,6 +215,14 @@ def test_a_mount_that_does_not_answer(
     name = mount(root, url)
     becomes(root, name, "Ready")
     assert shard.client(cluster=f"root:{name}").get("/api").status == 502
+
+
+def test_a_mount_of_itself_is_noticed(shard: ServerProcess, root: TestClient) -> None:
+    name = mount(root, "https://x.example")
+    report(root, name, f"https://127.0.0.1:{shard.port}/clusters/root:{name}", "Ready")
+    eventually(lambda: name in root.get(f"{WORKSPACES}/{name}").json["spec"].get("URL", ""))
+    reply = shard.client(cluster=f"root:{name}").get("/api")
+    assert (reply.status, reply.body) == (508, b"mounts lead in circles\n")
 
 
 def test_a_mount_can_be_deleted(root: TestClient) -> None:

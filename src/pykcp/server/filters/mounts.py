@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pykcp.machinery.status import RequestEntityTooLarge
 from pykcp.server.answers import PlainError
 from pykcp.server.call import Call
-from pykcp.wire.exchange import Header, Request
+from pykcp.wire.exchange import Header, Request, WebSocket
 
 if TYPE_CHECKING:
     import aiohttp
@@ -32,6 +32,8 @@ _HOP_BY_HOP = frozenset(
     )
 )  # fmt: skip
 _IDENTITY = "x-remote-"
+_HOPS = "x-pykcp-mount-hops"
+_MOST_HOPS = 8
 _CHUNK = 64 * 1024
 _BACKLOG = 1024 * 1024
 _CONNECT_SECONDS = 30.0
@@ -59,8 +61,13 @@ class MountProxy:
         request = call.exchange.request
         if request.truncated:
             raise RequestEntityTooLarge("Request entity too large: limit is 3145728")
+        if _hops(request) >= _MOST_HOPS:
+            raise LoopDetected
         url = address(target, call.info.path, request.query)
         try:
+            if call.exchange.wants_websocket():
+                await self._bridge(call, url)
+                return
             async with self._open_session().request(
                 request.method,
                 _raw(url),
@@ -75,19 +82,53 @@ class MountProxy:
                 raise
             raise BadGateway from error
 
+    async def _bridge(self, call: Call, url: str) -> None:
+        """A WebSocket at either end, and everything that is said on one said on the other."""
+        import aiohttp
+
+        request = call.exchange.request
+        offered = request.header("sec-websocket-protocol") or ""
+        headers = [h for h in self._headers(request, url) if not h[0].startswith("sec-websocket")]
+        try:
+            there = await self._open_session().ws_connect(
+                _raw(url),
+                headers=headers,
+                protocols=[name.strip() for name in offered.split(",") if name.strip()],
+                max_msg_size=0,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            call.exchange.respond(error.status, (), b"")
+            return
+        here = call.exchange.websocket(there.protocol or "")
+        outward = asyncio.create_task(_repeat(here, there), name="mount/websocket")
+        try:
+            async for message in there:
+                if message.type is aiohttp.WSMsgType.TEXT:
+                    here.write_text(message.data)
+                else:
+                    here.write(message.data)
+                if here.backlog > _BACKLOG:
+                    await here.drain()
+        finally:
+            outward.cancel()
+            await asyncio.gather(outward, return_exceptions=True)
+            await there.close()
+            here.end()
+
     def _headers(self, request: Request, url: str) -> list[Header]:
         """What the client sent, but for what concerns only its connection to us."""
         hides_identity = bool(self._certificate) and not self._is_proxied(request)
         headers = [
             (name, value)
             for name, value in _end_to_end(request.headers)
-            if name not in ("content-length", "x-forwarded-for")
+            if name not in ("content-length", "x-forwarded-for", _HOPS)
             and not (hides_identity and name.startswith(_IDENTITY))
         ]
         if not any(name == "host" for name, _ in headers):
             headers.append(("host", urlsplit(url).netloc))
         via = [*request.header_all("x-forwarded-for"), request.peer.address]
         headers.append(("x-forwarded-for", ", ".join(via)))
+        headers.append((_HOPS, str(_hops(request) + 1)))
         return headers
 
     def _open_session(self) -> aiohttp.ClientSession:
@@ -132,6 +173,21 @@ class BadGateway(PlainError):
         super().__init__("")
 
 
+class LoopDetected(PlainError):
+    """A mount that leads to itself would be asked for ever."""
+
+    code = 508
+
+    def __init__(self) -> None:
+        super().__init__("mounts lead in circles")
+
+
+def _hops(request: Request) -> int:
+    """How many mounts a request has come through."""
+    text = request.header(_HOPS) or "0"
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else _MOST_HOPS
+
+
 def _raw(url: str) -> str:
     from yarl import URL
 
@@ -156,6 +212,16 @@ def _end_to_end(headers: Iterable[Header]) -> list[Header]:
         for one in value.split(",")
     }
     return [(n, v) for n, v in given if n not in _HOP_BY_HOP and n not in named]
+
+
+async def _repeat(here: WebSocket, there: aiohttp.ClientWebSocketResponse) -> None:
+    """What the client says, to the mount; its goodbye, too."""
+    async for message in here.messages():
+        if isinstance(message, str):
+            await there.send_str(message)
+        else:
+            await there.send_bytes(message)
+    await there.close()
 
 
 async def _send_back(call: Call, answer: aiohttp.ClientResponse) -> None:
