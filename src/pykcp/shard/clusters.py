@@ -20,6 +20,8 @@ from pykcp.storage.interface import Event, Store
 _PREFIX = kind_prefix(LOGICAL_CLUSTERS)
 _REMEMBER = 16384
 _INACTIVE = ("core.kcp.io/inactive", "internal.kcp.io/inactive")
+_BRINGING = frozenset(("create", "update", "patch"))
+"""Verbs that could leave something in a logical cluster."""
 _DELETING = b'"phase":"Deleting"'
 
 
@@ -99,9 +101,10 @@ class LogicalClusters:
         return self._paths.walk(path)
 
     def check(self, call: Call) -> None:
-        """Refuse a request to a logical cluster that does not exist, whoever asks.
+        """Refuse a request to a logical cluster that does not exist.
 
-        The exception is how one begins: system:masters creates its LogicalCluster.
+        Only system:masters can tell that there is nothing, take away what should not be there,
+        and begin one by creating its LogicalCluster.
         """
         name = call.cluster
         if name in self.known:
@@ -109,10 +112,7 @@ class LogicalClusters:
         if not name or name == clusters.WILDCARD or clusters.is_system(name) or self.exists(name):
             return
         info = call.info
-        is_creating = (
-            info.verb == "create"
-            and (info.group, info.resource) == LOGICAL_CLUSTERS[::2]
-            and MASTERS in call.user.groups
-        )
-        if not is_creating:
+        is_first = (info.group, info.resource) == LOGICAL_CLUSTERS[::2]
+        may_be = info.verb not in _BRINGING or (is_first and info.verb == "create")
+        if not may_be or MASTERS not in call.user.groups:
             raise forbidden(attributes_of(call), "access denied")

@@ -10,6 +10,7 @@ a cluster that has just gone is swept up.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.objects import Metadata, pages
+from pykcp.controllers.runtime.objects import Metadata, metadata_of
 from pykcp.machinery import meta
 from pykcp.machinery.condition_marks import mark_false, mark_true
 from pykcp.machinery.kcp_conditions import INFO
@@ -44,8 +45,12 @@ _OWN_FINALIZERS = frozenset(
 )
 """Theirs who would delete what goes here anyway."""
 _CHUNK = 400
+_AT_A_TIME = 32
+"""Deletions under way at a time: enough to share commits, few enough to let others in between."""
 _LOOK_AGAIN = 8.0
 _GATHER = 0.02
+_GATHER_EACH = 0.0003
+"""Seconds; ten times what it takes to look at one object."""
 _SWEEP_FOR = 10.0
 
 
@@ -77,8 +82,9 @@ class ClusterDeletion:
     ) -> None:
         self._store, self._client, self._directory = store, client, directory
         self._now = now
-        self._waiting: set[str] = set()
-        """Clusters whose content waits for finalizers."""
+        self._waiting: dict[str, float] = {}
+        """Clusters whose content waits for finalizers, and how many seconds of news to gather
+        before looking again: the more there is to look at, the longer."""
         self._gone: dict[str, float] = {}
         """Clusters that went in the last seconds, and when."""
         self.controller: Controller[ObjectKey | SweptCluster] = Controller(
@@ -93,7 +99,7 @@ class ClusterDeletion:
     def _on_cluster(self, event: Event) -> None:
         cluster = split_key(event.key).cluster
         if event.deleted:
-            self._waiting.discard(cluster)
+            self._waiting.pop(cluster, None)
             self._remember(cluster)
         elif _DELETING in event.value:
             self.controller.add(_key(cluster))
@@ -110,8 +116,9 @@ class ClusterDeletion:
     def _on_anything(self, event: Event) -> None:
         if self._waiting and event.deleted:
             cluster = split_key(event.key).cluster
-            if cluster in self._waiting:
-                self.controller.add_after(_key(cluster), _GATHER)
+            pause = self._waiting.get(cluster)
+            if pause is not None:
+                self.controller.add_after(_key(cluster), pause)
         elif self._gone and event.created:
             cluster = split_key(event.key).cluster
             if cluster in self._gone and not event.key.startswith(_PREFIX):
@@ -130,16 +137,17 @@ class ClusterDeletion:
                 await self._sweep(cluster)
             return None
         if found is None or not meta.has_finalizer(found, lifecycle.DELETION_FINALIZER):
-            self._waiting.discard(cluster)
+            self._waiting.pop(cluster, None)
             return None
         if not meta.is_deleting(found):
             return None
-        self._waiting.add(cluster)  # before looking, so that nothing is missed in between
+        # Before looking, so that nothing is missed in between.
+        self._waiting.setdefault(cluster, _GATHER)
         items = await self._content(cluster)
         if any(item.is_kept for item in items):
             return await self._delete_what_goes(found, items)
         await self._remove(found, items)
-        self._waiting.discard(cluster)
+        self._waiting.pop(cluster, None)
         return None
 
     async def _content(self, cluster: str) -> list[Item]:
@@ -153,33 +161,40 @@ class ClusterDeletion:
             if prefix in seen:
                 continue
             seen.add(prefix)
-            found = [
-                metadata
-                async for page in pages(self._store, f"{prefix}{cluster}/")
-                for metadata in page
-            ]
-            if found:
-                resource = self._client.resource(cluster, _served(definition))
-                items += [Item(resource, metadata) for metadata in found]
+            keys = self._store.keys(f"{prefix}{cluster}/")
+            if not keys:
+                continue
+            resource = self._client.resource(cluster, _served(definition))
+            for start in range(0, len(keys), _CHUNK):
+                found = (self._store.get(key) for key in keys[start : start + _CHUNK])
+                items += [Item(resource, metadata_of(e.value)) for e in found if e is not None]
+                if len(keys) > _CHUNK:
+                    await asyncio.sleep(0)
         return items
 
     async def _delete_what_goes(self, cluster: Object, items: list[Item]) -> float:
         name = meta.cluster(cluster)
+        self._waiting[name] = max(_GATHER, len(items) * _GATHER_EACH)
         errors: list[str] = []
         kept = [item for item in items if item.is_kept]
         holds_kept = _holders(kept)
         going: list[Write] = []
+        marked: list[Item] = []
         for item in items:
             if item.is_kept or holds_kept(item):
-                errors += await self._delete(name, item)
+                marked.append(item)
             elif item.resource.group != _RBAC or item.resource.namespaced:
                 going.append(_gone(name, item))
+        for start in range(0, len(marked), _AT_A_TIME):
+            some = marked[start : start + _AT_A_TIME]
+            for found in await asyncio.gather(*(self._delete(name, item) for item in some)):
+                errors += found
         for start in range(0, len(going), _CHUNK):
             try:
                 await self._client.write_together(going[start : start + _CHUNK])
             except StatusError as error:
                 errors.append(error.message)
-        await self._report(cluster, errors)
+        await self._report(cluster, remains_message(kept), errors)
         if errors:
             raise Later("; ".join(errors[:3]))
         return _LOOK_AGAIN
@@ -200,10 +215,9 @@ class ClusterDeletion:
             return [error.message]
         return []
 
-    async def _report(self, cluster: Object, errors: list[str]) -> None:
+    async def _report(self, cluster: Object, message: str, errors: list[str]) -> None:
         """What is left, and who keeps it, as a condition."""
         name, now = meta.cluster(cluster), self._now()
-        message = remains_message([i for i in await self._content(name) if i.is_kept])
 
         def mark(live: Object) -> None:
             if message:

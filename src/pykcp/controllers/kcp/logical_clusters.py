@@ -21,6 +21,10 @@ from pykcp.types import Object
 
 NAME = "kcp-logicalcluster"
 _PREFIX = kind_prefix(LOGICAL_CLUSTERS)
+_DELETING = b'"deletionTimestamp":"'
+_HAS_TERMINATORS = lifecycle.TERMINATORS_FINALIZER.encode()
+_SOON = 0.1
+"""Seconds until a deletion that has not finished by then is told."""
 
 
 class LogicalClusters:
@@ -45,8 +49,13 @@ class LogicalClusters:
         feed.at_start(self._resume)
 
     def _on_cluster(self, event: Event) -> None:
-        if not event.deleted:
-            self.controller.add(ObjectKey(split_key(event.key).cluster, "", "cluster"))
+        if event.deleted:
+            return
+        key = ObjectKey(split_key(event.key).cluster, "", "cluster")
+        if _DELETING in event.value and _HAS_TERMINATORS not in event.value:
+            self.controller.add_after(key, _SOON)  # most are gone by then
+        else:
+            self.controller.add(key)
 
     async def _resume(self) -> None:
         for index in (UNSETTLED_CLUSTERS, DELETING):

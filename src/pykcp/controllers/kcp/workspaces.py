@@ -40,6 +40,8 @@ _ALL = ObjectKey(clusters.WILDCARD, "", "")
 """Stands for every workspace: addresses have changed."""
 _PAGE = 200
 _DISAPPEARED_AFTER = 60.0
+_SOON = 0.1
+"""Seconds until a deletion that has not finished by then is told."""
 
 _log = logging.getLogger(__name__)
 
@@ -80,8 +82,13 @@ class Workspaces:
         if _IS_READY in event.terms and _DELETING not in event.value and event.created:
             return  # it was born together with its workspace
         owner = (decode(event.value).get("spec") or {}).get("owner") or {}
-        if owner.get("resource") == WORKSPACES.resource and owner.get("cluster"):
-            self.controller.add(ObjectKey(owner["cluster"], "", owner["name"]))
+        if owner.get("resource") != WORKSPACES.resource or not owner.get("cluster"):
+            return
+        key = ObjectKey(owner["cluster"], "", owner["name"])
+        if _DELETING in event.value and not event.deleted:
+            self.controller.add_after(key, _SOON)  # most are gone by then, with their workspace
+        else:
+            self.controller.add(key)
 
     def _on_shard(self, event: Event) -> None:
         for key in self._store.lookup(UNSETTLED_WORKSPACES):
@@ -273,7 +280,7 @@ class Workspaces:
             return None  # ours goes last
         if not meta.is_deleting(cluster):
             await self._client.delete(name, LOGICAL_CLUSTERS, "cluster")
-            cluster = self._client.get(name, LOGICAL_CLUSTERS, "cluster")
+            return _SOON
         try:
             await self._change(workspace, lambda live: lifecycle.mirror(live, cluster, now))
         except NotFound:

@@ -23,8 +23,8 @@ from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.kinds import Kinds, ServedKind
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.objects import pages
-from pykcp.machinery import meta
-from pykcp.machinery.resources import NAMESPACES
+from pykcp.machinery import clusters, meta
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, NAMESPACES
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.indexes import DELETING
 from pykcp.registry.keys import range_prefix, resource_prefix, split_key
@@ -96,7 +96,7 @@ class Namespaces:
     async def reconcile(self, key: ObjectKey | RemovedNamespace) -> float | None:
         namespace = self._client.get(key.cluster, NAMESPACES, key.name)
         if isinstance(key, RemovedNamespace):
-            if namespace is None:
+            if namespace is None and self._has_cluster(key.cluster):
                 await self._sweep(key)
             return None
         if namespace is None:
@@ -111,6 +111,13 @@ class Namespaces:
         except NotFound:
             self._waiting.discard(key)  # it is gone, which is what was wanted
             return None
+
+    def _has_cluster(self, cluster: str) -> bool:
+        """What went with its whole logical cluster is swept up with that."""
+        return (
+            clusters.is_system(cluster)
+            or self._client.get(cluster, LOGICAL_CLUSTERS, "cluster") is not None
+        )
 
     async def _terminate(self, key: ObjectKey, namespace: Object) -> float | None:
         remains = Remains()
