@@ -10,6 +10,7 @@ from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.refusals import unexpected
 from pykcp.machinery.schema.decode import DecodeError
 from pykcp.machinery.status import BadRequest, InternalError, StatusError
+from pykcp.registry import codec
 from pykcp.registry.resource import Resource
 from pykcp.types import JSON, Object
 
@@ -26,8 +27,8 @@ class PatchFailed(Exception):
 
 
 def apply_patch(document: Object, operations: list[Any]) -> JSON:
-    """The document after all operations; it is not changed itself."""
-    out: JSON = document
+    """The document after all operations: another one, also if there are none."""
+    out: JSON = document if operations else codec.copy(document)
     for operation in operations:
         try:
             out = jsonpatch.apply(out, [operation])

@@ -11,6 +11,8 @@ from functools import cache
 
 from pykcp.apis.catalog import ResourceDefinition, ResourceVersion, definition_of
 from pykcp.apis.kcp_catalog import AGE, SYSTEM_CRDS
+from pykcp.apis.kube.validation.custom import custom_rules
+from pykcp.apis.kube.validation.objectmeta import name_is_path_segment
 from pykcp.apis.kube.validation.rules import Facts
 from pykcp.apis.loader import shared_type
 from pykcp.cache.indexes import index_entries
@@ -186,4 +188,7 @@ def _placed(obj: Object, joined: str) -> Object:
 def make_cached(definition: ResourceDefinition, version: str, services: Services) -> Resource:
     object_meta = shared_type("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
     compiled = custom_type(definition.schema(version), object_meta)
-    return CachedResource(definition, version, CachedKind(definition, version, compiled), services)
+    # Roles may have names that custom kinds may not.
+    rules = custom_rules(definition.namespaced, has_status=False, check_name=name_is_path_segment)
+    kind = CachedKind(definition, version, compiled, rules)
+    return CachedResource(definition, version, kind, services)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykcp.testing.client import TestClient, eventually
 from pykcp.types import Object
 
 SCHEMAS = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"
@@ -11,6 +12,7 @@ BINDINGS = "/apis/apis.kcp.io/v1alpha2/apibindings"
 OLD_BINDINGS = "/apis/apis.kcp.io/v1alpha1/apibindings"
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 CACHED = "/apis/cache.kcp.io/v1alpha1/clustercachedresources"
+COWBOYS = "/apis/wild.west/v1/namespaces/default/cowboys"
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 _KINDS = {
@@ -97,3 +99,23 @@ def grant(role_name: str, user: str) -> Object:
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role_name},
         "subjects": [{"kind": "User", "apiGroup": group, "name": user}],
     }
+
+
+def bind_cowboys(provider: TestClient, consumer: TestClient, **spec: object) -> None:
+    """Export cowboys from one logical cluster, as `spec` says besides, and bind them in another."""
+    assert provider.post(SCHEMAS, schema()).status == 201
+    made = provider.post(EXPORTS, export("cowboys", resources=[RESOURCE], **spec))
+    assert made.status == 201, made
+    place = provider.prefix.rpartition("/")[2]
+    made = consumer.post(BINDINGS, binding("cowboys", "cowboys", place))
+    assert made.status == 201, made
+
+    def is_bound() -> bool:
+        status = consumer.get(f"{BINDINGS}/cowboys").json.get("status") or {}
+        return bool(status.get("phase") == "Bound")
+
+    eventually(is_bound)
+
+
+def cowboy(name: str) -> Object:
+    return {"apiVersion": "wild.west/v1", "kind": "Cowboy", "metadata": {"name": name}}

@@ -40,6 +40,7 @@ class HookServer:
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(cert, key)
         self._responders: dict[str, Respond] = {}
+        self._transports: set[asyncio.Transport] = set()
         self.reviews: list[tuple[str, Object]] = []
         """Path and review, in the order in which they came."""
         self.port = 0
@@ -64,6 +65,8 @@ class HookServer:
         self._ready.set()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if request.transport is not None:
+            self._transports.add(request.transport)
         review = json.loads(await request.read())
         self.reviews.append((request.path, review))
         answer = self._responders[request.path](review)
@@ -79,7 +82,9 @@ class HookServer:
     def close(self) -> None:
         async def stop() -> None:
             await self._runner.cleanup()
-            self._loop.stop()
+            for transport in self._transports:  # nobody waits for the other side to say goodbye
+                transport.abort()
+            self._loop.call_later(0.05, self._loop.stop)
 
         asyncio.run_coroutine_threadsafe(stop(), self._loop)
         self._thread.join(10)
@@ -166,3 +171,9 @@ def hook_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HookServer
 @pytest.fixture
 def hooks(hook_server: HookServer, cluster: TestClient) -> Hooks:
     return Hooks(hook_server, cluster)
+
+
+@pytest.fixture
+def hooks_in(hook_server: HookServer) -> Callable[[TestClient], Hooks]:
+    """Webhook configurations of another logical cluster."""
+    return lambda client: Hooks(hook_server, client)

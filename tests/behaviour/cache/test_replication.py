@@ -201,6 +201,7 @@ def test_what_root_publishes(shard: ServerProcess) -> None:
         "/apis/core.kcp.io/v1alpha1/shards/root",
         "/apis/tenancy.kcp.io/v1alpha1/workspacetypes/universal",
         f"{EXPORTS}/tenancy.kcp.io",
+        f"{BINDINGS}/system:kcp:authenticated:apiexport:topology:bind",
         CLUSTER,
     ):
         eventually(lambda p=path: is_copied(root, copies, p))

@@ -10,7 +10,12 @@ import orjson
 
 from pykcp.apis.kube.validation.crd import approval_errors, is_protected
 from pykcp.apis.kube.validation.crd_names import names_errors
-from pykcp.apis.kube.validation.crd_spec import required_names_errors, version_errors, versions_of
+from pykcp.apis.kube.validation.crd_spec import (
+    ONE_WORD_GROUPS,
+    required_names_errors,
+    version_errors,
+    versions_of,
+)
 from pykcp.apis.kube.validation.objectmeta import same
 from pykcp.apis.kube.validation.rules import Facts
 from pykcp.apis.loader import library
@@ -20,7 +25,6 @@ from pykcp.machinery.status import FieldError, invalid, required
 from pykcp.types import Object
 
 _PREFIX = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
-_ONE_WORD_GROUPS = frozenset(("apps", "batch", "extensions", "policy", "autoscaling"))
 
 
 def resource_schema_errors(obj: Object, facts: Facts) -> list[FieldError]:
@@ -60,7 +64,7 @@ def _group_errors(group: str) -> list[FieldError]:
     messages = names.dns1123_subdomain(group)
     if messages:
         return [invalid(path, group, ",".join(messages))]
-    if "." not in group and group not in _ONE_WORD_GROUPS:
+    if "." not in group and group not in ONE_WORD_GROUPS:
         return [invalid(path, group, "should be a domain with at least one dot")]
     return []
 

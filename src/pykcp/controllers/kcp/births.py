@@ -25,6 +25,7 @@ from pykcp.controllers.kcp.binding import (
     names_of,
 )
 from pykcp.machinery import clusters, hashes, meta, resource_locks
+from pykcp.machinery.replicate_marks import ANNOTATION as REPLICATE
 from pykcp.machinery.resources import (
     API_BINDINGS,
     API_EXPORTS,
@@ -283,7 +284,11 @@ def admin_binding(user: str) -> Object:
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": ADMIN_BINDING},
+        "metadata": {
+            "name": ADMIN_BINDING,
+            # What its role grants; so that nobody has to write it again.
+            "annotations": {REPLICATE: "apis.kcp.io,tenancy.kcp.io"},
+        },
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": user}],
     }

@@ -29,6 +29,8 @@ from pykcp.machinery.status import FieldError, duplicate, invalid, required, too
 from pykcp.types import Object
 
 _SELECTABLE_MAX = 8
+ONE_WORD_GROUPS = frozenset(("apps", "batch", "extensions", "policy", "autoscaling"))
+"""Groups of Kubernetes whose kinds kcp does not serve itself: anybody may define them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ def _identity_errors(spec: Object, *, in_core_group: bool) -> list[FieldError]:
             errors.append(required("spec.group"))
     elif messages:
         errors.append(invalid("spec.group", group, ",".join(messages)))
-    elif "." not in group:
+    elif "." not in group and group not in ONE_WORD_GROUPS:
         errors.append(invalid("spec.group", group, "should be a domain with at least one dot"))
     return errors + choice_errors(scope, ("Cluster", "Namespaced"), "spec.scope")
 

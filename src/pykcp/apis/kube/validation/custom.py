@@ -10,6 +10,7 @@ from typing import Any
 
 from pykcp.apis.kube.validation.objectmeta import (
     STANDARD_FINALIZERS,
+    MetaNameRule,
     name_is_subdomain,
     validate_object_meta,
     validate_object_meta_update,
@@ -51,6 +52,7 @@ def custom_rules(
     default: Callable[[Object], None] = _leave,
     check: BodyCheck = _accept,
     check_status: BodyCheck = _accept,
+    check_name: MetaNameRule = name_is_subdomain,
 ) -> KindRules:
     """The rules of a kind that is defined by a schema."""
 
@@ -77,7 +79,7 @@ def custom_rules(
         return check_status(new, old) + scale_status_errors(new, scale)
 
     def validate(obj: Object, facts: Facts) -> list[FieldError]:
-        errors = validate_object_meta(metadata(obj), namespaced, name_is_subdomain)
+        errors = validate_object_meta(metadata(obj), namespaced, check_name)
         return errors + body(obj, None, facts)
 
     def validate_update(new: Object, old: Object, facts: Facts) -> list[FieldError]:
