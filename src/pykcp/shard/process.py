@@ -92,8 +92,9 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
             raise
 
     async def _stop_stores(self) -> None:
-        await self._cache_store.stop()
+        """The cache last: those who hear of the store's last events look into it."""
         await self._store.stop()
+        await self._cache_store.stop()
 
     async def _start(self) -> Shard:
         settings = self._settings
