@@ -27,6 +27,7 @@ from pykcp.registry.resource import Resource
 from pykcp.server import request_info, routing
 from pykcp.server.answers import PageNotFound, send_status
 from pykcp.server.call import Call, check_timeout
+from pykcp.server.clusters import Withheld
 from pykcp.server.filters.flow_control import FlowControl
 from pykcp.server.filters.homes import HOME, is_home
 from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
@@ -170,7 +171,11 @@ class ApiServer:
     async def take_over(self, call: Call, user: User) -> None:
         """Go on with a call of another server, which vouches for its user."""
         call.user, call.is_vouched = user, True
-        elsewhere = self._clusters.resolve(call)
+        try:
+            elsewhere = self._clusters.resolve(call)
+        except Withheld as withheld:
+            await withheld.check(call)
+            raise withheld.refusal from None
         if elsewhere is not None:
             await elsewhere
         elif self._authorization.peek(call):
@@ -189,6 +194,8 @@ class ApiServer:
             if user is None:
                 return self._finish(call, self._authenticate(call))
             pending = self._admit(call, user)
+        except Withheld as withheld:
+            return self._finish(call, self._reveal(call, withheld))
         except StatusError as error:
             self._refuse(call, error)
             return None
@@ -209,6 +216,19 @@ class ApiServer:
         pending = self._admit(call, found.user)
         if pending is not None:
             await pending
+
+    async def _reveal(self, call: Call, withheld: Withheld) -> None:
+        """Refuse a call for what is not there or not in use, once it is known who asks."""
+        found = await self._authentication.authenticate(
+            call.exchange.request, call.cluster, call.info.path
+        )
+        call.user = found.user
+        if call.audit is not None:
+            waiting = call.audit.received()
+            if waiting is not None:
+                await waiting
+        await withheld.check(call)
+        raise withheld.refusal
 
     def _admit(self, call: Call, user: User) -> Coroutine[Any, Any, None] | None:
         """Everything behind authentication; what must wait is returned as a coroutine."""

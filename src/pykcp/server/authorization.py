@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pykcp.auth.authz.attributes import Attributes, Decision, forbidden
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery.resources import WORKSPACES
 from pykcp.server.call import Call
 from pykcp.server.impersonation import Impersonation
 
@@ -45,6 +46,21 @@ class CallAuthorization:
         """Whether the user may also create what an update or a patch finds missing."""
         attributes = attributes_of(call)._replace(verb="create")
         _enforce(await self._authorizer.authorize(call.cluster, attributes), attributes)
+
+    async def check_sight(self, call: Call, cluster: str, workspace: str) -> None:
+        """Refuse the call as any other, unless its user may get this Workspace. Raises Forbidden."""
+        await self.impersonate(call)
+        attributes = Attributes(
+            call.user,
+            "get",
+            group=WORKSPACES.group,
+            resource=WORKSPACES.resource,
+            name=workspace,
+            version=WORKSPACES.version,
+        )
+        decision = await self._authorizer.authorize(cluster, attributes)
+        if not decision.allowed:
+            raise forbidden(attributes_of(call), decision.reason)
 
 
 def _enforce(decision: Decision, attributes: Attributes) -> None:

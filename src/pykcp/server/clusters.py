@@ -1,21 +1,23 @@
 """From `/clusters/<path>` to a logical cluster's name: kcp's local proxy.
 
 Names pass as they are; paths are looked up. What does not exist, is not available or not in
-use is refused in kcp's words before anybody is asked who they are, so that the answer does
-not depend on it. Requests to a mounted workspace go elsewhere from here.
+use is refused in kcp's words, but only to those who could see it (`Withheld`): to others it is
+the same as any workspace that they may not enter. Requests to a mounted workspace go elsewhere
+from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from pykcp.auth.authn.bearer import bearer_token
 from pykcp.auth.tokens import unverified_claims
 from pykcp.machinery import clusters
-from pykcp.machinery.status import BadRequest, Forbidden, NotFound
+from pykcp.machinery.status import BadRequest, Forbidden, NotFound, StatusError
 from pykcp.registry.paths import Place
 from pykcp.server.answers import PlainError
+from pykcp.server.authorization import CallAuthorization
 from pykcp.server.call import Call
 from pykcp.wire.exchange import Request
 
@@ -63,12 +65,23 @@ class Elsewhere(PlainError):
         super().__init__("Not found on this shard", retry_after=1)
 
 
+class Withheld(Exception):
+    """A refusal that tells what there is: for those who may know."""
+
+    def __init__(self, refusal: StatusError, check: Callable[[Call], Awaitable[None]]) -> None:
+        """`check` refuses others as it would if there was something that they may not enter."""
+        super().__init__(str(refusal))
+        self.refusal, self.check = refusal, check
+
+
 class ClusterResolver:
-    def __init__(self, index: ClusterIndex, mounts: Mounts | None = None) -> None:
-        self._index, self._mounts = index, mounts
+    def __init__(
+        self, index: ClusterIndex, authorization: CallAuthorization, mounts: Mounts | None = None
+    ) -> None:
+        self._index, self._authorization, self._mounts = index, authorization, mounts
 
     def resolve(self, call: Call) -> Coroutine[Any, Any, None] | None:
-        """Set the call's cluster, or answer it otherwise."""
+        """Set the call's cluster, or answer it otherwise. Raises Withheld."""
         info = call.info
         path = info.cluster
         if not path:
@@ -87,7 +100,7 @@ class ClusterResolver:
                 return self._follow(call, path)
             inactive = self._index.inactive(path)
         if inactive:
-            _check_use(call, path)
+            self._check_use(call, path)
         return None
 
     def _home_of_account(self, call: Call) -> str:
@@ -109,29 +122,43 @@ class ClusterResolver:
     def _follow(self, call: Call, path: str) -> Coroutine[Any, Any, None] | None:
         place = self._index.walk(path)
         if place is None:
-            raise NotFound.resource("tenancy.kcp.io", "workspaces", path)
+            raise self._withheld(path, _no_workspace(path))
         if not place.is_available:
-            raise Unavailable
+            raise self._withheld(path, Unavailable())
         if place.mount_url:
             if self._mounts is None:
-                raise NotFound.resource("tenancy.kcp.io", "workspaces", path)
+                raise self._withheld(path, _no_workspace(path))
             return self._mounts.forward(call, place.mount_url)
         inactive = self._index.inactive(place.cluster)
         if inactive is None:
-            if place.shard and place.shard != self._index.shard_name:
-                raise Elsewhere
-            raise NotFound.resource("tenancy.kcp.io", "workspaces", path)
+            is_away = place.shard and place.shard != self._index.shard_name
+            raise self._withheld(path, Elsewhere() if is_away else _no_workspace(path))
         call.cluster = place.cluster
         if inactive:
-            _check_use(call, place.cluster)
+            self._check_use(call, place.cluster)
         return None
 
+    def _check_use(self, call: Call, cluster: str) -> None:
+        if not call.info.path.startswith(_WHEN_INACTIVE):
+            call.cluster = cluster
+            why = "logical cluster is marked inactive"
+            refusal = Forbidden.resource("core.kcp.io", "logicalclusters", cluster, why)
+            raise Withheld(refusal, self._authorization.check)
 
-def _check_use(call: Call, cluster: str) -> None:
-    if not call.info.path.startswith(_WHEN_INACTIVE):
-        raise Forbidden.resource(
-            "core.kcp.io", "logicalclusters", cluster, "logical cluster is marked inactive"
-        )
+    def _withheld(self, path: str, refusal: StatusError) -> Withheld:
+        """For those who see the Workspace, or that there is none, at the last step towards it."""
+        above, name = clusters.split(path)
+        while ":" in above:
+            place = self._index.walk(above)
+            if place is not None and place.cluster and place.is_available:
+                above = place.cluster
+                break
+            above, name = clusters.split(above)
+        return Withheld(refusal, lambda call: self._authorization.check_sight(call, above, name))
+
+
+def _no_workspace(path: str) -> NotFound:
+    return NotFound.resource("tenancy.kcp.io", "workspaces", path)
 
 
 def account_cluster(request: Request) -> str:

@@ -364,7 +364,7 @@ def _server(  # a composition root: every part by name
         authentication=authentication,
         authorization=authorization,
         presence=clusters.check,
-        clusters=ClusterResolver(clusters, mounts),
+        clusters=ClusterResolver(clusters, authorization, mounts),
         directory=directory,
         paths=paths,
         answered=Answered(authentication, authorizer, credentials.policy, client),

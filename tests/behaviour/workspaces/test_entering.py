@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pykcp.testing.client import Reply, TestClient, eventually
-from pykcp.testing.clusters import make_cluster
+from pykcp.testing.clusters import bind, make_cluster
 from pykcp.testing.server import ServerProcess, server
 from pykcp.types import Object
 
@@ -22,9 +22,15 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def shard() -> Iterator[ServerProcess]:
+def shard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server without controllers: workspaces stay as the tests make them."""
-    with server("--run-controllers=false") as process:
+    directory = tmp_path_factory.mktemp("entering")
+    tokens = directory / "tokens.csv"
+    tokens.write_text("bob-token,bob,b1\n")
+    flags = ("--run-controllers=false", f"--token-auth-file={tokens}")
+    with server(*flags, directory=directory) as process:
+        root = process.client(cluster="root")
+        root.patch(f"{LOGICAL_CLUSTER}/status", {"status": {"phase": "Ready"}})
         yield process
 
 
@@ -69,13 +75,57 @@ def test_a_path_and_a_name_lead_to_the_same(shard: ServerProcess, root: TestClie
     }
 
 
-def test_paths_that_lead_nowhere(shard: ServerProcess, root: TestClient) -> None:
-    """The answer is the same whoever asks: nobody has been asked who they are."""
+def test_paths_that_lead_nowhere(shard: ServerProcess) -> None:
     for path in ("root:nosuch", "root:nosuch:deeper", "nosuch:nosuch", "user:nobody"):
-        for client in (shard.client(cluster=path), root.in_cluster(path).with_token("nonsense")):
-            reply = client.get("/api/v1/namespaces")
-            assert reply.status == 404, reply
-            assert reply.json["message"] == f'workspaces.tenancy.kcp.io "{path}" not found'
+        reply = shard.client(cluster=path).get("/api/v1/namespaces")
+        assert reply.status == 404, reply
+        assert reply.json["message"] == f'workspaces.tenancy.kcp.io "{path}" not found'
+
+
+def test_who_may_read_workspaces_learns_that_there_is_none(
+    shard: ServerProcess, root: TestClient
+) -> None:
+    """Everybody who is somebody may look around in root."""
+    bob = root.in_cluster("root:nosuch").with_token("bob-token")
+    assert bob.get("/api").json["message"] == 'workspaces.tenancy.kcp.io "root:nosuch" not found'
+    assert root.in_cluster("root:nosuch").with_token("nonsense").get("/api").status == 401
+
+
+def test_strangers_cannot_tell_what_there_is(shard: ServerProcess, root: TestClient) -> None:
+    """Whatever is at a path below a workspace that one may not enter: the answer is the same,
+    to the byte."""
+    vault = make_cluster(shard, "vault")
+    vault.patch(f"{LOGICAL_CLUSTER}/status", {"status": {"phase": "Ready"}})
+    bind(vault, root, "tenancy.kcp.io")
+    vault.patch(
+        LOGICAL_CLUSTER,
+        {"metadata": {"annotations": {"internal.tenancy.kcp.io/type": "root:universal"}}},
+    )
+    above = a_workspace(root, "vault")
+    there = make_cluster(shard, "treasure")
+    there.patch(f"{LOGICAL_CLUSTER}/status", {"status": {"phase": "Ready"}})
+    asleep = make_cluster(shard, "dragon")
+    asleep.patch(f"{LOGICAL_CLUSTER}/status", {"status": {"phase": "Ready"}})
+    mark(asleep, "true")
+    names = {
+        "there": a_workspace(vault, "treasure"),
+        "asleep": a_workspace(vault, "dragon"),
+        "elsewhere": a_workspace(
+            vault, "lives-away", metadata={"annotations": {"core.kcp.io/shard": "amber"}}
+        ),
+        "away": a_workspace(vault, "treasure"),
+        "missing": "nosuch",
+    }
+    away = {"status": {"phase": "Unavailable"}}
+    assert vault.patch(f"{WORKSPACES}/{names['away']}/status", away).status == 200
+    paths = [f"root:{above}:{name}" for name in names.values()]
+    paths += ["treasure", "dragon", "nosuchname", f"root:{above}:nosuch:deeper", "user:carol"]
+    for place in ("/api", MAPS, "/apis/nosuch.example/v1/things/x"):
+        for user, status in (("bob-token", 403), ("nonsense", 401)):
+            clients = [root.in_cluster(path).with_token(user) for path in paths]
+            answers = {(reply.status, reply.body) for reply in (c.get(place) for c in clients)}
+            assert len(answers) == 1, (place, answers)
+            assert answers.pop()[0] == status
 
 
 def test_what_is_not_scheduled_is_not_there(shard: ServerProcess, root: TestClient) -> None:
@@ -117,12 +167,13 @@ def test_what_is_not_available(shard: ServerProcess, root: TestClient) -> None:
 
 
 def test_an_inactive_cluster_is_closed(shard: ServerProcess, root: TestClient) -> None:
-    """For everybody, by name and by path, but for what it takes to open it again."""
+    """For everybody who could enter it, by name and by path, but for what it takes to open it
+    again."""
     inside = make_cluster(shard, "asleep")
     inside.patch(f"{LOGICAL_CLUSTER}/status", {"status": {"phase": "Ready"}})
     name = a_workspace(root, "asleep")
     mark(inside, "true")
-    for client in (inside, shard.client(cluster=f"root:{name}"), inside.with_token("nonsense")):
+    for client in (inside, shard.client(cluster=f"root:{name}")):
         assert is_inactive(client.get(MAPS), "asleep")
         assert is_inactive(client.get("/api"), "asleep")
     assert inside.get(LOGICAL_CLUSTER).status == 200
