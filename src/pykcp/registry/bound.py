@@ -59,6 +59,16 @@ class BoundResource(NamedTuple):
     export: str
     is_leaving: bool
     """The binding is being deleted: what is there can only be read and removed."""
+    is_stored: bool = True
+    """Objects of it were stored here; otherwise its export says where they are."""
+
+
+class VirtualStorage(NamedTuple):
+    """Where the objects of a bound resource are that are not here."""
+
+    bound: BoundResource
+    storage: Object
+    """The `storage.virtual` of the export's resource."""
 
 
 BoundSet = Mapping[tuple[str, str], BoundResource]
@@ -71,10 +81,11 @@ class _Schema(msgspec.Struct, rename="camel"):
     identity_hash: str = ""
 
 
-class _Bound(msgspec.Struct):
+class _Bound(msgspec.Struct, rename="camel"):
     resource: str
     schema: _Schema
     group: str = ""
+    storage_versions: tuple[str, ...] | None = None
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -108,6 +119,8 @@ class _Binding(msgspec.Struct):
 _decode_binding = msgspec.json.Decoder(_Binding).decode
 
 FindSystem = Callable[[str, str, str], Resource | None]
+FindStorage = Callable[[BoundResource, str, str], Object | None]
+"""The `storage.virtual` of a bound resource, by group and plural; None for ordinary ones."""
 
 
 class BoundResources:
@@ -117,10 +130,11 @@ class BoundResources:
         self._store = store
         self._make = make
         self._find_system = find_system
+        self.find_storage: FindStorage = lambda *_: None
         self._sets: OrderedDict[str, BoundSet] = OrderedDict()
         self._lists: OrderedDict[str, tuple[ResourceDefinition, ...]] = OrderedDict()
-        self._made: OrderedDict[tuple[str, str, bool], dict[str, Resource]] = OrderedDict()
-        """By schema, identity and whether the binding is leaving."""
+        self._made: OrderedDict[tuple[object, ...], dict[str, Resource]] = OrderedDict()
+        """By schema, identity, whether the binding is leaving, and the kind of storage."""
         self._root_identities: frozenset[str] | None = None
         self._schemas = SchemaStore(shared_type)
         store.listen(self._follow)
@@ -172,6 +186,7 @@ class BoundResources:
                         binding.status.api_export_cluster_name,
                         binding.spec.reference.export.name,
                         bool(binding.metadata.deletion_timestamp),
+                        bool(bound.storage_versions),
                     ),
                 )
 
@@ -187,7 +202,21 @@ class BoundResources:
             return None
         if self.is_kcp(group, plural, bound.identity):
             return self._find_system(group, version, plural)
-        return self._resources(bound).get(version)
+        return self._of(bound, group, plural).get(version)
+
+    def virtual_storage(self, cluster: str, group: str, plural: str) -> VirtualStorage | None:
+        """Where the objects of a resource are that a cluster has bound, if not here."""
+        bound = self.of_cluster(cluster).get((group, plural))
+        storage = self._storage(bound, group, plural) if bound is not None else None
+        if bound is None or storage is None:
+            return None
+        return VirtualStorage(bound, storage)
+
+    def _storage(self, bound: BoundResource, group: str, plural: str) -> Object | None:
+        return None if bound.is_stored else self.find_storage(bound, group, plural)
+
+    def _of(self, bound: BoundResource, group: str, plural: str) -> dict[str, Resource]:
+        return self._resources(bound, self._storage(bound, group, plural))
 
     def is_kcp(self, group: str, plural: str, identity: str) -> bool:
         """Whether this is one of kcp's own kinds, rather than somebody's namesake of it."""
@@ -203,11 +232,16 @@ class BoundResources:
             ) - {""}
         return self._root_identities
 
-    def _resources(self, bound: BoundResource) -> dict[str, Resource]:
-        key = (bound.schema_uid, bound.identity, bound.is_leaving)
+    def _resources(
+        self, bound: BoundResource, storage: Object | None = None
+    ) -> dict[str, Resource]:
+        kind = "" if storage is None else (storage.get("reference") or {}).get("kind") or ""
+        key = (bound.schema_uid, bound.identity, bound.is_leaving, kind)
         made = self._made.get(key)
         if made is None:
             definition, revision = self._define(bound)
+            if storage is not None:
+                definition = _elsewhere(definition, kind)
             made = self._made[key] = {
                 version: self._make(definition, version, revision)
                 for version in definition.versions
@@ -303,6 +337,21 @@ class BoundResources:
                 if resource is not None:
                     yield resource.definition
             else:
-                resources = self._resources(bound)
+                resources = self._of(bound, group, plural)
                 if resources:
                     yield next(iter(resources.values())).definition
+
+
+_READ_ONLY = frozenset(("ClusterCachedResourceEndpointSlice", "CachedResourceEndpointSlice"))
+_READ_VERBS = ("get", "list", "watch")
+
+
+def _elsewhere(definition: ResourceDefinition, kind: str) -> ResourceDefinition:
+    """A resource that a virtual workspace serves; `kind` is that of the slice that names it."""
+    definition = replace(
+        definition, is_virtual=True, fingerprint=f"{definition.fingerprint}:virtual:{kind}"
+    )
+    if kind not in _READ_ONLY:
+        return definition
+    versions = tuple(replace(v, subresources=()) for v in definition.all_versions)
+    return replace(definition, verbs=_READ_VERBS, all_versions=versions)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from pykcp.machinery.replicate_marks import is_marked
-from pykcp.registry import api_indexes
+from pykcp.registry import api_indexes, cache_indexes
 from pykcp.types import Object
 
 DELETING = "deleting"
@@ -73,6 +73,7 @@ KindIndex = Callable[[str, Object], Iterable[str]]
 OF_KIND: Mapping[str, KindIndex] = {
     "workspaces.tenancy.kcp.io": _workspace,
     "logicalclusters.core.kcp.io": _logical_cluster,
+    "clustercachedresourceendpointslices.cache.kcp.io": cache_indexes.slice_entries,
     **{f"{plural}.{group}": entries for (group, plural), entries in api_indexes.BY_KIND.items()},
 }
 """By the strategy of a definition, which only built-in ones have."""

@@ -103,6 +103,10 @@ class AnsweredVerbs(Protocol):
     def find(self, call: Call) -> Handler | None: ...
 
 
+Elsewhere = Callable[[Call], Coroutine[Any, Any, None]]
+"""Has a request served by whoever holds the objects of its resource."""
+
+
 class CommonParts(TypedDict):
     """What the servers of one process share, whatever they serve."""
 
@@ -112,6 +116,7 @@ class CommonParts(TypedDict):
     metrics: RequestMetrics
     flow: FlowControl | None
     audit: AuditFilter | None
+    elsewhere: Elsewhere | None
 
 
 class ApiServer:
@@ -129,6 +134,7 @@ class ApiServer:
         flow: FlowControl | None = None,
         audit: AuditFilter | None = None,
         homes: HomeWorkspaces | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self._authentication = authentication
         self._authorization = authorization
@@ -141,6 +147,8 @@ class ApiServer:
         self._flow = flow
         self._audit = audit
         self._homes = homes
+        self.elsewhere = elsewhere
+        """Of resources whose objects are not here; None: there are none."""
 
     def common(self) -> CommonParts:
         """For another server of the same process."""
@@ -151,6 +159,7 @@ class ApiServer:
             metrics=self._metrics,
             flow=self._flow,
             audit=self._audit,
+            elsewhere=self.elsewhere,
         )
 
     def wants_streaming(self, request: Request) -> bool:
@@ -259,7 +268,7 @@ class ApiServer:
     def _route(self, call: Call) -> Coroutine[Any, Any, None] | None:
         self._check_presence(call)
         pending = self._resource(call) if call.info.is_resource else self._paths.handle(call)
-        if pending is None or self._flow is None:
+        if pending is None or self._flow is None or call.is_seated:
             return pending
         return self._flow.govern(call, pending)
 
@@ -295,6 +304,8 @@ class ApiServer:
     def _serve_resource(self, call: Call, resource: Resource) -> Coroutine[Any, Any, None] | None:
         info = call.info
         call.resource = resource
+        if resource.definition.is_virtual and self.elsewhere is not None:
+            return self.elsewhere(call)
         if info.query:
             check_timeout(call)
         is_native = resource.definition.native

@@ -32,7 +32,9 @@ class Call:
         "caller",
         "cluster",
         "exchange",
+        "hops",
         "info",
+        "is_seated",
         "is_vouched",
         "read_ahead",
         "resource",
@@ -51,6 +53,10 @@ class Call:
         """Who asked, if a virtual workspace lets them act as somebody else."""
         self.is_vouched = False
         """A virtual workspace says who the user is: headers have nothing to say about it."""
+        self.hops = 0
+        """How often it was handed over within this process to whoever has its objects."""
+        self.is_seated = False
+        """It is part of another request, which has been waited for already."""
         self.resource: Resource = None  # type: ignore[assignment]  # set before handlers run
         self.accepted: negotiation.Accepted = _JSON
         self.read_ahead: Any = None

@@ -30,6 +30,9 @@ class ShardSettings:
     shard_base_url: str = ""
     shard_external_url: str = ""
     shard_virtual_workspace_url: str = ""
+    shard_virtual_workspace_ca_file: str = ""
+    shard_client_cert_file: str = ""
+    shard_client_key_file: str = ""
     mount_proxy_client_cert_file: str = ""
     mount_proxy_client_key_file: str = ""
     home_workspaces: bool = True

@@ -6,6 +6,7 @@ import asyncio
 import pathlib
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pykcp.admission.chain import AdmissionChain
@@ -63,6 +64,7 @@ from pykcp.registry.lookup import Lookup
 from pykcp.registry.make import make_custom, make_resource
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource, Services
+from pykcp.registry.virtual_storage import find_storage
 from pykcp.server.app import ApiServer
 from pykcp.server.authorization import CallAuthorization
 from pykcp.server.clusters import ClusterResolver
@@ -71,6 +73,7 @@ from pykcp.server.filters.flow_control import FlowControl, FlowSettings
 from pykcp.server.filters.flow_queue import Limits
 from pykcp.server.filters.homes import Homes
 from pykcp.server.filters.mounts import MountProxy
+from pykcp.server.filters.sending import Sender
 from pykcp.server.health import Health
 from pykcp.server.impersonation import Impersonation
 from pykcp.server.metrics import RequestMetrics
@@ -84,6 +87,7 @@ from pykcp.shard.permission_ceiling import PermissionCeiling
 from pykcp.shard.settings import ShardSettings
 from pykcp.storage.interface import Store
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
+from pykcp.virtual.elsewhere import VirtualResources
 from pykcp.virtual.serving import Front, Host
 
 if TYPE_CHECKING:
@@ -280,11 +284,21 @@ def wire(
         audit,
         lookup,
     )
+    bound.find_storage = partial(find_storage, lookup)
     shown = VirtualSettings(settings.shard_name, settings.gates)
     front = Front(
         Host(server, authorizer, lambda: credentials.address),
         virtual_workspaces(store, directory, bound, lookup, authorizer, cache, shown),
     )
+    sender = Sender(
+        settings.shard_virtual_workspace_ca_file,
+        settings.shard_client_cert_file,
+        settings.shard_client_key_file,
+    )
+    owner.start_restartable("virtual-resources", sender.run)
+    server.elsewhere = VirtualResources(
+        bound, directory, lookup, settings.shard_name, front, sender.send
+    ).serve
     address = lambda: credentials.address  # noqa: E731
     front.mount("cache", make_cache_server(cache, authentication, Registry(), address))
     for check in front.checks:

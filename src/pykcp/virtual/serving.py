@@ -99,6 +99,26 @@ class Front:
         )
         return self._server_of(visit).take(Call(exchange, info))
 
+    async def hand_over(self, call: Call, path: str, hops: int) -> None:
+        """Have a request of this process served by a virtual workspace, at another path."""
+        request = call.exchange.request
+        name = _first_segment(path)
+        workspace = self._workspaces.get(name)
+        visit = workspace.visit(path[len(ROOT) + len(name) :]) if workspace is not None else None
+        if visit is None:
+            raise PageNotFound
+        info = request_info.understand(
+            request.method,
+            visit.path,
+            request.query,
+            cluster=visit.cluster,
+            base=path[: len(path) - len(visit.path)],
+        )
+        inner = Call(call.exchange, info)
+        inner.hops, inner.is_seated = hops, True
+        await self._server_of(visit).take_over(inner, call.user)
+        call.stream = inner.stream
+
     def _server_of(self, visit: Visit) -> ApiServer:
         view = visit.view
         if view.server is None:

@@ -73,6 +73,7 @@ def make(
     made += caching.make(
         store=store,
         directory=directory,
+        lookup=lookup,
         client=client,
         published=published,
         shard_name=shard_name,

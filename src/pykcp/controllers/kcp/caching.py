@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcp.clients.interface import Client
-from pykcp.controllers.kcp import cached_resources, replicate_marking
+from pykcp.controllers.kcp import cached_resources, cached_slices, replicate_marking
+from pykcp.controllers.kcp.api_objects import ApiObjects
 from pykcp.controllers.kcp.cached_resources import CachedResources
+from pykcp.controllers.kcp.cached_slices import CachedSlices
 from pykcp.controllers.kcp.published import Published
 from pykcp.controllers.kcp.replicate_marking import ReplicateMarking
 from pykcp.controllers.kcp.replication import Replication
@@ -14,6 +16,7 @@ from pykcp.controllers.runtime.manager import Follower
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.directory import Directory
+from pykcp.registry.lookup import Lookup
 from pykcp.storage.interface import Store
 
 CACHE_APIS = "CacheAPIs"
@@ -24,6 +27,7 @@ def make(
     *,
     store: Store,
     directory: Directory,
+    lookup: Lookup,
     client: Callable[[str], Client],
     published: Published,
     shard_name: str,
@@ -45,5 +49,8 @@ def make(
             now,
             metrics,
         )
-        made += [resources, resources.copies]
+        slices = CachedSlices(
+            ApiObjects(store, lookup), client(cached_slices.NAME), shard_name, now, metrics
+        )
+        made += [resources, resources.copies, slices]
     return made

@@ -89,25 +89,35 @@ class EndpointSlices:
             return
         mark_true(found, EXPORT_VALID, now)
         partition = found["spec"].get("partition") or ""
-        selector: Object | None = None
-        if partition:
-            there = self._client.get(cluster, PARTITIONS, partition)
-            if there is None:
+        text = selector_of_partition(self._client, cluster, partition)
+        if isinstance(text, Exception):
+            if isinstance(text, MissingPartition):
                 found["status"].pop("endpoints", None)
-                message = f"partition.topology.kcp.io {go_quote(partition)} not found"
-                _invalid_partition(found, message, now)
-                return
-            selector = (there.get("spec") or {}).get("selector")
-        try:
-            text = str(from_label_selector(selector)) if selector is not None else ""
-        except SelectorError as error:
-            _invalid_partition(found, str(error), now)
+            _invalid_partition(found, str(text), now)
             return
         mark_true(found, PARTITION_VALID, now)
         if text:
             found["status"]["shardSelector"] = text
         else:
             found["status"].pop("shardSelector", None)
+
+
+class MissingPartition(LookupError):
+    """A slice names a partition that is not there."""
+
+
+def selector_of_partition(client: Client, cluster: str, name: str) -> str | Exception:
+    """The shards that a partition selects, "" for all of them; or what is wrong with it."""
+    if not name:
+        return ""
+    there = client.get(cluster, PARTITIONS, name)
+    if there is None:
+        return MissingPartition(f"partition.topology.kcp.io {go_quote(name)} not found")
+    selector = (there.get("spec") or {}).get("selector")
+    try:
+        return str(from_label_selector(selector)) if selector is not None else ""
+    except SelectorError as error:
+        return error
 
 
 def _invalid_partition(found: Object, message: str, now: str) -> None:

@@ -54,8 +54,8 @@ class MountProxy:
         self._is_proxied = is_proxied
         self._session: aiohttp.ClientSession | None = None
 
-    async def forward(self, call: Call, target: str) -> None:
-        """Send the request on, and its answer back as it comes."""
+    async def forward(self, call: Call, target: str, more: Sequence[Header] = ()) -> None:
+        """Send the request on, with more headers, and its answer back as it comes."""
         import aiohttp
 
         request = call.exchange.request
@@ -71,7 +71,7 @@ class MountProxy:
             async with self._open_session().request(
                 request.method,
                 _raw(url),
-                headers=self._headers(request, url),
+                headers=[*self._headers(request, url), *more],
                 data=request.body or None,
                 allow_redirects=False,
             ) as answer:
