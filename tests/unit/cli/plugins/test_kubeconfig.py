@@ -158,7 +158,7 @@ def test_files_of_environment(monkeypatch):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("a: [", 'error loading config file "{0}": couldn\'t get version/kind; json parse error'),
+        ("a: [", 'error loading config file "{0}": yaml: line '),
         ("- a", 'error loading config file "{0}": couldn\'t get version/kind; json parse error'),
     ],
 )

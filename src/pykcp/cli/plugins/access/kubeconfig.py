@@ -127,7 +127,7 @@ def _read(name: str) -> Object:
     try:
         content = parse(data)
     except BadYAML as error:
-        raise PluginError(f"couldn't get version/kind; json parse error: {error}") from None
+        raise PluginError(str(error)) from None
     if not isinstance(content, dict):
         raise PluginError("couldn't get version/kind; json parse error: not an object")
     return content

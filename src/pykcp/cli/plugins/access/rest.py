@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pykcp.cli.plugins.access.client_config import Object, Target
 from pykcp.cli.plugins.access.status import status_error
 from pykcp.cli.plugins.access.tls import context
-from pykcp.cli.plugins.errors import PluginError, Unreachable
+from pykcp.cli.plugins.errors import PluginError, Prefixed, Unreachable
 from pykcp.cli.plugins.go_text import quote
 
 USER_AGENT = "kubectl-ws (pykcp)"
@@ -54,9 +54,9 @@ class Client:
         self._url = urlsplit(host)
         self._target = target
         self._verbosity = verbosity
-        self.user = _user(target)
         self.base = f"{self._url.scheme}://{self._url.netloc}"
-        self._headers = _headers(self.user, is_secure=self._url.scheme == "https")
+        self._user: Object | None = None
+        self._headers: list[tuple[str, str]] = []
         self._connection: HTTPConnection | None = None
 
     def again(self) -> Client:
@@ -83,6 +83,7 @@ class Client:
         reads_status: bool = True,
     ) -> Any:
         """The answer's JSON; StatusError if the server refuses, Unreachable if it is not there."""
+        self._authenticate(method, path)
         content = None if body is None else json.dumps(body).encode()
         response, data = self._exchange(method, path, content)
         for _ in range(_RETRIES):
@@ -100,6 +101,17 @@ class Client:
             raise PluginError(
                 f"{method} {self.base}{path}: no JSON in the answer: {error}"
             ) from None
+
+    def _authenticate(self, method: str, path: str) -> None:
+        """Find out who the user is, once, when the first request needs it."""
+        if self._user is not None:
+            return
+        try:
+            self._user = _user(self._target)
+            self._headers = _headers(self._user, is_secure=self._url.scheme == "https")
+        except PluginError as error:
+            address = quote(self.base + path)
+            raise Prefixed(f"{method.capitalize()} {address}", error) from error
 
     def _exchange(
         self, method: str, path: str, content: bytes | None
@@ -148,7 +160,7 @@ class Client:
                 at_host,
                 at_port or 443,
                 timeout=timeout,
-                context=context(self._target.cluster, self.user),
+                context=context(self._target.cluster, self._user or {}),
                 server_name=self._target.cluster.get("tls-server-name") or host,
             )
         if proxy:
