@@ -161,6 +161,17 @@ def test_a_reference_to_an_absent_owner_added_later_counts(cluster: TestClient) 
     eventually(lambda: _gone(cluster, "item"))
 
 
+def test_a_reference_that_comes_back_after_its_owner_went_counts(cluster: TestClient) -> None:
+    """The collector found this very reference in order once; it must look again."""
+    owner = _map(cluster, "owner")
+    _map(cluster, "item", _ref(owner))
+    cluster.delete(f"{MAPS}/owner", {"propagationPolicy": "Orphan"})
+    eventually(lambda: _gone(cluster, "owner"))
+    patch = {"metadata": {"ownerReferences": [_ref(owner)]}}
+    assert cluster.patch(f"{MAPS}/item", patch, MERGE).status == 200
+    eventually(lambda: _gone(cluster, "item"))
+
+
 def test_owners_of_other_scopes(cluster: TestClient) -> None:
     """A cluster-scoped owner will do; one in another namespace counts as absent."""
     role = cluster.post(ROLES, {"metadata": {"name": "owner"}, "rules": []}).json

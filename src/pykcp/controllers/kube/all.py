@@ -63,7 +63,7 @@ def make(
     tokens = TokenSecrets(client(token_secrets.NAME), sign_token, ca_bundle, counted)
     made: list[Follower] = [
         Namespaces(store, client(namespaces.NAME), kinds, Timestamps(clock), counted),
-        GarbageCollector(store, client(garbage.NAME), kinds, counted),
+        GarbageCollector(store, client(garbage.NAME), kinds, Timestamps(clock), counted),
         DefaultAccounts(client(default_accounts.NAME), counted),
         RootCA(store, client(root_ca.NAME), ca_bundle, counted, tokens.look_at),
         tokens,

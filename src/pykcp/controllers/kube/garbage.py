@@ -11,12 +11,12 @@ one of them, the witness: as long as that one is there, the owner waits whatever
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, NamedTuple
 
 from pykcp.clients.interface import Client
-from pykcp.controllers.kube.garbage_events import misplaced_owner
 from pykcp.controllers.kube.garbage_plan import (
+    NOT_HERE,
     Dependents,
     Keep,
     Owner,
@@ -29,14 +29,16 @@ from pykcp.controllers.kube.garbage_plan import (
     state_of_owner,
     waits_for_dependents,
 )
+from pykcp.controllers.kube.misplaced_owners import MisplacedOwners
 from pykcp.controllers.runtime.controller import Controller, Later
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.kinds import Kinds, ServedKind
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.objects import Metadata, OwnerReference, metadata_of
 from pykcp.machinery import meta
-from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS
+from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.status import Conflict, NotFound
+from pykcp.registry.clock import Timestamps
 from pykcp.registry.deletion import FOREGROUND, ORPHAN
 from pykcp.registry.indexes import DELETING, owner_entry
 from pykcp.registry.keys import KeyParts, object_key, resource_prefix, split_key
@@ -78,9 +80,15 @@ class Item(NamedTuple):
 
 class GarbageCollector:
     def __init__(
-        self, store: Store, client: Client, kinds: Kinds, metrics: ControllerMetrics | None = None
+        self,
+        store: Store,
+        client: Client,
+        kinds: Kinds,
+        now: Timestamps,
+        metrics: ControllerMetrics | None = None,
     ) -> None:
         self._store, self._client, self._kinds = store, client, kinds
+        self._misplaced = MisplacedOwners(store, client, kinds, now)
         self._witnesses: dict[str, set[str]] = {}
         """Dependents that somebody waits for, and who does."""
         self._parked: set[str] = set()
@@ -131,6 +139,7 @@ class GarbageCollector:
         self._parked.discard(event.key)
         gone = GoneOwner(split_key(event.key).cluster, metadata_of(event.value).uid)
         if self._store.lookup(owner_entry(*gone), limit=1):
+            self._misplaced.forget(gone.uid)
             self.controller.add(gone)
 
     async def _resume(self) -> None:
@@ -175,11 +184,15 @@ class GarbageCollector:
 
     async def _collect(self, item: Item) -> None:
         """Delete the object if none of its owners is left."""
+        self._checked.pop(item.key, None)
         references = item.metadata.owner_references or ()
         owners = [Owner(r, self._state(item, r)) for r in references]
         is_asked = any(owner.state is OwnerState.WAITING for owner in owners)
         dependents = self._dependents_of(item) if is_asked else Dependents.NONE
         step = plan(item.metadata, owners, dependents)
+        lost = [o.reference for o in owners if o.state in NOT_HERE]
+        if lost:
+            await self._misplaced.report(item.key, lost)
         match step:
             case Keep():
                 self._remember(item)
@@ -188,33 +201,9 @@ class GarbageCollector:
             case Unreference(uids):
                 await self._unreference(item, uids)
             case Remove(propagation, unblocks_owners):
-                await self._tell_misplaced(item, owners)
                 if unblocks_owners:
                     await self._change(item, _unblock)
                 await self._delete(item, propagation, is_exact=not unblocks_owners)
-
-    async def _tell_misplaced(self, item: Item, owners: Sequence[Owner]) -> None:
-        """Warn of owners that exist in another namespace, as those who live there show."""
-        for reference, state in owners:
-            if state is not OwnerState.ABSENT or not self._is_elsewhere(item, reference.uid):
-                continue
-            parts = item.parts
-            where = (parts.cluster, item.kind.resource, parts.name, parts.namespace)
-            dependent = self._client.get(*where)
-            if dependent is not None:
-                event = misplaced_owner(dependent, reference)
-                await self._client.create(parts.cluster, EVENTS, event)
-
-    def _is_elsewhere(self, item: Item, uid: str) -> bool:
-        for key in self._store.lookup(owner_entry(item.parts.cluster, uid), limit=_PAGE):
-            parts = split_key(key)
-            other = self._find(key) if parts.namespace != item.parts.namespace else None
-            if other is None:
-                continue
-            for reference in other.metadata.owner_references or ():
-                if reference.uid == uid and self._state(other, reference) is OwnerState.SOLID:
-                    return True
-        return False
 
     def _state(self, item: Item, reference: OwnerReference) -> OwnerState:
         cluster, namespace = item.parts.cluster, item.parts.namespace

@@ -28,6 +28,10 @@ class OwnerState(Enum):
     """A cluster-scoped object cannot have a namespaced owner; nothing is decided by it."""
 
 
+NOT_HERE = frozenset((OwnerState.ABSENT, OwnerState.IMPOSSIBLE))
+"""Where the reference says, there is no such owner; it may live elsewhere."""
+
+
 class Owner(NamedTuple):
     reference: OwnerReference
     state: OwnerState

@@ -16,6 +16,12 @@ class ServedKind(NamedTuple):
     namespaced: bool
     prefix: str
     """Of its objects' keys."""
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        group, version, _ = self.resource
+        return f"{group}/{version}" if group else version
 
 
 class Kinds:
@@ -83,4 +89,4 @@ def _prefix(definition: ResourceDefinition) -> str:
 
 def _served(definition: ResourceDefinition, version: str) -> ServedKind:
     resource = GroupVersionResource(definition.group, version, definition.plural)
-    return ServedKind(resource, definition.namespaced, _prefix(definition))
+    return ServedKind(resource, definition.namespaced, _prefix(definition), definition.kind)
