@@ -135,20 +135,42 @@ def test_writes_to_status_are_a_subresource(gadgets: Gadgets) -> None:
     assert (request["subResource"], request["requestSubResource"]) == ("status", "status")
 
 
-def test_policies_merge_lists_by_their_keys(gadgets: Gadgets) -> None:
+def _add_policy(gadgets: Gadgets, *mutations: Any) -> None:
     root, client = gadgets.hooks.ROOT, gadgets.client
-    expression = (
-        'Object{spec: Object.spec{l: [Object.spec.l{k: "b", v: "new"}, Object.spec.l{k: "c"}]}}'
-    )
     spec = {
         "matchConstraints": {"resourceRules": gadgets.rule()},
         "reinvocationPolicy": "Never",
-        "mutations": [
-            {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
-        ],
+        "mutations": mutations,
     }
-    client.post(f"{root}/mutatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec})
+    policy = {"metadata": {"name": "p"}, "spec": spec}
+    assert client.post(f"{root}/mutatingadmissionpolicies", policy).status == 201
     bound = {"metadata": {"name": "p"}, "spec": {"policyName": "p"}}
     assert client.post(f"{root}/mutatingadmissionpolicybindings", bound).status == 201
+
+
+def _applying(expression: str) -> Any:
+    return {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+
+
+def test_an_empty_patch_leaves_the_object_whole(gadgets: Gadgets) -> None:
+    """A name is generated after policies ran, from metadata that decoding must not replace."""
+    expression = 'object.spec.n > 1 ? [JSONPatch{op: "remove", path: "/spec/n"}] : []'
+    nothing = {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
+    _add_policy(gadgets, nothing, _applying('Object{spec: Object.spec{a: "set"}}'))
+    body = {
+        "apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"generateName": "g-"},
+        "spec": {"n": 1},
+    }  # fmt: skip
+    made = gadgets.client.post(gadgets.path("v1"), body)
+    assert made.status == 201, made
+    assert made.json["metadata"]["name"].startswith("g-")
+    assert made.json["spec"] == {"a": "set", "n": 1, "d": "of-v1"}
+
+
+def test_policies_merge_lists_by_their_keys(gadgets: Gadgets) -> None:
+    expression = (
+        'Object{spec: Object.spec{l: [Object.spec.l{k: "b", v: "new"}, Object.spec.l{k: "c"}]}}'
+    )
+    _add_policy(gadgets, _applying(expression))
     made = gadgets.create("v2", {"l": [{"k": "a", "v": "1"}, {"k": "b", "v": "2"}]})
     assert made.json["spec"]["l"] == [{"k": "a", "v": "1"}, {"k": "b", "v": "new"}, {"k": "c"}]

@@ -103,8 +103,8 @@ class MutatingPolicies:
         await show(subject, target)
         shown, _ = subject.shown(target)
         assert shown is not None
-        # another version's schema must not prune ours
-        obj: Object = shown if target is own else codec.copy(shown)
+        # decoding changes what it is given: the request's own object must not be that
+        obj: Object = codec.copy(shown)
         worked, problems = False, []
         for mutation in invocation.policy.mutations:
             evaluate = partial(mutated, mutation, invocation, subject, obj, namespace, questions)
