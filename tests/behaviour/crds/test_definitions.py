@@ -139,6 +139,76 @@ def test_a_definition_without_a_group_adds_to_the_core_group(cluster: TestClient
     eventually(lambda: cluster.get(path).status == 404)
 
 
+def deployments() -> Object:
+    """A kind of one of Kubernetes' groups, as clusters that want it define it."""
+    container = {
+        "type": "object", "required": ["name"],
+        "properties": {"name": {"type": "string"}, "image": {"type": "string"}},
+    }  # fmt: skip
+    spec = {
+        "containers": {
+            "type": "array", "items": container,
+            "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+        },
+        "args": {"type": "array", "items": {"type": "string"}},
+        "zones": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+    }  # fmt: skip
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object", "properties": spec, "x-kubernetes-preserve-unknown-fields": True,
+            },
+        },
+    }  # fmt: skip
+    served = version("v1", storage=True, schema={"openAPIV3Schema": schema})
+    return definition("deployments", "apps", served)
+
+
+def test_groups_of_kubernetes_need_no_dot(cluster: TestClient) -> None:
+    install(cluster, deployments())
+    documents = cluster.get("/openapi/v3/apis/apps/v1").json["components"]["schemas"]
+    assert "apps.api.k8s.io.v1.Deployments" in documents
+    refused = cluster.post(CRDS, definition("deployments", "mine"))
+    assert "should be a domain with at least one dot" in refused.json["message"]
+
+
+def test_kinds_of_kubernetes_take_strategic_patches(cluster: TestClient) -> None:
+    install(cluster, deployments())
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    spec = {
+        "containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}],
+        "args": ["x", "y"], "zones": ["1"], "free": {"list": [1], "map": {"a": 1}},
+    }  # fmt: skip
+    body = {"apiVersion": "apps/v1", "kind": "Deployments", "metadata": {"name": "d"}, "spec": spec}
+    made = cluster.post(path, body).json
+    patch = {
+        "metadata": {"creationTimestamp": "2001-01-01T00:00:00Z", "labels": {"l": "1"}},
+        "spec": {
+            "$setElementOrder/containers": [{"name": "b"}, {"name": "a"}],
+            "containers": [{"name": "b", "image": "2"}],
+            "args": ["z"], "zones": ["2"], "free": {"list": [2], "map": {"b": 2}},
+        },
+    }  # fmt: skip
+    strategic = "application/strategic-merge-patch+json"
+    changed = cluster.patch(f"{path}/d", patch, strategic)
+    assert changed.status == 200, changed
+    assert changed.json["spec"] == {
+        "containers": [{"name": "b", "image": "2"}, {"name": "a", "image": "1"}],
+        "args": ["z"], "zones": ["2", "1"], "free": {"list": [2], "map": {"a": 1, "b": 2}},
+    }  # fmt: skip
+    metadata = changed.json["metadata"]
+    assert metadata["creationTimestamp"] == made["metadata"]["creationTimestamp"]
+    assert metadata["labels"] == {"l": "1"}
+
+
+def test_other_kinds_take_no_strategic_patches(cluster: TestClient) -> None:
+    install(cluster, definition("gizmos", "example.com"))
+    path = "/apis/example.com/v1/namespaces/default/gizmos/g"
+    refused = cluster.patch(path, {}, "application/strategic-merge-patch+json")
+    assert refused.status == 415
+
+
 def test_the_end_of_a_definition_waits_for_finalizers(cluster: TestClient) -> None:
     install(cluster, definition("things", "example.com"))
     path = "/apis/example.com/v1/namespaces/default/things"

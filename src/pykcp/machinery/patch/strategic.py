@@ -3,7 +3,7 @@
 What a list is (replaced, merged by a key, a set of scalars) stands in the schema, taken
 from the Go types upstream. A patch may carry directives: `$patch` (replace, delete) in an
 object or a list element, `$retainKeys`, `$deleteFromPrimitiveList/<list>` and
-`$setElementOrder/<list>`. Built-in kinds only: custom resources do not take this type.
+`$setElementOrder/<list>`. For kinds that are defined by a CRD see `strategic_custom`.
 
 Errors with a status of their own are 400 or 422; all others reach the client as 500 with
 their plain text, upstream's way, because scripts match those texts.
@@ -16,6 +16,7 @@ from typing import Any, Final
 from pykcp.machinery.patch import gojson, gotext
 from pykcp.machinery.patch.gotext import go_type
 from pykcp.machinery.patch.refusals import unexpected
+from pykcp.machinery.patch.strategic_custom import is_custom, member
 from pykcp.machinery.patch.strategic_lists import (
     DIRECTIVE,
     MAP,
@@ -302,6 +303,8 @@ def _list_name(directive: str, prefix: str, refusal: str) -> str:
 
 def _field(schema: Schema | None, key: str) -> Schema:
     """The schema of a member, matched as Go's decoder matches names."""
+    if schema is not None and is_custom(schema):
+        return member(schema, key)
     if schema is None or schema.additional is not None or schema.type not in ("object", ""):
         raise unexpected(
             "merging an object in json but data type is not struct, instead is: " + _go_kind(schema)
@@ -318,7 +321,7 @@ def _field(schema: Schema | None, key: str) -> Schema:
 
 def _list_field(schema: Schema | None, key: str) -> Schema:
     field = _field(schema, key)
-    if field.type != "array":
+    if field.type != "array" and (field.type or not is_custom(field)):
         raise unexpected("expected slice or array type, but got: struct")
     if field.items is not None and field.items.type == "array":
         raise unexpected("unexpected slice of slice")

@@ -100,9 +100,14 @@ def _reference_to(component: Schema) -> Schema:
     return node
 
 
+_KUBERNETES_GROUPS = frozenset(("", "apps", "batch", "extensions", "policy"))
+
+
 def component_name(group: str, version: str, kind: str) -> str:
-    """`com.example.v1.Widget`: the group backwards."""
-    return ".".join((*reversed((group or "core").split(".")), version, kind))
+    """`com.example.v1.Widget`: the group backwards; Kubernetes' one-word groups as kcp names them."""
+    if group in _KUBERNETES_GROUPS:
+        return f"{group or 'core'}.api.k8s.io.{version}.{kind}"
+    return ".".join((*reversed(group.split(".")), version, kind))
 
 
 def definition_from_crd(

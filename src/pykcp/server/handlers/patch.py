@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcp.machinery.patch import jsonpatch, mergepatch, strategic
+from pykcp.machinery.patch.strategic_custom import KUBERNETES_GROUPS
+from pykcp.machinery.schema.definition import ResourceDefinition
 from pykcp.machinery.status import BadRequest, Invalid, UnsupportedMediaType, invalid
 from pykcp.registry import codec
 from pykcp.registry.update import Change, check_name
@@ -32,12 +34,13 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 BUILTIN = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 CUSTOM = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+CUSTOM_OF_KUBERNETES = (*CUSTOM, STRATEGIC_PATCH)
 
 
 async def patch(call: Call) -> None:
     resource, info = call.resource, call.info
     form = media_type_of(call.exchange.request.header("content-type") or "")
-    accepted = BUILTIN if resource.definition.native else CUSTOM
+    accepted = _accepted(resource.definition)
     if form not in accepted:
         raise UnsupportedMediaType(accepted)
     check_write_options(call, "PatchOptions", is_apply=form == APPLY_PATCH)
@@ -52,6 +55,12 @@ async def patch(call: Call) -> None:
         send_object(call, transformed(call, resource.object_of(written.value)), status)
     else:
         send_json(call, resource.served(written.value) + b"\n", status)
+
+
+def _accepted(definition: ResourceDefinition) -> tuple[str, ...]:
+    if definition.native:
+        return BUILTIN
+    return CUSTOM_OF_KUBERNETES if definition.group in KUBERNETES_GROUPS else CUSTOM
 
 
 def _patch(call: Call, form: str, body: bytes) -> Change:

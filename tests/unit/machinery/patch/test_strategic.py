@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import orjson
@@ -16,6 +17,22 @@ from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import StatusError
 
 Row = tuple[str, Any, Any, Any]
+
+
+def _typed(schema: Schema) -> Schema:
+    """The schema as that of a built-in kind: every node has a type in Go."""
+    if not schema.go_type:
+        schema.go_type = "v1.T"
+        inner = (*schema.properties.values(), schema.items, schema.additional)
+        for node in inner:
+            if node is not None:
+                _typed(node)
+    return schema
+
+
+@pytest.fixture(scope="module")
+def deployment(deployment: Schema) -> Schema:
+    return _typed(deepcopy(deployment))
 
 
 def pod(**spec: Any) -> dict[str, Any]:
