@@ -135,15 +135,6 @@ def _core() -> list[ResourceDefinition]:
         ),
         native(
             "",
-            "LimitRange",
-            "limitranges",
-            path,
-            columns.plain,
-            namespaced=True,
-            short=("limits",),
-        ),
-        native(
-            "",
             "Namespace",
             "namespaces",
             path,

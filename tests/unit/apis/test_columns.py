@@ -27,7 +27,6 @@ def row(group: str, plural: str, obj: dict[str, Any], version: str = "v1") -> li
         ("", "secrets", {"type": "Opaque", "data": {"a": ""}}, ["x", "Opaque", 1, "24h"]),
         ("", "namespaces", {"status": {"phase": "Active"}}, ["x", "Active", "24h"]),
         ("", "serviceaccounts", {}, ["x", "24h"]),
-        ("", "limitranges", {}, ["x", "2024-01-01T00:00:00Z"]),
         (
             "",
             "resourcequotas",

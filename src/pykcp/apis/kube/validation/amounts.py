@@ -17,7 +17,6 @@ _MEASURED = frozenset((
     "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.storage",
     "requests.ephemeral-storage", "limits.cpu", "limits.memory", "limits.ephemeral-storage",
 ))  # fmt: skip
-_CONTAINER = frozenset(("cpu", "memory", "ephemeral-storage"))
 
 Amounts = Mapping[str, str]
 
@@ -36,26 +35,26 @@ def round_in(holder: Object | None, *fields: str) -> None:
             holder[field] = _round(holder[field])
 
 
-def is_huge_pages(name: str) -> bool:
+def _is_huge_pages(name: str) -> bool:
     return name.startswith("hugepages-")
 
 
 def is_quota_name(name: str) -> bool:
     known = name in _COUNTED or name in _MEASURED
-    return known or is_huge_pages(name) or name.startswith("requests.hugepages-")
+    return known or _is_huge_pages(name) or name.startswith("requests.hugepages-")
 
 
-def is_native(name: str) -> bool:
+def _is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
 def _is_extended(name: str) -> bool:
-    if is_native(name) or name.startswith("requests."):
+    if _is_native(name) or name.startswith("requests."):
         return False
     return not names.qualified_name("requests." + name)
 
 
-def resource_name_errors(name: str, path: str) -> list[FieldError]:
+def _resource_name_errors(name: str, path: str) -> list[FieldError]:
     errors = validate_label_key(name, path)
     if not errors and "/" not in name and not is_quota_name(name) and name != "storage":
         return [invalid(path, name, "must be a standard resource type or fully qualified")]
@@ -63,19 +62,9 @@ def resource_name_errors(name: str, path: str) -> list[FieldError]:
 
 
 def _quota_name_errors(name: str, path: str) -> list[FieldError]:
-    errors = resource_name_errors(name, path)
+    errors = _resource_name_errors(name, path)
     if "/" not in name and not is_quota_name(name):
         errors.append(invalid(path, name, "must be a standard resource for quota"))
-    return errors
-
-
-def container_name_errors(name: str, path: str) -> list[FieldError]:
-    errors = resource_name_errors(name, path)
-    if "/" not in name:
-        if name not in _CONTAINER and not is_huge_pages(name):
-            errors.append(invalid(path, name, "must be a standard resource for containers"))
-    elif not is_native(name) and not _is_extended(name):
-        errors.append(invalid(path, name, "doesn't follow extended resource name standard"))
     return errors
 
 

@@ -22,7 +22,6 @@ _WHERE: dict[tuple[str, str], tuple[str, str]] = {
     ("", "serviceaccounts"): ("core", "SERVICE_ACCOUNT"),
     ("", "events"): ("events", "EVENT"),
     ("", "resourcequotas"): ("quota", "RESOURCE_QUOTA"),
-    ("", "limitranges"): ("limits", "LIMIT_RANGE"),
     ("events.k8s.io", "events"): ("events", "NEW_EVENT"),
     (_RBAC, "roles"): ("rbac", "ROLE"),
     (_RBAC, "clusterroles"): ("rbac", "CLUSTER_ROLE"),
