@@ -450,6 +450,7 @@ def make_controllers(shard: Shard) -> ControllerSet:
         sign_token=credentials.sign_secret_token,
         event_ttl=shard.settings.event_ttl,
         quotas=shard.quotas,
+        bound=shard.bound.definitions,
     )
     followers += kcp_controllers.make(
         store=shard.store,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pykcp.admission.plugins.resource_quota import Quotas
+from pykcp.apis.catalog import ResourceDefinition
 from pykcp.controllers.kube import (
     crds,
     default_accounts,
@@ -48,11 +49,12 @@ def make(
     sign_token: Sign,
     event_ttl: float,
     quotas: Quotas | None = None,
+    bound: Callable[[str], Sequence[ResourceDefinition]] = lambda _: (),
     clock: Callable[[], float] = time.time,
 ) -> list[Follower]:
     """All of them, on a started store; `join` them and set them going.
 
-    `quotas` are those by which admission counts.
+    `quotas` are those by which admission counts, `bound` is what a cluster's bindings bring.
     """
     kinds = Kinds(directory)
     counted = metrics
@@ -70,7 +72,7 @@ def make(
         RoleAggregation(client(role_aggregation.NAME), counted),
         PolicyStatus(client(policy_status.NAME), directory, counted),
         ResourceQuotas(store, client(quota.NAME), directory, quotas or Quotas(store), counted),
-        CustomResourceDefinitions(store, client(crds.NAME), hub, Timestamps(clock), counted),
+        CustomResourceDefinitions(store, client(crds.NAME), hub, Timestamps(clock), counted, bound),
     ]
     if event_ttl > 0:
         made.append(EventExpiry(store, client(event_expiry.NAME), event_ttl, clock, counted))

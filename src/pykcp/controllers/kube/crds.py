@@ -6,19 +6,25 @@ accepted is established at once; one that is deleted goes when its last object i
 
 from __future__ import annotations
 
-from pykcp.apis.catalog import builtin_definitions
+from collections.abc import Callable, Sequence
+
+from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.clients.interface import Client
 from pykcp.controllers.kube.crd_conditions import after_naming, condition_of, set_condition
 from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import bound_crd, meta
-from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS, GroupVersionResource
+from pykcp.machinery.resources import (
+    API_BINDINGS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    GroupVersionResource,
+)
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.registry.hub import Hub
-from pykcp.registry.keys import resource_prefix, split_key
+from pykcp.registry.keys import kind_prefix, resource_prefix, split_key
 from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
@@ -36,14 +42,25 @@ class CustomResourceDefinitions:
         hub: Hub,
         now: Timestamps,
         metrics: ControllerMetrics | None = None,
+        bound: Callable[[str], Sequence[ResourceDefinition]] = lambda _: (),
     ) -> None:
+        """`bound`: what a logical cluster has from its bindings, whose names are taken, too."""
         self._store, self._client, self._hub = store, client, hub
+        self._bound = bound
         self._now = now
         self._builtin = {(d.group, d.plural) for d in builtin_definitions()}
         self.controller = Controller(NAME, self.reconcile, workers=4, metrics=metrics)
 
     def follow(self, feed: LogFeed) -> None:
         feed.on(_PREFIX, self._on_definition)
+        feed.on(kind_prefix(API_BINDINGS), self._on_binding)
+
+    def _on_binding(self, event: Event) -> None:
+        """Definitions may have waited for the names that it gives up."""
+        if event.deleted:
+            cluster = split_key(event.key).cluster
+            for key in self._store.keys(f"{_PREFIX}{cluster}/"):
+                self.controller.add(ObjectKey(cluster, "", split_key(key).name))
 
     def _on_definition(self, event: Event) -> None:
         parts = split_key(event.key)
@@ -96,12 +113,14 @@ class CustomResourceDefinitions:
             self._revisit_later(cluster, crd["spec"]["group"])  # it may have given up names
 
     async def _rivals(self, cluster: str, crd: Object) -> list[Object]:
-        """Definitions that may want the same names."""
-        return [
+        """Definitions that may want the same names, and bindings that have them."""
+        group = crd["spec"]["group"]
+        rivals = [
             other
             for other in await self._client.list(cluster, CUSTOM_RESOURCE_DEFINITIONS)
-            if other["spec"]["group"] == crd["spec"]["group"] and meta.uid(other) != meta.uid(crd)
+            if other["spec"]["group"] == group and meta.uid(other) != meta.uid(crd)
         ]
+        return rivals + [_named(d) for d in self._bound(cluster) if d.group == group]
 
     # -- the end
 
@@ -181,6 +200,18 @@ class CustomResourceDefinitions:
         namespace = metadata.get("namespace", "")
         await self._client.delete(cluster, kind, metadata["name"], namespace, metadata["uid"])
         return int(self._client.get(cluster, kind, metadata["name"], namespace) is not None)
+
+
+def _named(definition: ResourceDefinition) -> Object:
+    """A bound resource as a definition that has its names."""
+    names = {
+        "plural": definition.plural,
+        "singular": definition.singular,
+        "shortNames": list(definition.short_names),
+        "kind": definition.kind,
+        "listKind": definition.list_kind,
+    }
+    return {"status": {"acceptedNames": names}}
 
 
 def _version_to_delete(spec: Object) -> str:
