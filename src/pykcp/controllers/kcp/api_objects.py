@@ -138,6 +138,10 @@ class ApiObjects:
     def crd_names(self, cluster: str) -> list[str]:
         return [split_key(key).name for key in self.store.keys(f"{CRDS}{cluster}/")]
 
+    def crd_locks(self, cluster: str) -> set[str]:
+        """The names of the locks that the cluster's own CRDs hold, or may hold."""
+        return {crd_lock(name) for name in self.crd_names(cluster)}
+
     def taken_by_crds(self, cluster: str, groups: set[str]) -> Iterator[Taken]:
         """The names that the cluster's own CRDs have in some groups."""
         for name in self.crd_names(cluster):

@@ -1,7 +1,7 @@
 """kcp-apibinding: what an export offers is bound where somebody asks for it.
 
-One look at a binding takes it from nothing to Bound if nothing is in the way: its resources
-are locked in the LogicalCluster (one write, unless they were), its status is written once.
+One look at a binding takes it from nothing to Bound if nothing is in the way: the locks on its
+resources, which the LogicalCluster has, and its status are written together, once.
 What is in the way is remembered, per cluster, until something there changes. A change of an
 export is taken to its bindings a few at a time.
 """
@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from pykcp.clients.interface import Client
 from pykcp.controllers.kcp import binding as steps
 from pykcp.controllers.kcp.api_metrics import ApiMetrics
 from pykcp.controllers.kcp.api_objects import (
@@ -23,26 +22,23 @@ from pykcp.controllers.kcp.api_objects import (
     SCHEMAS,
     ApiObjects,
     ExportName,
-    crd_lock,
-    export_reference,
     key_of,
-    schema_to_bind,
 )
-from pykcp.controllers.kcp.binding import BoundSchema, Taken
+from pykcp.controllers.kcp.binder import Attempt, Binder, Blocked
 from pykcp.controllers.kcp.bound_crds import BoundCRDs
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import bound_crd, claims, meta, resource_locks
-from pykcp.machinery.bound_crd import NoConversion
-from pykcp.machinery.condition_marks import mark_true
-from pykcp.machinery.resource_locks import Lock, Locks, MalformedLocks
+from pykcp.machinery.resource_locks import Lock
 from pykcp.machinery.resources import API_BINDINGS, LOGICAL_CLUSTERS
-from pykcp.machinery.status import Conflict, Invalid, NotFound, StatusError
+from pykcp.machinery.status import Conflict, NotFound, StatusError
 from pykcp.registry.api_indexes import OPEN_BINDINGS, bindings_to_schema, is_settled
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.local import LocalClient
+from pykcp.registry.together import Changed
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 
@@ -53,10 +49,6 @@ _CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _AT_A_TIME = 16
 """Bindings of one export that are brought up to date at a time: few enough to let others in."""
 _COMPLETE = b'"phase":"Bound"'
-
-
-class Blocked(Exception):
-    """The binding cannot go on before something in its cluster changes; its status says what."""
 
 
 @dataclass(slots=True)
@@ -70,31 +62,17 @@ class Hooks:
     metrics: ApiMetrics | None = None
 
 
-@dataclass(slots=True)
-class _Attempt:
-    """One look at one binding."""
-
-    cluster: str
-    binding: Object
-    now: str
-    schemas: list[tuple[BoundSchema, Object, bool]] = field(default_factory=list)
-    """With the object, and whether its objects are stored as those of CRDs are."""
-    identity: str = ""
-    replaced: list[str] = field(default_factory=list)
-    wants_labels: bool = False
-
-
 class APIBindings:
     def __init__(
         self,
         objects: ApiObjects,
-        client: Client,
+        client: LocalClient,
         crds: BoundCRDs,
         now: Timestamps,
         hooks: Hooks,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._objects, self._client, self._crds = objects, client, crds
+        self._objects, self._client, self._binder = objects, client, Binder(objects, crds)
         self._now, self._hooks = now, hooks
         self._writing: dict[ObjectKey, list[int]] = {}
         """Bindings that are being written here, with the revisions that were seen meanwhile."""
@@ -209,38 +187,65 @@ class APIBindings:
         live = self._client.get(key.cluster, API_BINDINGS, key.name)
         if live is None or meta.is_deleting(live):
             return
-        attempt = _Attempt(key.cluster, {**live}, self._now())
+        attempt = Attempt(key.cluster, {**live}, self._now())
         steps.begin(attempt.binding, attempt.now)
         failure: StatusError | None = None
         try:
-            await self._bind(attempt)
+            await self._binder.bind(attempt)
         except Blocked:
             self._blocked.setdefault(key.cluster, set()).add(key.name)
         except StatusError as error:
             failure = error  # the status may say so; it is raised when that is written
         steps.finish(attempt.binding, attempt.now)
-        if attempt.binding["status"] != live.get("status"):
-            await self._write(key, attempt.binding)
+        if attempt.takes or attempt.binding["status"] != live.get("status"):
+            await self._write(key, attempt)
             self._tell(live, attempt)
         if attempt.wants_labels:
             self._hooks.relabel(key)
+        if attempt.waits_for_crd:
+            self._waiting.add(key)
         if failure is not None:
             raise failure
 
-    async def _write(self, key: ObjectKey, binding: Object) -> None:
+    async def _write(self, key: ObjectKey, attempt: Attempt) -> None:
+        """The status, and the locks if there are new ones: both or none."""
         seen = self._writing[key] = []
-        written = 0
         try:
-            after = await self._client.update(key.cluster, API_BINDINGS, binding, "status")
-            written = int(meta.resource_version(after))
+            await self._client.write_together(self._writes(key, attempt))
         except NotFound:
             return
         finally:
             del self._writing[key]
-            if any(revision != written for revision in seen):
-                self.controller.add(key)  # somebody else wrote, too
+            if len(seen) != 1:
+                self.controller.add(key)  # somebody else wrote, too, or nothing was written
 
-    def _tell(self, before: Object, attempt: _Attempt) -> None:
+    def _writes(self, key: ObjectKey, attempt: Attempt) -> list[Changed]:
+        binding = attempt.binding
+
+        def say(live: Object) -> None:
+            if meta.resource_version(live) != meta.resource_version(binding):
+                raise Conflict.resource(API_BINDINGS.group, API_BINDINGS.resource, key.name, "")
+            live["status"] = binding["status"]
+
+        def lock(live: Object) -> None:
+            locks = resource_locks.parse(meta.annotation(live, resource_locks.ANNOTATION))
+            after, held = resource_locks.acquire(
+                locks,
+                attempt.takes,
+                Lock(key.name),
+                crds=self._objects.crd_locks(key.cluster),
+                now=attempt.now,
+            )
+            if held:
+                raise Conflict.resource(LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource, "", "")
+            meta.set_annotation(live, resource_locks.ANNOTATION, resource_locks.text(after))
+
+        writes = [self._client.changed(key.cluster, API_BINDINGS, key.name, say)]
+        if attempt.takes:
+            writes.append(self._client.changed(key.cluster, LOGICAL_CLUSTERS, "cluster", lock))
+        return writes
+
+    def _tell(self, before: Object, attempt: Attempt) -> None:
         after, metrics = attempt.binding, self._hooks.metrics
         for uid in attempt.replaced:
             self._hooks.let_go(uid)
@@ -249,190 +254,6 @@ class APIBindings:
             if _phase(after) == steps.BOUND != _phase(before):
                 metrics.binding_ready(after)
 
-    # --- the way to Bound
-
-    async def _bind(self, attempt: _Attempt) -> None:
-        export = self._find_export(attempt)
-        if export is None:
-            return
-        await self._judge_claims(attempt, export)
-        if not self._find_schemas(attempt, export):
-            return
-        held = await self._lock(attempt)
-        waiting = await self._bind_resources(attempt, held)
-        if waiting is None:
-            return
-        binding, now = attempt.binding, attempt.now
-        mark_true(binding, steps.EXPORT_VALID, now)
-        if waiting:
-            steps.waiting(binding, waiting, now)
-            self._waiting.add(ObjectKey(attempt.cluster, "", meta.name(binding)))
-        elif held:
-            steps.held_by_others(binding, held, now)
-            raise Blocked
-        else:
-            steps.bound(binding, now)
-
-    def _find_export(self, attempt: _Attempt) -> Object | None:
-        binding, now = attempt.binding, attempt.now
-        reference = export_reference(binding)
-        if reference is None:
-            steps.no_reference(binding, now)
-            return None
-        path, name = reference
-        export = self._objects.export(attempt.cluster, path, name)
-        if export is None:
-            steps.no_export(binding, path or attempt.cluster, name, now)
-            return None
-        status = binding["status"]
-        asked = (export.get("spec") or {}).get("permissionClaims")
-        if asked:
-            status["exportPermissionClaims"] = asked
-        else:
-            status.pop("exportPermissionClaims", None)
-        attempt.identity = (export.get("status") or {}).get("identityHash") or ""
-        if not attempt.identity:
-            steps.no_identity(binding, path or attempt.cluster, name, now)
-            return None
-        status["apiExportClusterName"] = meta.cluster(export)
-        return export
-
-    def _find_schemas(self, attempt: _Attempt, export: Object) -> bool:
-        cluster = meta.cluster(export)
-        for resource in (export.get("spec") or {}).get("resources") or ():
-            schema = self._objects.schema(cluster, resource["schema"])
-            if schema is None:
-                steps.no_schema(attempt.binding, resource["schema"], attempt.now)
-                return False
-            is_stored = (resource.get("storage") or {}).get("virtual") is None
-            attempt.schemas.append((schema_to_bind(schema, cluster), schema, is_stored))
-        return True
-
-    async def _lock(self, attempt: _Attempt) -> Locks:
-        """Take what is free of the export's resources; returns what others hold."""
-        cluster, binding = attempt.cluster, attempt.binding
-        wanted = [schema.lock for schema, _, _ in attempt.schemas]
-        lock = Lock(meta.name(binding))
-        crds = {crd_lock(name) for name in self._objects.crd_names(cluster)}
-
-        def acquired(logical_cluster: Object) -> tuple[Locks, Locks, Locks]:
-            before = resource_locks.parse(
-                meta.annotation(logical_cluster, resource_locks.ANNOTATION)
-            )
-            after, held = resource_locks.acquire(before, wanted, lock, crds=crds, now=attempt.now)
-            return before, after, held
-
-        found = self._objects.lookup.logical_cluster(cluster)
-        if found is None:
-            steps.no_logical_cluster(binding, attempt.now)
-            raise Blocked
-        try:
-            before, after, held = acquired(found)
-            if before == after:
-                return held
-
-            def change(live: Object) -> None:
-                nonlocal held
-                _, taken, held = acquired(live)
-                meta.set_annotation(live, resource_locks.ANNOTATION, resource_locks.text(taken))
-
-            await self._client.change(cluster, LOGICAL_CLUSTERS, "cluster", change)
-        except MalformedLocks as error:
-            steps.conflicting(binding, str(error), attempt.now)
-            raise Blocked from error
-        return held
-
-    async def _bind_resources(self, attempt: _Attempt, held: Locks) -> list[str] | None:
-        """Bind what is not held by others; returns what must wait, None if something is wrong."""
-        binding, now = attempt.binding, attempt.now
-        taken = self._taken(attempt)
-        waiting = []
-        for schema, obj, is_stored in attempt.schemas:
-            if schema.lock in held:
-                continue
-            conflict = steps.naming_conflict(schema, taken)
-            if conflict:
-                steps.conflicting(binding, conflict, now)
-                raise Blocked
-            try:
-                crd = await self._crds.ensure(obj, schema.cluster)
-            except NoConversion:
-                steps.bad_schema(binding, now)
-                return None
-            except Invalid as error:
-                steps.invalid_schema(binding, schema, _causes(error), now)
-                return None
-            except StatusError:
-                steps.not_up_to_date(binding, steps.INTERNAL_ERROR, _NO_DEFINITION, now)
-                raise
-            if crd is None or crd.is_terminating or not crd.is_established:
-                waiting.append(schema.name)
-                continue
-            versions = crd.stored_versions if is_stored else ()
-            replaced = steps.upsert(
-                binding, schema._replace(stored_versions=versions), attempt.identity
-            )
-            if replaced:
-                attempt.replaced.append(replaced)
-        return waiting
-
-    def _taken(self, attempt: _Attempt) -> Sequence[Taken]:
-        """The names that others in the cluster have in the groups that are to be bound."""
-        groups = {schema.group for schema, _, _ in attempt.schemas}
-        own = meta.name(attempt.binding)
-        taken = []
-        for other in self._objects.bindings(attempt.cluster):
-            if meta.name(other) == own:
-                continue
-            for bound in (other.get("status") or {}).get("boundResources") or ():
-                if (bound.get("group") or "") not in groups:
-                    continue
-                crd = self._objects.bound(bound["schema"]["UID"])
-                if crd is not None:
-                    taken.append(Taken(steps.held_by_binding(other), crd.group, crd.names))
-        taken += self._objects.taken_by_crds(attempt.cluster, groups)
-        return taken
-
-    # --- claims
-
-    async def _judge_claims(self, attempt: _Attempt, export: Object) -> None:
-        """Claims without anything to label are settled here; the others have a controller."""
-        binding, now = attempt.binding, attempt.now
-        state = claims.compare(export, binding)
-        steps.judge_claims(binding, state, now)
-        if state.changes:
-            attempt.wants_labels = True
-            await self._define_claimed(state.expected)
-        else:
-            steps.claims_applied(binding, state.expected, (), now)
-
-    async def _define_claimed(self, keys: Sequence[claims.ClaimKey]) -> None:
-        """Resources of other exports that are claimed must be known here, bound or not."""
-        for key in keys:
-            if not key.identity:
-                continue
-            found = self._objects.schema_with_identity(key.identity, key.group, key.resource)
-            if found is None:
-                continue  # its export may still be on the way from another shard
-            try:
-                await self._crds.ensure(*found)
-            except (StatusError, NoConversion) as error:
-                if isinstance(error, Conflict):
-                    raise
-                _log.warning("%s: the schema of a claim on %s: %s", NAME, key, error)
-
-
-_NO_DEFINITION = (
-    "An internal error prevented the APIBinding process from completing. "
-    "Please contact your system administrator for assistance"
-)
-
 
 def _phase(binding: Object) -> str:
     return (binding.get("status") or {}).get("phase") or ""
-
-
-def _causes(error: Invalid) -> str:
-    """The causes of a refusal, as Go prints them."""
-    shown = (f"{{{c.reason} {c.message} {c.field}}}" for c in error.causes)
-    return f"[{' '.join(shown)}]"
