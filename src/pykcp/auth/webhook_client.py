@@ -82,8 +82,8 @@ class Endpoint:
         return tuple(name for name in names if name)
 
 
-def load_endpoint(path: str) -> Endpoint:
-    """The server of a kubeconfig's current context. Raises CredentialError."""
+def load_endpoint(path: str, context: str = "") -> Endpoint:
+    """The server of a kubeconfig's context, or of its current one. Raises CredentialError."""
     import yaml
 
     try:
@@ -96,7 +96,7 @@ def load_endpoint(path: str) -> Endpoint:
         raise CredentialError(f"{path}: not a kubeconfig") from None
     if not isinstance(document, dict):
         raise CredentialError(f"{path}: not a kubeconfig")
-    return _Kubeconfig(path, document).endpoint()
+    return _Kubeconfig(path, document).endpoint(context)
 
 
 class _Kubeconfig:
@@ -104,8 +104,8 @@ class _Kubeconfig:
         self._path, self._document = path, document
         self._folder = pathlib.Path(path).parent
 
-    def endpoint(self) -> Endpoint:
-        current = self._document.get("current-context")
+    def endpoint(self, asked: str = "") -> Endpoint:
+        current = asked or self._document.get("current-context")
         if not current:
             raise self._error("current-context is not set")
         context = self._named("contexts", "context", current)

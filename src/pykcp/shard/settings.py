@@ -33,6 +33,8 @@ class ShardSettings:
     shard_virtual_workspace_ca_file: str = ""
     shard_client_cert_file: str = ""
     shard_client_key_file: str = ""
+    run_virtual_workspaces: bool = True
+    """Otherwise requests under /services/ go to the URL above, if there is one."""
     mount_proxy_client_cert_file: str = ""
     mount_proxy_client_key_file: str = ""
     home_workspaces: bool = True
@@ -172,6 +174,7 @@ _FILES = (
     "etcd_certfile",
     "etcd_keyfile",
     "etcd_cafile",
+    "shard_virtual_workspace_ca_file",
     "encryption_provider_config",
 )
 _POSITIVE = (

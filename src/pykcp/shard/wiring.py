@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import ssl
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -88,6 +89,7 @@ from pykcp.shard.settings import ShardSettings
 from pykcp.storage.interface import Store
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
 from pykcp.virtual.elsewhere import VirtualResources
+from pykcp.virtual.forwarding import Elsewhere
 from pykcp.virtual.serving import Front, Host
 
 if TYPE_CHECKING:
@@ -288,7 +290,10 @@ def wire(
     shown = VirtualSettings(settings.shard_name, settings.gates)
     front = Front(
         Host(server, authorizer, lambda: credentials.address),
-        virtual_workspaces(store, directory, bound, lookup, authorizer, cache, shown),
+        virtual_workspaces(store, directory, bound, lookup, authorizer, cache, shown)
+        if settings.run_virtual_workspaces or settings.shard_virtual_workspace_url
+        else (),
+        _elsewhere(settings, owner),
     )
     sender = Sender(
         settings.shard_virtual_workspace_ca_file,
@@ -326,6 +331,17 @@ def wire(
     )
     shard.audit = audit.trail if audit is not None else None
     return shard
+
+
+def _elsewhere(settings: ShardSettings, owner: TaskOwner) -> Elsewhere | None:
+    """Where virtual workspaces are visited, if not here."""
+    url = settings.shard_virtual_workspace_url
+    if settings.run_virtual_workspaces or not url:
+        return None
+    tls = ssl.create_default_context(cafile=settings.shard_virtual_workspace_ca_file or None)
+    elsewhere = Elsewhere(url, tls)
+    owner.start_restartable("virtual-workspaces", elsewhere.run)
+    return elsewhere
 
 
 def _audit(settings: ShardSettings, store: Store, metrics: Registry) -> AuditFilter | None:

@@ -25,6 +25,7 @@ from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.server.impersonation import Impersonation
 from pykcp.server.version import GIT_VERSION
+from pykcp.virtual.forwarding import Elsewhere, is_for_here
 from pykcp.virtual.framework import Undecided, View, VirtualWorkspace, Visit
 from pykcp.virtual.paths import ViewPaths
 from pykcp.wire.exchange import Application, Exchange, Request
@@ -49,8 +50,15 @@ class Host:
 class Front:
     """The application in front of a shard: what is not under `/services/` is the shard's."""
 
-    def __init__(self, host: Host, workspaces: Sequence[VirtualWorkspace]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        workspaces: Sequence[VirtualWorkspace],
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        """`elsewhere`: where the virtual workspaces are visited, if that is another process."""
         self._host = host
+        self._elsewhere = elsewhere
         self._workspaces = {workspace.name: workspace for workspace in workspaces}
         self._mounted: dict[str, Application] = {}
         self._nowhere = ViewServer(host, Nowhere())
@@ -61,6 +69,8 @@ class Front:
 
     @property
     def checks(self) -> list[str]:
+        if self._elsewhere is not None:
+            return []
         return [check for workspace in self._workspaces.values() for check in workspace.checks]
 
     def wants_streaming(self, request: Request) -> bool:
@@ -80,6 +90,8 @@ class Front:
                 return None
             return self._host.shard.handle(exchange)
         application = self._application(request)
+        if application is None and self._elsewhere is not None and not is_for_here(request):
+            application = self._elsewhere
         if application is not None:
             return application.handle(exchange)
         return self._visit(exchange)
