@@ -1,4 +1,4 @@
-"""The program `kcp`: `kcp start` runs a server, `kcp start options` lists its flags."""
+"""The program `kcp`: `kcp start` runs a server, `kcp admin` looks after one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ USAGE = """kcp serves many isolated Kubernetes-style API spaces from one light p
 Usage:
   kcp start [flags]     run a server; state goes to .kcp in this directory
   kcp start options     list all flags of `kcp start`
+  kcp admin fsck        check that what a server holds fits together
   kcp --version         say which version this is
   kcp --help            this text
 
@@ -33,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"kcp version {GIT_VERSION}")
         return 0
+    if words[0] == "admin":
+        from pykcp.cli.admin import main as admin
+
+        return admin(words[1:])
     if words[0] != "start":
         print(f'Error: unknown command "{words[0]}" for "kcp"; try kcp --help', file=sys.stderr)
         return 1

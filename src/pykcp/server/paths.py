@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 import orjson
@@ -17,6 +17,8 @@ from pykcp.server.health import Health
 from pykcp.server.openapi import OpenAPI
 from pykcp.server.version import version
 
+DebugView = Callable[[], str | Awaitable[str]]
+"""Something about the process, as text."""
 PathHandler = Callable[[Call], Coroutine[Any, Any, None] | None]
 
 
@@ -37,7 +39,7 @@ class PathHandlers:
         discovery: Discovery,
         openapi: OpenAPI,
         issuer: IssuerDocuments,
-        debug: dict[str, Callable[[], str]],
+        debug: Mapping[str, DebugView],
     ) -> None:
         self._health, self._metrics = health, metrics
         self._discovery, self._openapi = discovery, openapi
@@ -106,12 +108,14 @@ class PathHandlers:
         headers = (CACHE_CONTROL, ("content-type", "application/jwk-set+json"))
         call.exchange.respond(200, headers, self._issuer.keys())
 
-    def _debug_view(self, call: Call) -> None:
+    async def _debug_view(self, call: Call) -> None:
         view = self._debug.get(call.info.path)
-        if view is None:
+        if view is None or call.info.cluster:  # it is about the process, which no tenant may see
             raise PageNotFound
+        shown = view()
+        text = shown if isinstance(shown, str) else await shown
         headers = (("content-type", "text/plain; charset=utf-8"),)
-        call.exchange.respond(200, headers, view().encode())
+        call.exchange.respond(200, headers, text.encode())
 
     def _index(self, call: Call) -> None:
         paths = [

@@ -388,7 +388,7 @@ def _server(  # a composition root: every part by name
         discovery=Discovery(directory, lambda: credentials.address),
         openapi=OpenAPI(directory),
         issuer=credentials,
-        debug={"/debug/tasks": owner.describe},
+        debug={"/debug/tasks": owner.describe, "/debug/fsck": lambda: _consistency(store)},
     )
     return ApiServer(
         authentication=authentication,
@@ -403,6 +403,12 @@ def _server(  # a composition root: every part by name
         audit=audit,
         homes=homes,
     )
+
+
+async def _consistency(store: Store) -> str:
+    from pykcp.shard.consistency import check
+
+    return str(await check(store, is_running=True))
 
 
 def _workspace_sign_in(

@@ -1,0 +1,98 @@
+"""`kcp admin`: what an operator asks of a shard, whether it runs or not."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pykcp.shard.settings import ShardSettings
+
+USAGE = """Look after a shard.
+
+Usage:
+  kcp admin fsck [flags]   check that what a shard holds fits together; changes nothing
+
+Flags say where the shard's state is, as for `kcp start`: --root-directory, --etcd-servers and
+those that go with them. If the server runs, it is asked to check itself.
+The exit code is 0 if everything fits, 1 if not, 2 if it could not be checked.
+"""
+_COULD_NOT = 2
+
+
+def main(words: Sequence[str]) -> int:
+    if not words or any(word in ("--help", "-h", "help") for word in words):
+        print(USAGE, end="")
+        return 0
+    if words[0] != "fsck":
+        print(
+            f'Error: unknown command "{words[0]}" for "kcp admin"; try kcp admin --help',
+            file=sys.stderr,
+        )
+        return _COULD_NOT
+    return fsck(words[1:])
+
+
+def fsck(words: Sequence[str]) -> int:
+    from pykcp.cli.flags import FlagError
+    from pykcp.cli.start_flags import START_FLAGS, settings_from
+    from pykcp.storage.errors import StoreError
+
+    try:
+        values, rest = START_FLAGS.parse(words)
+        if rest:
+            print(f'Error: unknown argument "{rest[0]}" for "kcp admin fsck"', file=sys.stderr)
+            return _COULD_NOT
+        report = _report(settings_from(values))
+    except (FlagError, StoreError, OSError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return _COULD_NOT
+    print(report, end="")
+    return 0 if report.rstrip().endswith("consistent") else 1
+
+
+def _report(settings: ShardSettings) -> str:
+    from pykcp.storage.errors import InUse
+
+    if not settings.etcd_servers and not (settings.root_directory / "store.db").exists():
+        raise FileNotFoundError(
+            f"there is no shard in {settings.root_directory}; say where with --root-directory"
+        )
+    try:
+        return asyncio.run(_offline(settings))
+    except InUse:
+        return _online(settings)
+
+
+async def _offline(settings: ShardSettings) -> str:
+    from pykcp.shard.consistency import check
+    from pykcp.shard.wiring import make_store, start_store
+
+    store = await start_store(make_store(settings))
+    try:
+        return str(await check(store))
+    finally:
+        await store.stop()
+
+
+def _online(settings: ShardSettings) -> str:
+    """Ask the server, as the administrator of the shard that its kubeconfig knows."""
+    import ssl
+    from http.client import HTTPSConnection
+
+    from pykcp.testing.kubeconfig import read_access
+
+    path = settings.root_directory / settings.kubeconfig_path
+    access = read_access(path, "shard-base")
+    connection = HTTPSConnection(
+        access.host, access.port, context=ssl.create_default_context(cadata=access.ca), timeout=600
+    )
+    connection.request("GET", "/debug/fsck", headers={"Authorization": f"Bearer {access.token}"})
+    reply = connection.getresponse()
+    text = reply.read().decode()
+    connection.close()
+    if reply.status != 200:
+        raise OSError(f"the server answered {reply.status}: {text}")
+    return text

@@ -1,0 +1,84 @@
+"""`kcp admin fsck`: says what does not fit together, whether the server runs or not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.server import ServerProcess, environment
+
+WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
+
+
+def fsck(shard: ServerProcess) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "pykcp", "admin", "fsck", f"--root-directory={shard.root}"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_shard_in_order_and_one_that_is_not(shard: ServerProcess, alice: TestClient) -> None:
+    body = {
+        "apiVersion": "tenancy.kcp.io/v1alpha1",
+        "kind": "Workspace",
+        "metadata": {"name": "checked"},
+    }
+    assert alice.post(WORKSPACES, body).status == 201
+
+    def ready() -> str | None:
+        found = alice.get(f"{WORKSPACES}/checked").json
+        return found["spec"]["cluster"] if found["status"]["phase"] == "Ready" else None
+
+    cluster = eventually(ready)
+    code, text = fsck(shard)
+    assert code == 0, text
+    assert "1 workspaces (0 unfinished)" in text
+    assert text.endswith("consistent\n")
+
+    shard.stop()
+    code, text = fsck(shard)
+    assert code == 0, text
+
+    shard.start()
+    masters = shard.client(cluster=cluster)
+    path = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+    lost = masters.patch(path, {"metadata": {"finalizers": None}})
+    assert lost.status == 200, lost
+    shard.stop()
+    _forget(shard, f"core.kcp.io/logicalclusters/{cluster}//cluster")
+    code, text = fsck(shard)
+    assert code == 1, text
+    assert f"orphaned: {cluster}: " in text
+    assert "lost: root:checked: " in text
+    shard.start()
+
+
+def _forget(shard: ServerProcess, key: str) -> None:
+    """Take a row out of the store's table, as a disaster would."""
+    import sqlite3
+
+    with sqlite3.connect(shard.root / "store.db") as connection:
+        gone = connection.execute("DELETE FROM current WHERE key = ?", (key,))
+        assert gone.rowcount == 1
+
+
+def test_nobody_else_sees_the_process(alice: TestClient) -> None:
+    for path in ("/debug/fsck", "/debug/tasks"):
+        assert alice.get(path).status == 404
+
+
+def test_where_there_is_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pykcp", "admin", "fsck", "--root-directory=/nonexistent"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "say where with --root-directory" in done.stderr
