@@ -10,9 +10,11 @@ from pykcp.auth.authz.attributes import forbidden
 from pykcp.auth.user import MASTERS
 from pykcp.machinery import clusters
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
+from pykcp.machinery.status import Expired
 from pykcp.registry.hub import Hub
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.paths import PathIndex, Place
+from pykcp.server.answers import PlainError
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.storage.interface import Event, Store
@@ -23,6 +25,9 @@ _INACTIVE = ("core.kcp.io/inactive", "internal.kcp.io/inactive")
 _BRINGING = frozenset(("create", "update", "patch"))
 """Verbs that could leave something in a logical cluster."""
 _DELETING = b'"phase":"Deleting"'
+MIGRATING = "internal.kcp.io/migrating"
+_MOVING = MIGRATING.encode()
+EXTERNAL_ADMINS = "system:kcp:external-logical-cluster-admin"
 
 
 class _Metadata(msgspec.Struct):
@@ -44,6 +49,28 @@ def is_inactive(value: bytes) -> bool:
     return any(annotations.get(key) == "true" for key in _INACTIVE)
 
 
+def is_moving(value: bytes) -> bool:
+    """Whether a stored LogicalCluster is being moved to another shard."""
+    return _MOVING in value and bool((_decode(value).metadata.annotations or {}).get(MIGRATING))
+
+
+class Moving(PlainError):
+    code = 503
+
+    def __init__(self) -> None:
+        super().__init__("logical cluster is being migrated", retry_after=1)
+
+
+def _refuse_moving(call: Call) -> None:
+    """Only other shards may use it; clients try again, or list anew where versions differ."""
+    if EXTERNAL_ADMINS in call.user.groups:
+        return
+    info = call.info
+    if info.verb in ("list", "watch") and info.param("resourceVersion") not in ("", "0"):
+        raise Expired("logical cluster is being migrated to another shard; relist required")
+    raise Moving
+
+
 class LogicalClusters:
     """A logical cluster exists if it holds a LogicalCluster named `cluster`.
 
@@ -56,6 +83,10 @@ class LogicalClusters:
         self.shard_name = shard_name
         self.known: dict[str, bool] = {}
         """Names that exist, and whether they are inactive."""
+        self._moving: set[str] = set()
+        """Those that are on their way to another shard; few at a time."""
+        self.blocks_moving = False
+        """Whether such a thing exists here: a feature that is off by default."""
         store.listen(self._follow)
 
     def exists(self, name: str) -> bool:
@@ -68,6 +99,8 @@ class LogicalClusters:
             entry = self._store.get(object_key(_PREFIX, name, "", "cluster"))
             if entry is not None:
                 known = self._remember(name, is_inactive(entry.value))
+                if is_moving(entry.value):
+                    self._moving.add(name)
         return known
 
     def _remember(self, name: str, inactive: bool) -> bool:
@@ -84,6 +117,7 @@ class LogicalClusters:
     def _changed(self, event: Event) -> None:
         name = event.key[len(_PREFIX) :].partition("/")[0]
         was_inactive = self.known.pop(name, False)
+        self._follow_move(name, event)
         if event.deleted:
             self._hub.end_cluster(name)
         elif is_inactive(event.value):
@@ -96,6 +130,14 @@ class LogicalClusters:
         elif _DELETING in event.value:
             self._hub.end_cluster(name, keeping=_PREFIX)
 
+    def _follow_move(self, name: str, event: Event) -> None:
+        if event.deleted or not is_moving(event.value):
+            self._moving.discard(name)
+        elif name not in self._moving:
+            self._moving.add(name)
+            if self.blocks_moving:
+                self._hub.end_cluster(name)
+
     def walk(self, path: str) -> Place | None:
         """Where a path of several segments leads."""
         return self._paths.walk(path)
@@ -107,10 +149,15 @@ class LogicalClusters:
         and begin one by creating its LogicalCluster.
         """
         name = call.cluster
-        if name in self.known:
-            return
-        if not name or name == clusters.WILDCARD or clusters.is_system(name) or self.exists(name):
-            return
+        if name not in self.known:
+            if not name or name == clusters.WILDCARD or clusters.is_system(name):
+                return
+            if not self.exists(name):
+                self._refuse_missing(call)
+        if self._moving and name in self._moving and self.blocks_moving:
+            _refuse_moving(call)
+
+    def _refuse_missing(self, call: Call) -> None:
         info = call.info
         is_first = (info.group, info.resource) == LOGICAL_CLUSTERS[::2]
         may_be = info.verb not in _BRINGING or (is_first and info.verb == "create")

@@ -256,6 +256,7 @@ def wire(
     cache = make_cache(cache_store, settings.shard_name)
     lookup = Lookup(store, directory, paths, cache.replica)
     clusters = LogicalClusters(store, paths, hub, settings.shard_name)
+    clusters.blocks_moving = "LogicalClusterMigration" in settings.gates
     access = AccessObjects(store, cache.replica)
     roles = RoleCache(access.load)
     access.follow(roles)

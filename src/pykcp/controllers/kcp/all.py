@@ -10,6 +10,7 @@ from pykcp.controllers.kcp import (
     caching,
     cluster_deletion,
     logical_clusters,
+    migrations,
     mounts,
     workspace_admins,
     workspace_types,
@@ -19,6 +20,7 @@ from pykcp.controllers.kcp.births import Births
 from pykcp.controllers.kcp.cluster_deletion import ClusterDeletion
 from pykcp.controllers.kcp.initializers import BindingsInitializer, UniversalInitializer
 from pykcp.controllers.kcp.logical_clusters import LogicalClusters
+from pykcp.controllers.kcp.migrations import Migrations
 from pykcp.controllers.kcp.mounts import Mounts
 from pykcp.controllers.kcp.published import Published
 from pykcp.controllers.kcp.workspace_admins import WorkspaceAdmins
@@ -70,6 +72,9 @@ def make(
     ]
     if "WorkspaceMounts" in gates:
         made.append(Mounts(store, client(mounts.NAME), directory, now, metrics))
+    if migrations.GATE in gates:
+        moving = client(migrations.NAME)
+        made.append(Migrations(store, moving, lookup, shard_name, now, metrics))
     made += caching.make(
         store=store,
         directory=directory,
