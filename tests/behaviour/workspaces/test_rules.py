@@ -110,6 +110,10 @@ def test_required_groups_are_inherited(shard: ServerProcess) -> None:
             ),
         ),
         (
+            a_workspace(mount={"ref": {"apiVersion": "v1", "name": "n"}}),
+            "spec.mount.kind must be set",
+        ),
+        (
             a_workspace(
                 "universal",
                 mount={"ref": {"apiVersion": "v1", "kind": "K", "name": "n"}},

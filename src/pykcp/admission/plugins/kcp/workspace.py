@@ -31,9 +31,10 @@ class WorkspaceRules:
         return request.operation != "DELETE"
 
     async def mutate(self, request: AdmissionRequest) -> None:
+        assert request.obj is not None
+        _spell_out_mount(request.obj)
         if request.operation != "CREATE":
             return
-        assert request.obj is not None
         metadata, user = request.obj["metadata"], request.context.user
         annotations: dict[str, str] = metadata.get("annotations") or {}
         is_system = MASTERS in user.groups
@@ -87,6 +88,15 @@ class WorkspaceRules:
         if annotations.get(REQUIRED_GROUPS, "") != expected:
             return f"missing required groups annotation {REQUIRED_GROUPS}={expected}"
         return None
+
+
+def _spell_out_mount(obj: Object) -> None:
+    """What a mount does not say is empty: so it is ours to refuse, rather than the schema's."""
+    mount = (obj.get("spec") or {}).get("mount")
+    if isinstance(mount, dict):
+        target = mount.setdefault("ref", {})
+        for field in ("apiVersion", "kind", "name"):
+            target.setdefault(field, "")
 
 
 def owner_text(user: User) -> str:

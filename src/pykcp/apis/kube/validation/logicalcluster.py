@@ -27,6 +27,8 @@ _INITIALIZER_PATTERN = (
     "(:[a-z0-9][a-z0-9]([-a-z0-9]*[a-z0-9])?))|(system:.+)$"
 )
 _API_VERSION_PATTERN = "^([^/]+/)?[^/]+$"
+_USER_FIELDS = ("username", "groups", "uid", "extra")
+"""In the order in which kcp prints a user."""
 _OWNER_FIELDS = ("apiVersion", "cluster", "name", "resource", "uid")
 
 
@@ -113,7 +115,8 @@ def refusal(new: Object, old: Object) -> str | None:
     """Why an ordinary user may not make this change; None if it is fine."""
     created_by = (new.get("spec") or {}).get("createdBy")
     if not same(created_by, (old.get("spec") or {}).get("createdBy")):
-        return invalid("spec.createdBy", created_by, "field is immutable").text()
+        shown = {key: value for key in _USER_FIELDS if (value := (created_by or {}).get(key))}
+        return invalid("spec.createdBy", shown or None, "field is immutable").text()
     if _steps(new, "spec") != _steps(old, "spec"):
         return "spec.initializers is immutable"
     return _steps_refusal(new, old) or _phase_refusal(new, old)
