@@ -15,11 +15,12 @@ from dataclasses import replace
 import orjson
 
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.apis.kcp_catalog import BOUND_CRDS
 from pykcp.apis.loader import shared_type
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.registry.codec import decode
-from pykcp.registry.keys import WILDCARD, object_key, resource_prefix, split_key
+from pykcp.registry.keys import WILDCARD, object_key, resource_prefix, split_key, spread_prefix
 from pykcp.registry.resource import Resource
 from pykcp.registry.selection import select
 from pykcp.storage.interface import Event, Query, Store
@@ -69,16 +70,20 @@ class CustomResources:
     async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
         """The resource of any cluster that has it, with a schema that knows nothing.
 
-        Objects of all versions are shown as they are: only their metadata is meant.
+        Objects of all versions and identities are shown as they are: only their metadata is
+        meant.
         """
         name = f"{plural}.{group or 'core'}"
         conditions = select("", f"metadata.name={name}", None).conditions
-        page = await self._store.list(Query(_PREFIX, where=conditions))
-        for value in page.values:
-            crd = decode(value)
-            served = {v["name"] for v in crd["spec"]["versions"] if v.get("served")}
-            if version in served and is_established(crd):
-                return self._make(_metadata_only(crd, version, self._schemas), version, 0)
+        for query in (Query(_PREFIX, where=conditions), Query(f"{_PREFIX}{BOUND_CRDS}/")):
+            for value in (await self._store.list(query)).values:
+                if b'"%b"' % plural.encode() not in value:
+                    continue
+                crd = decode(value)
+                if _serves(crd, group, version, plural):
+                    made = self._make(_metadata_only(crd, version, self._schemas), version, 0)
+                    made.spread = spread_prefix(made.prefix)
+                    return made
         return None
 
     def _load(self, cluster: str, name: str) -> dict[str, Resource] | None:
@@ -141,6 +146,15 @@ class CustomResources:
             entry = self._store.get(key)
             if entry is not None:
                 yield entry.value
+
+
+def _serves(crd: Object, group: str, version: str, plural: str) -> bool:
+    spec = crd["spec"]
+    return (
+        (spec.get("group") or "", spec["names"]["plural"]) == (group, plural)
+        and any(v["name"] == version and v.get("served") for v in spec["versions"])
+        and is_established(crd)
+    )
 
 
 def _metadata_only(crd: Object, version: str, schemas: SchemaStore) -> ResourceDefinition:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from pykcp.registry.codec import fill, reopen
-from pykcp.registry.keys import cluster_of_prefix, enclosing_prefixes
+from pykcp.registry.keys import SPREAD, cluster_of_prefix, enclosing_prefixes, spread_prefix
 from pykcp.storage.interface import Event, Store
 
 TermsFilter = Callable[[str], bool]
@@ -24,6 +24,7 @@ BACKLOG_LIMIT = 8 * 1024 * 1024
 """Bytes a watcher may leave unread before its watch is ended."""
 BOOKMARK_PERIOD = 60.0
 _SLOTS = 12
+_NO_GROUPS: dict[object, WatchGroup] = {}
 
 
 class Sink(Protocol):
@@ -132,6 +133,8 @@ class Hub:
         self._buckets: dict[str, dict[object, WatchGroup]] = {}
         self._by_cluster: dict[str, set[str]] = {}
         """The prefixes that are watched in a logical cluster; in all of them, under ""."""
+        self._spreads = 0
+        """How many resources are watched in all their identities."""
         self._next_slot = 0
         self._bookmarked: list[dict[Watcher, None]] = [{} for _ in range(_SLOTS)]
         self._turn = 0
@@ -165,6 +168,7 @@ class Hub:
         groups = self._buckets.get(prefix)
         if groups is None:
             groups = self._buckets[prefix] = {}
+            self._spreads += prefix.endswith(SPREAD)
             self._by_cluster.setdefault(cluster_of_prefix(prefix), set()).add(prefix)
         group = groups.get(group_key)
         if group is None:
@@ -217,6 +221,7 @@ class Hub:
         groups = self._buckets.get(group.prefix)
         if groups is not None and groups.pop(group.key, None) is not None and not groups:
             del self._buckets[group.prefix]
+            self._spreads -= group.prefix.endswith(SPREAD)
             cluster = cluster_of_prefix(group.prefix)
             prefixes = self._by_cluster[cluster]
             prefixes.discard(group.prefix)
@@ -233,6 +238,9 @@ class Hub:
                 if groups:
                     for group in list(groups.values()):
                         self._deliver_to(group, event)
+            if self._spreads:
+                for group in list(buckets.get(spread_prefix(event.key), _NO_GROUPS).values()):
+                    self._deliver_to(group, event)
 
     def _deliver_to(self, group: WatchGroup, event: Event) -> None:
         kind = group.kind_of(event)

@@ -72,6 +72,22 @@ def enclosing_prefixes(key: str) -> tuple[str, str, str, str]:
     return key[:resource_end], key[:cluster_end], key[:namespace_end], key
 
 
+SPREAD = "*/"
+"""Ends the name under which a resource is watched in all its identities."""
+
+
+def spread_prefix(key: str) -> str:
+    """That name, for a key or the prefix of a resource."""
+    resource_end = key.index("/", key.index("/") + 1)
+    return key[:resource_end].partition(":")[0] + SPREAD
+
+
+def spread_ranges(prefix: str) -> tuple[str, str]:
+    """Where the objects of a resource are that is named so: without an identity, and with one."""
+    stem = prefix.removesuffix(SPREAD)
+    return f"{stem}/", f"{stem}:"
+
+
 def cluster_of_prefix(prefix: str) -> str:
     """The logical cluster that a key or a watched prefix lies in; "" if it spans all of them."""
     return prefix.split("/", 3)[2]

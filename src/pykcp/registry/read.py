@@ -11,7 +11,7 @@ import orjson
 from pykcp.machinery.status import BadRequest, Expired, NotFound
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import too_large_revision, translate
-from pykcp.registry.keys import is_wildcard, range_prefix
+from pykcp.registry.keys import is_wildcard, range_prefix, spread_ranges
 from pykcp.registry.resource import Resource
 from pykcp.registry.selection import EVERYTHING, Selection
 from pykcp.storage.errors import Compacted, StoreError
@@ -64,6 +64,8 @@ async def list_objects(
         namespace = selection.namespace
     if selection.name and not is_wildcard(ctx.cluster) and (namespace or not resource.namespaced):
         return await _converted(resource, _list_one(resource, ctx, namespace, selection))
+    if resource.spread:
+        return await _list_spread(resource, options)
     prefix = range_prefix(resource.prefix, ctx.cluster, namespace if resource.namespaced else "")
     query = Query(
         prefix=prefix,
@@ -81,6 +83,23 @@ async def list_objects(
     except StoreError as error:
         raise translate(error) from error
     return await _converted(resource, _listing(page, prefix, options))
+
+
+async def _list_spread(resource: Resource, options: ListOptions) -> Listing:
+    """A resource in all its identities. It lies in two places, so it comes in one piece."""
+    values: list[bytes] = []
+    selection, at = options.selection, options.at
+    for prefix in spread_ranges(resource.spread):
+        query = Query(prefix, at=at, where=selection.conditions, residual=selection.residual)
+        try:
+            page = await resource.services.store.list(query)
+        except Compacted as error:
+            raise _expired(prefix, options, resource.services.store.revision) from error
+        except StoreError as error:
+            raise translate(error) from error
+        at = at or page.revision
+        values += page.values
+    return Listing(values, at, "", None)
 
 
 async def _converted(resource: Resource, listing: Listing) -> Listing:

@@ -93,6 +93,7 @@ class Resource:
         "scope",
         "services",
         "since",
+        "spread",
         "type_prefix",
         "version",
         "webhook",
@@ -137,6 +138,8 @@ class Resource:
         self.collects_garbage = name not in IGNORES_DEPENDENTS
         """Propagation policies mean something for this kind."""
         self.services = services
+        self.spread = ""
+        """Set if objects of all identities are meant: the name under which they are watched."""
         self.form: tuple[str, ...] = (self.api_version, self.plural)
         """Equal for resources that show an event alike, so that it is encoded only once."""
         self.scope: Selection | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -11,12 +12,18 @@ from pykcp.registry.context import RequestContext
 from pykcp.registry.converting_watch import ConvertingSink, RawEncoder
 from pykcp.registry.errors import translate
 from pykcp.registry.hub import EventEncoder, Sink, Watcher, WatchGroup, departed
-from pykcp.registry.keys import PREFIX_ENDS, is_wildcard, range_prefix
+from pykcp.registry.keys import (
+    PREFIX_ENDS,
+    SPREAD,
+    is_wildcard,
+    range_prefix,
+    spread_ranges,
+)
 from pykcp.registry.read import ListOptions, list_objects
 from pykcp.registry.resource import Resource
 from pykcp.registry.selection import EVERYTHING, Selection
 from pykcp.storage.errors import StoreError
-from pykcp.storage.interface import Event
+from pykcp.storage.interface import Event, Store
 
 _PAGE = 500
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -117,14 +124,15 @@ def _scope(
         namespace = selection.namespace
     if selection.name and not is_wildcard(ctx.cluster) and (namespace or not resource.namespaced):
         return resource.key(ctx.cluster, namespace, selection.name), selection.key
-    return range_prefix(resource.prefix, ctx.cluster, namespace), selection.key
+    prefix = resource.spread or range_prefix(resource.prefix, ctx.cluster, namespace)
+    return prefix, selection.key
 
 
 async def _catch_up(resource: Resource, group: WatchGroup, watcher: Watcher) -> None:
     """One page of what happened since; the caller goes on until there is nothing left."""
     store = resource.services.store
     until = store.revision
-    events = await store.history(group.prefix, watcher.since, until, _PAGE)
+    events, reached = await _history(store, group.prefix, watcher.since, until)
     is_exact = not group.prefix.endswith(PREFIX_ENDS)
     for event in events:
         if is_exact and event.key != group.prefix:
@@ -134,9 +142,22 @@ async def _catch_up(resource: Resource, group: WatchGroup, watcher: Watcher) -> 
             continue
         seen = departed(store, event) if kind == "DELETED" and not event.deleted else event
         watcher.sink.write(group.encoder.event(kind, seen))
-    watcher.since = events[-1].revision if len(events) >= _PAGE else until
+    watcher.since = reached
     if watcher.sink.backlog > _DRAIN_ABOVE:
         await _drain(watcher.sink)
+
+
+async def _history(
+    store: Store, prefix: str, after: int, until: int
+) -> tuple[Sequence[Event], int]:
+    """Some of what happened below a prefix, and up to which revision that is all."""
+    ranges = spread_ranges(prefix) if prefix.endswith(SPREAD) else (prefix,)
+    found = [await store.history(each, after, until, _PAGE) for each in ranges]
+    reached = min((f[-1].revision for f in found if len(f) >= _PAGE), default=until)
+    if len(found) == 1:
+        return found[0], reached
+    events = [event for each in found for event in each if event.revision <= reached]
+    return sorted(events, key=lambda event: event.revision), reached
 
 
 _DRAIN_ABOVE = 1024 * 1024

@@ -6,7 +6,7 @@ import json
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from http.client import HTTPSConnection
 from typing import Any
 from urllib.parse import urlencode
@@ -134,7 +134,9 @@ class TestClient:
     def delete(self, path: str, body: Any = None, **more: Any) -> Reply:
         return self.request("DELETE", path, body, **more)
 
-    def watch(self, path: str, accept: str = "application/json", **query: Any) -> Iterator[Object]:
+    def watch(
+        self, path: str, accept: str = "application/json", **query: Any
+    ) -> Generator[Object, None, None]:
         """Events as they come, on a connection of their own; close the generator to stop."""
         connection = HTTPSConnection(
             self._access.host, self._access.port, timeout=60, context=self._ssl
