@@ -123,7 +123,25 @@ class SchemaKind(OwnedKind):
             from pykcp.machinery.cel.rules import RuleSet
 
             self._cel = RuleSet(self.type.schema)
-        return self._cel.validate(new, old, warnings=self._forgiven)
+        seen = _AS_RULES_SEE_IT.get(self._definition.strategy)
+        return self._cel.validate(seen(new) if seen else new, old, warnings=self._forgiven)
+
+
+def _without_empty_claim_keys(binding: Object) -> Object:
+    """kcp's admission drops empty strings of claims before rules see them.
+
+    So a claim without an identity, or on the core group, is new to the rule that selectors
+    do not change; only claims on other exports' resources keep theirs.
+    """
+    spec = binding.get("spec") or {}
+    claims = spec.get("permissionClaims")
+    if not claims:
+        return binding
+    shown = [{key: value for key, value in claim.items() if value != ""} for claim in claims]
+    return {**binding, "spec": {**spec, "permissionClaims": shown}}
+
+
+_AS_RULES_SEE_IT = {"apibindings.apis.kcp.io": _without_empty_claim_keys}
 
 
 def _check_embedded(metadata: Object, has_namespace: bool, path: str) -> list[FieldError]:

@@ -230,6 +230,33 @@ def test_claim_selectors(shard: ServerProcess) -> None:
     assert (kept.status, kept.json["metadata"]["labels"]["team"]) == (200, "west")
 
 
+def test_a_selector_that_changes(shard: ServerProcess) -> None:
+    """What a consumer shows, it may narrow; not for claims on other exports, as in kcp."""
+    other = Provider(shard, "sheriffs")
+    asked = (
+        claim("configmaps"),
+        claim("sheriffs", group=other.group, identity=other.identity),
+    )
+    provider = Provider(shard, claims=asked, user="provider")
+    consumer = Consumer(shard)
+    consumer.bind(other)
+    consumer.bind(provider, *(accepted(one) for one in asked))
+    for name, team in (("in", "west"), ("out", "east")):
+        body = {"metadata": {"name": name, "labels": {"team": team}}}
+        assert consumer.client.post(DEFAULT_MAPS, body).status == 201
+    path = f"{APIS}/apibindings/{provider.export}"
+    narrow = accepted(asked[0], matchLabels={"team": "west"})
+    changed = {"spec": {"permissionClaims": [narrow, accepted(asked[1])]}}
+    assert consumer.client.patch(path, changed).status == 200
+    eventually(lambda: places(provider.view().get(MAPS)) == {(consumer.cluster, "in")})
+    refused = {"spec": {"permissionClaims": [narrow, accepted(asked[1], matchLabels={"a": "b"})]}}
+    reply = consumer.client.patch(path, refused)
+    assert (reply.status, message(reply).rpartition(": ")[2]) == (
+        422,
+        "Permission claim selector is immutable",
+    )
+
+
 def test_claims_on_other_exports(shard: ServerProcess) -> None:
     """By identity: the claimed export's own policy has a say as well."""
     other = Provider(shard, "sheriffs")

@@ -1,10 +1,10 @@
-"""One export and many consumers: what a binding costs, and how late a provider's watch is.
+"""How late a provider's watch over all of its consumers is.
 
-    bench/run exports [--consumers 10000] [--rate 1000] [--seconds 20] [--one-core]
+    bench/run provider [--consumers 10000] [--rate 1000] [--seconds 20] [--one-core]
 
 Binds an export in as many logical clusters, then changes their objects at a steady rate while
 the provider watches all of them through its view. A delay is the time from sending a write
-to seeing its event.
+to seeing its event. (`bench/run bindings` says what the bindings cost.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import itertools
 import json
 import os
 import re
-import statistics
 import time
 from collections.abc import Awaitable, Callable
 
@@ -79,28 +78,13 @@ async def each(target: Target, count: int, work: Work) -> None:
 
 
 async def set_up(target: Target, provider: Provider, count: int) -> None:
-    before, cpu, began = target.memory(), target.cpu(), time.perf_counter()
+    began = time.perf_counter()
     await each(target, count, lambda c, name: consume(c, provider, name))
     await each(target, count, lambda c, name: bound(c, provider, name))
-    seconds = time.perf_counter() - began
-    print(f"{count} consumers bound in {seconds:.1f} s, {count / seconds:.0f}/s, ", end="")
-    print(f"{(target.cpu() - cpu) / count * 1000:.2f} ms of CPU and ", end="")
-    print(f"{(target.memory() - before) * 1024 / count:.1f} KiB each (with cluster and namespace)")
+    print(f"{count} consumers bound in {time.perf_counter() - began:.1f} s")
     path = provider.path(namespace="default")
     body = {"apiVersion": f"{provider.group}/v1", "kind": "Cowboy", "metadata": {"name": "joe"}}
     await each(target, count, lambda c, name: send(c, "POST", f"/clusters/{name}{path}", body))
-
-
-async def time_bindings(target: Target, provider: Provider, count: int) -> None:
-    """How long one more binding takes, alone."""
-    connection, took = await target.connect(), []
-    for number in range(count, count + 20):
-        await consume(connection, provider, f"bench{number}")
-        began = time.perf_counter()
-        await bound(connection, provider, f"bench{number}")
-        took.append((time.perf_counter() - began) * 1000)
-    print(f"a binding is bound after {statistics.median(took):.1f} ms (median of {len(took)})")
-    connection.close()
 
 
 async def follow(target: Target, provider: Provider, count: int, rate: int, seconds: float) -> None:
@@ -152,7 +136,6 @@ async def measure(server: ServerProcess, options: argparse.Namespace) -> None:
     provider = Provider(server)
     target = load_target(str(server.kubeconfig), "shard-base", "root", str(server.pid))
     await set_up(target, provider, options.consumers)
-    await time_bindings(target, provider, options.consumers)
     await follow(target, provider, options.consumers, options.rate, options.seconds)
 
 
