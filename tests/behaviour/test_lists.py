@@ -102,6 +102,15 @@ def test_queries_that_are_refused(
     assert message in reply.json["message"]
 
 
+@pytest.mark.parametrize("selector", ["nonsense", "shardRange(object.metadata.uid, '0x0', '0x1')"])
+def test_shards_are_not_selected(cluster: TestClient, selector: str) -> None:
+    """The feature is alpha and off upstream too: whatever is asked for, all is listed."""
+    make(cluster, "a")
+    listed = cluster.get(LEASES, shardSelector=selector)
+    assert (listed.status, names(listed.json)) == (200, ["a"])
+    assert "shardInfo" not in listed.json["metadata"]
+
+
 def test_exact_revisions(cluster: TestClient) -> None:
     """The state at a revision, without what came later; NotOlderThan gives at least that."""
     make(cluster, "a")

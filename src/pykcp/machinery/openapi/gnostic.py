@@ -161,14 +161,22 @@ _BODY: Table = {
 
 
 def _parameter(number: int, value: Object) -> bytes:
-    """ParametersItem → Parameter → body, query or path."""
+    """Parameter → body, query or path."""
     place = value["in"]
     if place == "body":
         inner = message(_BODY)(1, value)
     else:
         arm, table = (3, _QUERY) if place == "query" else (4, _PATH)
         inner = _bytes(2, message(table)(arm, value))
-    return _bytes(number, _bytes(1, inner))
+    return _bytes(number, inner)
+
+
+def _parameters_item(number: int, value: Object) -> bytes:
+    """ParametersItem → Parameter, or a reference to one."""
+    reference = value.get("$ref")
+    if reference is not None:
+        return _bytes(number, _bytes(2, text(1, reference)))
+    return _bytes(number, _parameter(1, value))
 
 
 _RESPONSE: Table = {"description": (1, text), "schema": (2, wrapped(1, schema))}
@@ -178,7 +186,7 @@ _OPERATION: Table = {
     "operationId": (5, text),
     "produces": (6, texts),
     "consumes": (7, texts),
-    "parameters": (8, repeated(_parameter)),
+    "parameters": (8, repeated(_parameters_item)),
     "responses": (9, named(wrapped(1, message(_RESPONSE)))),
     "schemes": (10, texts),
     "deprecated": (11, flag),
@@ -190,7 +198,7 @@ _PATH_ITEM: Table = {
     "post": (4, _operation),
     "delete": (5, _operation),
     "patch": (8, _operation),
-    "parameters": (9, repeated(_parameter)),
+    "parameters": (9, repeated(_parameters_item)),
 }
 
 
@@ -216,6 +224,7 @@ _DOCUMENT: Table = {
     "info": (2, message({"title": (1, text), "version": (2, text)})),
     "paths": (8, _paths),
     "definitions": (9, named(schema)),
+    "parameters": (10, named(_parameter)),
     "security": (12, repeated(named(_strings))),
     "securityDefinitions": (13, named(wrapped(2, message(_API_KEY)))),
 }

@@ -62,6 +62,11 @@ _PARAMETERS = {
         ),
         Parameter("resourceVersionMatch", "string", "Exact or NotOlderThan."),
         Parameter("sendInitialEvents", "boolean", "Begin a watch with what exists now."),
+        Parameter(
+            "shardSelector",
+            "string",
+            "Only objects of some shards. Alpha: ignored by a server that does not shard lists.",
+        ),
         Parameter("timeoutSeconds", "integer", "Ends the request after so many seconds."),
         Parameter("watch", "boolean", "Stream changes instead of answering with a list."),
         Parameter("dryRun", "string", "Set to All to keep nothing of what the request does."),
@@ -88,6 +93,7 @@ _LIST = (
     "resourceVersion",
     "resourceVersionMatch",
     "sendInitialEvents",
+    "shardSelector",
     "timeoutSeconds",
     "watch",
 )

@@ -8,6 +8,7 @@ from pykcp.machinery.openapi import documents
 from pykcp.machinery.openapi.components import GVK, Types
 from pykcp.machinery.openapi.embedded import embed
 from pykcp.machinery.openapi.operations import Operation, Parameter
+from pykcp.machinery.openapi.shared_parameters import SharedParameters
 from pykcp.machinery.openapi.v3 import CODES, SECURITY, paths_of, referenced
 from pykcp.machinery.schema.definition import ResourceDefinition
 from pykcp.machinery.schema.openapi_json import to_json, v2_reference
@@ -16,11 +17,13 @@ from pykcp.types import Object
 
 def document(definitions: Sequence[ResourceDefinition]) -> Object:
     contents = documents.everything(definitions)
+    shared = SharedParameters()
     return {
         "swagger": "2.0",
         "info": {"title": documents.TITLE, "version": documents.VERSION},
-        "paths": paths_of(contents.operations, _operation, _parameter),
+        "paths": _paths(contents.operations, shared),
         "definitions": _definitions(contents.types, referenced(contents.operations)),
+        "parameters": shared.definitions(),
         "securityDefinitions": SECURITY,
         "security": [{"BearerToken": []}],
     }
@@ -69,7 +72,15 @@ def simplify(json: Object, *, custom: bool) -> None:
         embed(json, v2_reference)
 
 
-def _operation(operation: Operation, shared: set[str]) -> Object:
+def _paths(operations: Iterable[Operation], shared: SharedParameters) -> Object:
+    return paths_of(
+        operations,
+        lambda operation, common: _operation(operation, common, shared),
+        lambda parameter: shared.place(_parameter(parameter)),
+    )
+
+
+def _operation(operation: Operation, common: set[str], shared: SharedParameters) -> Object:
     out: Object = {
         "description": operation.description,
         "consumes": list(operation.consumes),
@@ -78,11 +89,11 @@ def _operation(operation: Operation, shared: set[str]) -> Object:
         "tags": list(operation.tags),
         "operationId": operation.id,
     }
-    parameters = [_parameter(p) for p in operation.parameters if p.name not in shared]
+    parameters = [_parameter(p) for p in operation.parameters if p.name not in common]
     if operation.body:
         parameters.insert(0, _body(operation))
     if parameters:
-        out["parameters"] = parameters
+        out["parameters"] = [shared.place(p) for p in parameters]
     out["responses"] = {
         **{str(code): _response(operation, code) for code in operation.responses},
         "401": {"description": "Unauthorized"},

@@ -113,7 +113,9 @@ def test_operation_ids_are_unique() -> None:
 def test_v2_is_one_document_without_what_it_cannot_say() -> None:
     document = orjson.loads(orjson.dumps(v2.document(DEFINITIONS)))
     definitions = document["definitions"]
-    assert references(document) == {f"#/definitions/{name}" for name in definitions}
+    assert references(document) == {f"#/definitions/{name}" for name in definitions} | {
+        f"#/parameters/{name}" for name in document["parameters"]
+    }
     quantity = definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"]
     assert quantity["type"] == "string"
     text = orjson.dumps(definitions)
@@ -204,4 +206,47 @@ def test_the_protobuf_form_says_the_same() -> None:
 
 def test_the_whole_document_can_be_written_as_protobuf() -> None:
     data = v2.protobuf(DEFINITIONS)
-    assert {n for n, _ in _fields(data)} == {1, 2, 8, 9, 12, 13}
+    assert {n for n, _ in _fields(data)} == {1, 2, 8, 9, 10, 12, 13}
+
+
+def test_a_reference_to_a_parameter_as_protobuf() -> None:
+    parameter = {"name": "q", "in": "query", "type": "string"}
+    item = {"get": {"parameters": [{"$ref": "#/parameters/q-1"}]}}
+    data = encode_document({"paths": {"/x": item}, "parameters": {"q-1": parameter}})
+    assert _message(data, 8, 2, 2, 2, 8, 2, 1) == b"#/parameters/q-1"
+    assert _message(data, 10, 1, 1) == b"q-1"
+    assert _message(data, 10, 1, 2, 2, 3, 4) == b"q"
+
+
+def test_v2_says_parameters_once() -> None:
+    document = v2.document(DEFINITIONS)
+    shared = document["parameters"]
+    assert list(shared) == sorted(shared)
+    assert {"labelSelector", "namespace", "pretty", "shardSelector"} <= {
+        p["name"] for p in shared.values()
+    }
+    assert not {"name", "dryRun", "fieldValidation"} & {p["name"] for p in shared.values()}
+    bodies = [p["schema"]["$ref"] for p in shared.values() if p["in"] == "body"]
+    assert sorted(ref.rpartition(".")[2] for ref in bodies) == ["DeleteOptions", "Patch"]
+    item = document["paths"][f"{LEASES}/{{name}}"]
+    put = item["put"]["parameters"]
+    assert put[0]["schema"]["$ref"].endswith("coordination.v1.Lease")
+    assert [p.get("name") for p in put] == ["body", "dryRun", None, "fieldValidation"]
+    assert put[2]["$ref"].startswith("#/parameters/fieldManager-")
+    assert [p.get("name") for p in item["parameters"]] == ["name", None, None]
+
+
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [
+        (LEASES, "get"),
+        (LEASES, "delete"),
+        ("/apis/coordination.k8s.io/v1/leases", ""),
+        ("/apis/coordination.k8s.io/v1/watch/namespaces/{namespace}/leases/{name}", ""),
+    ],
+)
+def test_lists_and_watches_may_be_sharded(path: str, method: str) -> None:
+    item = v3_document("apis/coordination.k8s.io/v1")["paths"][path]
+    # what all methods of a path take is said for the path
+    described = item[method] if method else item
+    assert "shardSelector" in [p["name"] for p in described["parameters"]]
