@@ -118,3 +118,16 @@ def test_approval_of_community_groups(text: str) -> None:
 
 def test_other_groups_need_no_approval() -> None:
     assert condition_of(settled(crd()), "KubernetesAPIApprovalPolicyConformant") is None
+
+
+def test_approval_comes_before_names_and_after_what_was_there() -> None:
+    """Upstream's order, where two controllers race and the one for approval mostly wins."""
+    one = crd("sigs.k8s.io")
+    one["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, experimental"}
+    approval = "KubernetesAPIApprovalPolicyConformant"
+    expected = [approval, "NamesAccepted", "Established"]
+    assert [c["type"] for c in settled(one)["status"]["conditions"]] == expected
+    named = settled(crd("example.com"))
+    one["status"] = named["status"]
+    expected = ["NamesAccepted", "Established", approval]
+    assert [c["type"] for c in settled(one)["status"]["conditions"]] == expected

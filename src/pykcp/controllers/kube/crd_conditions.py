@@ -41,6 +41,7 @@ def after_naming(crd: Object, others: Sequence[Object], now: str) -> Object:
     requested: Object = crd["spec"]["names"]
     result: Object = {**crd, "status": dict(crd.get("status") or {})}
     result["status"]["conditions"] = [dict(c) for c in result["status"].get("conditions") or ()]
+    _judge_approval(result, now)  # first: upstream's two controllers race, and this one mostly wins
     accepted = dict(result["status"].get("acceptedNames") or {})
     conflict = _give_names(accepted, requested, others)
     if conflict is None:
@@ -61,7 +62,6 @@ def after_naming(crd: Object, others: Sequence[Object], now: str) -> Object:
             set_condition(
                 result, "Established", "False", "NotAccepted", "not all names are accepted", now
             )
-    _judge_approval(result, now)
     result["status"]["acceptedNames"] = accepted
     return result["status"]  # type: ignore[no-any-return]
 
