@@ -98,6 +98,18 @@ def test_update(cluster: TestClient) -> None:
     assert again["metadata"]["resourceVersion"] == changed["metadata"]["resourceVersion"]
 
 
+@pytest.mark.parametrize(
+    "type_of", [{}, {"kind": "ConfigMap"}, {"apiVersion": "v1", "kind": "ConfigMap"}]
+)
+def test_an_update_that_changes_nothing_is_none(
+    cluster: TestClient, type_of: dict[str, str]
+) -> None:
+    """No new version, whether the body says what it is or leaves that to the URL."""
+    made = cluster.post(MAPS, config_map(a="1"), fieldManager="m").json
+    same = cluster.put(f"{MAPS}/x", {**type_of, **config_map(a="1")}, fieldManager="m")
+    assert (same.status, same.json) == (200, made)
+
+
 def test_optimistic_locking(cluster: TestClient) -> None:
     """An update or patch of an older version is refused; without a version the last one wins."""
     made = cluster.post(MAPS, config_map(a="1")).json
@@ -219,6 +231,62 @@ def test_apply_needs_a_manager(cluster: TestClient) -> None:
         "Invalid",
         'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch',
     )
+
+
+ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+LIMITS = "/api/v1/namespaces/default/limitranges"
+
+
+def managers_of(reply: Reply) -> dict[str, Any]:
+    assert reply.status in (200, 201), reply
+    entries = reply.json["metadata"].get("managedFields") or ()
+    return {entry["manager"]: entry["fieldsV1"] for entry in entries}
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "stored", "fields"),
+    [
+        (ROLES, {"rules": []}, {"rules": None}, {"f:rules": {}}),
+        (ROLES, {"rules": None}, {"rules": None}, None),
+        (ROLES, {}, {"rules": None}, None),
+        (
+            LIMITS,
+            {"spec": {"limits": []}},
+            {"spec": {"limits": None}},
+            {"f:spec": {"f:limits": {}}},
+        ),
+        (LIMITS, {"spec": {}}, {"spec": {"limits": None}}, None),
+    ],
+)
+def test_empty_lists_are_owned_and_stored_as_null(
+    cluster: TestClient,
+    path: str,
+    given: dict[str, Any],
+    stored: dict[str, Any],
+    fields: dict[str, Any] | None,
+) -> None:
+    """Whoever writes one is its owner, though storage cannot tell it from none."""
+    body = {"metadata": {"name": "x"}, **given}
+    for query in ({"dryRun": "All"}, {}):
+        reply = cluster.post(path, body, fieldManager="m", **query)
+        assert managers_of(reply) == ({"m": fields} if fields else {})
+        assert {key: reply.json[key] for key in stored} == stored
+    assert cluster.get(f"{path}/x").json == reply.json
+
+
+def test_an_empty_list_changes_hands_with_every_write_of_it(cluster: TestClient) -> None:
+    """It differs from what is stored each time; null does not."""
+    role = {"metadata": {"name": "x"}, "rules": []}
+    made = cluster.post(ROLES, role, fieldManager="one")
+    same = cluster.put(f"{ROLES}/x", {**role, "rules": None}, fieldManager="two")
+    assert same.json == made.json
+    taken = cluster.put(f"{ROLES}/x", role, fieldManager="two")
+    assert managers_of(taken) == {"two": {"f:rules": {}}}
+    patched = cluster.patch(f"{ROLES}/x", {"rules": []}, MERGE, fieldManager="three")
+    assert managers_of(patched) == {"three": {"f:rules": {}}}
+    typed = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", **role}
+    refused = cluster.patch(f"{ROLES}/x", typed, APPLY, fieldManager="four")
+    assert status_of(refused)[:2] == (409, "Conflict")
 
 
 def test_dry_runs_change_nothing(cluster: TestClient) -> None:

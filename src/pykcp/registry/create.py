@@ -95,6 +95,7 @@ async def _create_named(
         ctx.warn(text)
     request.reservations = None  # of a try under another name
     await resource.services.admission.validate(request)
+    resource.rules.settle(obj)
     return await _write(resource, ctx, request.namespace, obj, request.reservations)
 
 

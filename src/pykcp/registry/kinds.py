@@ -39,6 +39,9 @@ class Kind(Protocol):
     def before_update(self, new: Object, old: Object, subresource: str, facts: Facts) -> Verdict:
         """Keep what this subresource may not change, and judge the rest."""
 
+    def settle(self, obj: Object) -> None:
+        """Bring an admitted object into the form in which storage gives it back."""
+
     def selectable(self, obj: Object) -> dict[str, str]:
         """The values of the kind's own selectable fields."""
 

@@ -115,6 +115,9 @@ class OwnedKind:
     ) -> None:
         self._ownership.after_update(live, new, manager, subresource, now)
 
+    def settle(self, obj: Object) -> None:
+        """Nothing: what is stored as JSON comes back as it was."""
+
     def forget_unfit(self, live: Object, new: Object, subresource: str) -> bool:
         """Forget managers if the live object no longer fits its schema; True if that was so."""
         if self._ownership.manager(subresource).fits(live):

@@ -201,6 +201,7 @@ async def prepare_update(
         called = new["metadata"].get("name") or name  # admission may have renamed it
         raise Invalid.fields(resource.error_group, resource.kind, called, errors)
     await services.admission.validate(request)
+    rules.settle(new)
     if is_finished(new["metadata"]) and not _is_kept(resource, new):
         return await _removal(resource, ctx, new, entry)
     new = without_idle_times(live, new)

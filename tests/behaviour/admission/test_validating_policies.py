@@ -34,6 +34,20 @@ def _create(cluster: TestClient, name: str = "x", data: Any = None, **query: Any
     return cluster.post(CONFIG_MAPS, {"metadata": {"name": name}, "data": data or {}}, **query)
 
 
+def test_an_empty_list_is_seen_as_it_was_written(cluster: TestClient) -> None:
+    """It becomes null in storage, after admission."""
+    rule = {
+        "apiGroups": ["rbac.authorization.k8s.io"], "apiVersions": ["v1"],
+        "operations": ["CREATE"], "resources": ["roles"],
+    }  # fmt: skip
+    saying = {"expression": "false", "messageExpression": "'rules: ' + string(size(object.rules))"}
+    _add(cluster, [saying], matchConstraints={"resourceRules": [rule]})
+    path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+    role = {"metadata": {"name": "x"}, "rules": []}
+    refused = eventually(lambda: (r := cluster.post(path, role, dryRun="All")).status == 422 and r)
+    assert refused.json["message"].endswith("denied request: rules: 0")
+
+
 DENIED = (
     "configmaps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
 )

@@ -8,8 +8,8 @@ out is what kube-apiserver stores and serves: `status: {}` is there, `data: {}` 
 The closures only find out *that* something is wrong. What it is, in Go's words and Go's
 order, is worked out by `machinery.schema.diagnose`, on the rare path.
 
-An empty list that is always written comes out as None: it has been through upstream's
-storage, which cannot tell the two apart.
+An empty list that is always written stays one, as it does in Go's structs; upstream's
+storage, which cannot tell it from no list, comes later (`registry.native`).
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def _list(item: Reader, zero: Reader) -> Reader:
     def read(value: Any, marks: Marks) -> Any:
         if type(value) is not list:
             raise Mismatch
-        return [item(v, marks) if v is not None else zero(v, marks) for v in value] or None
+        return [item(v, marks) if v is not None else zero(v, marks) for v in value]
 
     return read
 
@@ -278,7 +278,7 @@ def _string_list(value: Any, _marks: Marks) -> Any:
             if item is not None:
                 raise Mismatch
             return ["" if v is None else _string(v, _marks) for v in value]
-    return value or None
+    return value
 
 
 def _string_map(value: Any, marks: Marks) -> Any:
@@ -410,7 +410,7 @@ def _schema_or_strings(read_schema: Reader) -> Reader:
         if type(value) is dict:
             return read_schema(value, marks)
         if type(value) is list:
-            return _string_list(value, marks)
+            return _string_list(value, marks) or None
         return None
 
     return read

@@ -45,7 +45,7 @@ def decode(group: str, plural: str, body: str) -> tuple[dict[str, Any], list[str
             {"metadata": {}, "data": {"a": "", "b": "YQ=="}},
         ),
         ("", "secrets", '{"data":{"a":[104,105]}}', {"metadata": {}, "data": {"a": "aGk="}}),
-        (RBAC, "roles", '{"rules":[]}', {"metadata": {}, "rules": None}),
+        (RBAC, "roles", '{"rules":[]}', {"metadata": {}, "rules": []}),
         (
             RBAC,
             "roles",
