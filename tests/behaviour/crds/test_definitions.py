@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.client import MERGE, TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.server import ServerProcess
 
@@ -77,6 +77,31 @@ def test_a_default_status_outlives_the_one_that_is_dropped(cluster: TestClient) 
     assert done.json["status"] == {"phase": "Done"}, done
     kept = cluster.put(f"{path}/a", {**given, "metadata": done.json["metadata"]})
     assert kept.json["status"] == {"phase": "Done"}, kept
+
+
+@pytest.mark.parametrize("patch", [{"spec": {}}, {"metadata": {"labels": {"a": "b"}}}])
+def test_a_default_that_storage_drops_is_a_change_each_time(
+    cluster: TestClient, patch: Object
+) -> None:
+    """What is written at v1 has it, what is read back has not, since v2 does not know it."""
+    fields = {"a": {"type": "integer"}, "deep": {"type": "object", "properties": {}}}
+    own = {"type": "integer", "default": 5}
+    both = []
+    for name, extra in (("v1", {"c": own}), ("v2", {})):
+        deep = {"type": "object", "properties": extra}
+        spec = {"type": "object", "properties": {**fields, "deep": deep}}
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+        both.append(version(name, storage=name == "v2") | {"schema": schema})
+    install(cluster, definition("things", "example.com", *both))
+    path = "/apis/example.com/v1/namespaces/default/things"
+    thing = {"apiVersion": "example.com/v1", "kind": "Things", "metadata": {"name": "t"}}
+    made = cluster.post(path, {**thing, "spec": {"a": 1, "deep": {}}}).json
+    assert made["metadata"]["generation"] == 1
+    assert cluster.get(f"{path}/t").json["spec"] == {"a": 1, "deep": {}}
+    for generation in (2, 3):
+        patched = cluster.patch(f"{path}/t", patch, MERGE).json
+        assert patched["metadata"]["generation"] == generation
+    assert cluster.get(f"{path}/t").json["spec"] == {"a": 1, "deep": {}}
 
 
 def test_names_are_freed_when_their_holder_goes(cluster: TestClient) -> None:

@@ -120,7 +120,10 @@ def _patcher(call: Call, form: str, body: bytes, problems: list[str]) -> Callabl
     if form == MERGE_PATCH:
         merge, found = mergepatch.decode(body, strict=strict)
         problems += found
-        return lambda live: mergepatch.apply(live, merge)
+        if call.resource.definition.native:
+            return lambda live: mergepatch.apply(live, merge)
+        # what the patch leaves alone is the live object's own, and defaults are filled in place
+        return lambda live: mergepatch.apply(codec.copy(live), merge)
     document, found = strategic.decode(body, strict=strict)
     problems += found
     schema = call.resource.definition.schema(call.resource.version)

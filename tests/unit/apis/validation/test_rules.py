@@ -147,6 +147,8 @@ SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.re
                                              "should be less than or equal to 2147483647")]),
         ({"spec": {"replicas": "x"}}, [(".spec.replicas: Invalid value: 0: .spec.replicas accessor "
                                        "error: x is of the type string, expected int64")]),
+        ({"spec": []}, [(".spec.replicas: Invalid value: 0: .spec.replicas accessor error: "
+                        "[] is of the type []interface {}, expected map[string]interface{}")]),
         ({"status": {"selector": 1}}, [('.status.selector: Invalid value: "": .status.selector '
                                        "accessor error: 1 is of the type int64, expected string")]),
     ],

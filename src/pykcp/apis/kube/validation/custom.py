@@ -199,7 +199,7 @@ def _nested(obj: Object, path: str, kind: type, name: str) -> tuple[Any, str]:
         if value is None:
             return None, ""
         if not isinstance(value, dict):
-            shown = "." + ".".join(steps[:index])
+            shown = "." + ".".join(steps[: index + 1])
             found = _GO_TYPES[type(value)]
             return None, (
                 f"{shown} accessor error: {go_plain(value)} is of the type {found}, "
