@@ -234,7 +234,6 @@ def test_apply_needs_a_manager(cluster: TestClient) -> None:
 
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
-LIMITS = "/api/v1/namespaces/default/limitranges"
 
 
 def managers_of(reply: Reply) -> dict[str, Any]:
@@ -249,13 +248,6 @@ def managers_of(reply: Reply) -> dict[str, Any]:
         (ROLES, {"rules": []}, {"rules": None}, {"f:rules": {}}),
         (ROLES, {"rules": None}, {"rules": None}, None),
         (ROLES, {}, {"rules": None}, None),
-        (
-            LIMITS,
-            {"spec": {"limits": []}},
-            {"spec": {"limits": None}},
-            {"f:spec": {"f:limits": {}}},
-        ),
-        (LIMITS, {"spec": {}}, {"spec": {"limits": None}}, None),
     ],
 )
 def test_empty_lists_are_owned_and_stored_as_null(

@@ -9,8 +9,10 @@ from pykcp.admission.webhooks.review import unfit
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.refusals import unexpected
 from pykcp.machinery.schema.decode import DecodeError
-from pykcp.machinery.status import BadRequest, InternalError, StatusError
+from pykcp.machinery.status import BadRequest, InternalError, StatusError, go_quote
 from pykcp.registry import codec
+from pykcp.registry.admitting import ShownKind
+from pykcp.registry.native import decode_native
 from pykcp.registry.resource import Resource
 from pykcp.types import JSON, Object
 
@@ -118,26 +120,60 @@ def _index_problem(container: Any, key: str) -> str:
     return f"Unable to access invalid index: {int(key)}: invalid index referenced"
 
 
-def decoded(resource: Resource, patched: JSON, *, strict: bool = False) -> Object:
+def decoded(
+    resource: Resource, patched: JSON, *, strict: bool = False, kind: ShownKind | None = None
+) -> Object:
     """A patched object as its kind reads it: typed or pruned, and defaulted.
 
-    What does not fit is an internal error: whoever patched is to blame, not the client.
+    `kind`: what it is, if it is not of the resource's own kind. What does not fit is an
+    internal error: whoever patched is to blame, not the client.
     """
     if not isinstance(patched, dict):
         raise InternalError(f"couldn't get version/kind; json parse error: {unfit(patched)}")
+    problems: list[str] = []
+    found = (
+        _read(resource, patched, problems) if kind is None else _read_as(kind, patched, problems)
+    )
+    if strict and problems:
+        raise InternalError(f"strict decoding error: {', '.join(problems)}")
+    of = kind or resource
+    return {**found, "kind": of.kind, "apiVersion": of.api_version}
+
+
+def _read(resource: Resource, patched: Object, problems: list[str]) -> Object:
     given, version = patched.get("kind"), resource.version
     if given != resource.kind:
         raise InternalError(
             f"converting ({version}.{given}) to ({version}.{resource.kind}): unknown conversion"
         )
-    problems: list[str] = []
     try:
-        found = resource.rules.decode(patched, problems)
+        return resource.rules.decode(patched, problems)
     except BadRequest as error:
-        cause = error.__cause__
-        why = str(cause if isinstance(cause, DecodeError) else error)
+        why = _cause(error)
         refusal = InternalError(why) if resource.definition.native else unexpected(why)
         raise refusal from error
-    if strict and problems:
-        raise InternalError(f"strict decoding error: {', '.join(problems)}")
-    return {**found, "kind": resource.kind, "apiVersion": resource.api_version}
+
+
+def _read_as(kind: ShownKind, patched: Object, problems: list[str]) -> Object:
+    """The same for what is shown as another kind, which upstream reads in another way."""
+    given, version = patched.get("kind"), patched.get("apiVersion")
+    if (given, version) != (kind.kind, kind.api_version):
+        raise unexpected(
+            f"no kind {go_quote(str(given))} is registered for version {go_quote(str(version))} "
+            'in scheme "pkg/runtime/scheme.go:111"'
+        )
+    try:
+        found = decode_native(kind.schema, kind.kind, kind.version, patched, problems, None)
+    except BadRequest as error:
+        why = _cause(error)
+        if why.endswith("of type int32"):
+            why = "unrecognized type: int32"
+        what = f"{kind.api_version}, Kind={kind.kind}"
+        raise unexpected(f"unable to convert unstructured object to {what}: {why}") from error
+    codec.strip_cluster(found)
+    return found
+
+
+def _cause(error: BadRequest) -> str:
+    cause = error.__cause__
+    return str(cause if isinstance(cause, DecodeError) else error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykcp.machinery.status import Forbidden
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.admitting import AdmissionRequest, ShownKind
 from pykcp.registry.codec import CLUSTER_ANNOTATION
 from pykcp.registry.deletion import DeleteOptions
 from pykcp.registry.resource import Resource
@@ -34,7 +34,8 @@ class Subject:
     """One write. What does not change while plug-ins work on it."""
 
     __slots__ = (
-        "_shown", "cluster", "name", "namespace", "operation", "request", "resource", "subresource",
+        "_shown", "cluster", "kind", "name", "namespace", "operation", "request", "resource",
+        "subresource",
     )  # fmt: skip
 
     def __init__(self, request: AdmissionRequest) -> None:
@@ -43,6 +44,7 @@ class Subject:
         self.resource = request.resource
         self.operation = request.operation
         self.subresource = request.subresource
+        self.kind = request.kind
         self.name = request.name
         self.namespace = request.namespace
         if self.is_namespace and request.operation == "CREATE":
@@ -51,7 +53,7 @@ class Subject:
 
     def shown(self, target: Resource) -> tuple[Object | None, Object | None]:
         """The new and the old object as `target` shows them; see `show` for other versions."""
-        if target is self.resource:
+        if self.is_own(target):
             return typed(target, self.request.obj), typed(target, self.request.old)
         return self._shown[target]
 
@@ -59,8 +61,12 @@ class Subject:
         """Keep what the objects are in another version, until one of them changes."""
         self._shown[target] = obj, old
 
+    def is_own(self, target: Resource) -> bool:
+        """Whether the objects are what `target` shows: a scale is the same in all versions."""
+        return target is self.resource or self.kind is not None
+
     def is_shown(self, target: Resource) -> bool:
-        return target is self.resource or target in self._shown
+        return self.is_own(target) or target in self._shown
 
     def changed(self) -> None:
         """The object changed: other versions of it are out of date."""
@@ -99,10 +105,11 @@ def request_json(subject: Subject, target: Resource) -> Object:
     `target`: the version of the resource that the rule asked for.
     """
     own, context = subject.resource, subject.request.context
-    out: Object = {"kind": _kind(target), "resource": _resource(target)}
+    out: Object = {"kind": _kind(subject.kind or target), "resource": _resource(target)}
     if subject.subresource:
         out["subResource"] = subject.subresource
-    out["requestKind"], out["requestResource"] = _kind(own), _resource(own)
+    out["requestKind"] = _kind(subject.kind or own)
+    out["requestResource"] = _resource(own)
     if subject.subresource:
         out["requestSubResource"] = subject.subresource
     if subject.name:
@@ -116,8 +123,8 @@ def request_json(subject: Subject, target: Resource) -> Object:
     return out
 
 
-def _kind(resource: Resource) -> Object:
-    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
+def _kind(of: Resource | ShownKind) -> Object:
+    return {"group": of.group, "version": of.version, "kind": of.kind}
 
 
 def _resource(resource: Resource) -> Object:

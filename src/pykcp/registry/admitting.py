@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from pykcp.machinery.schema.model import Schema
 from pykcp.registry.context import RequestContext
 from pykcp.storage.interface import Operation
 from pykcp.types import Object
@@ -23,6 +24,20 @@ Reserve: TypeAlias = Callable[[], AbstractAsyncContextManager[Sequence[Operation
 """Entered just before a create is written and left when that is over: the operations commit
 together with the object, or nothing does. It may refuse. It is entered again if the write
 failed because one of its operations did."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownKind:
+    """The kind as which a subresource shows objects that are of another one."""
+
+    group: str
+    version: str
+    kind: str
+    schema: Schema
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}"
 
 
 @dataclass(slots=True)
@@ -39,6 +54,8 @@ class AdmissionRequest:
     """The new object; plug-ins that mutate change it in place. None for DELETE."""
     old: Object | None = None
     subresource: str = ""
+    kind: ShownKind | None = None
+    """What the objects are, if they are not of the resource's own kind."""
     reinvocation: object | None = None
     """What mutating plug-ins remember between rounds; None until one of them has to."""
     deletion: DeleteOptions | None = None

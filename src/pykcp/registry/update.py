@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pykcp.apis.kube.validation.custom import WHOLE
 from pykcp.machinery.patch.idle import without_idle_times
@@ -18,7 +18,7 @@ from pykcp.machinery.status import (
     invalid,
 )
 from pykcp.registry import codec
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.admitting import AdmissionRequest, ShownKind
 from pykcp.registry.context import RequestContext
 from pykcp.registry.create import create, dedup_owners, facts_of
 from pykcp.registry.deletion import is_finished, is_kept_namespace
@@ -29,6 +29,22 @@ from pykcp.storage.interface import Delete, Entry, Put
 from pykcp.types import Object
 
 _TRIES = 64
+
+
+class View(Protocol):
+    """A subresource that shows an object as one of another kind, which is what is admitted."""
+
+    subresource: str
+    kind: ShownKind
+
+    def sent(self, obj: Object) -> Object:
+        """What the client sent, of which the object was made."""
+
+    def write(self, obj: Object, sent: Object) -> None:
+        """Take over into the object what admission made of what was sent."""
+
+    def show(self, obj: Object, *, is_settled: bool) -> Object:
+        """What it shows of an object; `is_settled`: after all changes, when it is judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +59,8 @@ class Change:
     """The result carries its managedFields already."""
     is_patch: bool = False
     """The result has the live object's resource version unless the patch says another."""
+    view: View | None = None
+    """How admission sees the object, if not as it is."""
 
 
 class Written(NamedTuple):
@@ -193,13 +211,25 @@ async def prepare_update(
             await webhook.retrying(lambda: rules.manage_update(live, new, ctx.manager, shown, now))
     dedup_owners(ctx, new["metadata"])
     request = AdmissionRequest(ctx, resource, "UPDATE", namespace, name, new, live, shown)
-    await services.admission.mutate(request)
+    view = change.view
+    if view is None:
+        await services.admission.mutate(request)
+    else:
+        request.subresource, request.kind = view.subresource, view.kind
+        request.obj = view.sent(new)
+        request.old = view.show(live, is_settled=False)
+        await services.admission.mutate(request)
+        view.write(new, request.obj)
+        _check_versions(resource, name, change, new, live)
     errors, warnings = rules.before_update(new, live, subresource, facts_of(resource, ctx))
     for text in warnings:
         ctx.warn(text)
     if errors:
         called = new["metadata"].get("name") or name  # admission may have renamed it
         raise Invalid.fields(resource.error_group, resource.kind, called, errors)
+    if view is not None:
+        request.obj = view.show(new, is_settled=True)
+        request.old = view.show(live, is_settled=True)
     await services.admission.validate(request)
     rules.settle(new)
     if is_finished(new["metadata"]) and not _is_kept(resource, new):

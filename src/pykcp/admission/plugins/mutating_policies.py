@@ -115,7 +115,7 @@ class MutatingPolicies:
             else:
                 worked = True
         if worked:
-            if target is not own:
+            if not subject.is_own(target):
                 back = await converted(obj, target, own, subject.cluster)
                 assert back is not None
                 obj = decoded(own, back)

@@ -79,6 +79,7 @@ async def _changed(
     if not operations:
         return False
     request, own = subject.request, subject.resource
+    is_own = subject.is_own(target)
     if request.obj is None:
         raise InternalError(
             f"admission webhook {go_quote(webhook.name)} attempted to modify the object, "
@@ -88,13 +89,13 @@ async def _changed(
         raise WebhookFailed(webhook, f"unsupported patch type {go_quote(answer.patch_type)}")
     before, _ = subject.shown(target)
     assert before is not None
-    if target is not own:
+    if not is_own:
         before = codec.copy(before)  # another version's schema must not prune ours
     try:
         patched = apply_patch(stamped(before, subject.cluster), operations)
     except PatchFailed as error:
         raise InternalError(str(error)) from error
-    new = decoded(target, patched)
+    new = decoded(target, patched, kind=subject.kind)
     request.context.audit_bodies[_PATCHED + place] = go_json(
         {
             "configuration": webhook.configuration,
@@ -105,7 +106,7 @@ async def _changed(
     )
     if new == before:
         return False
-    if target is not own:
+    if not is_own:
         back = await converted(new, target, own, subject.cluster)
         assert back is not None
         new = decoded(own, back)

@@ -54,8 +54,9 @@ def mutated(
             if error.is_test:
                 return obj
             raise MutationFailed(f"JSON Patch: {error}") from error
-        return decoded(invocation.target, patched, strict=True)
-    return decoded(invocation.target, _applied(invocation, obj, to_json(value)))
+        return decoded(invocation.target, patched, strict=True, kind=subject.kind)
+    applied = _applied(invocation, subject, obj, to_json(value))
+    return decoded(invocation.target, applied, kind=subject.kind)
 
 
 def _value(
@@ -127,11 +128,15 @@ def _shape(definition: ResourceDefinition, version: str) -> MapShape:
     return shape_of(schema, structured=bool(schema.go_type))
 
 
-def _applied(invocation: Invocation, obj: Object, patch: Object) -> Object:
+def _applied(invocation: Invocation, subject: Subject, obj: Object, patch: Object) -> Object:
     """The object with an applied configuration merged in, by its schema."""
-    target = invocation.target
-    shape = _shape(target.definition, target.version)
-    patch = {**patch, "apiVersion": target.api_version, "kind": target.kind}
+    target, kind = invocation.target, subject.kind
+    if kind is None:
+        shape = _shape(target.definition, target.version)
+    else:
+        shape = shape_of(kind.schema, structured=True)
+    of = kind or target
+    patch = {**patch, "apiVersion": of.api_version, "kind": of.kind}
     try:
         _refuse_nulls(shape, patch, "")
         checking.check(shape, patch, allow_duplicates=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from pykcp.apis.loader import library
@@ -9,6 +11,7 @@ from pykcp.machinery.patch import jsonpatch, mergepatch
 from pykcp.machinery.patch.scale import ScaleOwners
 from pykcp.machinery.status import BadRequest, InternalError, StatusError, UnsupportedMediaType
 from pykcp.registry import codec
+from pykcp.registry.admitting import ShownKind
 from pykcp.registry.native import decode_native
 from pykcp.registry.read import find
 from pykcp.registry.update import Change, check_name, update
@@ -22,6 +25,8 @@ from pykcp.server.negotiation import media_type_of
 from pykcp.types import JSON, Object
 
 _VERSION = "autoscaling/v1"
+_UNSET = -(1 << 31)
+"""Upstream's number of replicas where there is none, before the write puts one there."""
 
 
 async def get(call: Call) -> None:
@@ -76,7 +81,7 @@ async def patch(call: Call) -> None:
     body = body_of(call)
 
     def changed(live: Object) -> Object:
-        shown = scale_of(call, live)
+        shown = scale_of(call, live, missing=_UNSET)
         patched: JSON
         if form == JSON_PATCH:
             patched = jsonpatch.apply(codec.copy(shown), jsonpatch.decode(body, strict=True)[0])
@@ -88,13 +93,14 @@ async def patch(call: Call) -> None:
     await _write(call, changed)
 
 
-async def _write(call: Call, scale_from: Any) -> None:
+async def _write(call: Call, scale_from: Callable[[Object], Object]) -> None:
     resource, info = call.resource, call.info
     path = _path(call, "specReplicasPath")
+    view = _ScaleView(call)
 
     def make(live: Object | None) -> Object:
         assert live is not None  # scale never creates
-        scale = scale_from(live)
+        scale = view.scale = scale_from(live)
         new = codec.copy(live)
         metadata = scale.get("metadata") or {}
         for name in ("uid", "resourceVersion"):
@@ -106,9 +112,63 @@ async def _write(call: Call, scale_from: Any) -> None:
         _set(new, path, replicas)
         return resource.rules.decode(new, [])
 
-    change = Change(make, is_patch=True, is_managed=True)
+    change = Change(make, is_patch=True, is_managed=True, view=view)
     written = await update(resource, call.context, info.namespace, info.name, change, "")
     _send(call, resource.object_of(written.value))
+
+
+@cache
+def _kind() -> ShownKind:
+    return ShownKind("autoscaling", "v1", "Scale", library().kind("kube/autoscaling_v1", "Scale"))
+
+
+class _ScaleView:
+    """Admission is shown scales, as which clients see the object here."""
+
+    subresource = "scale"
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.kind = _kind()
+        self.scale: Object = {}
+        """What was sent, or what a patch made of what was there."""
+
+    def sent(self, obj: Object) -> Object:
+        scale = {"kind": self.kind.kind, "apiVersion": _VERSION, **codec.copy(self.scale)}
+        self._show_owners(scale, obj)
+        return scale
+
+    def write(self, obj: Object, sent: Object) -> None:
+        metadata = sent.get("metadata") or {}
+        if metadata.get("resourceVersion"):
+            obj["metadata"]["resourceVersion"] = metadata["resourceVersion"]
+        replicas = (sent.get("spec") or {}).get("replicas", 0)
+        path = _path(self._call, "specReplicasPath")
+        if replicas == _UNSET:
+            raise BadRequest(f'the spec replicas field ".{".".join(path)}" cannot be empty')
+        _set(obj, path, replicas)
+
+    def show(self, obj: Object, *, is_settled: bool) -> Object:
+        scale = scale_of(self._call, obj, missing=0 if is_settled else _UNSET)
+        if not is_settled:
+            self._show_owners(scale, obj)
+        return scale
+
+    def _show_owners(self, scale: Object, obj: Object) -> None:
+        scale["metadata"].pop("managedFields", None)
+        entries = obj["metadata"].get("managedFields")
+        owned = _owners(self._call, entries).for_scale() if entries else []
+        if owned:
+            scale["metadata"]["managedFields"] = owned
+
+
+def _owners(call: Call, entries: list[Object]) -> ScaleOwners:
+    definition = call.resource.definition
+    paths = {
+        definition.api_version(v.name): _split((v.scale or {}).get("specReplicasPath")) or None
+        for v in definition.all_versions
+    }
+    return ScaleOwners(entries, call.resource.api_version, paths)
 
 
 def _own(call: Call, new: Object, replicas: int) -> None:
@@ -119,12 +179,7 @@ def _own(call: Call, new: Object, replicas: int) -> None:
     entries = new["metadata"].get("managedFields")
     if not entries:
         return
-    definition = call.resource.definition
-    paths = {
-        definition.api_version(v.name): _split((v.scale or {}).get("specReplicasPath")) or None
-        for v in definition.all_versions
-    }
-    owners = ScaleOwners(entries, call.resource.api_version, paths)
+    owners = _owners(call, entries)
     scaler = {
         "manager": call.context.manager,
         "operation": "Update",
@@ -137,10 +192,12 @@ def _own(call: Call, new: Object, replicas: int) -> None:
     new["metadata"]["managedFields"] = owners.for_parent(scalers)
 
 
-def scale_of(call: Call, obj: Object) -> Object:
-    """The scale that an object shows."""
+def scale_of(call: Call, obj: Object, missing: int | None = None) -> Object:
+    """The scale that an object shows; `missing`: its replicas if the object does not say."""
     spec_path, status_path = _path(call, "specReplicasPath"), _path(call, "statusReplicasPath")
     replicas = _find(obj, spec_path)
+    if replicas is None:
+        replicas = missing
     if replicas is None:
         shown = "." + ".".join(spec_path)
         raise InternalError(f'the spec replicas field "{shown}" does not exist')
