@@ -208,7 +208,9 @@ def test_openapi_v3(cluster: TestClient) -> None:
     assert "io.k8s.api.coordination.v1.Lease" in reply.json["components"]["schemas"]
     plain = cluster.get("/openapi/v3/apis/coordination.k8s.io/v1")
     assert "immutable" not in (plain.header("cache-control") or "")
-    assert cluster.get("/openapi/v3/apis/nosuch/v1").status == 404
+    missing = cluster.get("/openapi/v3/apis/nosuch/v1")
+    assert (missing.status, missing.body) == (404, b"")
+    assert missing.header_all("content-type") == []
 
 
 def test_openapi_v2(cluster: TestClient) -> None:

@@ -62,7 +62,8 @@ class OpenAPI:
         from pykcp.machinery.openapi import v3
 
         if group_version not in v3.group_versions(definitions, is_view=self._is_view):
-            raise PageNotFound
+            call.exchange.respond(404, [])  # upstream has no words for it either
+            return
         chosen = relevant(definitions, group_version)
         body, tag = await self._make(group_version, chosen, self._v3_maker(group_version))
         asked = call.info.param("hash")
