@@ -39,6 +39,16 @@ def make_resource(definition: ResourceDefinition, version: str, services: Servic
     return Resource(definition, version, kind, services, conversion)
 
 
+def make_renamed(
+    definition: ResourceDefinition, version: str, services: Services, conversion: Conversion | None
+) -> Resource:
+    """A resource that is another one under an older name."""
+    compiled = custom_type(definition.schema(version), _object_meta())
+    return Resource(
+        definition, version, SchemaKind(definition, version, compiled), services, conversion
+    )
+
+
 def _to_storage(definition: ResourceDefinition, version: str) -> Conversion | None:
     if definition.native or version == definition.storage_version:
         return None

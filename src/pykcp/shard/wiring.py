@@ -62,7 +62,8 @@ from pykcp.registry.hub import Hub
 from pykcp.registry.keys import enclosing_prefixes
 from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import Lookup
-from pykcp.registry.make import make_custom, make_resource
+from pykcp.registry.make import make_custom, make_renamed, make_resource
+from pykcp.registry.old_names import OldNames, WithOldNames
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.virtual_storage import find_storage
@@ -250,6 +251,8 @@ def wire(
     directory.add_source(
         CustomResources(store, lambda d, version, since: make_custom(d, version, since, services))
     )
+    if "CacheAPIs" in settings.gates:
+        directory.add_source(OldNames(lambda d, version, c: make_renamed(d, version, services, c)))
     client = LocalClient(directory, "system:apiserver")
     external = credentials.external_sign_in(client)
     paths = PathIndex(store)
@@ -383,11 +386,12 @@ def _server(  # a composition root: every part by name
         authentication.is_proxied,
     )
     owner.start_restartable("mounts", mounts.run)
+    shown = WithOldNames(directory) if "CacheAPIs" in settings.gates else directory
     paths = PathHandlers(
         health=health,
         metrics=metrics,
-        discovery=Discovery(directory, lambda: credentials.address),
-        openapi=OpenAPI(directory),
+        discovery=Discovery(shown, lambda: credentials.address),
+        openapi=OpenAPI(shown),
         issuer=credentials,
         debug={"/debug/tasks": owner.describe, "/debug/fsck": lambda: _consistency(store)},
     )

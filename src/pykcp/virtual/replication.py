@@ -47,7 +47,12 @@ from pykcp.virtual.framework import (
 _KEEP = 256
 _READ = ("get", "list", "watch")
 _SHARD_ANNOTATION = "kcp.io/shard"
-_SLICE = ("cache.kcp.io", "ClusterCachedResourceEndpointSlice")
+_SLICES = frozenset(
+    (
+        ("cache.kcp.io", "ClusterCachedResourceEndpointSlice"),
+        ("cache.kcp.io", "CachedResourceEndpointSlice"),  # its older name
+    )
+)
 
 
 class ReplicationWorkspace:
@@ -164,7 +169,7 @@ class ReplicationView(View):
         for entry in (export.get("spec") or {}).get("resources") or ():
             reference = ((entry.get("storage") or {}).get("virtual") or {}).get("reference") or {}
             kind = reference.get("apiGroup") or "", reference.get("kind")
-            if kind == _SLICE and reference.get("name") == self._name:
+            if kind in _SLICES and reference.get("name") == self._name:
                 found: Object = entry
                 return found
         return None
