@@ -181,3 +181,19 @@ def test_namespaces_are_listed_apart_and_together(cluster: TestClient) -> None:
     assert names(cluster.get(LEASES).json) == ["here"]
     assert names(cluster.get(ALL_LEASES).json) == ["here", "there"]
     assert names(cluster.get(LEASES.replace("default", "nosuch")).json) == []
+
+
+def test_lists_are_counted_by_resource(cluster: TestClient, root: TestClient) -> None:
+    def counted(resource: str) -> int:
+        root.prefix = ""
+        lines = root.get("/metrics").body.decode().splitlines()
+        start = f'apiserver_cache_list_total{{group="",index="",resource="{resource}"}} '
+        return next((int(line.removeprefix(start)) for line in lines if line.startswith(start)), 0)
+
+    before = counted("serviceaccounts")
+    for _ in range(3):
+        assert cluster.get("/api/v1/serviceaccounts?resourceVersion=0").status == 200
+    assert cluster.get("/api/v1/serviceaccounts?limit=x").status == 400
+    assert cluster.get("/api/v1/nothings").status == 404
+    assert counted("serviceaccounts") == before + 3
+    assert counted("nothings") == 0

@@ -1,8 +1,9 @@
 """Counters, gauges and histograms in Prometheus' text form.
 
 Labels are bounded by construction: a series exists because code named it, never
-because a client or a workspace did. Updating one is a dictionary lookup and an
-addition, so requests can afford it.
+because a client or a workspace did. The names of resources come from workspaces, so
+a counter that has them as labels has a limit. Updating a series is a dictionary lookup
+and an addition, so requests can afford it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 
 LabelValues = tuple[str, ...]
+OTHER = "other"
 
 
 class Counter:
@@ -18,11 +20,28 @@ class Counter:
 
     kind = "counter"
 
-    def __init__(self, name: str, help_text: str, labels: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        help_text: str,
+        labels: tuple[str, ...] = (),
+        *,
+        limit: int = 0,
+        open_labels: frozenset[str] = frozenset(),
+    ) -> None:
+        """`limit`: when there are so many series, the values of `open_labels` in new ones are
+        lumped together as "other"; 0: no limit.
+        """
         self.name, self.help, self.labels = name, help_text, labels
         self.values: dict[LabelValues, float] = {}
+        self._limit, self._open = limit, open_labels
 
     def add(self, values: LabelValues = (), amount: float = 1) -> None:
+        if values not in self.values and self._limit and len(self.values) >= self._limit:
+            values = tuple(
+                OTHER if label in self._open else value
+                for label, value in zip(self.labels, values, strict=True)
+            )
         self.values[values] = self.values.get(values, 0) + amount
 
     def lines(self) -> Iterable[str]:

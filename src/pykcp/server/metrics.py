@@ -7,6 +7,9 @@ import time
 from pykcp.observe.metrics import Counter, Histogram, Registry
 from pykcp.server.call import Call
 
+_SERIES = 4096
+"""Tenants bring resources of any names; what comes after so many series is not told apart."""
+_OF_TENANTS = frozenset(("group", "version", "resource", "subresource"))
 _BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -18,6 +21,15 @@ class RequestMetrics:
             "apiserver_request_total",
             "Requests answered, by verb, resource and HTTP code.",
             ("verb", "group", "version", "resource", "subresource", "code"),
+            limit=_SERIES,
+            open_labels=_OF_TENANTS,
+        )
+        self._lists = Counter(
+            "apiserver_cache_list_total",
+            "Lists served without asking a database elsewhere, which all lists are.",
+            ("group", "index", "resource"),
+            limit=_SERIES,
+            open_labels=_OF_TENANTS,
         )
         self._duration = Histogram(
             "apiserver_request_duration_seconds",
@@ -25,7 +37,7 @@ class RequestMetrics:
             ("verb",),
             _BOUNDS,
         )
-        registry.add(self._total, self._duration)
+        registry.add(self._total, self._lists, self._duration)
 
     def observe(self, call: Call, code: int = 0) -> None:
         info = call.info
@@ -44,6 +56,8 @@ class RequestMetrics:
                 str(code) if code else "2xx",
             )
         )
+        if verb == "list" and known and not code:
+            self._lists.add((info.group, "", info.resource))
         if verb != "watch":
             self._duration.observe(
                 (verb if known else "other",), time.perf_counter() - call.started

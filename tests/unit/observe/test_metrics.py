@@ -68,3 +68,19 @@ def test_nothing_counted_is_nothing_shown(make: Callable[[], Counter]) -> None:
     registry.add(make())
     assert len(registry.exposition().splitlines()) == 2
     assert registry.metrics[0].name in {"c", "h"}
+
+
+def test_series_that_tenants_name_are_limited() -> None:
+    """Known series go on; new ones keep what the code named and lose what others did."""
+    counter = Counter(
+        "c", "Text.", ("verb", "resource"), limit=2, open_labels=frozenset(("resource",))
+    )
+    for values in (("get", "a"), ("get", "b"), ("get", "c"), ("list", "d"), ("get", "e")):
+        counter.add(values)
+    counter.add(("get", "a"))
+    assert counter.values == {
+        ("get", "a"): 2,
+        ("get", "b"): 1,
+        ("get", "other"): 2,
+        ("list", "other"): 1,
+    }
