@@ -10,38 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pykcp.admission.chain import AdmissionChain
-from pykcp.admission.plugins.certificates import (
-    CertificateApproval,
-    CertificateSigning,
-    CertificateSubjectRestriction,
-)
-from pykcp.admission.plugins.kcp.api_binding import APIBindingRules
-from pykcp.admission.plugins.kcp.api_binding_finalizer import APIBindingDeletionFinalizer
-from pykcp.admission.plugins.kcp.api_export import APIExportRules
-from pykcp.admission.plugins.kcp.api_export_endpoint_slice import APIExportEndpointSliceRules
-from pykcp.admission.plugins.kcp.api_resource_schema import APIResourceSchemaRules
-from pykcp.admission.plugins.kcp.cluster_cached_resource import ClusterCachedResourceRules
-from pykcp.admission.plugins.kcp.logical_cluster import LogicalClusterRules
-from pykcp.admission.plugins.kcp.logical_cluster_finalizer import LogicalClusterDeletionFinalizer
-from pykcp.admission.plugins.kcp.path_annotation import PathAnnotation
-from pykcp.admission.plugins.kcp.permission_claims import PermissionClaims
-from pykcp.admission.plugins.kcp.reserved_names import ReservedNames
-from pykcp.admission.plugins.kcp.shard import ShardAddresses
-from pykcp.admission.plugins.kcp.workspace import WorkspaceRules
-from pykcp.admission.plugins.kcp.workspace_type import WorkspaceTypeRules
-from pykcp.admission.plugins.kcp.workspace_type_exists import WorkspaceTypeExists
-from pykcp.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from pykcp.admission.plugins.object_count import ObjectCountLimit
-from pykcp.admission.plugins.reserved_crds import ReservedCRDAnnotations, ReservedCRDGroups
-from pykcp.admission.plugins.resource_quota import Quotas, ResourceQuota
-from pykcp.admission.plugins.role_escalation import RoleEscalation
+from pykcp.admission.plugins.resource_quota import Quotas
 from pykcp.admission.tenants import TenantAdmission, check_cel, schema_checks
 from pykcp.admission.webhooks.conversions import ConversionCalls
 from pykcp.aio.owner import TaskOwner
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
-from pykcp.auth.authn.chain import Authentication
-from pykcp.auth.authn.interface import TokenAuthenticator
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.rbac_chain import RbacChain
 from pykcp.auth.authz.role_cache import RoleCache
@@ -54,7 +28,6 @@ from pykcp.controllers.runtime.manager import ControllerSet, join
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.observe.metrics import Gauge, Registry
 from pykcp.registry.bound import BoundResources
-from pykcp.registry.claimed import AcceptedClaims
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.custom import CustomResources
 from pykcp.registry.directory import Directory
@@ -63,29 +36,18 @@ from pykcp.registry.keys import enclosing_prefixes
 from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import Lookup
 from pykcp.registry.make import make_custom, make_renamed, make_resource
-from pykcp.registry.old_names import OldNames, WithOldNames
+from pykcp.registry.old_names import OldNames
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.virtual_storage import find_storage
-from pykcp.server.app import ApiServer
-from pykcp.server.authorization import CallAuthorization
-from pykcp.server.clusters import ClusterResolver
-from pykcp.server.discovery import Discovery
-from pykcp.server.filters.flow_control import FlowControl, FlowSettings
-from pykcp.server.filters.flow_queue import Limits
-from pykcp.server.filters.homes import Homes
-from pykcp.server.filters.mounts import MountProxy
 from pykcp.server.filters.sending import Sender
 from pykcp.server.health import Health
-from pykcp.server.impersonation import Impersonation
-from pykcp.server.metrics import RequestMetrics
-from pykcp.server.openapi import OpenAPI
-from pykcp.server.paths import PathHandlers
-from pykcp.server.subresources import Answered
 from pykcp.shard.access import AccessObjects
+from pykcp.shard.admission import make_admission
 from pykcp.shard.clusters import LogicalClusters
 from pykcp.shard.credentials import Credentials
 from pykcp.shard.permission_ceiling import PermissionCeiling
+from pykcp.shard.serving import make_audit, make_server, workspace_sign_in
 from pykcp.shard.settings import ShardSettings
 from pykcp.storage.interface import Store
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
@@ -95,7 +57,6 @@ from pykcp.virtual.serving import Front, Host
 
 if TYPE_CHECKING:
     from pykcp.observe.audit.trail import AuditTrail
-    from pykcp.server.filters.audit import AuditFilter
 
 
 @dataclass(slots=True)
@@ -185,54 +146,8 @@ def wire(
         provider_of=lambda *what: bound.provider(*what),
     )
     owner.start_restartable("admission-webhooks", tenants.run)
-    workspace_rules = WorkspaceRules(lambda: lookup)
-    type_exists = WorkspaceTypeExists(lambda: lookup, lambda: authorizer)
-    cluster_finalizer, cluster_rules = LogicalClusterDeletionFinalizer(), LogicalClusterRules()
-    api_binding = APIBindingRules(lambda: lookup, lambda: authorizer)
-    api_binding_finalizer = APIBindingDeletionFinalizer()
-    permission_claims = PermissionClaims(AcceptedClaims(store), lambda: lookup)
-    path_annotation = PathAnnotation(lambda: lookup)
-    admission = AdmissionChain(
-        mutating=[
-            NamespaceLifecycle(store),
-            workspace_rules,
-            cluster_finalizer,
-            ShardAddresses(),
-            type_exists,
-            cluster_rules,
-            api_binding,
-            api_binding_finalizer,
-            tenants.mutating_webhooks,
-            tenants.mutating_policies,
-            ReservedNames(),
-            permission_claims,
-            path_annotation,
-        ],
-        validating=[
-            RoleEscalation(lambda: authorizer),
-            CertificateApproval(lambda: authorizer),
-            CertificateSigning(lambda: authorizer),
-            CertificateSubjectRestriction(),
-            APIResourceSchemaRules(),
-            workspace_rules,
-            cluster_finalizer,
-            WorkspaceTypeRules(lambda: lookup, lambda: authorizer),
-            type_exists,
-            cluster_rules,
-            APIExportRules(),
-            api_binding,
-            api_binding_finalizer,
-            APIExportEndpointSliceRules(lambda: lookup, lambda: authorizer),
-            tenants.validating_policies,
-            tenants.validating_webhooks,
-            ReservedCRDAnnotations(),
-            ReservedCRDGroups(),
-            permission_claims,
-            path_annotation,
-            object_count,
-            ResourceQuota(store, quotas),
-            ClusterCachedResourceRules(lambda: lookup, lambda: directory),
-        ],
+    admission = make_admission(
+        store, tenants, quotas, object_count, lambda: lookup, lambda: authorizer, lambda: directory
     )
     conversions = ConversionCalls()
     owner.start_restartable("conversion-webhooks", conversions.run)
@@ -271,11 +186,11 @@ def wire(
         webhook=external.authorizer,
     )
     authentication = credentials.authentication(
-        client, external, _workspace_sign_in(settings, credentials, lookup, owner)
+        client, external, workspace_sign_in(settings, credentials, lookup, owner)
     )
     owner.start_restartable("sign-in", external.run)
-    audit = _audit(settings, store, metrics)
-    server = _server(
+    audit = make_audit(settings, store, metrics)
+    server = make_server(
         settings,
         store,
         directory,
@@ -346,103 +261,6 @@ def _elsewhere(settings: ShardSettings, owner: TaskOwner) -> Elsewhere | None:
     elsewhere = Elsewhere(url, tls)
     owner.start_restartable("virtual-workspaces", elsewhere.run)
     return elsewhere
-
-
-def _audit(settings: ShardSettings, store: Store, metrics: Registry) -> AuditFilter | None:
-    if not settings.audit.is_on:
-        return None
-    from pykcp.observe.audit.trail import make_trail
-    from pykcp.server.filters.audit import AuditFilter
-    from pykcp.server.filters.workspace_paths import WorkspacePaths
-
-    trail = make_trail(settings.audit)
-    metrics.add(*trail.metrics)
-    trail.start()
-    return AuditFilter(trail, WorkspacePaths(store).of)
-
-
-def _server(  # a composition root: every part by name
-    settings: ShardSettings,
-    store: Store,
-    directory: Directory,
-    authentication: Authentication,
-    authorizer: Authorizer,
-    clusters: LogicalClusters,
-    credentials: Credentials,
-    health: Health,
-    metrics: Registry,
-    client: LocalClient,
-    owner: TaskOwner,
-    audit: AuditFilter | None,
-    lookup: Lookup,
-) -> ApiServer:
-    authorization = CallAuthorization(authorizer, Impersonation(authorizer))
-    homes = None
-    if settings.home_workspaces:
-        homes = Homes(store, client, lookup, authorizer, authorization)
-    mounts = MountProxy(
-        settings.mount_proxy_client_cert_file,
-        settings.mount_proxy_client_key_file,
-        authentication.is_proxied,
-    )
-    owner.start_restartable("mounts", mounts.run)
-    shown = WithOldNames(directory) if "CacheAPIs" in settings.gates else directory
-    paths = PathHandlers(
-        health=health,
-        metrics=metrics,
-        discovery=Discovery(shown, lambda: credentials.address),
-        openapi=OpenAPI(shown),
-        issuer=credentials,
-        debug={"/debug/tasks": owner.describe, "/debug/fsck": lambda: _consistency(store)},
-    )
-    return ApiServer(
-        authentication=authentication,
-        authorization=authorization,
-        presence=clusters.check,
-        clusters=ClusterResolver(clusters, authorization, mounts),
-        directory=directory,
-        paths=paths,
-        answered=Answered(authentication, authorizer, credentials.policy, client),
-        metrics=RequestMetrics(metrics),
-        flow=_flow_control(settings, metrics),
-        audit=audit,
-        homes=homes,
-    )
-
-
-async def _consistency(store: Store) -> str:
-    from pykcp.shard.consistency import check
-
-    return str(await check(store, is_running=True))
-
-
-def _workspace_sign_in(
-    settings: ShardSettings, credentials: Credentials, lookup: Lookup, owner: TaskOwner
-) -> list[TokenAuthenticator]:
-    """Issuers that types of workspaces bring, if they may."""
-    if not settings.feature_gates.get("WorkspaceAuthentication"):
-        return []
-    from pykcp.auth.authn.workspace import WorkspaceTokens
-    from pykcp.shard.workspace_sign_in import StoredConfigurations
-
-    tokens = WorkspaceTokens(StoredConfigurations(lookup), credentials.audiences)
-    owner.start_restartable("workspace-sign-in", tokens.run)
-    return [tokens]
-
-
-def _flow_control(settings: ShardSettings, metrics: Registry) -> FlowControl | None:
-    if not settings.fairness:
-        return None
-    length = settings.fairness_queue_length
-    return FlowControl(
-        FlowSettings(
-            ordinary=Limits(settings.fairness_seats, length),
-            long=Limits(settings.fairness_long_seats, length),
-            wait=settings.fairness_queue_wait,
-            watches_per_user=settings.fairness_watches_per_user,
-        ),
-        metrics,
-    )
 
 
 def _tend_encryption(

@@ -1,0 +1,133 @@
+"""The HTTP side of a shard: its server, with what stands before and around the registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.auth.authn.chain import Authentication
+from pykcp.auth.authn.interface import TokenAuthenticator
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.observe.metrics import Registry
+from pykcp.registry.directory import Directory
+from pykcp.registry.local import LocalClient
+from pykcp.registry.lookup import Lookup
+from pykcp.registry.old_names import WithOldNames
+from pykcp.server.app import ApiServer
+from pykcp.server.authorization import CallAuthorization
+from pykcp.server.clusters import ClusterResolver
+from pykcp.server.discovery import Discovery
+from pykcp.server.filters.flow_control import FlowControl, FlowSettings
+from pykcp.server.filters.flow_queue import Limits
+from pykcp.server.filters.homes import Homes
+from pykcp.server.filters.mounts import MountProxy
+from pykcp.server.health import Health
+from pykcp.server.impersonation import Impersonation
+from pykcp.server.metrics import RequestMetrics
+from pykcp.server.openapi import OpenAPI
+from pykcp.server.paths import PathHandlers
+from pykcp.server.subresources import Answered
+from pykcp.shard.clusters import LogicalClusters
+from pykcp.shard.credentials import Credentials
+from pykcp.shard.settings import ShardSettings
+from pykcp.storage.interface import Store
+
+if TYPE_CHECKING:
+    from pykcp.server.filters.audit import AuditFilter
+
+
+def make_audit(settings: ShardSettings, store: Store, metrics: Registry) -> AuditFilter | None:
+    if not settings.audit.is_on:
+        return None
+    from pykcp.observe.audit.trail import make_trail
+    from pykcp.server.filters.audit import AuditFilter
+    from pykcp.server.filters.workspace_paths import WorkspacePaths
+
+    trail = make_trail(settings.audit)
+    metrics.add(*trail.metrics)
+    trail.start()
+    return AuditFilter(trail, WorkspacePaths(store).of)
+
+
+def make_server(  # a composition root: every part by name
+    settings: ShardSettings,
+    store: Store,
+    directory: Directory,
+    authentication: Authentication,
+    authorizer: Authorizer,
+    clusters: LogicalClusters,
+    credentials: Credentials,
+    health: Health,
+    metrics: Registry,
+    client: LocalClient,
+    owner: TaskOwner,
+    audit: AuditFilter | None,
+    lookup: Lookup,
+) -> ApiServer:
+    authorization = CallAuthorization(authorizer, Impersonation(authorizer))
+    homes = None
+    if settings.home_workspaces:
+        homes = Homes(store, client, lookup, authorizer, authorization)
+    mounts = MountProxy(
+        settings.mount_proxy_client_cert_file,
+        settings.mount_proxy_client_key_file,
+        authentication.is_proxied,
+    )
+    owner.start_restartable("mounts", mounts.run)
+    shown = WithOldNames(directory) if "CacheAPIs" in settings.gates else directory
+    paths = PathHandlers(
+        health=health,
+        metrics=metrics,
+        discovery=Discovery(shown, lambda: credentials.address),
+        openapi=OpenAPI(shown),
+        issuer=credentials,
+        debug={"/debug/tasks": owner.describe, "/debug/fsck": lambda: _consistency(store)},
+    )
+    return ApiServer(
+        authentication=authentication,
+        authorization=authorization,
+        presence=clusters.check,
+        clusters=ClusterResolver(clusters, authorization, mounts),
+        directory=directory,
+        paths=paths,
+        answered=Answered(authentication, authorizer, credentials.policy, client),
+        metrics=RequestMetrics(metrics),
+        flow=_flow_control(settings, metrics),
+        audit=audit,
+        homes=homes,
+    )
+
+
+async def _consistency(store: Store) -> str:
+    from pykcp.shard.consistency import check
+
+    return str(await check(store, is_running=True))
+
+
+def workspace_sign_in(
+    settings: ShardSettings, credentials: Credentials, lookup: Lookup, owner: TaskOwner
+) -> list[TokenAuthenticator]:
+    """Issuers that types of workspaces bring, if they may."""
+    if not settings.feature_gates.get("WorkspaceAuthentication"):
+        return []
+    from pykcp.auth.authn.workspace import WorkspaceTokens
+    from pykcp.shard.workspace_sign_in import StoredConfigurations
+
+    tokens = WorkspaceTokens(StoredConfigurations(lookup), credentials.audiences)
+    owner.start_restartable("workspace-sign-in", tokens.run)
+    return [tokens]
+
+
+def _flow_control(settings: ShardSettings, metrics: Registry) -> FlowControl | None:
+    if not settings.fairness:
+        return None
+    length = settings.fairness_queue_length
+    return FlowControl(
+        FlowSettings(
+            ordinary=Limits(settings.fairness_seats, length),
+            long=Limits(settings.fairness_long_seats, length),
+            wait=settings.fairness_queue_wait,
+            watches_per_user=settings.fairness_watches_per_user,
+        ),
+        metrics,
+    )
