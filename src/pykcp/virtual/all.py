@@ -13,6 +13,7 @@ from pykcp.storage.interface import Store
 from pykcp.virtual.apiexport import ApiExportWorkspace
 from pykcp.virtual.apiexport.surface import Kinds
 from pykcp.virtual.apiresourceschema import ApiResourceSchemaWorkspace
+from pykcp.virtual.exports import ExportsWorkspace
 from pykcp.virtual.framework import Parts, VirtualWorkspace
 from pykcp.virtual.initializingworkspaces import initializing_workspaces
 from pykcp.virtual.replication import ReplicationWorkspace
@@ -41,6 +42,7 @@ def virtual_workspaces(
     made: list[VirtualWorkspace] = [
         exports,
         ApiResourceSchemaWorkspace(parts),
+        ExportsWorkspace(parts, exports),
         initializing_workspaces(parts),
         terminating_workspaces(parts),
     ]

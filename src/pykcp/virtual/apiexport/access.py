@@ -51,9 +51,9 @@ class ExportAccess:
         into_one = call.cluster != WILDCARD and attributes.is_resource
         if into_one and export is not None and not self._is_bound(call, export, attributes):
             return DENIED
-        decision = await self._content(cluster, name, attributes)
+        decision = await self.content(cluster, name, attributes)
         if not decision.allowed:
-            return DENIED
+            return decision
         if export is None:
             raise Undecided(f'API export not found: apiexport.apis.kcp.io "{name}" not found')
         return await self._ceiling(export, attributes)
@@ -70,7 +70,7 @@ class ExportAccess:
         is_binding = (group, resource) == (API_BINDINGS.group, API_BINDINGS.resource)
         return is_binding and verb in _READ
 
-    async def _content(self, cluster: str, name: str, attributes: Attributes) -> Decision:
+    async def content(self, cluster: str, name: str, attributes: Attributes) -> Decision:
         question = Attributes(
             attributes.user,
             attributes.verb,
@@ -80,7 +80,8 @@ class ExportAccess:
             name=name,
             version="v1alpha1",
         )
-        return await self._authorizer.authorize(cluster, question)
+        decision = await self._authorizer.authorize(cluster, question)
+        return decision if decision.allowed else DENIED
 
     async def _ceiling(self, export: Object, attributes: Attributes) -> Decision:
         identity = claimed_identity(export, attributes.group, attributes.resource)

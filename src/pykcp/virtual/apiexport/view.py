@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authz.attributes import Decision
 from pykcp.machinery.clusters import WILDCARD
 from pykcp.machinery.status import BadRequest
 from pykcp.registry.directory import Directory
 from pykcp.registry.resource import Resource
+from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.virtual.apiexport.access import ExportAccess
 from pykcp.virtual.apiexport.grants import Grants
@@ -33,6 +36,8 @@ class ExportView(View):
     ) -> None:
         """`surface`: None if there is no such export. `watches` outlive the view."""
         self.surface = surface
+        self.companion: View | None = None
+        """A view that stands on this one and goes with it."""
         self._cluster, self._name = cluster, name
         self._directory = directory
         self._access = access
@@ -42,6 +47,17 @@ class ExportView(View):
 
     def exists(self) -> bool:
         return self.surface is not None and bool(self.surface.identity)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Cluster and name of the export."""
+        return self._cluster, self._name
+
+    def exported(self) -> Iterator[tuple[tuple[str, str], Resource]]:
+        """The export's own resources, each in one of its versions."""
+        for name, offer in self.surface.offers.items() if self.surface is not None else ():
+            if offer.identity and not offer.is_claimed:
+                yield name, next(iter(offer.resources.values()))
 
     def offer(self, group: str, plural: str) -> Offer | None:
         return self.surface.offers.get((group, plural)) if self.surface is not None else None
@@ -72,6 +88,10 @@ class ExportView(View):
 
     async def authorize(self, call: Call) -> Decision:
         return await self._access.decide(call, self._cluster, self._name)
+
+    async def may_use(self, call: Call) -> Decision:
+        """Whether a user may do this to the export's content, whoever consumes it."""
+        return await self._access.content(self._cluster, self._name, attributes_of(call))
 
     async def enter(self, call: Call) -> None:
         info = call.info

@@ -62,9 +62,9 @@ class ApiExportWorkspace:
         place = split_clusters(head[2]) if head is not None else None
         if head is None or place is None:
             return None
-        return Visit(self._view((head[0], head[1])), *place)
+        return Visit(self.view((head[0], head[1])), *place)
 
-    def _view(self, key: ExportKey) -> ExportView:
+    def view(self, key: ExportKey) -> ExportView:
         view = self._views.get(key)
         if view is None:
             view = self._make(key)
@@ -132,7 +132,7 @@ class ApiExportWorkspace:
 
     def _hand_over(self, key: ExportKey, old: ExportView) -> None:
         """Watches of what is still the same go on in the new view; the others end."""
-        new = self._view(key)
+        new = self.view(key)
         self._watches.pop(key, None)
         for stream, (group, plural) in list(old.watches.items()):
             before, after = old.offer(group, plural), new.offer(group, plural)

@@ -1,0 +1,210 @@
+"""`/services/exports/<workspace>/<export>/clusters/…`: one address for an export. Ours, not kcp's.
+
+It shows what `apiexport` shows, but is found by the paths of workspaces, so it can be written
+down before anything exists and stays when logical clusters or shards change. Beside the
+export's own it has `consumers`: who binds the export, and how many objects they have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.apis.loader import shared_type
+from pykcp.auth.authz.attributes import Decision
+from pykcp.machinery import clusters
+from pykcp.machinery.hashes import export_label_value
+from pykcp.machinery.resources import API_BINDINGS
+from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
+from pykcp.registry.api_indexes import bindings_of
+from pykcp.registry.keys import kind_prefix, range_prefix, split_key
+from pykcp.registry.lookup import PATH_ANNOTATION
+from pykcp.registry.make import make_custom
+from pykcp.registry.resource import Resource
+from pykcp.server.app import Handler
+from pykcp.server.call import Call
+from pykcp.server.handlers.listing import send_objects
+from pykcp.types import Object
+from pykcp.virtual.apiexport.view import ExportView
+from pykcp.virtual.apiexport.workspace import ApiExportWorkspace
+from pykcp.virtual.framework import Parts, View, Visit, split_head
+from pykcp.wire.exchange import Stream
+
+GROUP, VERSION, PLURAL = "usage.pykcp.dev", "v1alpha1", "consumers"
+_BINDINGS = kind_prefix(API_BINDINGS)
+_AT_A_GO = 50
+
+
+class ExportsWorkspace:
+    name = "exports"
+    checks: tuple[str, ...] = ()
+
+    def __init__(self, parts: Parts, exports: ApiExportWorkspace) -> None:
+        self._parts = parts
+        self._exports = exports
+
+    def visit(self, path: str) -> Visit | None:
+        head = split_head(path, 2)
+        if head is None or not head[2].startswith("/clusters/"):
+            return None
+        consumer, _, rest = head[2].removeprefix("/clusters/").partition("/")
+        view = self._exports.view((self._cluster(head[0]), head[1]))
+        return Visit(self._with_consumers(view), self._cluster(consumer), f"/{rest}")
+
+    def _cluster(self, path: str) -> str:
+        """The cluster at a path. Where there is none, strangers shall not learn it here."""
+        if path == clusters.WILDCARD:
+            return path
+        valid = clusters.is_valid_path(path) or clusters.is_system(path)
+        found = self._parts.lookup.cluster_of(path) if valid else None
+        return found or "system:nowhere"
+
+    def _with_consumers(self, view: ExportView) -> View:
+        if view.companion is None:
+            view.companion = ConsumersView(view, self._parts)
+        return view.companion
+
+
+class ConsumersView(View):
+    """The view of an export, and its consumers."""
+
+    def __init__(self, export: ExportView, parts: Parts) -> None:
+        self._export = export
+        self._parts = parts
+        self._resource: Resource | None = None
+
+    def exists(self) -> bool:
+        return self._export.exists()
+
+    def find(self, call_cluster: str, group: str, version: str, plural: str) -> Resource | None:
+        if (group, version, plural) != (GROUP, VERSION, PLURAL):
+            return self._export.find(call_cluster, group, version, plural)
+        if self._resource is None:
+            services = self._parts.directory.builtin(*API_BINDINGS).services
+            self._resource = make_custom(_definition(), VERSION, 0, services)
+        return self._resource
+
+    def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
+        return (*self._export.definitions(cluster), _definition())
+
+    async def authorize(self, call: Call) -> Decision:
+        if call.info.group == GROUP:
+            return await self._export.may_use(call)
+        return await self._export.authorize(call)
+
+    async def enter(self, call: Call) -> None:
+        if call.info.group != GROUP:
+            await self._export.enter(call)
+
+    def opened(self, call: Call, stream: Stream) -> None:
+        self._export.opened(call, stream)
+
+    def handler(self, call: Call) -> Handler | None:
+        return self._list if call.info.group == GROUP else None
+
+    async def _list(self, call: Call) -> None:
+        chosen = call.resource.select(
+            call.info.param("labelSelector"), call.info.param("fieldSelector")
+        )
+        matches, found = chosen.matcher(), []
+        for number, binding in enumerate(self._bindings(call.cluster)):
+            consumer = await self._consumer(binding)
+            if matches is None or matches(call.resource.terms_of(consumer, call.cluster)):
+                found.append(consumer)
+            if number % _AT_A_GO == _AT_A_GO - 1:
+                await asyncio.sleep(0)
+        store = call.resource.services.store
+        send_objects(call, found, {"resourceVersion": str(store.revision)})
+
+    def _bindings(self, cluster: str) -> Iterator[Object]:
+        """The bindings of the export, in one cluster or in all."""
+        store = self._parts.directory.builtin(*API_BINDINGS).services.store
+        entry = bindings_of(export_label_value(*self._export.key))
+        for key in store.lookup(entry):
+            parts = split_key(key)
+            if key.startswith(_BINDINGS) and cluster in (clusters.WILDCARD, parts.cluster):
+                binding = self._parts.lookup.get(API_BINDINGS, parts.cluster, parts.name)
+                if binding is not None:
+                    yield binding
+
+    async def _consumer(self, binding: Object) -> Object:
+        metadata = binding["metadata"]
+        cluster = metadata["annotations"]["kcp.io/cluster"]
+        path = metadata["annotations"].get(PATH_ANNOTATION) or cluster
+        counts = [
+            {"group": group, "resource": plural, "count": await self._count(resource, cluster)}
+            for (group, plural), resource in self._export.exported()
+        ]
+        return {
+            "kind": "Consumer",
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "metadata": {
+                "name": cluster,
+                "annotations": {"kcp.io/cluster": cluster, PATH_ANNOTATION: path},
+                "creationTimestamp": metadata["creationTimestamp"],
+                "resourceVersion": metadata["resourceVersion"],
+            },
+            "spec": {"path": path, "binding": metadata["name"]},
+            "status": {
+                "phase": (binding.get("status") or {}).get("phase") or "",
+                "objects": sum(one["count"] for one in counts),
+                "resources": counts,
+            },
+        }
+
+    async def _count(self, resource: Resource, cluster: str) -> int:
+        return await resource.services.store.count(range_prefix(resource.prefix, cluster))
+
+
+@cache
+def _definition() -> ResourceDefinition:
+    text, number = {"type": "string"}, {"type": "integer"}
+    resource = {"group": text, "resource": text, "count": number}
+    status = {
+        "phase": {**text, "description": "Phase of the binding."},
+        "objects": {**number, "description": "Objects of the export's resources."},
+        "resources": {"type": "array", "items": {"type": "object", "properties": resource}},
+    }
+    spec = {
+        "path": {**text, "description": "Path of the consumer's workspace."},
+        "binding": {**text, "description": "Name of its APIBinding."},
+    }
+    columns = [("Path", ".spec.path"), ("Phase", ".status.phase"), ("Objects", ".status.objects")]
+    crd: Object = {
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Cluster",
+            "names": {"plural": PLURAL, "singular": "consumer", "kind": "Consumer"},
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "additionalPrinterColumns": [
+                        {
+                            "name": n,
+                            "type": "integer" if n == "Objects" else "string",
+                            "jsonPath": p,
+                        }
+                        for n, p in columns
+                    ],
+                    "schema": {
+                        "openAPIV3Schema": {
+                            "type": "object",
+                            "description": "A workspace that binds an export, and what it holds.",
+                            "properties": {
+                                "spec": {"type": "object", "properties": spec},
+                                "status": {"type": "object", "properties": status},
+                            },
+                        }
+                    },
+                }
+            ],
+        },
+    }
+    found = definition_from_crd(crd, SchemaStore(shared_type))
+    return replace(found, verbs=("list",), fingerprint=f"{PLURAL}.{GROUP}")
