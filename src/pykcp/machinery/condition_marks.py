@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pykcp.machinery import kcp_conditions
-from pykcp.machinery.conditions import FALSE, conditions_of, find
+from pykcp.machinery.conditions import FALSE, TRUE, conditions_of, find
 from pykcp.machinery.kcp_conditions import ERROR
 from pykcp.types import Object
 
+_TRUE_KEYS = {"type", "status", "lastTransitionTime"}
+
 
 def mark_true(obj: Object, kind: str, now: str) -> None:
+    old = find(conditions_of(obj), kind)
+    if old is not None and old.keys() == _TRUE_KEYS and old["status"] == TRUE:
+        return  # the most frequent case by far
     _put(obj, kcp_conditions.with_true(conditions_of(obj), kind, now))
 
 

@@ -7,6 +7,7 @@ Randomness comes in as bytes.
 from __future__ import annotations
 
 import base64
+from functools import lru_cache
 from hashlib import sha224, sha256
 
 import orjson
@@ -78,6 +79,7 @@ def identity_hash(key: str | bytes) -> str:
     return sha256(key.encode() if isinstance(key, str) else key).hexdigest()
 
 
+@lru_cache(maxsize=4096)
 def _export_hash(cluster: str, name: str) -> str:
     return base62(_sha224(f"{cluster}:{name}"))
 
@@ -87,6 +89,7 @@ def claim_label_key(export_cluster: str, export_name: str) -> str:
     return CLAIM_LABEL_PREFIX + _export_hash(export_cluster, export_name)
 
 
+@lru_cache(maxsize=4096)
 def claim_label_value(group: str, resource: str, identity: str = "") -> str:
     """The value of the claim label, from the claim without its verbs and selectors."""
     claim: dict[str, str | None] = {}

@@ -211,7 +211,10 @@ class APIBindings:
         """The status, and the locks if there are new ones: both or none."""
         seen = self._writing[key] = []
         try:
-            await self._client.write_together(self._writes(key, attempt))
+            if attempt.takes:
+                await self._client.write_together(self._writes(key, attempt))
+            else:
+                await self._client.update(key.cluster, API_BINDINGS, attempt.binding, "status")
         except NotFound:
             return
         finally:
@@ -240,10 +243,10 @@ class APIBindings:
                 raise Conflict.resource(LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource, "", "")
             meta.set_annotation(live, resource_locks.ANNOTATION, resource_locks.text(after))
 
-        writes = [self._client.changed(key.cluster, API_BINDINGS, key.name, say)]
-        if attempt.takes:
-            writes.append(self._client.changed(key.cluster, LOGICAL_CLUSTERS, "cluster", lock))
-        return writes
+        return [
+            self._client.changed(key.cluster, API_BINDINGS, key.name, say),
+            self._client.changed(key.cluster, LOGICAL_CLUSTERS, "cluster", lock),
+        ]
 
     def _tell(self, before: Object, attempt: Attempt) -> None:
         after, metrics = attempt.binding, self._hooks.metrics
