@@ -135,6 +135,8 @@ class Hub:
         """The prefixes that are watched in a logical cluster; in all of them, under ""."""
         self._spreads = 0
         """How many resources are watched in all their identities."""
+        self.is_closed: Callable[[str], bool] | None = None
+        """Whether nobody may watch a prefix (any more): asked when a watch begins."""
         self._next_slot = 0
         self._bookmarked: list[dict[Watcher, None]] = [{} for _ in range(_SLOTS)]
         self._turn = 0
@@ -179,6 +181,8 @@ class Hub:
         self.count += 1
         if watcher.wants_bookmarks:
             self._plan_bookmarks(watcher)
+        if self.is_closed is not None and self.is_closed(prefix):
+            self.end(watcher)  # its cluster went out of use while it was catching up
 
     def end(self, watcher: Watcher) -> None:
         """Take a watcher out and finish its stream; safe to call twice."""

@@ -12,7 +12,7 @@ from pykcp.machinery import clusters
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.machinery.status import Expired
 from pykcp.registry.hub import Hub
-from pykcp.registry.keys import kind_prefix, object_key
+from pykcp.registry.keys import cluster_of_prefix, kind_prefix, object_key
 from pykcp.registry.paths import PathIndex, Place
 from pykcp.server.answers import PlainError
 from pykcp.server.authorization import attributes_of
@@ -88,6 +88,11 @@ class LogicalClusters:
         self.blocks_moving = False
         """Whether such a thing exists here: a feature that is off by default."""
         store.listen(self._follow)
+        hub.is_closed = self._is_closed
+
+    def _is_closed(self, prefix: str) -> bool:
+        """Whether watches below a prefix have to end: its cluster is inactive."""
+        return self.known.get(cluster_of_prefix(prefix), False) and not prefix.startswith(_PREFIX)
 
     def exists(self, name: str) -> bool:
         return self.inactive(name) is not None

@@ -173,6 +173,33 @@ async def test_ends_below_a_prefix(world: Any) -> None:
     assert world.hub.count == 0
 
 
+async def test_ends_in_a_cluster(world: Any) -> None:
+    """Watches of one cluster, or those over all of them, end; a prefix may be kept."""
+    cluster = world.context.cluster
+    inside, _ = await follow(world)
+    world.context.cluster = "*"
+    everywhere, _ = await follow(world)
+    world.context.cluster = cluster
+    world.hub.end_cluster("another")
+    world.hub.end_cluster(cluster, keeping=world.resource("configmaps").prefix)
+    assert not inside.closed
+    world.hub.end_cluster(cluster)
+    assert inside.closed
+    assert not everywhere.closed
+    world.hub.end_cluster("")
+    assert everywhere.closed
+    assert world.hub.count == 0
+
+
+async def test_nobody_begins_where_it_is_closed(world: Any) -> None:
+    """A watch that was catching up when its cluster went out of use ends as it begins."""
+    world.hub.is_closed = lambda prefix: prefix.startswith(world.resource("configmaps").prefix)
+    sink, watcher = await follow(world)
+    assert sink.closed
+    assert not watcher.is_open
+    assert world.hub.count == 0
+
+
 async def test_ending_twice_is_once(world: Any) -> None:
     """The client and the server may both end a watch."""
     _, watcher = await follow(world)
