@@ -16,6 +16,7 @@ from pykcp.virtual.apiresourceschema import ApiResourceSchemaWorkspace
 from pykcp.virtual.exports import ExportsWorkspace
 from pykcp.virtual.framework import Parts, VirtualWorkspace
 from pykcp.virtual.initializingworkspaces import initializing_workspaces
+from pykcp.virtual.migratingworkspaces import MigratingWorkspaces
 from pykcp.virtual.replication import ReplicationWorkspace
 from pykcp.virtual.terminatingworkspaces import terminating_workspaces
 
@@ -48,4 +49,6 @@ def virtual_workspaces(
     ]
     if "CacheAPIs" in settings.gates:
         made.append(ReplicationWorkspace(parts, cache, settings.shard))
+    if "LogicalClusterMigration" in settings.gates:
+        made.append(MigratingWorkspaces(parts))
     return tuple(made)
