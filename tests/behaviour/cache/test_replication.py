@@ -234,3 +234,29 @@ def test_a_wiped_cache_fills_up_again(tmp_path: pathlib.Path) -> None:
         process.start()
         cluster, copies = process.client(cluster="wiped"), cached(process, "wiped")
         eventually(lambda: is_copied(cluster, copies, paths[0]))
+
+
+def test_workspaces_leave_nothing_behind(shard: ServerProcess) -> None:
+    """What a workspace published goes with it."""
+    root = shard.client(cluster="root")
+    path = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
+    body = {
+        "apiVersion": "tenancy.kcp.io/v1alpha1",
+        "kind": "Workspace",
+        "metadata": {"name": "published"},
+        "spec": {"type": {"name": "universal", "path": "root"}},
+    }
+    assert root.post(path, body).status == 201
+    eventually(lambda: root.get(f"{path}/published").json["status"].get("phase") == "Ready")
+    name = root.get(f"{path}/published").json["spec"]["cluster"]
+    workspace, copies = shard.client(cluster=name), cached(shard, name)
+    make_export(workspace, "one")
+    rbac(workspace, "bind", "bind", BIND)
+    paths = (f"{EXPORTS}/one", CLUSTER, f"{ROLES}/bind", f"{BINDINGS}/bind")
+    for published in paths:
+        eventually(lambda p=published: is_copied(workspace, copies, p))
+    root.delete(f"{path}/published")
+    eventually(lambda: root.get(f"{path}/published").status == 404)
+    slices = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/one"
+    for published in (*paths, slices):
+        eventually(lambda p=published: copies.get(p).status == 404)

@@ -1,0 +1,1 @@
+"""The cache server as a program of its own: settings and process."""
