@@ -7,33 +7,43 @@ from typing import Any
 from pykcp.cli.plugins.apis.crd_types import read_spec
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import quote
-from pykcp.machinery import names
+from pykcp.machinery import names as name_rules
 
 Object = dict[str, Any]
 
 
-def convert(definition: Object, prefix: str) -> Object:
-    """The schema `<prefix>.<name of the CRD>`, with its keys in the order of the API."""
+def convert(definition: Object, prefix: str, *, fills_in: bool = True) -> Object:
+    """The schema `<prefix>.<name of the CRD>`, with its keys in the order of the API.
+
+    `fills_in` adds what an API server would add to the CRD when it is created.
+    """
     own_name = (definition.get("metadata") or {}).get("name") or ""
     name = f"{prefix}.{own_name}"
     problems = [
         f"metadata.name: Invalid value: {quote(name)}: {problem}"
-        for problem in names.dns1123_subdomain(name)
+        for problem in name_rules.dns1123_subdomain(name)
     ]
     if problems:
         raise PluginError(aggregate(problems))
     spec = read_spec(definition)
+    if fills_in:
+        spec = _filled(spec)
+    versions = [_version(version) for version in spec.get("versions") or []]
+    if len(versions) > 1 and "conversion" not in spec:
+        raise PluginError(f"multiple versions specified for {own_name} but no conversion strategy")
+    result: Object = {
+        "group": spec.get("group", ""),
+        "names": _ordered(spec.get("names") or {}),
+        "scope": spec.get("scope", ""),
+        "versions": versions or None,
+    }
+    if "conversion" in spec:
+        result["conversion"] = _conversion(spec["conversion"])
     return {
         "kind": "APIResourceSchema",
         "apiVersion": "apis.kcp.io/v1alpha1",
         "metadata": {"name": name},
-        "spec": {
-            "group": spec.get("group", ""),
-            "names": _names(spec.get("names") or {}),
-            "scope": spec.get("scope", ""),
-            "versions": [_version(version) for version in spec.get("versions") or []] or None,
-            "conversion": _conversion(spec.get("conversion")),
-        },
+        "spec": result,
     }
 
 
@@ -41,19 +51,19 @@ def aggregate(problems: list[str]) -> str:
     return problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]"
 
 
-def _names(given: Object) -> Object:
-    """What the API server would fill in; in the order of the structure."""
+def _filled(spec: Object) -> Object:
+    """With the defaults of an API server."""
+    given = spec.get("names") or {}
     kind = given.get("kind", "")
-    filled = {
-        "plural": given.get("plural", ""),
-        "singular": given.get("singular") or kind.lower(),
-        "shortNames": given.get("shortNames"),
-        "kind": kind,
-        "listKind": given.get("listKind") or (f"{kind}List" if kind else ""),
-        "categories": given.get("categories"),
-    }
+    filled = {"singular": kind.lower(), "listKind": f"{kind}List" if kind else "", **given}
+    return {**spec, "names": filled, "conversion": spec.get("conversion") or {"strategy": "None"}}
+
+
+def _ordered(given: Object) -> Object:
+    """Names in the order of the structure; two of them are always there."""
+    order = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
     always = ("plural", "kind")
-    return {name: value for name, value in filled.items() if value or name in always}
+    return {name: given.get(name, "") for name in order if given.get(name) or name in always}
 
 
 def _version(given: Object) -> Object:
@@ -73,9 +83,7 @@ def _version(given: Object) -> Object:
     return version
 
 
-def _conversion(given: Object | None) -> Object:
-    if given is None:
-        return {"strategy": "None"}
+def _conversion(given: Object) -> Object:
     conversion: Object = {"strategy": given.get("strategy", "")}
     if conversion["strategy"] != "Webhook":
         return conversion
