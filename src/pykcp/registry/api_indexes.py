@@ -120,7 +120,23 @@ def slice_entries(cluster: str, endpoint_slice: Object) -> Iterator[str]:
         yield slices_with_partition(cluster, spec["partition"])
 
 
+MAINTAIN = "Maintain"
+
+
+def types_maintaining(path: str, export: str) -> str:
+    """Finds the workspace types that keep an export bound, by how they refer to it."""
+    return f"type-maintains:{path}:{export}"
+
+
+def type_entries(cluster: str, workspace_type: Object) -> Iterator[str]:
+    spec = workspace_type.get("spec") or {}
+    if spec.get("defaultAPIBindingLifecycle") == MAINTAIN:
+        for given in spec.get("defaultAPIBindings") or ():
+            yield types_maintaining(given.get("path") or cluster, given["export"])
+
+
 BY_KIND = {
+    ("tenancy.kcp.io", "workspacetypes"): type_entries,
     ("apis.kcp.io", "apibindings"): binding_entries,
     ("apis.kcp.io", "apiexports"): export_entries,
     ("apis.kcp.io", "apiexportendpointslices"): slice_entries,

@@ -9,6 +9,7 @@ from pykcp.controllers.kcp import (
     apis,
     caching,
     cluster_deletion,
+    default_bindings,
     logical_clusters,
     migrations,
     mounts,
@@ -16,8 +17,10 @@ from pykcp.controllers.kcp import (
     workspace_types,
     workspaces,
 )
+from pykcp.controllers.kcp.api_objects import ApiObjects
 from pykcp.controllers.kcp.births import Births
 from pykcp.controllers.kcp.cluster_deletion import ClusterDeletion
+from pykcp.controllers.kcp.default_bindings import DefaultBindings
 from pykcp.controllers.kcp.initializers import BindingsInitializer, UniversalInitializer
 from pykcp.controllers.kcp.logical_clusters import LogicalClusters
 from pykcp.controllers.kcp.migrations import Migrations
@@ -69,6 +72,9 @@ def make(
         BindingsInitializer(store, client("kcp-apibinder"), lookup, births, now, metrics),
         WorkspaceAdmins(client(workspace_admins.NAME), lookup, metrics),
         WorkspaceTypes(store, client(workspace_types.NAME), lookup, now, metrics),
+        DefaultBindings(
+            ApiObjects(store, lookup), client(default_bindings.NAME), births, now, metrics
+        ),
     ]
     if "WorkspaceMounts" in gates:
         made.append(Mounts(store, client(mounts.NAME), directory, now, metrics))
