@@ -272,6 +272,13 @@ class ApiServer:
             return pending
         return self._flow.govern(call, pending)
 
+    def check_cluster(self, call: Call) -> None:
+        """Refuse what may not be asked of a logical cluster by this name: it may be inactive."""
+        try:
+            self._clusters.resolve(call)
+        except Withheld as withheld:
+            raise withheld.refusal from withheld
+
     def _check_presence(self, call: Call) -> None:
         self._presence(call)
 

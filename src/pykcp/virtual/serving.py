@@ -169,9 +169,10 @@ class ViewServer(ApiServer):
         return super()._route(call)
 
     def _check_presence(self, call: Call) -> None:
-        # Of a cluster that is not there one may read nothing, but nothing may be put there.
-        if call.info.is_resource and call.info.verb not in ("get", "list", "watch"):
+        # What is not a resource is about the view rather than about the cluster.
+        if call.info.is_resource:
             super()._check_presence(call)
+            self._shard.check_cluster(call)
 
     def _serve_resource(self, call: Call, resource: Resource) -> Coroutine[Any, Any, None] | None:
         pending = super()._serve_resource(call, resource)

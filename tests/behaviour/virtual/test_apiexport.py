@@ -257,6 +257,35 @@ def test_a_selector_that_changes(shard: ServerProcess) -> None:
     )
 
 
+def test_consumers_out_of_use(shard: ServerProcess) -> None:
+    """An inactive consumer is closed to its providers, too; a lost one is forgotten."""
+    provider = Provider(shard, user="provider")
+    consumer = provider.consumer()
+    consumer.make(provider, "joe")
+    view = provider.view(consumer.cluster)
+    assert view.get(provider.path()).status == 200
+    path = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
+    mark = {"metadata": {"annotations": {"core.kcp.io/inactive": "true"}}}
+    assert consumer.client.patch(path, mark).status == 200
+    refused = eventually(lambda: _refused(view.get(provider.path())))
+    assert "inactive" in refused.body.decode()
+    unmark = {"metadata": {"annotations": {"core.kcp.io/inactive": None}}}
+    assert consumer.client.patch(path, unmark).status == 200
+    eventually(lambda: view.get(provider.path()).status == 200)
+    events = provider.view().watch(provider.path())
+    assert next(events)["type"] == "ADDED"
+    assert consumer.client.delete(f"{APIS}/apibindings/{provider.export}").status == 200
+    while next(events)["type"] != "DELETED":
+        pass
+    events.close()
+    eventually(lambda: _refused(view.get(provider.path())))
+    assert places(provider.view().get(f"{APIS}/apibindings")) == set()
+
+
+def _refused(reply: Reply) -> Reply | None:
+    return reply if reply.status == 403 else None
+
+
 def test_claims_on_other_exports(shard: ServerProcess) -> None:
     """By identity: the claimed export's own policy has a say as well."""
     other = Provider(shard, "sheriffs")
