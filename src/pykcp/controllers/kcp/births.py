@@ -25,6 +25,7 @@ from pykcp.controllers.kcp.binding import (
     names_of,
 )
 from pykcp.machinery import clusters, hashes, meta, resource_locks
+from pykcp.machinery.condition_marks import mark_true
 from pykcp.machinery.replicate_marks import ANNOTATION as REPLICATE
 from pykcp.machinery.resources import (
     API_BINDINGS,
@@ -138,6 +139,8 @@ class Births:
             status["terminators"] = terminators
         cluster["status"] = status
         lifecycle.settle(cluster, url, self._shard, now)
+        if known is not None:
+            mark_true(cluster, "APIBindingsReconciled", now)
         return Plan(cluster, [(LOGICAL_CLUSTERS, cluster), *parts])
 
     def _namespaces(self) -> Iterator[Part]:
