@@ -260,3 +260,32 @@ def test_workspaces_leave_nothing_behind(shard: ServerProcess) -> None:
     slices = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/one"
     for published in (*paths, slices):
         eventually(lambda p=published: copies.get(p).status == 404)
+
+
+def test_a_crash_in_between(tmp_path: pathlib.Path) -> None:
+    """Killed while it publishes, a shard puts everything right when it is back."""
+    with server(directory=tmp_path) as process:
+        cluster = make_cluster(process, "crashed")
+        for number in range(40):
+            make_export(cluster, f"before-{number}")
+        for number in range(20):
+            cluster.delete(f"{EXPORTS}/before-{number}")
+        process.kill()
+        process.start()
+        cluster, copies = process.client(cluster="crashed"), cached(process, "crashed")
+        eventually(lambda: _versions(copies) == set(_uids(cluster)))
+        eventually(lambda: annotation(cluster, CLUSTER) == "apis.kcp.io")
+        eventually(lambda: is_copied(cluster, copies, CLUSTER))
+
+
+def _uids(client: TestClient) -> list[tuple[str, str]]:
+    items = client.get(EXPORTS).json["items"]
+    return [(i["metadata"]["uid"], i["metadata"]["resourceVersion"]) for i in items]
+
+
+def _versions(client: TestClient) -> set[tuple[str, str]]:
+    """The originals that the copies are of."""
+    items = client.get(EXPORTS).json["items"]
+    marks = [i["metadata"]["annotations"] for i in items]
+    uid, version = "cache.kcp.io/original-resource-UID", "cache.kcp.io/original-resource-version"
+    return {(mark[uid], mark[version]) for mark in marks}
