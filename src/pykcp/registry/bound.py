@@ -235,7 +235,7 @@ class BoundResources:
     def _resources(
         self, bound: BoundResource, storage: Object | None = None
     ) -> dict[str, Resource]:
-        kind = "" if storage is None else (storage.get("reference") or {}).get("kind") or ""
+        kind = "" if storage is None else _slice_kind(storage)
         key = (bound.schema_uid, bound.identity, bound.is_leaving, kind)
         made = self._made.get(key)
         if made is None:
@@ -279,14 +279,19 @@ class BoundResources:
         for key in self._store.lookup(exports_with_identity(identity)):
             if not key.startswith(_EXPORTS):
                 continue
-            schema = self._exported_schema(key, group, plural)
-            found = self.of_schema(schema, identity).get(version) if schema is not None else None
-            if found is not None:
-                return found
+            offered = self._exported(key, group, plural)
+            found = self.of_schema(offered[0], identity, offered[1]) if offered is not None else {}
+            if version in found:
+                return found[version]
         return None
 
-    def of_schema(self, schema: Object, identity: str) -> Mapping[str, Resource]:
-        """What a schema defines under an identity, by version, bound by anybody or not."""
+    def of_schema(
+        self, schema: Object, identity: str, storage: Object | None = None
+    ) -> Mapping[str, Resource]:
+        """What a schema defines under an identity, by version, bound by anybody or not.
+
+        `storage`: the `storage.virtual` of the export's resource, if it has one.
+        """
         spec, uid = schema["spec"], schema["metadata"]["uid"]
         group, plural = spec.get("group") or "", spec["names"]["plural"]
         if self.is_kcp(group, plural, identity):
@@ -295,7 +300,7 @@ class BoundResources:
             return {name: resource for name, resource in found.items() if resource is not None}
         bound = BoundResource(uid, identity, "", "", "", is_leaving=False)
         if self._store.get(object_key(_CRDS, BOUND_CRDS, "", uid)) is not None:
-            return self._resources(bound)
+            return self._resources(bound, storage)
         # Nobody has bound it, so there is nothing yet.
         definition = self._completed(
             definition_from_resource_schema(
@@ -303,9 +308,14 @@ class BoundResources:
             ),
             bound,
         )
+        if storage is not None:
+            definition = _elsewhere(definition, _slice_kind(storage))
         return {name: self._make(definition, name, 0) for name in definition.versions}
 
-    def _exported_schema(self, export_key: str, group: str, plural: str) -> Object | None:
+    def _exported(
+        self, export_key: str, group: str, plural: str
+    ) -> tuple[Object, Object | None] | None:
+        """The schema of an exported resource, and its virtual storage if it has any."""
         entry = self._store.get(export_key)
         if entry is None:
             return None
@@ -313,7 +323,8 @@ class BoundResources:
             if (resource.get("group") or "", resource["name"]) == (group, plural):
                 cluster = split_key(export_key).cluster
                 found = self._store.get(object_key(_SCHEMAS, cluster, "", resource["schema"]))
-                return decode(found.value) if found is not None else None
+                storage = (resource.get("storage") or {}).get("virtual")
+                return (decode(found.value), storage) if found is not None else None
         return None
 
     async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
@@ -340,6 +351,11 @@ class BoundResources:
                 resources = self._of(bound, group, plural)
                 if resources:
                     yield next(iter(resources.values())).definition
+
+
+def _slice_kind(storage: Object) -> str:
+    kind: str = (storage.get("reference") or {}).get("kind") or ""
+    return kind
 
 
 _READ_ONLY = frozenset(("ClusterCachedResourceEndpointSlice", "CachedResourceEndpointSlice"))

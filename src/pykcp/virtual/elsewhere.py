@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from pykcp.machinery.clusters import WILDCARD
 from pykcp.machinery.endpoints import (
     HOPS_HEADER,
     MAX_HOPS,
@@ -20,7 +21,7 @@ from pykcp.machinery.endpoints import (
 )
 from pykcp.machinery.meta import labels
 from pykcp.machinery.resources import SHARDS, GroupVersionResource
-from pykcp.machinery.status import InternalError, NotFound
+from pykcp.machinery.status import BadRequest, InternalError, NotFound
 from pykcp.registry.bound import BoundResources, VirtualStorage
 from pykcp.registry.directory import Directory
 from pykcp.registry.lookup import Lookup
@@ -53,6 +54,8 @@ class VirtualResources:
     async def serve(self, call: Call) -> None:
         info = call.info
         name = f"{info.resource}.{info.group or 'core'}"
+        if call.cluster == WILDCARD:
+            raise BadRequest("Wildcard request not supported")
         found = self._bound.virtual_storage(call.cluster, info.group, info.resource)
         if found is None:
             raise NotFound.path()

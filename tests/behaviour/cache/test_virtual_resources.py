@@ -327,3 +327,21 @@ def test_a_place_elsewhere(shard: ServerProcess, places: TestClient) -> None:
     bind(consumer, places, "loops")
     put_place(places, {"endpoints": [{"url": "https://127.0.0.1:1", "shards": {"matchAll": True}}]})
     assert consumer.get(LOOPS).status == 502
+
+
+def test_through_the_view_of_the_export(
+    shard: ServerProcess, provider: TestClient, consumer: TestClient
+) -> None:
+    """A provider reads them with its consumers, one at a time."""
+    provider.post(SHERIFFS, sheriff("bat"))
+    client = shard.client()
+    base = f"/services/apiexport/{name_of(provider)}/sheriffs/clusters"
+    client.prefix = f"{base}/{name_of(consumer)}"
+    eventually(lambda: client.get(f"{SHERIFFS}/bat").status == 200)
+    seen = client.get(f"{SHERIFFS}/bat").json
+    assert seen["metadata"]["annotations"] == {"kcp.io/cluster": name_of(consumer)}
+    client.prefix = f"{base}/*"
+    assert client.get(SHERIFFS).json["message"] == "Wildcard request not supported"
+    identity = provider.get(f"{APIS}/v1alpha2/apiexports/sheriffs").json["status"]["identityHash"]
+    everywhere = shard.client(cluster="*").get(f"{SHERIFFS}:{identity}")
+    assert everywhere.status == 400

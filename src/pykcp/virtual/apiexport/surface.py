@@ -97,7 +97,8 @@ class Surface:
 
     def _add_exported(self) -> None:
         for resource, schema in self._schemas_of(self._export, self._cluster):
-            found = self._bound.of_schema(schema, self.identity)
+            storage = _virtual_storage(self._export, resource)
+            found = self._bound.of_schema(schema, self.identity, storage)
             if found:
                 uid = schema["metadata"]["uid"]
                 self.offers[resource] = Offer(found, self.identity, schema=uid)
@@ -168,6 +169,15 @@ class Surface:
                 if found == resource:
                     return self._bound.of_schema(schema, identity), schema["metadata"]["uid"]
         return {}, ""
+
+
+def _virtual_storage(export: Object, resource: GroupResource) -> Object | None:
+    """Where the objects of an exported resource are, if not with its consumers."""
+    for entry in (export.get("spec") or {}).get("resources") or ():
+        if (entry.get("group") or "", entry["name"]) == resource:
+            storage: Object | None = (entry.get("storage") or {}).get("virtual")
+            return storage
+    return None
 
 
 def _twins(group: str, resource: str) -> tuple[GroupResource, ...]:
