@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 
 from pykcp.cli.plugins.session import LOG_FLAGS
 from pykcp.cli.plugins.shell.command import Command
@@ -45,16 +44,15 @@ def by_name(program: str) -> Callable[[], int]:
 
 
 def _ws() -> Command:
-    return replace(workspace_command(GIT_VERSION), inherited=LOG_FLAGS)
+    return workspace_command(GIT_VERSION)._replace(inherited=LOG_FLAGS)
 
 
 def _create() -> Command:
-    return replace(
-        create_command("kubectl create workspace", version=GIT_VERSION), inherited=LOG_FLAGS
-    )
+    command = create_command("kubectl create workspace", version=GIT_VERSION)
+    return command._replace(inherited=LOG_FLAGS)
 
 
 def _kcp() -> Command:
     from pykcp.cli.plugins.kcp import kcp_command
 
-    return replace(kcp_command(GIT_VERSION), inherited=LOG_FLAGS)
+    return kcp_command(GIT_VERSION)._replace(inherited=LOG_FLAGS)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 HEAVY = ("asyncio", "aiohttp", "cryptography", "uvloop", "msgspec", "pykcp.shard", "pykcp.registry")
-LATE = ("ssl", "http.client", "pathlib")
+LATE = ("ssl", "http.client", "pathlib", "dataclasses", "inspect")
 
 
 def _imported(code: str) -> set[str]:

@@ -6,8 +6,7 @@ import base64
 import binascii
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from pykcp.cli.plugins.access.kubeconfig import Files, Kubeconfig, Stanza, load
@@ -34,28 +33,31 @@ _USER_FLAGS = {
 }
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """A server and how to talk to it."""
 
     host: str
-    cluster: Object = field(default_factory=dict)
-    user: Object = field(default_factory=dict)
+    cluster: Object = {}  # noqa: RUF012 - nobody changes it
+    user: Object = {}  # noqa: RUF012 - nobody changes it
     timeout: float | None = None
 
     def at(self, host: str) -> Target:
-        return replace(self, host=host)
+        return self._replace(host=host)
 
 
-@dataclass
 class ClientConfig:
-    """The kubeconfig that is in force, and the flags that override parts of it."""
+    """The kubeconfig that is in force, and the flags that override parts of it.
 
-    files: Files
-    flags: Values
-    redirect: Callable[[str], str] | None = None
-    """Turns the server's URL into that of the workspace which a flag names."""
-    _loaded: Kubeconfig | None = None
+    `redirect` turns the server's URL into that of the workspace which a flag names.
+    """
+
+    def __init__(
+        self, files: Files, flags: Values, redirect: Callable[[str], str] | None = None
+    ) -> None:
+        self.files = files
+        self.flags = flags
+        self._redirect = redirect
+        self._loaded: Kubeconfig | None = None
 
     def raw(self) -> Kubeconfig:
         """The files, without the flags."""
@@ -65,7 +67,7 @@ class ClientConfig:
 
     def target(self) -> Target:
         target = self._target()
-        return target.at(self.redirect(target.host)) if self.redirect else target
+        return target.at(self._redirect(target.host)) if self._redirect else target
 
     def _target(self) -> Target:
         config = self.raw()

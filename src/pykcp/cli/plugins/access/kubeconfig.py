@@ -12,8 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pykcp.cli.plugins.errors import PluginError
 
@@ -27,8 +26,7 @@ _PATHS = {
 _LOCK_SECONDS = 2.0
 
 
-@dataclass(frozen=True)
-class Stanza:
+class Stanza(NamedTuple):
     """One cluster, user or context."""
 
     fields: Object
@@ -38,15 +36,21 @@ class Stanza:
         return str(self.fields.get(name) or "")
 
     def having(self, **fields: Any) -> Stanza:
-        return replace(self, fields={**self.fields, **fields})
+        return self._replace(fields={**self.fields, **fields})
 
 
-@dataclass
 class Kubeconfig:
-    clusters: dict[str, Stanza] = field(default_factory=dict)
-    users: dict[str, Stanza] = field(default_factory=dict)
-    contexts: dict[str, Stanza] = field(default_factory=dict)
-    current_context: str = ""
+    def __init__(
+        self,
+        clusters: dict[str, Stanza] | None = None,
+        users: dict[str, Stanza] | None = None,
+        contexts: dict[str, Stanza] | None = None,
+        current_context: str = "",
+    ) -> None:
+        self.clusters = clusters or {}
+        self.users = users or {}
+        self.contexts = contexts or {}
+        self.current_context = current_context
 
     def stanzas(self, kind: str) -> dict[str, Stanza]:
         found: dict[str, Stanza] = getattr(self, kind)
@@ -58,8 +62,7 @@ class Kubeconfig:
         )
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(NamedTuple):
     """Which files are meant: one named by a flag, or those of $KUBECONFIG, or the one at home."""
 
     explicit: str = ""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import quote
@@ -18,14 +17,16 @@ class WantsHelp(Exception):
     """Raised by a command that was given arguments it cannot mean."""
 
 
-@dataclass(frozen=True)
 class Invocation:
     """A command as it was typed: flags by name, arguments in order."""
 
-    command: Command
-    values: Values
-    given: frozenset[str]
-    arguments: list[str]
+    def __init__(
+        self, command: Command, values: Values, given: frozenset[str], arguments: list[str]
+    ) -> None:
+        self.command = command
+        self.values = values
+        self.given = given
+        self.arguments = arguments
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -34,8 +35,7 @@ class Invocation:
         return self.values.get(name)
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     name: str
     short: str
     run: Callable[[Invocation], int | None] | None = None
@@ -55,7 +55,7 @@ class Command:
     """Whether an argument that is no child's name is a mistake."""
     offers: str = ""
     """What completion offers as arguments."""
-    parents: tuple[Command, ...] = field(default=(), compare=False)
+    parents: tuple[Command, ...] = ()
 
     def child(self, word: str) -> Command | None:
         for child in self.children:
@@ -79,8 +79,7 @@ class Command:
             yield from parent.inherited
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     command: Command
     before: list[str]
     """Flags that stood in front of the command's name."""
@@ -103,14 +102,8 @@ def find(root: Command, words: Sequence[str]) -> Found:
             break
         before += rest[:index]
         rest, index = rest[index + 1 :], 0
-        command = _below(command, below)
+        command = below._replace(parents=(*command.parents, command))
     return Found(command, before, rest)
-
-
-def _below(parent: Command, child: Command) -> Command:
-    from dataclasses import replace
-
-    return replace(child, parents=(*parent.parents, parent))
 
 
 def _takes_next(command: Command, word: str) -> bool:

@@ -73,11 +73,9 @@ def with_standard_commands(root: Command, program: str) -> Command:
     """`help` and `completion`, for programs that have commands at all."""
     if not root.children:
         return root
-    from dataclasses import replace
-
     own: list[Command] = []
     extra = (_completion_command(program), _help_command(own))
-    own.append(replace(root, children=(*root.children, *extra)))
+    own.append(root._replace(children=(*root.children, *extra)))
     return own[0]
 
 
