@@ -8,7 +8,7 @@ Everything is synchronous: the replica is local, too, and fed in the background.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from pykcp.machinery import clusters
@@ -38,6 +38,9 @@ class Replica(Protocol):
 
     def all(self, kind: GroupVersionResource, cluster: str = clusters.WILDCARD) -> Iterator[Object]:
         """Everything of a kind, in one cluster or in all."""
+
+    def listen(self, callback: Callable[[tuple[str, str], str], None]) -> None:
+        """Be told what changed: group and resource, and the logical cluster."""
 
 
 class Lookup:

@@ -165,9 +165,20 @@ class ApiObjects:
                 parts = split_key(key)
                 yield ExportName(parts.cluster, parts.name)
 
+    def published_exports(self, cluster: str) -> Iterator[ExportName]:
+        """The exports of a logical cluster on another shard."""
+        replica = self.lookup.replica
+        for export in replica.all(API_EXPORTS, cluster) if replica is not None else ():
+            yield ExportName(meta.cluster(export) or cluster, meta.name(export))
+
     def exports_with_identity(self, identity: str) -> list[Object]:
         """All of them, in kcp's order."""
-        found = []
+        replica = self.lookup.replica
+        found = [
+            export
+            for export in (replica.all(API_EXPORTS) if replica is not None else ())
+            if (export.get("status") or {}).get("identityHash") == identity
+        ]
         for page in self._pages(exports_with_identity(identity), EXPORTS):
             for key in page:
                 parts = split_key(key)

@@ -31,7 +31,12 @@ from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import bound_crd, claims, meta, resource_locks
 from pykcp.machinery.resource_locks import Lock
-from pykcp.machinery.resources import API_BINDINGS, LOGICAL_CLUSTERS
+from pykcp.machinery.resources import (
+    API_BINDINGS,
+    API_EXPORTS,
+    API_RESOURCE_SCHEMAS,
+    LOGICAL_CLUSTERS,
+)
 from pykcp.machinery.status import Conflict, NotFound, StatusError
 from pykcp.registry.api_indexes import OPEN_BINDINGS, bindings_to_schema, is_settled
 from pykcp.registry.clock import Timestamps
@@ -48,6 +53,7 @@ NAME = "kcp-apibinding"
 _CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _AT_A_TIME = 16
 """Bindings of one export that are brought up to date at a time: few enough to let others in."""
+_PUBLISHED = frozenset(kind[::2] for kind in (API_EXPORTS, API_RESOURCE_SCHEMAS))
 _COMPLETE = b'"phase":"Bound"'
 
 
@@ -93,6 +99,9 @@ class APIBindings:
         feed.on(CRDS, self._on_crd)
         feed.on(_CLUSTERS, self._on_cluster)
         feed.at_start(self._resume)
+        replica = self._objects.lookup.replica
+        if replica is not None:
+            replica.listen(self._on_published)
         if self._hooks.metrics is not None:
             self._hooks.metrics.bindings.follow(feed)
 
@@ -114,6 +123,12 @@ class APIBindings:
         """An export changed, here or on another shard."""
         if self._objects.is_bound(export):
             self.controller.add(export)
+
+    def _on_published(self, kind: tuple[str, str], cluster: str) -> None:
+        """Something of another shard arrived: its cluster's exports may be bound here."""
+        if kind in _PUBLISHED:
+            for export in self._objects.published_exports(cluster):
+                self.look_at_export(export)
 
     def _on_schema(self, event: Event) -> None:
         parts = split_key(event.key)
