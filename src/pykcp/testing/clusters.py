@@ -6,7 +6,7 @@ from pykcp.testing.client import TestClient
 from pykcp.testing.server import ServerProcess
 
 
-def make_cluster(shard: ServerProcess, name: str) -> TestClient:
+def make_cluster(shard: ServerProcess, name: str, **spec: object) -> TestClient:
     """A fresh logical cluster with a namespace `default`; a client of system:masters in it."""
     client = shard.client(cluster=name)
     made = client.post(
@@ -15,6 +15,7 @@ def make_cluster(shard: ServerProcess, name: str) -> TestClient:
             "apiVersion": "core.kcp.io/v1alpha1",
             "kind": "LogicalCluster",
             "metadata": {"name": "cluster"},
+            "spec": spec,
         },
     )
     assert made.status == 201, made

@@ -17,6 +17,7 @@ import yaml
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.server import ServerProcess
+from pykcp.testing.workspaces import inside, make_workspace
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 SECRETS = "/api/v1/namespaces/default/secrets"
@@ -130,16 +131,18 @@ def test_who_did_what_where(audited: Audited) -> None:
 def test_the_path_of_a_workspace(audited: Audited) -> None:
     audited.start(f"--audit-log-path={audited.log}")
     root = audited.server.client(cluster="root")
+    make_workspace(root, "team")
+    inside(root, "team").get("/api/v1/namespaces/default", headers=named("team"))
+    assert audited.complete("team")["annotations"]["kcp.io/path"] == "root:team"
     root.get("/api/v1/namespaces/default", headers=named("root"))
-    assert audited.complete("root")["annotations"]["kcp.io/path"] == "root"
+    assert audited.complete("root")["annotations"]["kcp.io/path"] == "", "as in kcp"
     wildcard = audited.server.client(cluster="*")
     wildcard.get("/api/v1/configmaps", headers=named("all"))
     assert not [k for k in audited.complete("all")["annotations"] if k.endswith("kcp.io/path")]
 
 
 def test_every_authorizer_says_why(audited: Audited) -> None:
-    audited.start(f"--audit-log-path={audited.log}")
-    client = audited.server.client(cluster="root")
+    client = audited.start(f"--audit-log-path={audited.log}")
     tim = client.with_token("user-token")
     assert tim.get(SECRETS, headers=named("refused")).status == 403
     event = audited.complete("refused")
@@ -188,8 +191,14 @@ def test_refusals_before_anybody_is_known(audited: Audited) -> None:
     assert event["stage"] == "ResponseStarted"
     assert event["user"] == {}
     assert event["responseStatus"]["code"] == 401
+
+
+def test_a_path_that_leads_nowhere(audited: Audited) -> None:
+    audited.start(f"--audit-log-path={audited.log}")
     audited.server.client(cluster="root:nowhere").get(SECRETS, headers=named("nowhere"))
-    (event,) = audited.events("nowhere")
+    event = audited.complete("nowhere")
+    assert event["stage"] == "ResponseComplete"
+    assert event["user"]["username"] == "shard-admin"
     assert event["responseStatus"]["code"] == 404
 
 

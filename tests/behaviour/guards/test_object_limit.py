@@ -43,7 +43,7 @@ def _settle(client: TestClient) -> None:
     eventually(lambda: client.get(f"{CM}/kube-root-ca.crt").status == 200)
     accounts = "/api/v1/namespaces/default/serviceaccounts/default"
     eventually(lambda: client.get(accounts).status == 200)
-    assert client.patch(f"{LC}/status", {"status": {"phase": "Ready"}}).status == 200
+    eventually(lambda: client.get(LC).json["status"]["phase"] == "Ready")
 
 
 def _map(name: str) -> Object:
@@ -138,10 +138,12 @@ def test_a_changed_limit_holds_at_once(client: TestClient) -> None:
 
 
 def test_not_before_the_cluster_is_ready(limited: ServerProcess) -> None:
-    client = make_cluster(limited, "beginning")
+    client = make_cluster(limited, "beginning", initializers=["root:slow"])
+    eventually(lambda: client.get(LC).json["status"].get("initializers"))
     for number in range(LIMIT + 3):
         assert client.post(CM, _map(f"m{number}")).status == 201
-    _settle(client)
+    assert client.patch(f"{LC}/status", {"status": {"initializers": []}}).status == 200
+    eventually(lambda: client.get(LC).json["status"]["phase"] == "Ready")
     assert client.post(CM, _map("more")).status == 403
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.client import TestClient
 from pykcp.testing.server import ServerProcess, environment
-
-WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
+from pykcp.testing.workspaces import LOGICAL_CLUSTER, make_workspace
 
 
 def fsck(shard: ServerProcess) -> tuple[int, str]:
@@ -23,18 +22,7 @@ def fsck(shard: ServerProcess) -> tuple[int, str]:
 
 
 def test_a_shard_in_order_and_one_that_is_not(shard: ServerProcess, alice: TestClient) -> None:
-    body = {
-        "apiVersion": "tenancy.kcp.io/v1alpha1",
-        "kind": "Workspace",
-        "metadata": {"name": "checked"},
-    }
-    assert alice.post(WORKSPACES, body).status == 201
-
-    def ready() -> str | None:
-        found = alice.get(f"{WORKSPACES}/checked").json
-        return found["spec"]["cluster"] if found["status"]["phase"] == "Ready" else None
-
-    cluster = eventually(ready)
+    cluster = make_workspace(alice, "checked")["spec"]["cluster"]
     code, text = fsck(shard)
     assert code == 0, text
     assert "1 workspaces (0 unfinished)" in text
@@ -46,8 +34,7 @@ def test_a_shard_in_order_and_one_that_is_not(shard: ServerProcess, alice: TestC
 
     shard.start()
     masters = shard.client(cluster=cluster)
-    path = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
-    lost = masters.patch(path, {"metadata": {"finalizers": None}})
+    lost = masters.patch(LOGICAL_CLUSTER, {"metadata": {"finalizers": None}})
     assert lost.status == 200, lost
     shard.stop()
     _forget(shard, f"core.kcp.io/logicalclusters/{cluster}//cluster")

@@ -4,39 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from pykcp.testing.client import MERGE, TestClient, eventually
 from pykcp.testing.server import ServerProcess
+from pykcp.testing.workspaces import LOGICAL_CLUSTER as CLUSTER
+from pykcp.testing.workspaces import WORKSPACES, inside, is_ready, make_workspace
+from pykcp.testing.workspaces import post_workspace as make
 from pykcp.types import Object
 
-WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 TYPES = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
-CLUSTER = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 BINDINGS = "/apis/apis.kcp.io/v1alpha2/apibindings"
 _numbers = itertools.count(1)
 
 
 def typed(kind: str) -> Object:
     return {"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": kind}
-
-
-def make(parent: TestClient, name: str, **spec: Any) -> Object:
-    body = {**typed("Workspace"), "metadata": {"name": name}, "spec": spec}
-    made = parent.post(WORKSPACES, body)
-    assert made.status == 201, made
-    found: Object = made.json
-    return found
-
-
-def is_ready(parent: TestClient, name: str) -> Callable[[], Object | None]:
-    def look() -> Object | None:
-        found: Object = parent.get(f"{WORKSPACES}/{name}").json
-        return found if (found.get("status") or {}).get("phase") == "Ready" else None
-
-    return look
 
 
 def is_gone(parent: TestClient, name: str) -> Callable[[], bool]:
@@ -47,14 +31,8 @@ def is_gone(parent: TestClient, name: str) -> Callable[[], bool]:
 def org(shard: ServerProcess, alice: TestClient) -> TestClient:
     """alice in an organization of her own."""
     name = f"org{next(_numbers)}"
-    make(alice, name)
-    eventually(is_ready(alice, name))
+    make_workspace(alice, name)
     return alice.in_cluster(f"root:{name}")
-
-
-def inside(org: TestClient, name: str) -> TestClient:
-    path = org.prefix.removeprefix("/clusters/")
-    return org.in_cluster(f"{path}:{name}")
 
 
 def test_what_a_workspace_starts_with(org: TestClient) -> None:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from pykcp.controllers.kube.namespaces import RemovedNamespace
 from pykcp.machinery import meta
-from pykcp.machinery.resources import CONFIG_MAPS, EVENTS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
+from pykcp.machinery.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    LOGICAL_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+)
 from pykcp.registry import codec
 from pykcp.storage.interface import Put
 from pykcp.types import Object
@@ -47,6 +54,7 @@ async def test_a_terminating_namespace_is_found_after_compaction(world: World) -
 async def test_what_was_written_too_late_is_swept_up(world: World) -> None:
     """A write can be admitted while its namespace is active and commit after it is gone."""
     client = world.client
+    await client.create("c", LOGICAL_CLUSTERS, _named("cluster"))
     await client.create("c", NAMESPACES, _named("gone"))
     controllers = world.controllers()
     controllers.start(world.owner)
