@@ -29,6 +29,7 @@ from pykcp.cache.scopes import (
     watched_prefixes,
 )
 from pykcp.cache.synthesized import SynthesizedResources
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.observe.metrics import Registry
 from pykcp.registry.admitting import NoAdmission
@@ -78,12 +79,37 @@ def make_cache(store: Store, own_shard: str = "") -> Cache:
     def make(definition: ResourceDefinition, version: str) -> Resource:
         return make_cached(definition, version, services)
 
-    directory = Directory(served_definitions(), make)
+    directory = CacheDirectory(served_definitions(), make)
     directory.add_source(SynthesizedResources(store, make))
     health = Health()
     health.add("etcd", store.health)
-    client = LocalClient(directory, "system:kcp:cache")
+    client = CacheClient(directory, "system:kcp:cache")
     return Cache(store, hub, directory, client, Replica(store, own_shard), health)
+
+
+class CacheDirectory(Directory):
+    """What has an identity is another resource than its namesake without."""
+
+    def find(
+        self, cluster: str, group: str, version: str, plural: str, identity: str = ""
+    ) -> Resource | None:
+        if identity:
+            for source in self._sources:
+                found = source.find(cluster, group, version, plural, identity)
+                if found is not None:
+                    return found
+        return super().find(cluster, group, version, plural, identity)
+
+
+class CacheClient(LocalClient):
+    """Takes `resource:identity` for a resource, as paths do."""
+
+    def resource(self, cluster: str, kind: GroupVersionResource) -> Resource:
+        plural, _, identity = kind.resource.partition(":")
+        found = self._directory.find(cluster, kind.group, kind.version, plural, identity)
+        if found is None:
+            raise NotFound(f"{kind} is not served in {cluster}")
+        return found
 
 
 def make_server(

@@ -224,3 +224,34 @@ def test_nothing_is_left_behind(shard: ServerProcess, cluster: TestClient) -> No
     eventually(lambda: copies.get(f"{CACHED}/instances").status == 404)
     assert copies.get(f"{INSTANCES}:{identity}").status == 404
     assert len(cluster.get(INSTANCES).json["items"]) == 5
+
+
+def test_kinds_that_are_published_anyway(shard: ServerProcess, cluster: TestClient) -> None:
+    """Copies of an identity are others than those that shards publish for each other."""
+    roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+    for name in ("chosen", "other"):
+        labels = {"part": "yes"} if name == "chosen" else {}
+        body = {"metadata": {"name": name, "labels": labels}, "rules": []}
+        assert cluster.post(roles, body).status == 201
+    body = {
+        "apiVersion": "cache.kcp.io/v1alpha1",
+        "kind": "ClusterCachedResource",
+        "metadata": {"name": "instances"},
+        "spec": {
+            "group": "rbac.authorization.k8s.io",
+            "version": "v1",
+            "resource": "clusterroles",
+            "labelSelector": {"matchLabels": {"part": "yes"}},
+        },
+    }
+    assert cluster.post(CACHED, body).status == 201
+    eventually(lambda: counts(cluster) == (1, 1))
+    copies = cached(shard, "root", name_of(cluster))
+    identity = status(cluster)["identityHash"]
+    found = copies.get(f"{roles}:{identity}").json["items"]
+    assert [one["metadata"]["name"] for one in found] == ["chosen"]
+    assert copies.get(roles).json["items"] == []
+    cluster.delete(f"{CACHED}/instances")
+    eventually(lambda: cluster.get(f"{CACHED}/instances").status == 404)
+    eventually(lambda: copies.get(f"{CACHED}/instances").status == 404)
+    assert cluster.get(f"{roles}/chosen").status == 200

@@ -233,7 +233,7 @@ class APIBindings:
         except NotFound:
             return
         finally:
-            del self._writing[key]
+            self._writing.pop(key, None)  # its export's turn may have come in between
             if len(seen) != 1:
                 self.controller.add(key)  # somebody else wrote, too, or nothing was written
 

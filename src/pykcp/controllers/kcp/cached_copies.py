@@ -45,6 +45,11 @@ class Wanted:
     def cached_prefix(self) -> str:
         return cached_prefix(self.kind, self.identity)
 
+    @property
+    def cached_kind(self) -> GroupVersionResource:
+        """As it is called in the cache."""
+        return self.kind._replace(resource=f"{self.kind.resource}:{self.identity}")
+
 
 def cached_prefix(kind: GroupVersionResource, identity: str) -> str:
     """Of the copies' keys in the cache."""
@@ -124,16 +129,16 @@ class CachedCopies:
             return
         local = await self._original(wanted, key)
         try:
-            cached = self._published.get(wanted.kind, key.cluster, key.name)
+            cached = self._published.get(wanted.cached_kind, key.cluster, key.name)
             todo = plan(local, cached, self._shard)
             if self._wanted.get((key.cluster, key.prefix)) is not wanted:
                 return
             if todo.action is Action.DELETE:
-                await self._published.delete(wanted.kind, key.cluster, key.name)
+                await self._published.delete(wanted.cached_kind, key.cluster, key.name)
             elif todo.action is Action.CREATE and todo.copy is not None:
-                await self._published.create(wanted.kind, key.cluster, todo.copy)
+                await self._published.create(wanted.cached_kind, key.cluster, todo.copy)
             elif todo.copy is not None:
-                await self._published.update(wanted.kind, key.cluster, todo.copy)
+                await self._published.update(wanted.cached_kind, key.cluster, todo.copy)
         except AlreadyExists:
             self.controller.add(key)
         except NotFound:
