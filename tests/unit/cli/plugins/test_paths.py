@@ -8,6 +8,7 @@ from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.workspace.paths import (
     ROOT_NOTE,
     BadURL,
+    check_url,
     home_path,
     parse_cluster_url,
     resolve,
@@ -131,3 +132,9 @@ def test_topmost(path, top):
 
 def test_home_path():
     assert home_path("https://h:6443/clusters/kvdk2spgmbix") == "kvdk2spgmbix"
+
+
+def test_an_address_is_no_url():
+    check_url("https://h:6443/clusters/root")
+    with pytest.raises(PluginError, match=r'^parse "h:6443": first path segment in URL cannot'):
+        check_url("h:6443")

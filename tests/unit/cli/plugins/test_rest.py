@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
-        self.close_connection = headers.get("X-Drop") == "yes"
+        self.close_connection = "X-Drop" in headers
 
     do_GET = do_POST = _answer  # noqa: N815 - the library's names
 
@@ -111,6 +111,14 @@ def test_a_busy_server_is_asked_again(client, answers):
 def test_a_dropped_connection_is_made_again(client, answers):
     answers += [(200, {}, {}), (200, {}, {"X-Drop": "yes"}), (200, {"c": 1}, {})]
     assert [client.get("/x") for _ in range(3)] == [{}, {}, {"c": 1}]
+
+
+def test_what_changes_something_is_sent_once(client, answers):
+    answers += [(200, {}, {"X-Drop": "quietly"})]
+    client.get("/x")
+    with pytest.raises(Unreachable):
+        client.request("POST", "/x", {})
+    assert [method for method, _, _ in Handler.seen] == ["GET"]
 
 
 def test_warnings_are_shown(client, answers, capsys):

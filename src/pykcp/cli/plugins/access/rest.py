@@ -122,8 +122,9 @@ class Client:
             response, data = self._send(method, path, content)
         except (HTTPException, ConnectionError, ssl.SSLError, OSError) as error:
             self.close()
-            # a server may close a connection that is idle, just as the next request is sent
-            if reused and not isinstance(error, TimeoutError):
+            # a server may close a connection that is idle, just as the next request is sent; what
+            # changes something is not sent twice, as the first may have arrived
+            if reused and method == "GET" and not isinstance(error, TimeoutError):
                 return self._exchange(method, path, content)
             raise self._failure(method, path, error) from error
         if self._verbosity >= 6:

@@ -46,6 +46,13 @@ def parse_cluster_url(url: str) -> ClusterURL:
     return ClusterURL(urlunsplit((scheme, netloc, before, query, fragment)), cluster)
 
 
+def check_url(url: str) -> None:
+    """Refuse `host:port`, which looks like a URL and is none."""
+    first = url.partition("/")[0]
+    if "://" not in url and ":" in first:
+        raise PluginError(f"parse {quote(url)}: first path segment in URL cannot contain colon")
+
+
 def cluster_of_url(url: str) -> ClusterURL | None:
     try:
         return parse_cluster_url(url)

@@ -17,6 +17,7 @@ from pykcp.cli.plugins.workspace.claim_warnings import warnings
 from pykcp.cli.plugins.workspace.current import show
 from pykcp.cli.plugins.workspace.paths import (
     ClusterURL,
+    check_url,
     cluster_of_url,
     home_path,
     parse_cluster_url,
@@ -47,6 +48,7 @@ def use(invocation: Invocation) -> None:
 def go(session: Session, typed: str, *, is_short: bool = False) -> None:
     """Go where the words say, and tell where that is."""
     target = session.target()  # a kubeconfig that cannot be used is reported before all else
+    check_url(target.host)
     wish = tidy(typed, os.path.expanduser("~"), is_short=is_short)
     if wish.note:
         print(wish.note, file=sys.stderr)
