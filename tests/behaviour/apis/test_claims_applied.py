@@ -109,3 +109,25 @@ def test_a_claim_on_what_another_export_brings(cluster: TestClient, provider: Te
         "Permission claims have not been fully applied: error getting informer for "
         'group="wild.west", resource="cowboys": unable to find informer for cowboys.wild.west'
     )
+
+
+def test_a_claim_that_comes_back_with_another_selector(
+    cluster: TestClient, provider: TestClient
+) -> None:
+    """It may not change, but it may go and come."""
+    offer(provider, permissionClaims=ASKED)
+    bind(cluster, provider, claims=[accepted("configmaps")])
+    eventually(lambda: _applied(cluster) == ["configmaps"])
+    assert cluster.post(MAPS, {"metadata": {"name": "plain"}}).status == 201
+    assert cluster.post(MAPS, {"metadata": {"name": "red", "labels": {"is": "red"}}}).status == 201
+    _accept(cluster)
+    _accept(cluster, accepted("configmaps", selector={"matchLabels": {"is": "red"}}))
+
+    def selector() -> Object:
+        status = cluster.get(f"{BINDINGS}/cowboys").json["status"]
+        found: Object = (status.get("appliedPermissionClaims") or [{}])[0].get("selector") or {}
+        return found
+
+    eventually(lambda: selector() == {"matchLabels": {"is": "red"}})
+    eventually(lambda: not _is_labelled(cluster, provider, "plain"))
+    assert _is_labelled(cluster, provider, "red")

@@ -53,6 +53,7 @@ NAME = "kcp-apibinding"
 _CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _AT_A_TIME = 16
 """Bindings of one export that are brought up to date at a time: few enough to let others in."""
+_WHEN_BUSY = 0.01
 _PUBLISHED = frozenset(kind[::2] for kind in (API_EXPORTS, API_RESOURCE_SCHEMAS))
 _COMPLETE = b'"phase":"Bound"'
 
@@ -80,6 +81,8 @@ class APIBindings:
     ) -> None:
         self._objects, self._client, self._binder = objects, client, Binder(objects, crds)
         self._now, self._hooks = now, hooks
+        self._busy: set[ObjectKey] = set()
+        """Bindings that are being looked at: an export's change may lead to one, too."""
         self._writing: dict[ObjectKey, list[int]] = {}
         """Bindings that are being written here, with the revisions that were seen meanwhile."""
         self._blocked: dict[str, set[str]] = {}
@@ -199,6 +202,16 @@ class APIBindings:
         )
 
     async def _reconcile_binding(self, key: ObjectKey) -> None:
+        if key in self._busy:
+            self.controller.add_after(key, _WHEN_BUSY)
+            return
+        self._busy.add(key)
+        try:
+            await self._look_at(key)
+        finally:
+            self._busy.discard(key)
+
+    async def _look_at(self, key: ObjectKey) -> None:
         live = self._client.get(key.cluster, API_BINDINGS, key.name)
         if live is None or meta.is_deleting(live):
             return

@@ -103,6 +103,7 @@ class ClaimLabels:
             if wrong:
                 errors += wrong
                 failed.add(claim)
+        binding = await self._without_changed(key, binding)
         after, now = {**binding}, self._now()
         steps.judge_claims(after, state, now)
         done = [claim for claim in state.expected if claim not in failed]
@@ -116,6 +117,23 @@ class ClaimLabels:
                 self._api_metrics.bindings.changed(binding, after)
         if errors:
             raise Later("; ".join(errors[:10]))
+
+    async def _without_changed(self, key: ObjectKey, binding: Object) -> Object:
+        """A claim that came back with another selector goes before it comes: the schema of a
+        binding lets no selector change, not even in the status."""
+        ours, done = claims.accepted(binding), claims.applied(binding)
+        changed = {
+            one
+            for one in ours.keys() & done.keys()
+            if not claims.same_selector(ours[one].get("selector"), done[one].get("selector"))
+        }
+        if not changed:
+            return binding
+        left = [claim for one, claim in done.items() if one not in changed]
+        status = {**binding["status"], "appliedPermissionClaims": left}
+        return await self._client.update(
+            key.cluster, API_BINDINGS, {**binding, "status": status}, "status"
+        )
 
     async def _relabel(self, cluster: str, claim: ClaimKey, without: str = "") -> list[str]:
         """Write every object that a claim may cover; returns what went wrong.
