@@ -37,6 +37,7 @@ from pykcp.registry.codec import decode
 from pykcp.registry.custom import MakeCustom
 from pykcp.registry.keys import WILDCARD, kind_prefix, object_key, split_key
 from pykcp.registry.resource import Resource
+from pykcp.registry.virtual_storage import served_elsewhere, slice_kind
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
@@ -235,13 +236,13 @@ class BoundResources:
     def _resources(
         self, bound: BoundResource, storage: Object | None = None
     ) -> dict[str, Resource]:
-        kind = "" if storage is None else _slice_kind(storage)
+        kind = "" if storage is None else slice_kind(storage)
         key = (bound.schema_uid, bound.identity, bound.is_leaving, kind)
         made = self._made.get(key)
         if made is None:
             definition, revision = self._define(bound)
             if storage is not None:
-                definition = _elsewhere(definition, kind)
+                definition = served_elsewhere(definition, kind)
             made = self._made[key] = {
                 version: self._make(definition, version, revision)
                 for version in definition.versions
@@ -309,7 +310,7 @@ class BoundResources:
             bound,
         )
         if storage is not None:
-            definition = _elsewhere(definition, _slice_kind(storage))
+            definition = served_elsewhere(definition, slice_kind(storage))
         return {name: self._make(definition, name, 0) for name in definition.versions}
 
     def _exported(
@@ -351,23 +352,3 @@ class BoundResources:
                 resources = self._of(bound, group, plural)
                 if resources:
                     yield next(iter(resources.values())).definition
-
-
-def _slice_kind(storage: Object) -> str:
-    kind: str = (storage.get("reference") or {}).get("kind") or ""
-    return kind
-
-
-_READ_ONLY = frozenset(("ClusterCachedResourceEndpointSlice", "CachedResourceEndpointSlice"))
-_READ_VERBS = ("get", "list", "watch")
-
-
-def _elsewhere(definition: ResourceDefinition, kind: str) -> ResourceDefinition:
-    """A resource that a virtual workspace serves; `kind` is that of the slice that names it."""
-    definition = replace(
-        definition, is_virtual=True, fingerprint=f"{definition.fingerprint}:virtual:{kind}"
-    )
-    if kind not in _READ_ONLY:
-        return definition
-    versions = tuple(replace(v, subresources=()) for v in definition.all_versions)
-    return replace(definition, verbs=_READ_VERBS, all_versions=versions)

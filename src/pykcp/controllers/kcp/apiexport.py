@@ -5,27 +5,23 @@ The identity is the hash of a secret; whoever has the secret can give it to anot
 
 from __future__ import annotations
 
-import base64
-import binascii
-import secrets
-
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.api_metrics import ApiMetrics
 from pykcp.controllers.kcp.api_objects import EXPORTS, key_of
+from pykcp.controllers.kcp.identity_secrets import BadIdentity, ensure_secret, identity_of
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.machinery import hashes, meta
+from pykcp.machinery import meta
 from pykcp.machinery.condition_marks import drop, mark_false, mark_true
 from pykcp.machinery.conditions import is_true
 from pykcp.machinery.resources import (
     API_EXPORT_ENDPOINT_SLICES,
     API_EXPORTS,
-    NAMESPACES,
     SECRETS,
     SHARDS,
 )
-from pykcp.machinery.status import AlreadyExists, NotFound, StatusError, go_quote
+from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
 from pykcp.registry.api_indexes import OPEN_EXPORTS, exports_with_secret
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.keys import kind_prefix, split_key
@@ -44,10 +40,6 @@ URLS_GATE = "EnableDeprecatedAPIExportVirtualWorkspacesUrls"
 _SECRETS = kind_prefix(SECRETS)
 _SLICES = kind_prefix(API_EXPORT_ENDPOINT_SLICES)
 _SHARDS = kind_prefix(SHARDS)
-
-
-class BadIdentity(Exception):
-    """The identity is not what it should be; the message is for the condition."""
 
 
 class APIExports:
@@ -119,7 +111,7 @@ class APIExports:
     async def _give_identity(self, key: ObjectKey, export: Object) -> Object:
         """Make a secret, or take the one that is there, and refer to it."""
         try:
-            await self._ensure_secret(key)
+            reference = await ensure_secret(self._client, key.cluster, key.name)
         except StatusError as error:
             message = f"Error creating identity secret: {error.message}"
             after = {**export}
@@ -129,66 +121,22 @@ class APIExports:
 
         def refer(live: Object) -> None:
             identity = {**(live["spec"].get("identity") or {})}
-            identity["secretRef"] = {"namespace": SECRET_NAMESPACE, "name": key.name}
+            identity["secretRef"] = reference
             live["spec"]["identity"] = identity
 
         return await self._client.change(key.cluster, API_EXPORTS, key.name, refer)
 
-    async def _ensure_secret(self, key: ObjectKey) -> None:
-        if self._client.get(key.cluster, SECRETS, key.name, SECRET_NAMESPACE) is not None:
-            return
-        if self._client.get(key.cluster, NAMESPACES, SECRET_NAMESPACE) is None:
-            await self._create_namespace(key.cluster)
-        identity = hashes.identity_key(secrets.token_bytes(32)).encode()
-        secret: Object = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"namespace": SECRET_NAMESPACE, "name": key.name},
-            "data": {SECRET_KEY: base64.b64encode(identity).decode()},
-        }
-        await self._client.create(key.cluster, SECRETS, secret)
-
-    async def _create_namespace(self, cluster: str) -> None:
-        namespace = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": SECRET_NAMESPACE},
-        }
-        try:
-            await self._client.create(cluster, NAMESPACES, namespace)
-        except AlreadyExists:
-            return
-
     def _judge_identity(self, key: ObjectKey, export: Object) -> None:
         status = export["status"] = {**(export.get("status") or {})}
         try:
-            status["identityHash"] = self._identity_of(key.cluster, export)
+            known = status.get("identityHash") or ""
+            secret = _secret_of(export) or {}
+            status["identityHash"] = identity_of(self._client, key.cluster, secret, known)
         except BadIdentity as error:
             reason = "IdentityVerificationFailed"
             mark_false(export, IDENTITY_VALID, reason, str(error), self._now())
         else:
             mark_true(export, IDENTITY_VALID, self._now())
-
-    def _identity_of(self, cluster: str, export: Object) -> str:
-        reference = _secret_of(export) or {}
-        name = reference.get("name") or ""
-        secret = self._client.get(cluster, SECRETS, name, reference.get("namespace") or "")
-        if secret is None:
-            raise BadIdentity(f"secrets {go_quote(name)} not found")
-        try:
-            identity = base64.b64decode((secret.get("data") or {}).get(SECRET_KEY) or "")
-        except binascii.Error:
-            identity = b""
-        if not identity:
-            raise BadIdentity(f"secret is missing data.{SECRET_KEY}")
-        found = hashes.identity_hash(identity)
-        known = (export.get("status") or {}).get("identityHash") or ""
-        if known and known != found:
-            raise BadIdentity(
-                f"hash mismatch: identity secret hash {go_quote(found)} must match "
-                f"status.identityHash {go_quote(known)}"
-            )
-        return found
 
     # --- where it is served
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import secrets
 
 from pykcp.clients.interface import Client
@@ -62,7 +61,7 @@ def identity_of(client: Client, cluster: str, reference: Object, known: str) -> 
         key = b""
     if not key:
         raise BadIdentity(f"secret is missing data.{_KEY}")
-    found = hashlib.sha256(key).hexdigest()
+    found = hashes.identity_hash(key)
     if known and known != found:
         raise BadIdentity(
             f"hash mismatch: identity secret hash {go_quote(found)} "
