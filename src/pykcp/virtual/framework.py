@@ -63,6 +63,10 @@ class View:
         """Whether a user may do this; `system:masters` is not asked. May raise Undecided."""
         raise NotImplementedError
 
+    def peek(self, call: Call) -> Decision | None:
+        """`authorize` and `enter` at once, if the user may and that is known; None otherwise."""
+        return None
+
     async def enter(self, call: Call) -> None:
         """Last step before the request is served: set as whom, or refuse."""
 

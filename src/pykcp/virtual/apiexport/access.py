@@ -10,6 +10,8 @@ the user has a warrant of that cluster's administrators, tied to the cluster.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import orjson
 
 from pykcp.auth.authz.attributes import ALLOW, Attributes, Decision, forbidden
@@ -44,6 +46,26 @@ class ExportAccess:
         self._authorizer = authorizer
         self._grants = grants
 
+    def peek(self, call: Call, cluster: str, name: str) -> Decision | None:
+        """The decision about an ordinary request that is known to be allowed; None otherwise."""
+        attributes = attributes_of(call)
+        export = self._lookup.get(API_EXPORTS, cluster, name)
+        if export is None or not attributes.is_resource:
+            return None
+        if claimed_identity(export, attributes.group, attributes.resource):
+            return None
+        decision = self._authorizer.peek(cluster, _content_question(name, attributes))
+        if decision is None or not decision.allowed or call.cluster == WILDCARD:
+            return decision if decision is not None and decision.allowed else None
+        if not self._is_bound(call, export, attributes):
+            return None
+        warranted = with_warrant(call.user, call.cluster)
+        known = self._authorizer.peek(call.cluster, attributes._replace(user=warranted))
+        if known is None or not known.allowed:
+            return None
+        call.user = warranted
+        return decision
+
     async def decide(self, call: Call, cluster: str, name: str) -> Decision:
         """Whether the user may ask this of the view of an export."""
         attributes = attributes_of(call)
@@ -71,15 +93,7 @@ class ExportAccess:
         return is_binding and verb in _READ
 
     async def content(self, cluster: str, name: str, attributes: Attributes) -> Decision:
-        question = Attributes(
-            attributes.user,
-            attributes.verb,
-            group=API_EXPORTS.group,
-            resource=API_EXPORTS.resource,
-            subresource="content",
-            name=name,
-            version="v1alpha1",
-        )
+        question = _content_question(name, attributes)
         decision = await self._authorizer.authorize(cluster, question)
         return decision if decision.allowed else DENIED
 
@@ -110,6 +124,19 @@ class ExportAccess:
             raise forbidden(attributes, decision.reason)
 
 
+def _content_question(name: str, attributes: Attributes) -> Attributes:
+    """Whether a user may do the same to the content of an export."""
+    return Attributes(
+        attributes.user,
+        attributes.verb,
+        group=API_EXPORTS.group,
+        resource=API_EXPORTS.resource,
+        subresource="content",
+        name=name,
+        version="v1alpha1",
+    )
+
+
 def claimed_identity(export: Object, group: str, resource: str) -> str:
     """The identity that an export claims a resource of; "" if it is nobody's."""
     wanted = claims.normalized(group, resource)
@@ -129,6 +156,7 @@ def _as_consumer(user: User) -> User:
     return User(known.name, known.uid, known.groups, extra)
 
 
+@lru_cache(maxsize=4096)
 def with_warrant(user: User, cluster: str) -> User:
     warrant = orjson.dumps(
         {

@@ -89,6 +89,12 @@ class ExportView(View):
     async def authorize(self, call: Call) -> Decision:
         return await self._access.decide(call, self._cluster, self._name)
 
+    def peek(self, call: Call) -> Decision | None:
+        is_plain = call.info.is_resource and self.exists() and not call.info.in_namespace
+        if call.cluster == WILDCARD and not is_plain:
+            return None
+        return self._access.peek(call, self._cluster, self._name)
+
     async def may_use(self, call: Call) -> Decision:
         """Whether a user may do this to the export's content, whoever consumes it."""
         return await self._access.content(self._cluster, self._name, attributes_of(call))
