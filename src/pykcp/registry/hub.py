@@ -22,7 +22,7 @@ TermsFilter = Callable[[str], bool]
 
 BACKLOG_LIMIT = 8 * 1024 * 1024
 """Bytes a watcher may leave unread before its watch is ended."""
-BOOKMARK_PERIOD = 60.0
+BOOKMARK_PERIOD = 20.0
 _SLOTS = 12
 _NO_GROUPS: dict[object, WatchGroup] = {}
 
