@@ -171,7 +171,13 @@ SECTIONS: list[tuple[str, list[Flag]]] = [
             Flag("shard-client-key-file", "string", "", "Key of --shard-client-cert-file."),
             _ignored("shard-kubeconfig-file"),
             _later("root-shard-kubeconfig-file"),
-            _ignored("root-identities-file"),
+            Flag(
+                "root-identities-file",
+                "string",
+                "",
+                "YAML file with the identity keys that the exports of root are to have, instead "
+                "of random ones: identities, a list of export and identity.",
+            ),
             _later("cache-kubeconfig"),
             _ignored("logical-cluster-admin-kubeconfig"),
             _ignored("external-logical-cluster-admin-kubeconfig"),
@@ -585,6 +591,7 @@ def settings_from(values: dict[str, Any]) -> ShardSettings:
         run_virtual_workspaces=values["run-virtual-workspaces"],
         mount_proxy_client_cert_file=values["mount-proxy-client-cert-file"],
         mount_proxy_client_key_file=values["mount-proxy-client-key-file"],
+        root_identities_file=values["root-identities-file"],
         home_workspaces=values["enable-home-workspaces"],
         home_creator_groups=tuple(values["home-workspaces-home-creator-groups"]),
         client_ca_file=values["client-ca-file"],

@@ -29,6 +29,7 @@ from pykcp.machinery.resources import (
     LOGICAL_CLUSTERS,
     NAMESPACES,
     SECRETS,
+    SERVICE_ACCOUNTS,
     SHARDS,
     WORKSPACE_TYPES,
     GroupVersionResource,
@@ -83,8 +84,14 @@ def root_options(settings: ShardSettings, address: str) -> RootOptions:
         settings.shard_virtual_workspace_url or base,
     )
     gates = frozenset(name for name, is_on in settings.feature_gates.items() if is_on)
+    given = settings.root_identities_file
     return RootOptions(
-        settings.shard_name, urls, settings.batteries, settings.home_creator_groups, gates
+        settings.shard_name,
+        urls,
+        settings.batteries,
+        settings.home_creator_groups,
+        gates,
+        read_identities(given) if given else None,
     )
 
 
@@ -120,6 +127,8 @@ async def bootstrap_root(client: LocalClient, options: RootOptions) -> None:
             for binding in root_objects.cluster_role_bindings(options.home_creators)
         ),
     )
+    if "metrics-viewer" in options.batteries:
+        await _metrics_viewer(client)
     await asyncio.gather(
         _shard(client, options),
         *(
@@ -127,6 +136,16 @@ async def bootstrap_root(client: LocalClient, options: RootOptions) -> None:
             for kind in root_objects.workspace_types(options.batteries)
         ),
     )
+
+
+async def _metrics_viewer(client: LocalClient) -> None:
+    """An account that may read the metrics of the shard, with a token that does not end."""
+    root = clusters.ROOT
+    for obj in root_objects.metrics_viewer_access():
+        kind = CLUSTER_ROLES if obj["kind"] == "ClusterRole" else CLUSTER_ROLE_BINDINGS
+        await _put(client, root, kind, obj)
+    await _ensure(client, root, SERVICE_ACCOUNTS, root_objects.metrics_viewer_account())
+    await _ensure(client, root, SECRETS, root_objects.metrics_viewer_secret())
 
 
 def _cluster(annotations: Mapping[str, str]) -> Object:

@@ -24,7 +24,10 @@ from pykcp.wire.listener import Listener, ListenError
 from pykcp.wire.settings import TLSSettings, WireSettings
 
 _log = logging.getLogger(__name__)
-_POLICY, _CONTROLLERS = "rbac/bootstrap-roles", "kcp-start-controllers"
+_POLICY = ("rbac/bootstrap-roles", "kcp-bootstrap-policy")
+_ROOT = ("kcp-start-informers", "kcp-start-cache-server", "kcp-start-virtual-workspaces")
+_CONTROLLERS = ("kcp-start-controllers",)
+"""The steps of a start under the names that kcp's health checks have for them."""
 
 
 def run(settings: ShardSettings) -> int:
@@ -69,6 +72,11 @@ def _settle_memory() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
+def _finish(shard: Shard, hooks: tuple[str, ...]) -> None:
+    for hook in hooks:
+        shard.health.finish_hook(hook)
+
+
 class running:  # noqa: N801  # used as `async with running(settings) as shard`
     """A started shard, as a context: the tests use it too."""
 
@@ -103,7 +111,7 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
         self._shard = shard = wire(
             settings, self._store, self._cache_store, credentials, self._owner
         )
-        for hook in (_POLICY, _CONTROLLERS):
+        for hook in (*_POLICY, *_ROOT, *_CONTROLLERS):
             shard.health.await_hook(hook)
         files = credentials.serving
         self._listener = Listener(
@@ -124,13 +132,14 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
         shard.port = self._listener.port
         credentials.publish(shard.port)
         await bootstrap(shard.client)
+        _finish(shard, _POLICY)
         await bootstrap_root(shard.client, root_options(self._settings, credentials.address))
-        shard.health.finish_hook(_POLICY)
+        _finish(shard, _ROOT)
         self._owner.start_restartable("compactor", Compactor(self._store).run)
         self._owner.start_restartable("cache-compactor", Compactor(self._cache_store).run)
         if self._settings.run_controllers:
             make_controllers(shard).start(self._owner)
-        shard.health.finish_hook(_CONTROLLERS)
+        _finish(shard, _CONTROLLERS)
         _settle_memory()
         _log.info("serving on %s:%d", self._settings.bind_address, shard.port)
 

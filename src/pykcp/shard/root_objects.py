@@ -173,3 +173,48 @@ def cluster_role_binding(name: str, role: str, subjects: tuple[tuple[str, str], 
             {"apiGroup": _RBAC, "kind": kind, "name": subject} for kind, subject in subjects
         ],
     }
+
+
+METRICS_VIEWER = "metrics-viewer"
+_VIEWER_MARK = {BATTERY: METRICS_VIEWER}
+
+
+def metrics_viewer_access() -> list[Object]:
+    """Who may read the shard's metrics, with the battery of that name: a role and its binding."""
+    role: Object = {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": METRICS_VIEWER, "annotations": dict(_VIEWER_MARK)},
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    }
+    binding = cluster_role_binding(METRICS_VIEWER, METRICS_VIEWER, (("User", METRICS_VIEWER),))
+    binding["metadata"]["annotations"] = dict(_VIEWER_MARK)
+    account = {"kind": "ServiceAccount", "name": "metrics", "namespace": "default"}
+    binding["subjects"].insert(0, account)
+    return [role, binding]
+
+
+def metrics_viewer_account() -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {
+            "name": "metrics",
+            "namespace": "default",
+            "annotations": dict(_VIEWER_MARK),
+        },
+    }
+
+
+def metrics_viewer_secret() -> Object:
+    """The controller of token secrets puts the token in."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/service-account-token",
+        "metadata": {
+            "name": "metrics",
+            "namespace": "default",
+            "annotations": {"kubernetes.io/service-account.name": "metrics", **_VIEWER_MARK},
+        },
+    }

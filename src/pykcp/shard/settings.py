@@ -37,6 +37,8 @@ class ShardSettings:
     """Otherwise requests under /services/ go to the URL above, if there is one."""
     mount_proxy_client_cert_file: str = ""
     mount_proxy_client_key_file: str = ""
+    root_identities_file: str = ""
+    """Keys of the exports of root that are given rather than made."""
     home_workspaces: bool = True
     home_creator_groups: tuple[str, ...] = ("system:authenticated",)
     client_ca_file: str = ""
@@ -170,6 +172,7 @@ _FILES = (
     "service_account_signing_key_file",
     "service_account_private_key_file",
     "root_ca_file",
+    "root_identities_file",
     "requestheader_client_ca_file",
     "etcd_certfile",
     "etcd_keyfile",
