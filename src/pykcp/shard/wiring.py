@@ -209,7 +209,9 @@ def wire(
     shown = VirtualSettings(settings.shard_name, settings.gates)
     front = Front(
         Host(server, authorizer, lambda: credentials.address),
-        virtual_workspaces(store, directory, bound, lookup, authorizer, cache, shown)
+        virtual_workspaces(
+            store, directory, bound, lookup, authorizer, cache, clusters.inactive, shown
+        )
         if settings.run_virtual_workspaces or settings.shard_virtual_workspace_url
         else (),
         _elsewhere(settings, owner),
