@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykcp.machinery.status import OPTIMISTIC_LOCK, Conflict, NotFound
@@ -47,14 +45,13 @@ async def delete(
     options: DeleteOptions,
     *,
     is_collective: bool = False,
-    collection: Sequence[bytes] | None = None,
 ) -> Deleted:
     """`is_collective`: the request is for a collection, so admission is told no name."""
     for _ in range(_TRIES):
         entry = find(resource, ctx, namespace, name)
         asked = "" if is_collective else name
         try:
-            return await _delete_once(resource, ctx, namespace, asked, options, entry, collection)
+            return await _delete_once(resource, ctx, namespace, asked, options, entry)
         except Mismatch:
             continue
         except StoreError as error:
@@ -69,7 +66,6 @@ async def _delete_once(
     name: str,
     options: DeleteOptions,
     entry: Entry,
-    collection: Sequence[bytes] | None,
 ) -> Deleted:
     value = await resource.own_form(entry.value)
     obj = codec.decode_without_cluster(value)
@@ -81,7 +77,7 @@ async def _delete_once(
         check_preconditions(obj, options, resource.error_group, resource.kind)
     old = resource.conversion.from_storage(obj) if resource.conversion else obj
     request = AdmissionRequest(ctx, resource, "DELETE", namespace, name, None, old)
-    request.deletion, request.collection = options, collection
+    request.deletion = options
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)
     uid = obj["metadata"]["uid"]
@@ -131,35 +127,13 @@ async def delete_collection(
     options: DeleteOptions,
     listing: ListOptions,
 ) -> list[bytes]:
-    """Delete everything that a list finds; returns what it found.
-
-    One is deleted first: it is with the first that admission is shown all of them. The others
-    go some at a time, which share commits.
-    """
-    values = (await list_objects(resource, ctx, namespace, listing)).values
-
-    async def go(value: bytes, collection: Sequence[bytes] | None = None) -> bool:
+    """Delete everything that a list finds; returns what it found."""
+    found = await list_objects(resource, ctx, namespace, listing)
+    for value in found.values:
         metadata = codec.decode(value)["metadata"]
-        place, name = metadata.get("namespace", ""), metadata["name"]
+        place = metadata.get("namespace", "")
         try:
-            await delete(
-                resource, ctx, place, name, options, is_collective=True, collection=collection
-            )
+            await delete(resource, ctx, place, metadata["name"], options, is_collective=True)
         except NotFound:
-            return False  # somebody else deleted it: that is what was asked for
-        return True
-
-    done = 0
-    while done < len(values):
-        done += 1
-        if await go(values[done - 1], values):
-            break
-    for start in range(done, len(values), _AT_A_TIME):
-        some = map(go, values[start : start + _AT_A_TIME])
-        for outcome in await asyncio.gather(*some, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
-    return values
-
-
-_AT_A_TIME = 32
+            continue  # somebody else deleted it: that is what was asked for
+    return found.values

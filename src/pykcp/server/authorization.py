@@ -42,6 +42,11 @@ class CallAuthorization:
             call.audit.decided(decision)
         _enforce(decision, attributes)
 
+    def is_open(self, call: Call) -> bool:
+        """Whether everybody may ask this, wherever it is asked."""
+        info = call.info
+        return not info.is_resource and self._authorizer.is_open_path(info.path)
+
     async def check_create(self, call: Call) -> None:
         """Whether the user may also create what an update or a patch finds missing."""
         attributes = attributes_of(call)._replace(verb="create")

@@ -2,8 +2,9 @@
 
 Names pass as they are; paths are looked up. What does not exist, is not available or not in
 use is refused in kcp's words, but only to those who could see it (`Withheld`): to others it is
-the same as any workspace that they may not enter. Requests to a mounted workspace go elsewhere
-from here.
+the same as any workspace that they may not enter. What everybody may ask (health) is answered
+the same everywhere, whether there is a workspace or not. Requests to a mounted workspace go
+elsewhere from here.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ class ClusterResolver:
             if ":" in path:
                 return self._follow(call, path)
             inactive = self._index.inactive(path)
+            if inactive is None and self._authorization.is_open(call):
+                call.cluster = ""
         if inactive:
             self._check_use(call, path)
         return None
@@ -120,6 +123,15 @@ class ClusterResolver:
         return cluster
 
     def _follow(self, call: Call, path: str) -> Coroutine[Any, Any, None] | None:
+        try:
+            return self._lead(call, path)
+        except Withheld:
+            if not self._authorization.is_open(call):
+                raise
+            call.cluster = ""
+            return None
+
+    def _lead(self, call: Call, path: str) -> Coroutine[Any, Any, None] | None:
         place = self._index.walk(path)
         if place is None:
             raise self._withheld(path, _no_workspace(path))
@@ -139,7 +151,7 @@ class ClusterResolver:
         return None
 
     def _check_use(self, call: Call, cluster: str) -> None:
-        if not call.info.path.startswith(_WHEN_INACTIVE):
+        if not call.info.path.startswith(_WHEN_INACTIVE) and not self._authorization.is_open(call):
             call.cluster = cluster
             why = "logical cluster is marked inactive"
             refusal = Forbidden.resource("core.kcp.io", "logicalclusters", cluster, why)

@@ -193,6 +193,8 @@ def _mirror_life(workspace: Object, cluster: Object, now: str) -> None:
         message = f"Initializers still exist: [{' '.join(waiting)}]"
         mark_false(workspace, INITIALIZED, _WAITING, message, now, severity=INFO)
         return
+    if phase_of(cluster) == INITIALIZING:
+        return  # nobody may enter before it says itself that it is ready
     workspace["status"]["phase"] = READY
     mark_true(workspace, INITIALIZED, now)
 

@@ -58,20 +58,11 @@ class RbacChain:
         self._access: Bounded[tuple[int, User], bool] = Bounded(remember)
 
     def decide(
-        self,
-        cluster: str,
-        attributes: Attributes,
-        is_deep: bool,
-        held: dict[str, ClusterState],
-        state: ClusterState | None = None,
+        self, cluster: str, attributes: Attributes, is_deep: bool, held: dict[str, ClusterState]
     ) -> ChainAnswer:
-        """One decision. `held` are states that were loaded for it. Raises NotLoaded.
-
-        `state`: what is to be taken for the cluster's, instead of its own.
-        """
+        """One decision. `held` are states that were loaded for it. Raises NotLoaded."""
         state_of = self.state_getter(held)
-        if state is None:
-            state = state_of(cluster) if cluster else NOWHERE
+        state = state_of(cluster) if cluster else NOWHERE
         users = effective_users(cluster, attributes.user)
         groups = frozenset(group for user in users for group in user.groups)
         situation = stages.Situation(cluster, state.facts, groups, is_deep)

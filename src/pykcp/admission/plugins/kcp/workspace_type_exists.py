@@ -1,4 +1,8 @@
-"""The type of a new workspace: found, completed, and one that its creator may use there."""
+"""The type of a new workspace: found, completed, and one that its creator may use there.
+
+A type that is not there is told only to those who could see that; to others it is one that they
+may not use, called as they called it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ from collections.abc import Callable
 
 from pykcp.admission.refusing import refusal
 from pykcp.apis.kcp import workspace_types as types
-from pykcp.apis.kcp.workspace_types import BadType, TypeReference
+from pykcp.apis.kcp.workspace_types import BadType, MissingType, TypeReference
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery import clusters
-from pykcp.machinery.resources import WORKSPACE_TYPES, WORKSPACES
+from pykcp.machinery.resources import WORKSPACE_TYPES, WORKSPACES, GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import PATH_ANNOTATION, Lookup
@@ -39,8 +43,22 @@ class WorkspaceTypeExists:
             return
         try:
             self._complete(obj, request.context.cluster)
+        except MissingType as error:
+            await self._check_sight(request, types.reference((obj.get("spec") or {}).get("type")))
+            raise refusal(request, str(error)) from error
         except BadType as error:
             raise refusal(request, str(error)) from error
+
+    async def _check_sight(self, request: AdmissionRequest, wanted: TypeReference | None) -> None:
+        """Refuse, unless the user may see that a type, or a workspace on the way to it, is missing."""
+        if wanted is None:
+            return
+        kind, place, name = WORKSPACE_TYPES, wanted.path, wanted.name
+        while (cluster := self._lookup().cluster_of(place)) is None:
+            kind, (place, name) = WORKSPACES, clusters.split(place)
+        verb = "use" if kind == WORKSPACE_TYPES else "get"
+        if not await self._may(request, verb, kind, cluster, name):
+            raise refusal(request, _not_usable(wanted))
 
     def _complete(self, obj: Object, cluster: str) -> None:
         parent = self._logical_cluster(cluster)
@@ -84,11 +102,15 @@ class WorkspaceTypeExists:
     async def _check(self, obj: Object, request: AdmissionRequest) -> None:
         cluster = request.context.cluster
         wanted = types.reference((obj.get("spec") or {}).get("type")) or TypeReference("", "")
-        children = types.transitive(types.resolve(cluster, wanted, self._find), self._find)
+        found = types.resolve(cluster, wanted, self._find)
+        if not await self._may_use(request, found):
+            raise BadType(_not_usable(wanted if wanted.path else types.qualified_name(found)))
+        children = types.transitive(found, self._find)
         if not wanted.path:
             raise BadType("spec.type.path must be set")
         for each in children:
-            await self._check_use(request, each)
+            if not await self._may_use(request, each):
+                raise BadType(_not_usable(types.qualified_name(each)))
         path, name = _type_of(self._logical_cluster(cluster))
         own = self._find(path, name)
         own_name = clusters.join(path, name)
@@ -97,23 +119,29 @@ class WorkspaceTypeExists:
             raise BadType(f"workspace type cannot be resolved: {missing.message}")
         types.check_allowed(types.transitive(own, self._find), children, own_name, str(wanted))
 
-    async def _check_use(self, request: AdmissionRequest, used: Object) -> None:
+    async def _may_use(self, request: AdmissionRequest, used: Object) -> bool:
         """Whoever makes a workspace must be allowed to use all that its type is."""
+        cluster, name = types.cluster_of(used), used["metadata"]["name"]
+        return await self._may(request, "use", WORKSPACE_TYPES, cluster, name)
+
+    async def _may(
+        self,
+        request: AdmissionRequest,
+        verb: str,
+        kind: GroupVersionResource,
+        cluster: str,
+        name: str,
+    ) -> bool:
         attributes = Attributes(
             request.context.user,
-            "use",
-            group=WORKSPACE_TYPES.group,
-            resource=WORKSPACE_TYPES.resource,
-            name=used["metadata"]["name"],
-            version=WORKSPACE_TYPES.version,
+            verb,
+            group=kind.group,
+            resource=kind.resource,
+            name=name,
+            version=kind.version,
         )
-        authorizer = self._authorizer()
-        decision = await authorizer.authorize(types.cluster_of(used), attributes, is_deep=True)
-        if not decision.allowed:
-            raise BadType(
-                f"unable to use workspace type {types.qualified_name(used)}: "
-                "missing verb='use' permission on workspacetype"
-            )
+        decision = await self._authorizer().authorize(cluster, attributes, is_deep=True)
+        return decision.allowed
 
     def _find(self, path: str, name: str) -> Object | None:
         return self._lookup().find(WORKSPACE_TYPES, path, name)
@@ -124,6 +152,10 @@ class WorkspaceTypeExists:
             missing = NotFound.resource("core.kcp.io", "logicalclusters", "cluster")
             raise BadType(f"workspace type cannot be resolved: {missing.message}")
         return found
+
+
+def _not_usable(name: object) -> str:
+    return f"unable to use workspace type {name}: missing verb='use' permission on workspacetype"
 
 
 def _is_mount(obj: Object) -> bool:
