@@ -115,6 +115,14 @@ def effective_users(cluster: str, user: User) -> tuple[User, ...]:
     return tuple(found)
 
 
+def is_tied(user: User) -> bool:
+    """Whether it depends on the logical cluster as whom a user counts."""
+    return is_service_account(user) or not _TYING.isdisjoint(user.extra)
+
+
+_TYING = frozenset((SCOPES_KEY, WARRANT_KEY, CLUSTER_NAME_KEY))
+
+
 def _collect_effective(cluster: str, user: User, found: list[User], fallen: set[bool]) -> None:
     """Append what `user` counts as; note in `fallen` whether one out of scope was authenticated."""
     if is_in_scope(user, cluster):

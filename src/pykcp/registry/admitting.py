@@ -60,6 +60,8 @@ class AdmissionRequest:
     """What mutating plug-ins remember between rounds; None until one of them has to."""
     deletion: DeleteOptions | None = None
     """How a DELETE is to be made."""
+    collection: Sequence[bytes] | None = None
+    """Of a deletecollection: all that it is going to delete, told before the first one goes."""
     reservations: list[Reserve] | None = None
     """Limits that have a say in how a create is written (quotas); None if there are none."""
 

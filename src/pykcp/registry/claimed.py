@@ -21,7 +21,7 @@ from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 _BINDINGS = kind_prefix(API_BINDINGS)
-_KEEP_CLUSTERS = 8192
+_KEEP_CLUSTERS = 16384
 
 
 class _Accepting(NamedTuple):

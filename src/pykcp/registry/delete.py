@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pykcp.machinery.status import OPTIMISTIC_LOCK, Conflict, NotFound
@@ -45,13 +47,14 @@ async def delete(
     options: DeleteOptions,
     *,
     is_collective: bool = False,
+    collection: Sequence[bytes] | None = None,
 ) -> Deleted:
     """`is_collective`: the request is for a collection, so admission is told no name."""
     for _ in range(_TRIES):
         entry = find(resource, ctx, namespace, name)
         asked = "" if is_collective else name
         try:
-            return await _delete_once(resource, ctx, namespace, asked, options, entry)
+            return await _delete_once(resource, ctx, namespace, asked, options, entry, collection)
         except Mismatch:
             continue
         except StoreError as error:
@@ -66,6 +69,7 @@ async def _delete_once(
     name: str,
     options: DeleteOptions,
     entry: Entry,
+    collection: Sequence[bytes] | None,
 ) -> Deleted:
     value = await resource.own_form(entry.value)
     obj = codec.decode_without_cluster(value)
@@ -77,7 +81,7 @@ async def _delete_once(
         check_preconditions(obj, options, resource.error_group, resource.kind)
     old = resource.conversion.from_storage(obj) if resource.conversion else obj
     request = AdmissionRequest(ctx, resource, "DELETE", namespace, name, None, old)
-    request.deletion = options
+    request.deletion, request.collection = options, collection
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)
     uid = obj["metadata"]["uid"]
@@ -127,13 +131,35 @@ async def delete_collection(
     options: DeleteOptions,
     listing: ListOptions,
 ) -> list[bytes]:
-    """Delete everything that a list finds; returns what it found."""
-    found = await list_objects(resource, ctx, namespace, listing)
-    for value in found.values:
+    """Delete everything that a list finds; returns what it found.
+
+    One is deleted first: it is with the first that admission is shown all of them. The others
+    go some at a time, which share commits.
+    """
+    values = (await list_objects(resource, ctx, namespace, listing)).values
+
+    async def go(value: bytes, collection: Sequence[bytes] | None = None) -> bool:
         metadata = codec.decode(value)["metadata"]
-        place = metadata.get("namespace", "")
+        place, name = metadata.get("namespace", ""), metadata["name"]
         try:
-            await delete(resource, ctx, place, metadata["name"], options, is_collective=True)
+            await delete(
+                resource, ctx, place, name, options, is_collective=True, collection=collection
+            )
         except NotFound:
-            continue  # somebody else deleted it: that is what was asked for
-    return found.values
+            return False  # somebody else deleted it: that is what was asked for
+        return True
+
+    done = 0
+    while done < len(values):
+        done += 1
+        if await go(values[done - 1], values):
+            break
+    for start in range(done, len(values), _AT_A_TIME):
+        some = map(go, values[start : start + _AT_A_TIME])
+        for outcome in await asyncio.gather(*some, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+    return values
+
+
+_AT_A_TIME = 32

@@ -21,6 +21,9 @@ DELETING = "deleting"
 UNSETTLED_WORKSPACES = "unsettled:workspaces"
 MOUNTS = "mounts"
 """Workspaces that stand for something elsewhere."""
+PROTECTED_WORKSPACES = "protected:workspaces"
+"""Workspaces that are not to be deleted."""
+PROTECTION = "tenancy.pykcp.io/deletion-protection"
 UNSETTLED_CLUSTERS = "unsettled:logicalclusters"
 PUBLISHED_CLUSTERS = "published:logicalclusters"
 """Logical clusters that other shards must know."""
@@ -52,9 +55,16 @@ def mount_entry(cluster: str, namespace: str, name: str) -> str:
     return f"mount:{cluster}:{namespace}/{name}"
 
 
+def is_protected(workspace: Object) -> bool:
+    """Whether a workspace says that it is not to be deleted."""
+    return (workspace["metadata"].get("annotations") or {}).get(PROTECTION) == "true"
+
+
 def _workspace(cluster: str, stored: Object) -> Iterable[str]:
     if _phase(stored) != "Ready":
         yield UNSETTLED_WORKSPACES
+    if is_protected(stored):
+        yield PROTECTED_WORKSPACES
     mount = (stored.get("spec") or {}).get("mount")
     if mount:
         target = mount.get("ref") or {}

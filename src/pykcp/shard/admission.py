@@ -16,6 +16,11 @@ from pykcp.admission.plugins.kcp.api_export import APIExportRules
 from pykcp.admission.plugins.kcp.api_export_endpoint_slice import APIExportEndpointSliceRules
 from pykcp.admission.plugins.kcp.api_resource_schema import APIResourceSchemaRules
 from pykcp.admission.plugins.kcp.cluster_cached_resource import ClusterCachedResourceRules
+from pykcp.admission.plugins.kcp.deletion_protection import (
+    LogicalClusterProtection,
+    ProtectedWorkspaces,
+    WorkspaceProtection,
+)
 from pykcp.admission.plugins.kcp.logical_cluster import LogicalClusterRules
 from pykcp.admission.plugins.kcp.logical_cluster_finalizer import LogicalClusterDeletionFinalizer
 from pykcp.admission.plugins.kcp.path_annotation import PathAnnotation
@@ -55,6 +60,7 @@ def make_admission(
     binding_finalizer = APIBindingDeletionFinalizer()
     claims = PermissionClaims(AcceptedClaims(store), lookup)
     paths = PathAnnotation(lookup)
+    protected = ProtectedWorkspaces(store, lookup)
     return AdmissionChain(
         mutating=[
             NamespaceLifecycle(store),
@@ -95,5 +101,7 @@ def make_admission(
             object_count,
             ResourceQuota(store, quotas),
             ClusterCachedResourceRules(lookup, directory),
+            WorkspaceProtection(protected),
+            LogicalClusterProtection(protected),
         ],
     )

@@ -196,7 +196,17 @@ async def _schema(client: LocalClient, resource: str) -> None:
         await _ensure(client, clusters.ROOT, API_RESOURCE_SCHEMAS, schema)
 
 
+def _identity_hash(client: LocalClient, export: str) -> str:
+    """What an export of root is known by; "" before it has an identity."""
+    found = client.get(clusters.ROOT, API_EXPORTS, export) or {}
+    identity: str = (found.get("status") or {}).get("identityHash") or ""
+    return identity
+
+
 async def _identity(client: LocalClient, export: str, given: str | None) -> None:
+    """A secret once; later starts need not open it, and so do not fail if they cannot."""
+    if _identity_hash(client, export):
+        return
     key = given or hashes.identity_key(secrets.token_bytes(32))
     secret = {
         "apiVersion": "v1",
@@ -212,6 +222,8 @@ async def _export(client: LocalClient, name: str) -> None:
     wanted = kcp_exports.export(name)
     wanted["spec"]["identity"] = {"secretRef": {"namespace": IDENTITY_NAMESPACE, "name": name}}
     await _put(client, clusters.ROOT, API_EXPORTS, wanted)
+    if _identity_hash(client, name):
+        return
     secret = client.get(clusters.ROOT, SECRETS, name, IDENTITY_NAMESPACE)
     assert secret is not None  # it was made before
     identity = hashes.identity_hash(base64.b64decode(secret["data"]["key"]).decode())

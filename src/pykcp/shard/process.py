@@ -89,7 +89,9 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
         settings.root_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._store = await start_store(make_store(settings))
         try:
-            self._cache_store = await start_cache_store(settings.root_directory)
+            self._cache_store = await start_cache_store(
+                settings.root_directory, is_sealed=bool(settings.encryption_provider_config)
+            )
         except BaseException:  # the store's lock must not outlive a failed start
             await self._store.stop()
             raise

@@ -49,7 +49,7 @@ from pykcp.shard.credentials import Credentials
 from pykcp.shard.permission_ceiling import PermissionCeiling
 from pykcp.shard.serving import make_audit, make_server, workspace_sign_in
 from pykcp.shard.settings import ShardSettings
-from pykcp.storage.interface import Store
+from pykcp.storage.interface import SEALED_INDEX, Store
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
 from pykcp.virtual.elsewhere import VirtualResources
 from pykcp.virtual.forwarding import Elsewhere
@@ -94,7 +94,7 @@ def make_store(settings: ShardSettings) -> Store:
 async def start_store(store: Store) -> Store:
     """Start it; encrypted values without a configuration are refused rather than misread."""
     await store.start()
-    if not store.lookup("sealed", limit=1):
+    if not store.lookup(SEALED_INDEX, limit=1):
         return store
     from pykcp.storage.encryption.store import guarded
 
@@ -209,7 +209,9 @@ def wire(
     shown = VirtualSettings(settings.shard_name, settings.gates)
     front = Front(
         Host(server, authorizer, lambda: credentials.address),
-        virtual_workspaces(store, directory, bound, lookup, authorizer, cache, shown)
+        virtual_workspaces(
+            store, directory, bound, lookup, authorizer, cache, clusters.inactive, shown
+        )
         if settings.run_virtual_workspaces or settings.shard_virtual_workspace_url
         else (),
         _elsewhere(settings, owner),

@@ -25,6 +25,9 @@ from typing import NamedTuple, Protocol
 from pykcp.machinery.terms import TERM_SEPARATOR as TERM_SEPARATOR  # noqa: PLC0414 — part of this API
 from pykcp.machinery.terms import Condition as Condition  # noqa: PLC0414 — likewise
 
+SEALED_INDEX = "sealed"
+"""Every encrypted value carries this index entry, so that a store says at once if it has any."""
+
 
 class Value(NamedTuple):
     """Bytes around the place of the revision: head + str(revision) + tail."""

@@ -19,6 +19,8 @@ from pykcp.virtual.initializingworkspaces import initializing_workspaces
 from pykcp.virtual.migratingworkspaces import MigratingWorkspaces
 from pykcp.virtual.replication import ReplicationWorkspace
 from pykcp.virtual.terminatingworkspaces import terminating_workspaces
+from pykcp.virtual.tree import TreeWorkspace
+from pykcp.virtual.tree_sight import Inactive
 
 
 class VirtualSettings(NamedTuple):
@@ -35,6 +37,7 @@ def virtual_workspaces(
     lookup: Lookup,
     authorizer: Authorizer,
     cache: Cache,
+    inactive: Inactive,
     settings: VirtualSettings,
 ) -> tuple[VirtualWorkspace, ...]:
     parts = Parts(directory, lookup, authorizer)
@@ -46,6 +49,7 @@ def virtual_workspaces(
         ExportsWorkspace(parts, exports),
         initializing_workspaces(parts),
         terminating_workspaces(parts),
+        TreeWorkspace(parts, store, inactive),
     ]
     if "CacheAPIs" in settings.gates:
         made.append(ReplicationWorkspace(parts, cache, settings.shard))

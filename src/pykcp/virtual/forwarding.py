@@ -35,9 +35,9 @@ class Elsewhere(MountProxy):
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         request = exchange.request
         info = RequestInfo(request.method, request.path, verb=request.method.lower())
-        return self._answer(Call(exchange, info))
+        return self.answer(Call(exchange, info))
 
-    async def _answer(self, call: Call) -> None:
+    async def answer(self, call: Call) -> None:
         try:
             await self.forward(call, self._url)
         except StatusError as error:

@@ -19,7 +19,7 @@ from pykcp.machinery import clusters
 from pykcp.registry.directory import Directory
 from pykcp.registry.lookup import Lookup
 from pykcp.registry.resource import Resource
-from pykcp.server.app import ApiServer, Handler
+from pykcp.server.app import ApiServer, Handler, Paths
 from pykcp.server.call import Call
 from pykcp.wire.exchange import Stream
 
@@ -40,6 +40,8 @@ class View:
 
     server: ApiServer | None = None
     """Made on the first visit."""
+    paths: Paths | None = None
+    """Answers what is not a resource; None: with discovery, OpenAPI and the like."""
     forwards = False
     """Requests go on to the shard itself, as the user that `enter` left in the call."""
 

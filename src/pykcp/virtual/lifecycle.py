@@ -154,10 +154,6 @@ class _Party:
         return self.lifecycle.scope(self.name)
 
 
-def _view_of(resource: Resource, **changes: object) -> dict[tuple[str, str, str], Resource]:
-    return {tuple(LOGICAL_CLUSTERS): resource.viewed(**changes)}  # type: ignore[arg-type, dict-item]
-
-
 class AllClusters(FixedView):
     """Every logical cluster that waits for this controller."""
 
@@ -165,7 +161,7 @@ class AllClusters(FixedView):
         resource = party.resource()
         # kcp names the status here, but nothing can be done with it.
         shown = restricted(resource.definition, ("get", "list", "watch"), {"status": ()})
-        super().__init__(_view_of(resource, definition=shown, scope=party.scope()))
+        super().__init__({LOGICAL_CLUSTERS: resource.viewed(definition=shown, scope=party.scope())})
         self._party = party
 
     async def authorize(self, call: Call) -> Decision:
@@ -179,7 +175,8 @@ class OneCluster(FixedView):
         resource = party.resource()
         shown = restricted(resource.definition, ("get",), {"status": _STATUS_VERBS})
         gate = _OnlyItself(party, resource.services.admission)
-        super().__init__(_view_of(resource, definition=shown, scope=party.scope(), admission=gate))
+        view = resource.viewed(definition=shown, scope=party.scope(), admission=gate)
+        super().__init__({LOGICAL_CLUSTERS: view})
         self._party = party
 
     async def authorize(self, call: Call) -> Decision:

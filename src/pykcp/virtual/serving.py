@@ -156,7 +156,7 @@ class ViewServer(ApiServer):
             authorization=_ViewAuthorization(view, host.authorizer),
             clusters=_Resolved(),
             directory=served,
-            paths=ViewPaths(served, host.address),
+            paths=view.paths or ViewPaths(served, host.address),
         )
         self._view = view
         self._shard = host.shard

@@ -12,6 +12,7 @@ import yaml
 
 from pykcp.storage.encryption.testing import KmsPlugin
 from pykcp.storage.testing import EtcdProcess, find_etcd
+from pykcp.testing.apis import SCHEMAS, schema
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.server import ServerProcess
@@ -54,8 +55,9 @@ class Place:
         return self.server.start()
 
     def on_disk(self, text: str) -> list[str]:
-        """The files of the store in which some text can be found."""
-        files = [f for f in self.server.root.iterdir() if f.name.startswith("store")]
+        """The files of the store and of the cache's in which some text can be found."""
+        stores = ("store", "cache")
+        files = [f for f in self.server.root.iterdir() if f.name.startswith(stores)]
         assert files
         return [f.name for f in files if text.encode() in f.read_bytes()]
 
@@ -208,6 +210,30 @@ def test_all_of_custom_and_builtin_resources(place: Place) -> None:
     server.stop()
     client = place.start().client(cluster="here")
     assert client.get(f"{CONFIGMAPS}/c").json["data"] == {"k": "nobody-sees-this"}
+
+
+def test_what_is_replicated_is_sealed_in_the_cache(place: Place) -> None:
+    place.configure(keys("aesgcm", "one"), resource="*.*")
+    client = make_cluster(place.start(), "here")
+    described = schema(versions=[_version("nobody-sees-this")])
+    assert client.post(SCHEMAS, described).status == 201
+
+    def cached() -> Any:
+        path = f"/services/cache/shards/root/clusters/here{SCHEMAS}/v1.cowboys.wild.west"
+        return (r := place.server.client().get(path)).status == 200 and r.json
+
+    assert eventually(cached)["spec"]["versions"][0]["schema"]["description"] == "nobody-sees-this"
+    assert place.on_disk("nobody-sees-this") == []
+    place.server.stop()
+    place.configure(keys("aesgcm", "new", "one"), resource="*.*")
+    place.start()
+    eventually(cached)
+    assert place.on_disk("nobody-sees-this") == []
+
+
+def _version(description: str) -> dict[str, Any]:
+    described = {"type": "object", "description": description}
+    return {"name": "v1", "served": True, "storage": True, "schema": described}
 
 
 def test_a_broken_configuration_is_told_at_start(place: Place) -> None:

@@ -16,10 +16,17 @@ from typing import TypeVar
 from pykcp.auth.authz.attributes import ALLOW, NO_OPINION, Attributes, Decision, Verdict
 from pykcp.auth.authz.rbac import Rules
 from pykcp.auth.authz.rbac_chain import RbacChain
-from pykcp.auth.authz.role_cache import ADMIN_CLUSTER, NOWHERE, ClusterState, NotLoaded
+from pykcp.auth.authz.role_cache import (
+    ADMIN_CLUSTER,
+    NOWHERE,
+    ClusterContent,
+    ClusterFacts,
+    ClusterState,
+    NotLoaded,
+)
 from pykcp.auth.authz.rules import Rule
 from pykcp.auth.bounded import Bounded
-from pykcp.auth.scopes import effective_users
+from pykcp.auth.scopes import effective_users, is_tied
 from pykcp.auth.user import MASTERS, User
 from pykcp.types import JSON
 
@@ -117,6 +124,28 @@ class Authorizer:
         if not is_deep and self._webhook is None:
             self._remember(cluster, attributes, decision, depends_on_name)
         return decision
+
+    async def is_allowed_everywhere(
+        self, attributes: Attributes, facts: ClusterFacts, alike: str
+    ) -> bool:
+        """Whether a user may do this in any logical cluster of which these facts are true, and
+        that binds the resource as the cluster `alike` does or not at all.
+
+        It looks at the roles that count everywhere, and so answers for many clusters at once;
+        a cluster's own can only add to them. False says nothing: ask `authorize`.
+        """
+        user = attributes.user
+        if not self._groups.isdisjoint(user.groups):
+            return self._groups_first
+        if self._order[:3] != DEFAULT_ORDER[:3] or is_tied(user):
+            return False
+        admin = self._get_state(ADMIN_CLUSTER) or await self._rbac.roles.load(ADMIN_CLUSTER)
+        bare = ClusterState(alike, ClusterContent(), -admin.serial)
+        bare.facts = facts
+        decision, _ = await self._loading(
+            lambda held: self._rbac.decide(alike, attributes, False, held, bare)
+        )
+        return decision.allowed
 
     async def rules_for(
         self, cluster: str, user: User, namespace: str

@@ -58,11 +58,20 @@ class RbacChain:
         self._access: Bounded[tuple[int, User], bool] = Bounded(remember)
 
     def decide(
-        self, cluster: str, attributes: Attributes, is_deep: bool, held: dict[str, ClusterState]
+        self,
+        cluster: str,
+        attributes: Attributes,
+        is_deep: bool,
+        held: dict[str, ClusterState],
+        state: ClusterState | None = None,
     ) -> ChainAnswer:
-        """One decision. `held` are states that were loaded for it. Raises NotLoaded."""
+        """One decision. `held` are states that were loaded for it. Raises NotLoaded.
+
+        `state`: what is to be taken for the cluster's, instead of its own.
+        """
         state_of = self.state_getter(held)
-        state = state_of(cluster) if cluster else NOWHERE
+        if state is None:
+            state = state_of(cluster) if cluster else NOWHERE
         users = effective_users(cluster, attributes.user)
         groups = frozenset(group for user in users for group in user.groups)
         situation = stages.Situation(cluster, state.facts, groups, is_deep)

@@ -44,7 +44,8 @@ _OWN_FINALIZERS = frozenset(
     ("apis.kcp.io/apibinding-finalizer", "customresourcecleanup.apiextensions.k8s.io")
 )
 """Theirs who would delete what goes here anyway."""
-_CHUNK = 400
+_CHUNK = 50
+"""Of one transaction: etcd takes no more than 128 operations, and a deletion is two of them."""
 _AT_A_TIME = 32
 """Deletions under way at a time: enough to share commits, few enough to let others in between."""
 _LOOK_AGAIN = 8.0

@@ -161,12 +161,9 @@ class Workspaces:
     async def _bear(self, workspace: Object, shard: Object) -> None:
         parent = meta.cluster(workspace)
         path = clusters.join(self._lookup.canonical_path(parent), meta.name(workspace))
-        name = meta.annotation(workspace, lifecycle.CLUSTER_ANNOTATION)
-        name = name or hashes.cluster_name(os.urandom(32))
-        existing = self._client.get(name, LOGICAL_CLUSTERS, "cluster")
-        if existing is not None and not _is_owned(existing, workspace):
-            name = hashes.cluster_name(os.urandom(32))
-            existing = None
+        existing = self._born(workspace)
+        # Never a name that the workspace asks for: names of clusters are what keeps tenants apart.
+        name = meta.cluster(existing) if existing else hashes.cluster_name(os.urandom(32))
         external = shard["spec"].get("externalURL") or shard["spec"].get("baseURL") or ""
         own_url = f"{external}{clusters.request_path(name)}"
         url = f"{external}{clusters.request_path(path)}"
@@ -187,6 +184,12 @@ class Workspaces:
             )
         except AlreadyExists as error:
             raise Later("its logical cluster's name is taken") from error
+
+    def _born(self, workspace: Object) -> Object | None:
+        """The logical cluster that was made for the workspace already."""
+        name = meta.annotation(workspace, lifecycle.CLUSTER_ANNOTATION)
+        found = self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
+        return found if found is not None and _is_owned(found, workspace) else None
 
     def _placed(
         self, cluster: str, url: str, shard: Object, logical_cluster: Object
@@ -266,12 +269,11 @@ class Workspaces:
         finalizers = meta.finalizers(workspace)
         if lifecycle.WORKSPACE_FINALIZER not in finalizers:
             return None
-        name = (workspace.get("spec") or {}).get("cluster") or meta.annotation(
-            workspace, lifecycle.CLUSTER_ANNOTATION
-        )
+        name = (workspace.get("spec") or {}).get("cluster")
         cluster = self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
         if cluster is not None and not _is_owned(cluster, workspace):
             cluster = None
+        cluster = cluster or self._born(workspace)
         now = self._now()
         if cluster is None:
             await self._let_go(workspace)
@@ -279,7 +281,7 @@ class Workspaces:
         if len(finalizers) > 1:
             return None  # ours goes last
         if not meta.is_deleting(cluster):
-            await self._client.delete(name, LOGICAL_CLUSTERS, "cluster")
+            await self._client.delete(meta.cluster(cluster), LOGICAL_CLUSTERS, "cluster")
             return _SOON
         try:
             await self._change(workspace, lambda live: lifecycle.mirror(live, cluster, now))

@@ -13,11 +13,8 @@ from pykcp.machinery.status import go_quote
 from pykcp.storage.encryption import sealed
 from pykcp.storage.encryption.errors import Unreadable
 from pykcp.storage.encryption.transformers import ResourceTransformers, Transformers
-from pykcp.storage.interface import Delete, Entry, Event, Operation, Put, Query
+from pykcp.storage.interface import SEALED_INDEX, Delete, Entry, Event, Operation, Put, Query
 from pykcp.storage.terms import predicate
-
-SEALED_INDEX = "sealed"
-"""Every sealed value carries this index entry, so that a store says at once if it has any."""
 
 
 class Plain(NamedTuple):

@@ -20,10 +20,20 @@ from pykcp.storage.encryption.config import EncryptionConfig, Provider
 from pykcp.storage.encryption.errors import KeyPending, Unreadable
 from pykcp.storage.encryption.kms import KmsProvider
 from pykcp.storage.encryption.kms_client import KmsClient
-from pykcp.storage.encryption.opening import SEALED_INDEX, Opening
+from pykcp.storage.encryption.opening import Opening
 from pykcp.storage.encryption.transformers import MakeKms, Transformers
 from pykcp.storage.errors import Unavailable
-from pykcp.storage.interface import Entry, Event, Keys, Operation, Page, Query, Revisions, Store
+from pykcp.storage.interface import (
+    SEALED_INDEX,
+    Entry,
+    Event,
+    Keys,
+    Operation,
+    Page,
+    Query,
+    Revisions,
+    Store,
+)
 from pykcp.storage.listeners import Listeners
 
 _log = logging.getLogger(__name__)

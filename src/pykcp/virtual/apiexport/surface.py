@@ -6,7 +6,7 @@ objects that carry the claim's label; the bindings of the export, whatever was c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from pykcp.machinery import claims
 from pykcp.machinery.hashes import EXPORT_LABEL, REFLEXIVE_CLAIM_VALUE, export_label_value
 from pykcp.machinery.resources import API_BINDINGS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.terms import Condition, label_term
+from pykcp.registry.admitting import Admission
 from pykcp.registry.bound import BoundResources
 from pykcp.registry.directory import Directory
 from pykcp.registry.lookup import CLUSTER_ANNOTATION, Lookup
@@ -52,8 +53,10 @@ class Offer:
         """Watches go on only while this stays the same."""
         return self.identity, self.schema, self.scope.key if self.scope is not None else ""
 
-    def shown(self, base: Resource, origin: str, **more: object) -> Resource:
-        """A resource as the view shows it; made once."""
+    def shown(
+        self, base: Resource, origin: str, admission: Callable[[Resource], Admission | None]
+    ) -> Resource:
+        """A resource as the view shows it; made once, and so is the gate in front of its writes."""
         found = self._shown.get(base)
         if found is None:
             kept = tuple(verb for verb in self.verbs if verb in base.definition.verbs)
@@ -61,8 +64,9 @@ class Offer:
             definition = restricted(base.definition, kept, subresources, origin)
             if len(self._shown) >= _KEEP:
                 self._shown.clear()
-            found = base.viewed(definition=definition, scope=self.scope, **more)  # type: ignore[arg-type]
-            self._shown[base] = found
+            found = self._shown[base] = base.viewed(
+                definition=definition, scope=self.scope, admission=admission(base)
+            )
         return found
 
 

@@ -8,6 +8,7 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authz.attributes import Decision
 from pykcp.machinery.clusters import WILDCARD
 from pykcp.machinery.status import BadRequest
+from pykcp.registry.admitting import Admission
 from pykcp.registry.directory import Directory
 from pykcp.registry.resource import Resource
 from pykcp.server.authorization import attributes_of
@@ -73,10 +74,11 @@ class ExportView(View):
         return self._shown(offer, there) if there is not None else _unbound(offer, everywhere)
 
     def _shown(self, offer: Offer, base: Resource) -> Resource:
-        if not offer.is_claimed or offer.scope is None:
-            return offer.shown(base, self._cluster)
-        gate = ClaimSelectors(self._grants, self._cluster, self._name, base.services.admission)
-        return offer.shown(base, self._cluster, admission=gate)
+        is_gated = offer.is_claimed and offer.scope is not None
+        return offer.shown(base, self._cluster, self._gate if is_gated else _no_gate)
+
+    def _gate(self, base: Resource) -> Admission:
+        return ClaimSelectors(self._grants, self._cluster, self._name, base.services.admission)
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         if self._definitions is None:
@@ -124,6 +126,10 @@ class ExportView(View):
             watches.pop(stream, None)
 
         stream.on_close(forget)
+
+
+def _no_gate(base: Resource) -> None:
+    """What is the export's own may look as it likes."""
 
 
 def _unbound(offer: Offer, base: Resource) -> Resource:

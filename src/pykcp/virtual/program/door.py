@@ -76,7 +76,7 @@ class Door:
             if request.header("authorization") is None:
                 send_status(call, error)
                 return
-            await self.passing_on._answer(call)  # a token, over a connection with any certificate
+            await self.passing_on.answer(call)  # a token, over a connection with any certificate
             return
         try:
             await self.vouching.ask_for(call, user)

@@ -15,6 +15,7 @@ from pykcp.types import Object
 
 OWNER = "experimental.tenancy.kcp.io/owner"
 REQUIRED_GROUPS = "authorization.kcp.io/required-groups"
+_CLAIMS = (OWNER, REQUIRED_GROUPS)
 _MOUNT_FIELDS = ("kind", "name", "namespace", "apiVersion")
 
 
@@ -33,9 +34,11 @@ class WorkspaceRules:
     async def mutate(self, request: AdmissionRequest) -> None:
         assert request.obj is not None
         _spell_out_mount(request.obj)
-        if request.operation != "CREATE":
-            return
         metadata, user = request.obj["metadata"], request.context.user
+        if request.old is not None:
+            if MASTERS not in user.groups:
+                _keep_claims(metadata, request.old)
+            return
         annotations: dict[str, str] = metadata.get("annotations") or {}
         is_system = MASTERS in user.groups
         if not is_system:
@@ -97,6 +100,18 @@ def _spell_out_mount(obj: Object) -> None:
         target = mount.setdefault("ref", {})
         for field in ("apiVersion", "kind", "name"):
             target.setdefault(field, "")
+
+
+def _keep_claims(metadata: Object, old: Object) -> None:
+    """What the creation said of owner and visitors is what the logical cluster begins with."""
+    if (old.get("spec") or {}).get("cluster"):
+        return  # it has begun: from now on the annotations are only shown
+    before = old["metadata"].get("annotations") or {}
+    annotations = metadata.get("annotations") or {}
+    others = {k: v for k, v in annotations.items() if k not in _CLAIMS}
+    kept = others | {k: before[k] for k in _CLAIMS if k in before}
+    if kept != annotations:
+        metadata["annotations"] = kept
 
 
 def owner_text(user: User) -> str:

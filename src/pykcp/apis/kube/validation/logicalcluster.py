@@ -20,6 +20,8 @@ INACTIVE_ANNOTATIONS = ("core.kcp.io/inactive", "internal.kcp.io/inactive")
 PHASES = (
     "Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting",
 )  # fmt: skip
+_SYSTEMS_OWN = ("kcp.io/path", "internal.tenancy.kcp.io/type")
+"""Annotations by which others find a logical cluster, and know what it may hold."""
 _ORDER = {"": 1, "Scheduling": 2, "Initializing": 3, "Ready": 4}
 """Phases an ordinary user may move through, forward only; to others not at all."""
 _INITIALIZER_PATTERN = (
@@ -119,6 +121,11 @@ def refusal(new: Object, old: Object) -> str | None:
         return invalid("spec.createdBy", shown or None, "field is immutable").text()
     if _steps(new, "spec") != _steps(old, "spec"):
         return "spec.initializers is immutable"
+    if not same((new.get("spec") or {}).get("owner"), (old.get("spec") or {}).get("owner")):
+        return "spec.owner is immutable"
+    for key in _SYSTEMS_OWN:
+        if meta.annotation(new, key) != meta.annotation(old, key):
+            return f"metadata.annotations[{key}] is immutable"
     return _steps_refusal(new, old) or _phase_refusal(new, old)
 
 

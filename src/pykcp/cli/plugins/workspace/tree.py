@@ -55,13 +55,64 @@ def tree(invocation: Invocation) -> None:
         return
     label = here.path if invocation["full"] else here.path.rpartition(":")[2]
     root = Node(label, here.path)
-    grow(session.client, root, is_full=invocation["full"])
+    if not graft(session.client, root, is_full=invocation["full"]):
+        grow(session.client, root, is_full=invocation["full"])
     if invocation["wide"]:
         _widen(session.client, root)
         for line in columns([*drawn([root])], padding=2):
             print(line)
     else:
         print("\n".join(drawn([root])) + "\n")
+
+
+def graft(client: Client, root: Node, *, is_full: bool) -> bool:
+    """Ask for all of it at once, which only our server answers; False: ask level by level.
+
+    So do those who would not see all of it: they are told what they may not see.
+    """
+    nodes = {"": root}
+    try:
+        for top, item in _items(client, root.path):
+            if not _attach(nodes, item, top, is_full=is_full):
+                root.children.clear()
+                return False
+    except PluginError:
+        root.children.clear()
+        return False  # whatever it is, they shall hear it in the usual words
+    return True
+
+
+def _items(client: Client, path: str) -> Iterator[tuple[str, Object]]:
+    """The workspaces of a tree, parents first, each with the path of what they are below."""
+    address = f"/services/tree/clusters/{path}?limit={_PAGE}"
+    query = ""
+    while True:
+        page = client.get(address + query)
+        for item in page["items"]:
+            yield page["path"], item
+        following = page["metadata"].get("continue")
+        if not following:
+            return
+        query = f"&continue={following}"
+
+
+def _attach(nodes: dict[str, Node], item: Object, top: str, *, is_full: bool) -> bool:
+    """Add a workspace below its parent; False if what is below it is not told."""
+    place = item["path"][len(top) + 1 :]
+    parent = nodes.get(place.rpartition(":")[0])
+    if parent is None or "deletionTimestamp" in item:
+        return True  # it is going, or what it is in
+    if "children" not in item and "mount" not in item:
+        return False
+    spec = {key: item[key] for key in ("URL", "mount") if key in item}
+    status = {"phase": item.get("phase")}
+    workspace: Object = {"metadata": {"name": item["name"]}, "spec": spec, "status": status}
+    node = nodes[place] = child_node(workspace, parent.label, is_full=is_full)
+    parent.children.append(node)
+    return True
+
+
+_PAGE = 5000
 
 
 def grow(client: Client, root: Node, *, is_full: bool) -> None:
