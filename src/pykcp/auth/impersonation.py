@@ -1,11 +1,11 @@
 """Acting as somebody else: the `Impersonate-*` headers.
 
 Three gates, in kcp's order. The gatekeeper refuses groups that mean something unless the
-requestor holds them. Then upstream's modes are tried: the constrained ones (`impersonate:
+requestor holds them, also in warrants. Then upstream's modes are tried: the constrained ones (`impersonate:
 <mode>` on who one wants to be, `impersonate-on:<mode>:<verb>` on what one wants to do), and
 the plain verb `impersonate`; the mode that worked last for a user is tried first, and the
-first refusal is the one that is told. At last the new identity is tied to the logical
-cluster of the request, so that it is worth nothing elsewhere.
+first refusal is the one that is told. At last the new identity, with its warrants, is tied to the
+logical cluster of the request, so that it is worth nothing elsewhere.
 
 The mode for service accounts that impersonate the node they run on is left out: there are
 no nodes here for them to run on.
@@ -19,15 +19,14 @@ from dataclasses import dataclass
 from pykcp.auth.authn.request_header import extra_key
 from pykcp.auth.authz.attributes import Attributes, Decision, forbidden
 from pykcp.auth.bounded import Bounded
+from pykcp.auth.scopes import has_lifecycle_group, scoped, warrants
 from pykcp.auth.user import (
     ANONYMOUS,
     AUTHENTICATED,
-    CLUSTER_SCOPE,
     EXTERNAL_LOGICAL_CLUSTER_ADMIN,
     KCP_ADMIN,
     LOGICAL_CLUSTER_ADMIN,
     MASTERS,
-    SCOPES_KEY,
     UNAUTHENTICATED,
     WORKSPACE_BOOTSTRAPPER,
     User,
@@ -90,20 +89,24 @@ def requested_user(headers: Sequence[Header]) -> User | None:
 
 
 def check_gate(requestor: User, wanted: User) -> None:
-    """kcp's gatekeeper: special groups are for those who have them. Raises Forbidden."""
+    """kcp's gatekeeper: special groups are for those who have them. Raises Forbidden.
+
+    Also in warrants; and the groups by which virtual workspaces vouch for their requests.
+    """
     if MASTERS in requestor.groups:
         return
     for group in wanted.groups:
-        if group in _SPECIAL_GROUPS and group not in requestor.groups:
+        is_special = group in _SPECIAL_GROUPS or has_lifecycle_group((group,))
+        if is_special and group not in requestor.groups:
             why = "impersonation is not allowed for the requestor"
             raise Forbidden.resource("", "", "", why)
+    for warrant in warrants(wanted):
+        check_gate(requestor, warrant)
 
 
 def tie_to_cluster(requestor: User, impersonated: User, cluster: str) -> User:
     """The impersonated user, valid in this logical cluster only (unless a master asks)."""
-    if MASTERS in requestor.groups:
-        return impersonated
-    return impersonated.with_extra(SCOPES_KEY, CLUSTER_SCOPE + cluster)
+    return impersonated if MASTERS in requestor.groups else scoped(impersonated, cluster)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def _origin_groups(user: User) -> Iterable[str]:
             yield "system:" + scope
 
 
-def _warrants(user: User) -> Iterable[User]:
+def warrants(user: User) -> Iterable[User]:
     """The identities a user carries as warrants; what does not parse is not a warrant."""
     values = user.extra.get(WARRANT_KEY)
     if not values:
@@ -131,15 +131,26 @@ def _collect_effective(cluster: str, user: User, found: list[User], fallen: set[
         fallen.add(AUTHENTICATED in user.groups)
     if is_service_account(user):
         origin = user.extra.get(CLUSTER_NAME_KEY, ())
-        if len(origin) == 1:
+        if len(origin) == 1 and _counts_globally(user, origin[0], cluster):
             found.append(_as_global_service_account(user, origin[0]))
-    for warrant in _warrants(user):
+    for warrant in warrants(user):
         if is_service_account(warrant) and not warrant.extra.get(CLUSTER_NAME_KEY):
             continue  # a service account without a cluster could be anybody's
         groups = (*warrant.groups, *_origin_groups(warrant))
         _collect_effective(
             cluster, User(warrant.name, warrant.uid, groups, warrant.extra), found, fallen
         )
+
+
+def _counts_globally(user: User, origin: str, cluster: str) -> bool:
+    """Whether a service account is known here by its global name.
+
+    A token is for the cluster it comes from; a scope beside that one is somebody's who acts as
+    the account, and is not to get further than they do.
+    """
+    here, there = CLUSTER_SCOPE + cluster, CLUSTER_SCOPE + origin
+    values = (value.split(",") for value in user.extra.get(SCOPES_KEY, ()))
+    return all(here in scopes or there in scopes for scopes in values)
 
 
 def _global_service_account_name(user: User, origin: str) -> str:
@@ -152,6 +163,14 @@ def _as_global_service_account(user: User, origin: str) -> User:
     groups = [group for group in user.groups if group == AUTHENTICATED]
     groups.extend(_origin_groups(user))
     return User(_global_service_account_name(user, origin), groups=tuple(groups), extra=user.extra)
+
+
+def scoped(user: User, cluster: str) -> User:
+    """The user with its warrants, as far as they are valid in this logical cluster."""
+    extra = {**user.extra, SCOPES_KEY: (*user.extra.get(SCOPES_KEY, ()), CLUSTER_SCOPE + cluster)}
+    if WARRANT_KEY in extra:
+        extra[WARRANT_KEY] = tuple(_warrant_json(scoped(one, cluster)) for one in warrants(user))
+    return User(user.name, user.uid, user.groups, extra)
 
 
 def effective_groups(cluster: str, user: User) -> frozenset[str]:
@@ -175,9 +194,9 @@ def prefixed(user: User, prefix: str) -> User:
             return User(prefix + ANONYMOUS, groups=(prefix + kind,))
         name = prefix + _global_service_account_name(user, origin[0])
     extra = {key: values for key, values in user.extra.items() if key != WARRANT_KEY}
-    warrants = tuple(_warrant_json(prefixed(warrant, prefix)) for warrant in _warrants(user))
-    if warrants:
-        extra[WARRANT_KEY] = warrants
+    carried = tuple(_warrant_json(prefixed(warrant, prefix)) for warrant in warrants(user))
+    if carried:
+        extra[WARRANT_KEY] = carried
     return User(name, user.uid, tuple(prefix + group for group in user.groups), extra)
 
 

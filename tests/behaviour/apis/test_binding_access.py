@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -56,3 +57,21 @@ def test_the_own_exports_are_asked_about_too(cluster: TestClient) -> None:
     cluster.post(GRANTS, grant("system:kcp:workspace:access", "alice"))
     refused = cluster.with_token("alice-token").post(BINDINGS, binding("b", "e"))
     assert refused.json["message"].endswith("no permission to bind to export e")
+
+
+@pytest.mark.parametrize("who", [{"user": "bob"}, {"user": "x", "groups": ["system:kcp:admin"]}])
+def test_warrants_that_one_gives_oneself_are_worth_nothing_elsewhere(
+    provider: TestClient, cluster: TestClient, who: dict[str, Any]
+) -> None:
+    """Whoever may impersonate in a workspace may not take others' rights out of it."""
+    at = provider.prefix.rpartition("/")[2]
+    assert provider.post(EXPORTS, export("shut")).status == 201
+    provider.post(GRANTS, grant("cluster-admin", "bob"))
+    assert cluster.post(GRANTS, grant("cluster-admin", "alice")).status == 201
+    headers = {
+        "impersonate-user": "alice",
+        "impersonate-extra-authorization.kcp.io%2fwarrant": json.dumps(who),
+    }
+    alice = cluster.with_token("alice-token")
+    reply = alice.post(BINDINGS, binding("b", "shut", at), headers=headers)
+    assert reply.status == 403, reply

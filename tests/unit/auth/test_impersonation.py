@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from pykcp.auth.impersonation import (
     requested_user,
     tie_to_cluster,
 )
+from pykcp.auth.scopes import effective_users
 from pykcp.auth.user import User
 from pykcp.machinery.status import BadRequest, Forbidden
 
 ALICE = User("alice")
+SA = "system:serviceaccount:ns:sa"
 MASTER = User("root", groups=("system:masters",))
 
 
@@ -79,7 +82,10 @@ SPECIAL = [
     "system:kcp:external-logical-cluster-admin",
     "system:kcp:tenancy:workspace-bootstrapper",
     "system:authenticated",
+    "system:kcp:initializer:root:x",
+    "system:kcp:terminator:root:x",
 ]
+WARRANT = "authorization.kcp.io/warrant"
 
 
 @pytest.mark.parametrize("group", SPECIAL)
@@ -93,7 +99,45 @@ def test_the_gatekeeper_keeps_special_groups_to_their_members(group: str) -> Non
 
 
 def test_ordinary_groups_pass_the_gate() -> None:
-    check_gate(ALICE, User("x", groups=("team", "system:kcp:initializer:x", "system:nodes")))
+    check_gate(ALICE, User("x", groups=("team", "system:nodes")))
+
+
+@pytest.mark.parametrize("group", SPECIAL)
+def test_the_gatekeeper_looks_into_warrants(group: str) -> None:
+    inner = json.dumps({"user": "z", "groups": [group]})
+    outer = json.dumps({"user": "y", "extra": {WARRANT: [inner]}})
+    wanted = User("x", extra={WARRANT: (outer,)})
+    with pytest.raises(Forbidden):
+        check_gate(ALICE, wanted)
+    check_gate(User("alice", groups=(group,)), wanted)
+    check_gate(MASTER, wanted)
+
+
+def test_warrants_are_tied_to_the_cluster_with_who_carries_them() -> None:
+    inner = json.dumps({"user": "z"})
+    outer = json.dumps({"user": "y", "groups": ["g"], "extra": {WARRANT: [inner]}})
+    tied = tie_to_cluster(ALICE, User("x", extra={WARRANT: (outer, "nonsense")}), "ws")
+    assert [one.name for one in effective_users("ws", tied)] == ["x", "y", "z"]
+    assert [one.name for one in effective_users("other", tied)] == ["system:anonymous"]
+
+
+@pytest.mark.parametrize(
+    ("origin", "cluster", "expected"),
+    [
+        ("home", "home", [SA, "system:kcp:serviceaccount:home:ns:sa"]),
+        ("home", "other", ["system:kcp:serviceaccount:home:ns:sa", "system:anonymous"]),
+        ("far", "home", ["system:kcp:serviceaccount:far:ns:sa", "system:anonymous"]),
+        ("far", "far", ["system:anonymous"]),
+        ("far", "other", ["system:anonymous"]),
+    ],
+)
+def test_whose_service_account_somebody_acts_as(
+    origin: str, cluster: str, expected: list[str]
+) -> None:
+    """An administrator of `home` could have a token of its accounts, but of no others."""
+    account = User(SA, extra={"authentication.kcp.io/cluster-name": (origin,)})
+    tied = tie_to_cluster(ALICE, account, "home")
+    assert [one.name for one in effective_users(cluster, tied)] == expected
 
 
 def test_an_impersonated_user_is_tied_to_its_cluster() -> None:
