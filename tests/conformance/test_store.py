@@ -536,6 +536,17 @@ class TestEvents:
         await store.write([put("/a")])
         assert listener.batches == []
 
+    async def test_a_drained_store_has_told_everything_and_is_still_read(
+        self, store: Store
+    ) -> None:
+        listener = Listener(store)
+        writing = asyncio.create_task(write_one(store, put("/a")))
+        await asyncio.sleep(0)
+        await store.drain()
+        assert [event.key for event in listener.events] == ["/a"]
+        assert store.get("/a") is not None
+        await writing
+
     async def test_broken_listener_harms_nobody(
         self, store: Store, caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -178,7 +178,7 @@ async def _logical_cluster(client: LocalClient, cluster: str, obj: Object) -> No
         if status.get("phase") in (None, "", "Scheduling"):
             status["phase"] = "Initializing"
 
-    await client.change(cluster, LOGICAL_CLUSTERS, "cluster", initialize, subresource="status")
+    await _change(client, cluster, LOGICAL_CLUSTERS, "cluster", initialize, "status")
 
 
 def _namespace(name: str, annotations: Mapping[str, str] | None = None) -> Object:
@@ -234,7 +234,7 @@ async def _export(client: LocalClient, name: str) -> None:
         status["identityHash"] = identity
         status["conditions"] = with_true(status.get("conditions") or (), "IdentityValid", now)
 
-    await client.change(clusters.ROOT, API_EXPORTS, name, identify, subresource="status")
+    await _change(client, clusters.ROOT, API_EXPORTS, name, identify, "status")
 
 
 async def _binding(client: LocalClient, cluster: str, export: str) -> None:
@@ -245,9 +245,7 @@ async def _binding(client: LocalClient, cluster: str, export: str) -> None:
         "spec": {"reference": {"export": {"path": clusters.ROOT, "name": export}}},
     }
     await _ensure(client, cluster, API_BINDINGS, binding)
-    await client.change(
-        cluster, API_BINDINGS, export, _bound_to(client, export), subresource="status"
-    )
+    await _change(client, cluster, API_BINDINGS, export, _bound_to(client, export), "status")
 
 
 def _bound_to(client: LocalClient, name: str) -> Callable[[Object], None]:
@@ -326,7 +324,25 @@ async def _put(client: LocalClient, cluster: str, kind: GroupVersionResource, ob
             if part in obj:
                 live[part] = codec.copy(obj[part])
 
-    await client.change(cluster, kind, obj["metadata"]["name"], overwrite)
+    await _change(client, cluster, kind, obj["metadata"]["name"], overwrite)
+
+
+async def _change(
+    client: LocalClient,
+    cluster: str,
+    kind: GroupVersionResource,
+    name: str,
+    change: Callable[[Object], None],
+    subresource: str = "",
+) -> None:
+    """Change what is not yet as it should be: most starts find everything in place."""
+    live = client.get(cluster, kind, name)
+    if live is not None:
+        wanted = codec.copy(live)
+        change(wanted)
+        if wanted == live:
+            return
+    await client.change(cluster, kind, name, change, subresource=subresource)
 
 
 def read_identities(path: str) -> dict[str, str]:

@@ -102,7 +102,8 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
             raise
 
     async def _stop_stores(self) -> None:
-        """The cache last: those who hear of the store's last events look into it."""
+        """Those who hear of the last events of one look into the other, which must be open."""
+        await self._cache_store.drain()
         await self._store.stop()
         await self._cache_store.stop()
 

@@ -40,6 +40,7 @@ def workspace_types(batteries: frozenset[str]) -> list[Object]:
                     {"path": "root", "export": "tenancy.kcp.io"},
                     {"path": "root", "export": "topology.kcp.io"},
                 ],
+                "defaultChildWorkspaceType": _UNIVERSAL,
             },
         ),
         _type(

@@ -155,6 +155,9 @@ class Store(Protocol):
 
     async def start(self) -> None: ...
 
+    async def drain(self) -> None:
+        """Take no more writes; return when what was accepted is committed and told."""
+
     async def stop(self) -> None:
         """Commit what was accepted, then close."""
 

@@ -30,6 +30,9 @@ class MemoryStore:
     async def start(self) -> None:
         pass
 
+    async def drain(self) -> None:
+        pass
+
     async def stop(self) -> None:
         pass
 

@@ -18,6 +18,7 @@ from pykcp.testing.client import TestClient
 from pykcp.testing.kubeconfig import Access, read_access
 
 START_SECONDS = 30.0
+_COMPILED = pathlib.Path("~/.cache/pykcp/compiled")
 
 
 class ServerProcess:
@@ -109,10 +110,17 @@ class ServerProcess:
 
 
 def environment() -> dict[str, str]:
-    """For child processes: they find this very package, whether it is installed or not."""
+    """For child processes: they find this very package, whether it is installed or not.
+
+    They keep compiled modules, as an installed program has them, wherever that is not allowed
+    in the source tree: compiling is most of a start.
+    """
     source = str(pathlib.Path(__file__).parents[2])
     path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH", "")) if p)
-    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    made = {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+    if made.pop("PYTHONDONTWRITEBYTECODE", ""):
+        made.setdefault("PYTHONPYCACHEPREFIX", str(_COMPILED.expanduser()))
+    return made
 
 
 def _is_ready(access: Access) -> bool:

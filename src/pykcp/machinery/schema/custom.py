@@ -7,11 +7,15 @@ have one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy as _copy
+from functools import cached_property
+from typing import Any
 
 from pykcp.machinery.schema import diagnose
-from pykcp.machinery.schema.decode import DecodeError, decoder_for
+from pykcp.machinery.schema.decode import DecodeError, TypedDecoder, decoder_for
 from pykcp.machinery.schema.defaulting import (
+    Filler,
     compile_defaulter,
     compile_plain_defaulter,
     has_default,
@@ -25,9 +29,9 @@ from pykcp.machinery.schema.embedded import (
 )
 from pykcp.machinery.schema.listtypes import compile_list_check, list_errors
 from pykcp.machinery.schema.model import Schema
-from pykcp.machinery.schema.pruning import compile_pruner
-from pykcp.machinery.schema.scanning import UNKNOWN, compile_scan
-from pykcp.machinery.schema.validation import compile_check
+from pykcp.machinery.schema.pruning import Pruner, compile_pruner
+from pykcp.machinery.schema.scanning import UNKNOWN, Scan, compile_scan
+from pykcp.machinery.schema.validation import Check, compile_check
 from pykcp.machinery.schema.violations import schema_errors
 from pykcp.machinery.status import FieldError, invalid
 from pykcp.types import Object
@@ -46,39 +50,58 @@ _BLOCKING = frozenset(
 
 
 class CustomType:
-    """One schema, compiled. Immutable, shared, safe to use from anywhere."""
+    """One schema, compiled part by part on first use: what is only read needs none of it.
 
-    __slots__ = (
-        "_check",
-        "_embeds",
-        "_fill",
-        "_fill_plain",
-        "_fills_status",
-        "_lists",
-        "_meta",
-        "_prune",
-        "_scan",
-        "_status",
-        "published",
-        "schema",
-    )
+    Shared, and safe to use from anywhere.
+    """
 
     def __init__(
         self, schema: Schema, object_meta: Schema, published: Schema | None = None
     ) -> None:
         self.schema = schema
         self.published = published or schema
-        self._meta = decoder_for(object_meta)
-        self._prune = compile_pruner(schema)
-        self._scan = compile_scan(schema)
-        self._fill = compile_defaulter(schema)
-        self._fill_plain = compile_plain_defaulter(schema)
-        self._check = compile_check(schema)
-        self._embeds = has_embedded(schema)
-        self._lists = compile_list_check(schema)
-        status = schema.properties.get("status")
-        self._status = compile_check(status) if status is not None else None
-        self._fills_status = status is not None and has_default(status)
+        self._object_meta = object_meta
+        self._of_status = schema.properties.get("status")
+
+    @cached_property
+    def _meta(self) -> TypedDecoder:
+        return decoder_for(self._object_meta)
+
+    @cached_property
+    def _prune(self) -> Pruner:
+        return compile_pruner(self.schema)
+
+    @cached_property
+    def _scan(self) -> Scan:
+        return compile_scan(self.schema)
+
+    @cached_property
+    def _fill(self) -> Filler:
+        return compile_defaulter(self.schema)
+
+    @cached_property
+    def _fill_plain(self) -> Callable[[Any], None] | None:
+        return compile_plain_defaulter(self.schema)
+
+    @cached_property
+    def _check(self) -> Check:
+        return compile_check(self.schema)
+
+    @cached_property
+    def _embeds(self) -> bool:
+        return has_embedded(self.schema)
+
+    @cached_property
+    def _lists(self) -> Check | None:
+        return compile_list_check(self.schema)
+
+    @cached_property
+    def _status(self) -> Check | None:
+        return compile_check(self._of_status) if self._of_status is not None else None
+
+    @cached_property
+    def _fills_status(self) -> bool:
+        return self._of_status is not None and has_default(self._of_status)
 
     def decode(
         self,

@@ -89,6 +89,9 @@ class EncryptedStore:
         await self._store.start()
         await self._start_providers(self._transformers)
 
+    async def drain(self) -> None:
+        await self._store.drain()
+
     async def stop(self) -> None:
         if self._probe is not None:
             self._probe.cancel()

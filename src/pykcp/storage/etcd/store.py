@@ -48,9 +48,12 @@ class EtcdStore(Mirror):
             await self.stop()
             raise
 
-    async def stop(self) -> None:
+    async def drain(self) -> None:
         if self._writes is not None:
             await self._writes.close()
+
+    async def stop(self) -> None:
+        await self.drain()
         if self._following is not None:
             self._following.cancel()
             await asyncio.wait((self._following,))

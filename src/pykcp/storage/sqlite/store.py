@@ -80,9 +80,12 @@ class SQLiteStore(ReadingHalf):
             self._close()
             raise
 
-    async def stop(self) -> None:
+    async def drain(self) -> None:
         if self._commits is not None:
             await self._commits.close()
+
+    async def stop(self) -> None:
+        await self.drain()
         if self._checkpoints is not None:
             self._checkpoints.close()
         self._stop_workers()
