@@ -16,7 +16,7 @@ from pykcp.observe.audit.policy import PolicyError
 from pykcp.shard.bootstrap import bootstrap
 from pykcp.shard.bootstrap_root import bootstrap_root, root_options
 from pykcp.shard.credentials import Credentials
-from pykcp.shard.settings import ShardSettings
+from pykcp.shard.settings import SettingsError, ShardSettings
 from pykcp.shard.wiring import Shard, make_controllers, make_store, start_store, wire
 from pykcp.storage.compactor import Compactor
 from pykcp.storage.errors import StoreError
@@ -42,7 +42,7 @@ def run(settings: ShardSettings) -> int:
     with runner:
         try:
             runner.run(_main(settings))
-        except (CredentialError, ListenError, PolicyError, StoreError) as error:
+        except (CredentialError, ListenError, PolicyError, SettingsError, StoreError) as error:
             message = (
                 error.strerror if isinstance(error, ListenError) and error.strerror else str(error)
             )

@@ -128,7 +128,8 @@ def _is_ready(access: Access) -> bool:
     connection = HTTPSConnection(access.host, access.port, timeout=5, context=context)
     try:
         connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
+        with connection.getresponse() as reply:
+            return reply.status == 200
     except OSError:
         return False
     finally:

@@ -75,3 +75,14 @@ def test_an_account_may_read_the_metrics(tmp_path: pathlib.Path) -> None:
 def test_steps_of_the_start_are_checks(tmp_path: pathlib.Path, check: str) -> None:
     with server(directory=tmp_path) as shard:
         assert shard.client().get(f"/readyz/poststarthook/{check}").status == 200
+
+
+@pytest.mark.parametrize("text", ["nonsense", "identities: 5", "identities:\n- {}\n", "a: [", ""])
+def test_bad_identities_end_the_start_with_a_word(tmp_path: pathlib.Path, text: str) -> None:
+    keys = tmp_path / "identities.yaml"
+    keys.write_text(text)
+    with (
+        pytest.raises(RuntimeError, match="--root-identities-file"),
+        server(f"--root-identities-file={keys}", directory=tmp_path) as shard,
+    ):
+        assert "Traceback" not in shard.log()
