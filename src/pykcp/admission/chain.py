@@ -1,6 +1,7 @@
 """The admission chain: one list, in order. Mutating plug-ins first, then validating ones.
 
-A plug-in that is about one kind says so (`kind`); writes of other kinds do not meet it.
+A plug-in that is about one kind says so (`kind`); writes of other kinds do not meet it. Kinds
+are told apart by where they are stored: what has two names is met under both.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class _Line(Generic[P]):
         }
 
     def of(self, resource: Resource) -> tuple[P, ...]:
-        return self._by_kind.get((resource.group, resource.plural), self._general)
+        return self._by_kind.get(resource.definition.storage, self._general)
 
 
 def _kind_of(plugin: Plugin) -> tuple[str, str] | None:

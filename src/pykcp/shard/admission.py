@@ -15,6 +15,7 @@ from pykcp.admission.plugins.kcp.api_binding_finalizer import APIBindingDeletion
 from pykcp.admission.plugins.kcp.api_export import APIExportRules
 from pykcp.admission.plugins.kcp.api_export_endpoint_slice import APIExportEndpointSliceRules
 from pykcp.admission.plugins.kcp.api_resource_schema import APIResourceSchemaRules
+from pykcp.admission.plugins.kcp.cached_resource_slice import CachedResourceSliceRules
 from pykcp.admission.plugins.kcp.cluster_cached_resource import ClusterCachedResourceRules
 from pykcp.admission.plugins.kcp.deletion_protection import (
     LogicalClusterProtection,
@@ -101,6 +102,7 @@ def make_admission(
             object_count,
             ResourceQuota(store, quotas),
             ClusterCachedResourceRules(lookup, directory),
+            CachedResourceSliceRules(lookup, authorizer),
             WorkspaceProtection(protected),
             LogicalClusterProtection(protected),
         ],

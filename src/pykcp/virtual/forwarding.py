@@ -10,6 +10,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Coroutine
 from typing import Any
+from urllib.parse import unquote
 
 from pykcp.machinery.status import StatusError
 from pykcp.server.answers import send_status
@@ -34,7 +35,7 @@ class Elsewhere(MountProxy):
 
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         request = exchange.request
-        info = RequestInfo(request.method, request.path, verb=request.method.lower())
+        info = RequestInfo(request.method, unquote(request.path), verb=request.method.lower())
         return self.answer(Call(exchange, info))
 
     async def answer(self, call: Call) -> None:

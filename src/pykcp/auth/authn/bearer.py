@@ -8,7 +8,7 @@ import binascii
 from pykcp.auth.authn.interface import Rejected
 from pykcp.wire.exchange import Request
 
-_WEBSOCKET_PREFIX = "base64url.bearer.authorization.k8s.io."
+WEBSOCKET_PREFIX = "base64url.bearer.authorization.k8s.io."
 
 
 def bearer_token(authorization: str | None) -> str | None:
@@ -45,8 +45,8 @@ def _offered(request: Request) -> tuple[list[str], list[str]]:
     others: list[str] = []
     for value in request.header_all("sec-websocket-protocol"):
         for protocol in map(str.strip, value.split(",")):
-            if protocol.startswith(_WEBSOCKET_PREFIX):
-                encoded.append(protocol[len(_WEBSOCKET_PREFIX) :])
+            if protocol.startswith(WEBSOCKET_PREFIX):
+                encoded.append(protocol[len(WEBSOCKET_PREFIX) :])
             else:
                 others.append(protocol)
     return encoded, others
@@ -65,4 +65,4 @@ def _decode(encoded: str) -> str:
 def without_token_protocol(value: str) -> str:
     """A `Sec-WebSocket-Protocol` value that is safe to choose from and to echo."""
     protocols = map(str.strip, value.split(","))
-    return ",".join(one for one in protocols if not one.startswith(_WEBSOCKET_PREFIX))
+    return ",".join(one for one in protocols if not one.startswith(WEBSOCKET_PREFIX))

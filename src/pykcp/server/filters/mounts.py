@@ -13,9 +13,9 @@ import logging
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from pykcp.machinery.status import RequestEntityTooLarge
+from pykcp.machinery.status import BadRequest, RequestEntityTooLarge
 from pykcp.server.answers import PlainError
 from pykcp.server.call import Call
 from pykcp.wire.exchange import Header, Request, WebSocket
@@ -38,6 +38,9 @@ _CHUNK = 64 * 1024
 _BACKLOG = 1024 * 1024
 _CONNECT_SECONDS = 30.0
 _MAX_LINE = 1024 * 1024
+_IN_PATHS = "/:@!$&'()*+,;=~"
+"""What stands in paths as it is, besides letters and digits."""
+_DOTS = frozenset((".", ".."))
 
 
 class MountProxy:
@@ -66,7 +69,7 @@ class MountProxy:
         url = address(target, call.info.path, request.query)
         try:
             if call.exchange.wants_websocket():
-                await self._bridge(call, url)
+                await self._bridge(call, url, more)
                 return
             async with self._open_session().request(
                 request.method,
@@ -82,18 +85,17 @@ class MountProxy:
                 raise
             raise BadGateway from error
 
-    async def _bridge(self, call: Call, url: str) -> None:
+    async def _bridge(self, call: Call, url: str, more: Sequence[Header]) -> None:
         """A WebSocket at either end, and everything that is said on one said on the other."""
         import aiohttp
 
         request = call.exchange.request
-        offered = request.header("sec-websocket-protocol") or ""
         headers = [h for h in self._headers(request, url) if not h[0].startswith("sec-websocket")]
         try:
             there = await self._open_session().ws_connect(
                 _raw(url),
-                headers=headers,
-                protocols=[name.strip() for name in offered.split(",") if name.strip()],
+                headers=[*headers, *more],
+                protocols=self._protocols(request),
                 max_msg_size=0,
             )
         except aiohttp.WSServerHandshakeError as error:
@@ -114,6 +116,11 @@ class MountProxy:
             await asyncio.gather(outward, return_exceptions=True)
             await there.close()
             here.end()
+
+    def _protocols(self, request: Request) -> list[str]:
+        """The WebSocket protocols that the client offers."""
+        offered = request.header("sec-websocket-protocol") or ""
+        return [name.strip() for name in offered.split(",") if name.strip()]
 
     def _headers(self, request: Request, url: str) -> list[Header]:
         """What the client sent, but for what concerns only its connection to us."""
@@ -195,9 +202,11 @@ def _raw(url: str) -> str:
 
 
 def address(target: str, path: str, query: str) -> str:
-    """The mount's address with the request's path below it."""
+    """The mount's address with the request's path, which is decoded, below it."""
+    if not _DOTS.isdisjoint(path.split("/")):
+        raise BadRequest("invalid path: it leads out of the mount")
     parts = urlsplit(target)
-    joined = f"{parts.path.rstrip('/')}/{path.lstrip('/')}"
+    joined = f"{parts.path.rstrip('/')}/{quote(path.lstrip('/'), safe=_IN_PATHS)}"
     queries = "&".join(q for q in (parts.query, query) if q)
     return f"{parts.scheme}://{parts.netloc}{joined}" + (f"?{queries}" if queries else "")
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ssl
 from urllib.parse import quote
 
+from pykcp.auth.authn.bearer import WEBSOCKET_PREFIX
 from pykcp.auth.user import User
 from pykcp.machinery.endpoints import HOPS_HEADER
 from pykcp.server.call import Call
 from pykcp.server.filters.mounts import MountProxy
 from pykcp.wire.exchange import Header, Request
 
-_IDENTITY = "x-remote-"
+_IDENTITY = ("x-remote-", "impersonate-", "authorization")
+"""Headers that say who asks: that is ours to say. Credentials are for us alone, and go no further."""
 
 
 class Sender(MountProxy):
@@ -30,6 +32,12 @@ class Sender(MountProxy):
             (name, value)
             for name, value in super()._headers(request, url)
             if not name.startswith(_IDENTITY) and name != HOPS_HEADER
+        ]
+
+    def _protocols(self, request: Request) -> list[str]:
+        """Without the one in which browsers hide a token."""
+        return [
+            name for name in super()._protocols(request) if not name.startswith(WEBSOCKET_PREFIX)
         ]
 
     def _tls(self) -> ssl.SSLContext:

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.impersonation import is_requested
@@ -49,7 +49,7 @@ class Door:
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         request = exchange.request
         root = request.path.strip("/").partition("/")[0]
-        info = RequestInfo(request.method, request.path, verb=request.method.lower())
+        info = RequestInfo(request.method, unquote(request.path), verb=request.method.lower())
         call = Call(exchange, info)
         if root in _HEALTH:
             info.query = parse_query(request.query)

@@ -36,7 +36,7 @@ class PathAnnotation:
         obj = request.obj
         if obj is None:
             return False
-        kind = (request.resource.group, request.resource.plural)
+        kind = request.resource.definition.storage
         if kind in _KINDS:
             return True
         annotations = obj["metadata"].get("annotations")

@@ -1,0 +1,67 @@
+"""ClusterCachedResourceEndpointSlices: nobody publishes again what they may not see.
+
+A slice may name a ClusterCachedResource of another workspace, whose objects it then shows to
+whoever binds an export. kcp asks nobody. Here the writer must be allowed to get what it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.admission.refusing import refusal
+from pykcp.auth.authz.attributes import Attributes
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.machinery import clusters
+from pykcp.machinery.resources import (
+    CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES,
+    CLUSTER_CACHED_RESOURCES,
+)
+from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.lookup import Lookup
+from pykcp.types import Object
+
+
+class CachedResourceSliceRules:
+    name = "cache.kcp.io/ClusterCachedResourceEndpointSlice"
+    kind = CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES
+
+    def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
+        """By callables: both are made after admission."""
+        self._lookup, self._authorizer = lookup, authorizer
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        return request.operation != "DELETE"
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        assert request.obj is not None
+        path, name = _reference(request.obj)
+        if not path or (request.old is not None and (path, name) == _reference(request.old)):
+            return
+        cluster = self._lookup().cluster_of(path)
+        if cluster != request.context.cluster and not await self._may_get(request, cluster, name):
+            # also for what is missing: nobody shall learn here what there is
+            raise refusal(
+                request,
+                "no permission to get ClusterCachedResource " + clusters.join(path, name),
+            )
+
+    async def _may_get(self, request: AdmissionRequest, cluster: str | None, name: str) -> bool:
+        if cluster is None:
+            return False
+        kind = CLUSTER_CACHED_RESOURCES
+        attributes = Attributes(
+            request.context.user,
+            "get",
+            group=kind.group,
+            resource=kind.resource,
+            name=name,
+            version=kind.version,
+        )
+        return (await self._authorizer().authorize(cluster, attributes)).allowed
+
+
+def _reference(obj: Object) -> tuple[str, str]:
+    """Path and name; the kind's older name has another field for it."""
+    spec = obj.get("spec") or {}
+    found = spec.get("clusterCachedResource") or spec.get("cachedResource") or {}
+    return found.get("path") or "", found.get("name") or ""
