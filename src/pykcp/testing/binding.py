@@ -6,13 +6,10 @@ from typing import Any
 
 from pykcp.testing.apis import BINDINGS, EXPORTS, RESOURCE, SCHEMAS, binding, export, schema
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.clusters import name_of
 from pykcp.types import Object
 
 COWBOYS = "/apis/wild.west/v1/namespaces/default/cowboys"
-
-
-def name_of(client: TestClient) -> str:
-    return client.prefix.rpartition("/")[2]
 
 
 def made(client: TestClient, path: str, obj: Object) -> Object:

@@ -23,6 +23,20 @@ def make_cluster(shard: ServerProcess, name: str, **spec: object) -> TestClient:
     return client
 
 
+def name_of(client: TestClient) -> str:
+    """The logical cluster that a client is in."""
+    return client.prefix.rpartition("/")[2]
+
+
+def cached(
+    shard: ServerProcess, cluster: str, place: str = "root", context: str = "shard-base"
+) -> TestClient:
+    """A client in what the cache holds of a logical cluster of the shard `place`."""
+    client = shard.client(context)
+    client.prefix = f"/services/cache/shards/{place}/clusters/{cluster}"
+    return client
+
+
 def bind(client: TestClient, root: TestClient, export: str) -> None:
     """Bind one of root's exports as root itself has it, without waiting for controllers."""
     bindings = "/apis/apis.kcp.io/v1alpha2/apibindings"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pykcp.machinery.hashes import claim_label_key
 from pykcp.testing.apis import BINDINGS, EXPORTS, MAPS, accepted
-from pykcp.testing.binding import bind, condition, is_bound, name_of, offer
+from pykcp.testing.binding import bind, condition, is_bound, offer
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.clusters import name_of
 from pykcp.types import Object
 
 ASKED: list[Object] = [{"group": "", "resource": "configmaps", "verbs": ["*"]}]

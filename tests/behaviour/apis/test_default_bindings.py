@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pykcp.testing.apis import BINDINGS, EXPORTS
-from pykcp.testing.binding import name_of, offer
+from pykcp.testing.binding import offer
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.clusters import name_of
 from pykcp.types import Object
 
 TYPES = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"

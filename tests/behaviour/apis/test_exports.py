@@ -8,13 +8,10 @@ import hashlib
 from pykcp.testing.apis import BINDINGS, EXPORTS, RESOURCE, SCHEMAS, SLICES, binding, export, make
 from pykcp.testing.apis import schema as a_schema
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.clusters import name_of
 from pykcp.types import Object
 
 SECRETS = "/api/v1/namespaces/kcp-system/secrets"
-
-
-def name_of(client: TestClient) -> str:
-    return client.prefix.rpartition("/")[2]
 
 
 def status_of(client: TestClient, path: str, name: str) -> Object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pykcp.testing.apis import BINDINGS, RESOURCE, binding, export, schema
 from pykcp.testing.binding import COWBOYS, condition, cowboy, is_bound
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.clusters import cached
 from pykcp.testing.server import ServerProcess
 
 SCHEMAS = "/apis/apis.kcp.io/v1alpha1/apiresourceschemas"
@@ -12,14 +13,8 @@ EXPORTS = "/apis/apis.kcp.io/v1alpha2/apiexports"
 NEWER = "v2.cowboys.wild.west"
 
 
-def _published(shard: ServerProcess, cluster: str) -> TestClient:
-    client = shard.client()
-    client.prefix = f"/services/cache/shards/far/clusters/{cluster}"
-    return client
-
-
 def test_bound_from_another_shard(cluster: TestClient, shard: ServerProcess) -> None:
-    far = _published(shard, "faraway")
+    far = cached(shard, "faraway", "far")
     exported = {**export("cowboys", resources=[RESOURCE]), "status": {"identityHash": "abc"}}
     assert far.post(SCHEMAS, schema()).status == 201
     assert far.post(EXPORTS, exported).status == 201

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pykcp.testing.client import MERGE, TestClient, eventually
-from pykcp.testing.clusters import make_cluster
+from pykcp.testing.clusters import cached, make_cluster, name_of
 from pykcp.testing.server import ServerProcess
 
 CACHED = "/apis/cache.kcp.io/v1alpha1/clustercachedresources"
@@ -80,16 +80,6 @@ def condition(client: TestClient, kind: str) -> dict[str, Any]:
     return {}
 
 
-def cached(shard: ServerProcess, place: str, cluster: str) -> TestClient:
-    client = shard.client()
-    client.prefix = f"/services/cache/shards/{place}/clusters/{cluster}"
-    return client
-
-
-def name_of(client: TestClient) -> str:
-    return client.prefix.rpartition("/")[2]
-
-
 def test_objects_are_copied_and_counted(shard: ServerProcess, cluster: TestClient) -> None:
     define(cluster)
     for number in range(3):
@@ -111,7 +101,7 @@ def test_objects_are_copied_and_counted(shard: ServerProcess, cluster: TestClien
     identity = hashlib.sha256(base64.b64decode(key)).hexdigest()
     assert found["status"]["identityHash"] == identity
 
-    copies = cached(shard, "root", name_of(cluster))
+    copies = cached(shard, name_of(cluster), "root")
     copy = copies.get(f"{INSTANCES}/chosen-1").json
     original = cluster.get(f"{INSTANCES}/chosen-1").json
     assert (copy["spec"], copy["status"]) == (original["spec"], original["status"])
@@ -131,7 +121,7 @@ def test_copies_follow(shard: ServerProcess, cluster: TestClient) -> None:
     add(cluster, "one", part="yes")
     add(cluster, "two", part="yes")
     eventually(lambda: counts(cluster) == (2, 2))
-    copies = cached(shard, "root", name_of(cluster))
+    copies = cached(shard, name_of(cluster), "root")
     cluster.patch(f"{INSTANCES}/one", {"spec": {"tier": "premium"}}, MERGE)
     eventually(lambda: copies.get(f"{INSTANCES}/one").json["spec"]["tier"] == "premium")
     cluster.patch(f"{INSTANCES}/one", {"metadata": {"labels": {"part": "no"}}}, MERGE)
@@ -166,7 +156,7 @@ def test_identities_are_shared_by_secret(shard: ServerProcess) -> None:
     client = shard.client(cluster=names[0])
     client.delete(f"{CACHED}/instances")
     eventually(lambda: client.get(f"{CACHED}/instances").status == 404)
-    copies = cached(shard, "root", names[0])
+    copies = cached(shard, names[0], "root")
     eventually(lambda: copies.get(f"{INSTANCES}/of-{names[0]}").status == 404)
     items = everywhere.get(f"{INSTANCES}:{identity}").json["items"]
     assert [i["metadata"]["name"] for i in items] == [f"of-{names[1]}"]
@@ -220,7 +210,7 @@ def test_nothing_is_left_behind(shard: ServerProcess, cluster: TestClient) -> No
     identity = status(cluster)["identityHash"]
     cluster.delete(f"{CACHED}/instances")
     eventually(lambda: cluster.get(f"{CACHED}/instances").status == 404)
-    copies = cached(shard, "root", name_of(cluster))
+    copies = cached(shard, name_of(cluster), "root")
     eventually(lambda: copies.get(f"{CACHED}/instances").status == 404)
     assert copies.get(f"{INSTANCES}:{identity}").status == 404
     assert len(cluster.get(INSTANCES).json["items"]) == 5
@@ -246,7 +236,7 @@ def test_kinds_that_are_published_anyway(shard: ServerProcess, cluster: TestClie
     }
     assert cluster.post(CACHED, body).status == 201
     eventually(lambda: counts(cluster) == (1, 1))
-    copies = cached(shard, "root", name_of(cluster))
+    copies = cached(shard, name_of(cluster), "root")
     identity = status(cluster)["identityHash"]
     found = copies.get(f"{roles}:{identity}").json["items"]
     assert [one["metadata"]["name"] for one in found] == ["chosen"]

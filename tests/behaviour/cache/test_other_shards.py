@@ -9,6 +9,7 @@ import pytest
 
 from pykcp.testing.apis import BINDINGS, COWBOYS, EXPORTS, SCHEMAS, binding, cowboy, export, schema
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.clusters import cached
 from pykcp.testing.rights import grant
 from pykcp.testing.server import ServerProcess
 
@@ -26,8 +27,7 @@ RESOURCE = {
 @pytest.fixture(scope="module")
 def far(shard: ServerProcess) -> TestClient:
     """A logical cluster on the shard `beta`, as far as it is known here."""
-    client = shard.client()
-    client.prefix = "/services/cache/shards/beta/clusters/far"
+    client = cached(shard, "far", "beta")
     mark = {"internal.kcp.io/replicate": "apis.kcp.io"}
     cluster = {
         "apiVersion": "core.kcp.io/v1alpha1",

@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import json
 import pathlib
-import re
-import signal
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from http.client import HTTPSConnection
 from typing import Any
 
 import pytest
 
 from pykcp.auth.certificates import KeyPair, create_ca, issue_client
-from pykcp.testing.client import eventually
+from pykcp.testing.programs import serving
 from pykcp.testing.server import environment
 
 EXPORTS = "/shards/amber/clusters/acme/apis/apis.kcp.io/v1alpha1/apiexports"
 
 
-@contextmanager
-def program(folder: pathlib.Path, *flags: str) -> Iterator[int]:
+def program(folder: pathlib.Path, *flags: str) -> AbstractContextManager[int]:
     """A running program; its port."""
-    log = folder / "cache.log"
-    command = [
-        sys.executable, "-m", "pykcp.cli.cache_server", f"--root-directory={folder / 'cache'}",
+    return serving(
+        "pykcp.cli.cache_server", folder / "cache.log", f"--root-directory={folder / 'cache'}",
         "--bind-address=127.0.0.1", "--secure-port=0", *flags,
-    ]  # fmt: skip
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment())
-    try:
-        yield int(eventually(lambda: re.search(r"serving on .*:(\d+)", log.read_text()))[1])
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0, log.read_text()
+    )  # fmt: skip
 
 
 class Server:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykcp.testing.client import MERGE, TestClient, eventually
-from pykcp.testing.clusters import make_cluster
+from pykcp.testing.clusters import cached, make_cluster, name_of
 from pykcp.testing.server import ServerProcess, server
 
 EXPORTS = "/apis/apis.kcp.io/v1alpha2/apiexports"
@@ -16,16 +16,6 @@ CLUSTER = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 REPLICATE = "internal.kcp.io/replicate"
-
-
-def cached(shard: ServerProcess, cluster: str) -> TestClient:
-    client = shard.client()
-    client.prefix = f"/services/cache/shards/root/clusters/{cluster}"
-    return client
-
-
-def name_of(client: TestClient) -> str:
-    return client.prefix.rpartition("/")[2]
 
 
 def make_export(client: TestClient, name: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from pykcp.machinery.endpoints import HOPS_HEADER
 from pykcp.testing.client import MERGE, TestClient, eventually
-from pykcp.testing.clusters import make_cluster
+from pykcp.testing.clusters import make_cluster, name_of
 from pykcp.testing.rights import grant
 from pykcp.testing.server import ServerProcess
 
@@ -82,10 +82,6 @@ def bind(consumer: TestClient, provider: TestClient, name: str) -> None:
 
 def is_bound(client: TestClient, path: str) -> bool:
     return bool((client.get(path).json.get("status") or {}).get("phase") == "Bound")
-
-
-def name_of(client: TestClient) -> str:
-    return client.prefix.rpartition("/")[2]
 
 
 def sheriff(name: str, **spec: Any) -> dict[str, Any]:

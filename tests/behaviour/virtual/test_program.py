@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import pathlib
-import re
-import signal
 import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from http.client import HTTPSConnection
 
 import pytest
 
 from pykcp.auth.certificates import create_ca, issue_client
-from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.client import TestClient
 from pykcp.testing.exports import APIS, Provider, accepted, claim
 from pykcp.testing.kubeconfig import Access
+from pykcp.testing.programs import serving
 from pykcp.testing.server import ServerProcess, environment, server
 
 
-@contextmanager
-def door(shard: ServerProcess, folder: pathlib.Path, *flags: str) -> Iterator[int]:
+def door(shard: ServerProcess, folder: pathlib.Path, *flags: str) -> AbstractContextManager[int]:
     """A running program; its port."""
-    log = folder / "door.log"
-    command = [
-        sys.executable, "-m", "pykcp.cli.virtual_workspaces", "workspaces",
+    return serving(
+        "pykcp.cli.virtual_workspaces", folder / "door.log", "workspaces",
         f"--kubeconfig={shard.kubeconfig}", "--context=shard-base", "--bind-address=127.0.0.1",
         "--secure-port=0", f"--cert-dir={folder}", *flags,
-    ]  # fmt: skip
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment())
-    try:
-        yield int(eventually(lambda: re.search(r"serving on .*:(\d+)", log.read_text()))[1])
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0, log.read_text()
+    )  # fmt: skip
 
 
 class Visitors:

@@ -6,19 +6,9 @@ import subprocess
 import sys
 
 from pykcp.testing.client import TestClient
+from pykcp.testing.programs import fsck
 from pykcp.testing.server import ServerProcess, environment
 from pykcp.testing.workspaces import LOGICAL_CLUSTER, make_workspace
-
-
-def fsck(shard: ServerProcess) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "pykcp", "admin", "fsck", f"--root-directory={shard.root}"],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 def test_a_shard_in_order_and_one_that_is_not(shard: ServerProcess, alice: TestClient) -> None:

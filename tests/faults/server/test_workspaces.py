@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import pathlib
 import random
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -21,7 +19,8 @@ import pytest
 
 from pykcp.testing.apis import EXPORTS, RESOURCE, SCHEMAS, export, schema
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.server import ServerProcess, environment, server
+from pykcp.testing.programs import fsck
+from pykcp.testing.server import ServerProcess, server
 
 WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 TYPES = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
@@ -339,17 +338,6 @@ CLUSTERS_OF_KCP = (
     "system:shard",
     "system:system-crds",
 )
-
-
-def fsck(process: ServerProcess) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "pykcp", "admin", "fsck", f"--root-directory={process.root}"],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture

@@ -7,9 +7,7 @@ it is looked at again when objects of its cluster go.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pykcp.clients.interface import Client
@@ -17,14 +15,15 @@ from pykcp.controllers.kcp.api_metrics import ApiMetrics
 from pykcp.controllers.kcp.api_objects import BINDINGS, ApiObjects, export_reference, key_of
 from pykcp.controllers.kcp.binding import FINALIZER, aggregate
 from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.deleting import delete_together
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.kinds import Kinds, ServedKind
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.objects import Metadata, pages
+from pykcp.controllers.runtime.objects import pages
 from pykcp.machinery import meta
 from pykcp.machinery.condition_marks import mark_false, mark_true
 from pykcp.machinery.resources import API_BINDINGS
-from pykcp.machinery.status import NotFound, StatusError
+from pykcp.machinery.status import NotFound
 from pykcp.registry.bound import BoundResources
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.indexes import DELETING
@@ -188,33 +187,13 @@ class BindingDeletion:
         async for page in pages(self._objects.store, prefix):
             going = [item for item in page if not item.is_deleting]
             for start in range(0, len(going), _AT_A_TIME):
-                some = going[start : start + _AT_A_TIME]
-                remains.errors += await self._delete_some(cluster, kind, some)
+                some = [(o.name, o.namespace) for o in going[start : start + _AT_A_TIME]]
+                remains.errors += await delete_together(self._client, cluster, kind.resource, some)
         resource = f"{kind.resource.resource}.{kind.resource.group}"
         async for page in pages(self._objects.store, prefix):
             remains.by_resource[resource] += len(page)
             for item in page:
                 remains.by_finalizer.update(item.finalizers or ())
-
-    async def _delete_some(
-        self, cluster: str, kind: ServedKind, items: Sequence[Metadata]
-    ) -> list[str]:
-        outcomes = await asyncio.gather(
-            *(
-                self._client.delete(
-                    cluster, kind.resource, item.name, item.namespace, propagation="Background"
-                )
-                for item in items
-            ),
-            return_exceptions=True,
-        )
-        errors = []
-        for outcome in outcomes:
-            if isinstance(outcome, StatusError):
-                errors.append(outcome.message)
-            elif isinstance(outcome, BaseException):
-                raise outcome
-        return errors
 
 
 def _takes_over(objects: ApiObjects, cluster: str, other: Object, bound: Object) -> bool:

@@ -8,7 +8,6 @@ it is gone, so a removed namespace is swept once more a little later.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,13 +18,14 @@ from pykcp.controllers.kube.namespace_conditions import (
     update_conditions,
 )
 from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.deleting import delete_together
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.kinds import Kinds, ServedKind
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.objects import pages
 from pykcp.machinery import clusters, meta
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, NAMESPACES
-from pykcp.machinery.status import NotFound, StatusError
+from pykcp.machinery.status import NotFound
 from pykcp.registry.indexes import DELETING
 from pykcp.registry.keys import range_prefix, resource_prefix, split_key
 from pykcp.storage.interface import Event, Store
@@ -158,29 +158,10 @@ class Namespaces:
         errors: list[str] | None = None
         async for page in pages(self._store, prefix):
             errors = errors or []
-            names = [item.name for item in page if not item.is_deleting]
-            for start in range(0, len(names), _AT_A_TIME):
-                errors += await self._delete_named(key, kind, names[start : start + _AT_A_TIME])
-        return errors
-
-    async def _delete_named(
-        self, key: ObjectKey | RemovedNamespace, kind: ServedKind, names: list[str]
-    ) -> list[str]:
-        outcomes = await asyncio.gather(
-            *(
-                self._client.delete(
-                    key.cluster, kind.resource, name, key.name, propagation="Background"
-                )
-                for name in names
-            ),
-            return_exceptions=True,
-        )
-        errors = []
-        for outcome in outcomes:
-            if isinstance(outcome, StatusError):
-                errors.append(outcome.message)
-            elif isinstance(outcome, BaseException):
-                raise outcome
+            going = [(item.name, key.name) for item in page if not item.is_deleting]
+            for start in range(0, len(going), _AT_A_TIME):
+                some = going[start : start + _AT_A_TIME]
+                errors += await delete_together(self._client, key.cluster, kind.resource, some)
         return errors
 
     async def _report(self, key: ObjectKey, namespace: Object, remains: Remains) -> None:

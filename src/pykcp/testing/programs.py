@@ -1,0 +1,39 @@
+"""Programs other than `kcp start`, as processes for tests."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pykcp.testing.client import eventually
+from pykcp.testing.server import ServerProcess, environment
+
+
+@contextmanager
+def serving(module: str, log: pathlib.Path, *words: str) -> Iterator[int]:
+    """A module that runs as a server and says so in its log; its port."""
+    with log.open("wb") as out:
+        command = [sys.executable, "-m", module, *words]
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment())
+    try:
+        yield int(eventually(lambda: re.search(r"serving on .*:(\d+)", log.read_text()))[1])
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0, log.read_text()
+
+
+def fsck(shard: ServerProcess) -> tuple[int, str]:
+    """`kcp admin fsck` on a server's directory: its exit code, and what it said."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pykcp", "admin", "fsck", f"--root-directory={shard.root}"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
