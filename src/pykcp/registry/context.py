@@ -33,6 +33,8 @@ class RequestContext:
     """Asked before an update creates what it finds missing; may refuse."""
     forthcoming: frozenset[str] = frozenset()
     """Namespaces that the same write creates, so that others of its objects can lie in them."""
+    is_newborn: bool = False
+    """The same write makes the logical cluster: there is nothing in it yet that has a say."""
 
     def warn(self, text: str) -> None:
         if text not in self.warnings:

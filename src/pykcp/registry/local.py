@@ -17,9 +17,10 @@ from pykcp.registry.create import create
 from pykcp.registry.delete import delete
 from pykcp.registry.deletion import DeleteOptions
 from pykcp.registry.directory import Directory
+from pykcp.registry.moulds import Alike
 from pykcp.registry.read import ListOptions, list_objects
 from pykcp.registry.resource import Resource
-from pykcp.registry.together import Changed, New, Write, write_together
+from pykcp.registry.together import Cast, Changed, New, Write, write_together
 from pykcp.registry.update import Change, update
 from pykcp.storage.interface import Store
 from pykcp.types import Object
@@ -46,6 +47,9 @@ class LocalClient:
 
     def new(self, cluster: str, kind: GroupVersionResource, obj: Object) -> New:
         return New(self.resource(cluster, kind), cluster, obj)
+
+    def cast(self, cluster: str, kind: GroupVersionResource, alike: Alike) -> Cast:
+        return Cast(self.resource(cluster, kind), cluster, alike)
 
     def changed(
         self,

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykcp.apis.kube.validation.custom import WHOLE
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, NAMESPACES
 from pykcp.machinery.status import AlreadyExists, Conflict, Invalid, NotFound
 from pykcp.registry import codec
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.context import RequestContext
 from pykcp.registry.create import facts_of, match_namespace
 from pykcp.registry.errors import translate
+from pykcp.registry.moulds import Alike, uid_and_time
 from pykcp.registry.resource import Resource
 from pykcp.registry.update import Change, prepare_update
 from pykcp.storage.errors import Mismatch, StoreError
@@ -55,7 +57,16 @@ class Changed:
     """Changes the object in place, or returns another one."""
 
 
-Write = New | Changed | Gone
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """An object to be created in a logical cluster that the same write makes, like others there."""
+
+    resource: Resource
+    cluster: str
+    alike: Alike
+
+
+Write = New | Changed | Gone | Cast
 
 
 async def write_together(
@@ -69,10 +80,13 @@ async def write_together(
         if ctx is None:
             ctx = contexts[one.cluster] = context(one.cluster)
             ctx.forthcoming = _namespaces(one.cluster, writes)
+            ctx.is_newborn = _is_newborn(one.cluster, writes)
         operation: Operation | None
         match one:
             case New():
                 operation = await _creation(one, ctx)
+            case Cast():
+                operation = await _casting(one, ctx)
             case Changed():
                 operation = await _change(store, one, ctx)
             case Gone():
@@ -91,12 +105,42 @@ async def write_together(
 
 def _namespaces(cluster: str, writes: Sequence[Write]) -> frozenset[str]:
     return frozenset(
-        one.obj["metadata"]["name"]
+        _place_of(one)[1]
         for one in writes
-        if isinstance(one, New)
+        if isinstance(one, New | Cast)
         and one.cluster == cluster
-        and (one.resource.group, one.resource.plural) == ("", "namespaces")
+        and (one.resource.group, one.resource.plural) == ("", NAMESPACES.resource)
     )
+
+
+def _is_newborn(cluster: str, writes: Sequence[Write]) -> bool:
+    """Whether the writes make the logical cluster itself."""
+    return any(
+        isinstance(one, New)
+        and one.cluster == cluster
+        and one.resource.plural == LOGICAL_CLUSTERS.resource
+        and one.resource.group == LOGICAL_CLUSTERS.group
+        for one in writes
+    )
+
+
+def _place_of(one: New | Cast) -> tuple[str, str]:
+    """Namespace and name of something new."""
+    if isinstance(one, Cast):
+        return one.alike.namespace, one.alike.name
+    metadata = one.obj["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+async def _casting(one: Cast, ctx: RequestContext) -> Put:
+    resource, cluster, alike = one.resource, one.cluster, one.alike
+    sources = resource.services.sources
+    found = alike.mould.cast((cluster, sources.uid(), sources.now(), *alike.words))
+    if found is None:
+        put = await _creation(New(resource, cluster, alike.make()), ctx)
+        alike.mould.take(put, (cluster, *uid_and_time(put), *alike.words))
+        return put
+    return Put(resource.key(cluster, alike.namespace, alike.name), *found, 0)
 
 
 async def _creation(new: New, ctx: RequestContext) -> Put:
@@ -160,11 +204,8 @@ async def _removal(store: Store, gone: Gone, ctx: RequestContext) -> Operation |
 
 def _lost_race(error: Mismatch, writes: Sequence[Write]) -> AlreadyExists | Conflict:
     for one in writes:
-        if isinstance(one, New):
-            metadata = one.obj["metadata"]
-            key = one.resource.key(one.cluster, metadata.get("namespace", ""), metadata["name"])
-            if key == error.key:
-                return AlreadyExists.resource(
-                    one.resource.group, one.resource.plural, metadata["name"]
-                )
+        if isinstance(one, New | Cast):
+            resource, (namespace, name) = one.resource, _place_of(one)
+            if resource.key(one.cluster, namespace, name) == error.key:
+                return AlreadyExists.resource(resource.group, resource.plural, name)
     return Conflict("another write was faster, try again")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -73,6 +75,42 @@ def test_what_a_workspace_starts_with(org: TestClient) -> None:
     assert all(b["status"]["phase"] == "Bound" for b in bindings)
     admin = team.get("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/workspace-admin")
     assert [s["name"] for s in admin.json["subjects"]] == ["alice"]
+
+
+def test_later_workspaces_start_with_the_same_as_the_first(alice: TestClient) -> None:
+    """They are cast in a mould; nothing of the first is left in them."""
+    org = alice.in_cluster(f"root:{'org' + str(next(_numbers))}")
+    make_workspace(alice, org.prefix.rpartition(":")[2], type={"name": "organization"})
+    kinds = (
+        "/api/v1/namespaces",
+        "/api/v1/serviceaccounts",
+        "/api/v1/configmaps",
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        BINDINGS,
+    )
+    uids: set[str] = set()
+
+    def content(name: str) -> list[str]:
+        made = make_workspace(org, name)
+        own = {made["spec"]["cluster"]: "CLUSTER", f"{org.prefix[10:]}:{name}": "PATH"}
+        texts = []
+        for kind in kinds:
+            for item in inside(org, name).get(kind).json["items"]:
+                metadata = item["metadata"]
+                assert metadata["uid"] not in uids
+                uids.add(metadata["uid"])
+                words = own | {metadata["uid"]: "UID", metadata.pop("resourceVersion"): ""}
+                if kind == BINDINGS:
+                    words[metadata["name"]] = "NAME"
+                text = json.dumps(item)
+                for word, stands_for in words.items():
+                    text = text.replace(f'"{word}"', f'"{stands_for}"')
+                texts.append(re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text))
+        return sorted(texts)
+
+    first = content("first")
+    assert len(first) == 9
+    assert [content(name) for name in ("second", "third")] == [first, first]
 
 
 def test_any_prefix_of_a_path_may_be_a_cluster_name(org: TestClient) -> None:

@@ -82,7 +82,7 @@ class ObjectCountLimit:
         store.listen(self._follow)
 
     def wants(self, request: AdmissionRequest) -> bool:
-        if request.operation != "CREATE":
+        if request.operation != "CREATE" or request.context.is_newborn:
             return False
         limit = self._limits.get(request.context.cluster)
         if limit is not None and limit <= 0:

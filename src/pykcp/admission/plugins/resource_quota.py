@@ -163,7 +163,7 @@ class Quotas:
 
     async def _read(self, cluster: str, namespace: str) -> tuple[Keys, Keys]:
         place = f"{cluster}/{namespace}"
-        found = self._known.get(place)
+        found = self._peek(place)
         if found is not None:
             return found
         before = self._changes
@@ -205,6 +205,8 @@ class ResourceQuota:
     def wants(self, request: AdmissionRequest) -> bool:
         resource = request.resource
         if request.operation != "CREATE" or resource.definition.ephemeral:
+            return False
+        if request.context.is_newborn:
             return False
         if self._quotas.known(request.context.cluster, request.namespace) == ():
             return False

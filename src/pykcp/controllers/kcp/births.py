@@ -10,6 +10,7 @@ that are not here yet or claim something) is left to the initializers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import orjson
@@ -24,6 +25,8 @@ from pykcp.controllers.kcp.binding import (
     locks_of,
     names_of,
 )
+from pykcp.controllers.kube.default_accounts import ACCOUNT as DEFAULT_ACCOUNT
+from pykcp.controllers.kube.root_ca import CONFIG_MAP as CA_MAP
 from pykcp.machinery import clusters, hashes, meta, resource_locks
 from pykcp.machinery.condition_marks import mark_true
 from pykcp.machinery.replicate_marks import ANNOTATION as REPLICATE
@@ -34,13 +37,13 @@ from pykcp.machinery.resources import (
     CLUSTER_ROLE_BINDINGS,
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
-    LOGICAL_CLUSTERS,
     NAMESPACES,
     SERVICE_ACCOUNTS,
     WORKSPACE_TYPES,
     GroupVersionResource,
 )
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.moulds import Alike, Mould
 from pykcp.types import Object
 
 UNIVERSAL = "root:universal"
@@ -50,8 +53,9 @@ EXTRA_ANNOTATIONS = "extra.apis.kcp.io/"
 ADMIN_BINDING = "workspace-admin"
 _RBAC = "rbac.authorization.k8s.io"
 
-Part = tuple[GroupVersionResource, Object]
+Part = tuple[GroupVersionResource, Alike]
 """An object of the new logical cluster."""
+_KEEP = 256
 
 
 class Plan(NamedTuple):
@@ -60,6 +64,15 @@ class Plan(NamedTuple):
     cluster: Object
     """The LogicalCluster as it is when all of it is written."""
     parts: list[Part]
+    """Everything else."""
+
+
+class _Export(NamedTuple):
+    """An export that can be bound at once."""
+
+    export: Object
+    known: KnownExport
+    mould: Mould
 
 
 class Births:
@@ -75,7 +88,8 @@ class Births:
         self._ca_map = ca_map
         self._shard = shard_name
         self._now = now
-        self._exports: dict[tuple[str, str], tuple[Object, KnownExport | None]] = {}
+        self._exports: dict[tuple[str, str], _Export] = {}
+        self._moulds: dict[tuple[str, str], Mould] = {}
 
     def types_of(self, path: str, name: str) -> list[Object]:
         """A type with all that it extends, bases first. Raises workspace_types.BadType."""
@@ -129,7 +143,9 @@ class Births:
             done.append(workspace_types.API_BINDINGS_INITIALIZER)
         creator = lifecycle.creator_of(cluster)
         if creator:
-            parts.append((CLUSTER_ROLE_BINDINGS, admin_binding(creator)))
+            mould = self._mould(creator, ADMIN_BINDING)
+            made = Alike(mould, "", ADMIN_BINDING, partial(admin_binding, creator))
+            parts.append((CLUSTER_ROLE_BINDINGS, made))
         now = self._now()
         status: Object = {"phase": lifecycle.INITIALIZING}
         left = [each for each in initializers if each not in done]
@@ -141,36 +157,48 @@ class Births:
         lifecycle.settle(cluster, url, self._shard, now)
         if known is not None:
             mark_true(cluster, "APIBindingsReconciled", now)
-        return Plan(cluster, [(LOGICAL_CLUSTERS, cluster), *parts])
+        return Plan(cluster, parts)
+
+    def _mould(self, place: str, name: str) -> Mould:
+        found = self._moulds.get((place, name))
+        if found is None:
+            if len(self._moulds) >= _KEEP:
+                self._moulds.clear()
+            found = self._moulds[place, name] = Mould()
+        return found
 
     def _namespaces(self) -> Iterator[Part]:
         for name in NAMESPACES_OF_UNIVERSAL:
-            yield NAMESPACES, universal_namespace(name)
-            yield SERVICE_ACCOUNTS, _account(name)
-            yield CONFIG_MAPS, self._ca_map(name)
+            namespace = partial(universal_namespace, name)
+            yield NAMESPACES, Alike(self._mould("", name), "", name, namespace)
+            account = self._mould(name, DEFAULT_ACCOUNT)
+            yield SERVICE_ACCOUNTS, Alike(account, name, DEFAULT_ACCOUNT, partial(_account, name))
+            ca = self._mould(name, CA_MAP)
+            yield CONFIG_MAPS, Alike(ca, name, CA_MAP, partial(self._ca_map, name))
 
     def _bindings(
         self,
         cluster: str,
         path: str,
-        known: Iterable[tuple[workspace_types.ExportReference, KnownExport]],
+        found: Iterable[tuple[workspace_types.ExportReference, _Export]],
         logical_cluster: Object,
     ) -> Iterator[Part]:
         """Each bound from the start; the cluster's annotation says so, too."""
         locks: dict[str, resource_locks.Lock] = {}
         now = self._now()
-        for wanted, export in known:
+        for wanted, (_, export, mould) in found:
             name = hashes.default_binding_name(cluster, wanted.path, wanted.name)
             reference = {"path": wanted.path, "name": wanted.name}
             locks.update(locks_of(export, name))
-            yield API_BINDINGS, bound_binding(name, reference, path, export, now)
+            make = partial(bound_binding, name, reference, path, export, now)
+            yield API_BINDINGS, Alike(mould, "", name, make, (name, path))
         if locks:
             annotations = logical_cluster["metadata"]["annotations"]
             annotations[resource_locks.ANNOTATION] = resource_locks.text(locks)
 
     def _known(
         self, types: list[Object]
-    ) -> list[tuple[workspace_types.ExportReference, KnownExport]] | None:
+    ) -> list[tuple[workspace_types.ExportReference, _Export]] | None:
         """The exports to bind, if they can all be bound at once; None if one cannot."""
         found = []
         taken: set[str] = set()
@@ -178,26 +206,27 @@ class Births:
             export = self._known_export(wanted.path, wanted.name)
             if export is None:
                 return None
-            locks = {schema.lock for schema in export.schemas}
+            locks = {schema.lock for schema in export.known.schemas}
             if locks & taken:
                 return None  # who of them gets it is for their controller to say
             taken |= locks
             found.append((wanted, export))
         return found
 
-    def _known_export(self, path: str, name: str) -> KnownExport | None:
+    def _known_export(self, path: str, name: str) -> _Export | None:
         export = self._lookup.find(API_EXPORTS, path, name)
         if export is None:
             return None
         remembered = self._exports.get((path, name))
-        if remembered is not None and remembered[0] is export:
-            return remembered[1]
+        if remembered is not None and remembered.export is export:
+            return remembered
         known = self._read_export(export)
-        if known is not None:  # what is missing today may be there tomorrow
-            if len(self._exports) >= 256:
-                self._exports.clear()
-            self._exports[path, name] = (export, known)
-        return known
+        if known is None:
+            return None  # what is missing today may be there tomorrow
+        if len(self._exports) >= _KEEP:
+            self._exports.clear()
+        made = self._exports[path, name] = _Export(export, known, Mould())
+        return made
 
     def _read_export(self, export: Object) -> KnownExport | None:
         spec, status = export.get("spec") or {}, export.get("status") or {}
@@ -278,7 +307,7 @@ def _account(namespace: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": {"name": "default", "namespace": namespace},
+        "metadata": {"name": DEFAULT_ACCOUNT, "namespace": namespace},
     }
 
 

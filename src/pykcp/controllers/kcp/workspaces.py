@@ -27,6 +27,7 @@ from pykcp.registry.indexes import DELETING, UNSETTLED_WORKSPACES
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.together import Write
 from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
@@ -177,7 +178,8 @@ class Workspaces:
             raise Later(str(error)) from error
         settled = self._placed(name, url, shard, plan.cluster)
         client = self._client
-        writes = [client.new(name, kind, obj) for kind, obj in plan.parts]
+        writes: list[Write] = [client.new(name, LOGICAL_CLUSTERS, plan.cluster)]
+        writes += (client.cast(name, kind, alike) for kind, alike in plan.parts)
         try:
             await client.write_together(
                 [*writes, client.changed(parent, WORKSPACES, meta.name(workspace), settled)]
