@@ -110,3 +110,17 @@ def test_a_logical_cluster_is_where_and_what_it_is(
     reply = bobs.patch(LOGICAL_CLUSTER, change)
     assert reply.status == 403, reply
     assert reply.json["message"].partition(" is forbidden: ")[2] == why
+
+
+def test_a_workspace_that_becomes_a_mount_can_still_be_deleted(
+    shard: ServerProcess, bobs: TestClient
+) -> None:
+    """Its logical cluster goes with it, as that of any other."""
+    cluster = make_workspace(bobs, "w", type={"name": "universal", "path": "root"})["spec"][
+        "cluster"
+    ]
+    mount = {"ref": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}
+    assert bobs.patch(f"{WORKSPACES}/w", {"spec": {"mount": mount}}).status == 200
+    assert bobs.delete(f"{WORKSPACES}/w").status == 200
+    eventually(lambda: bobs.get(f"{WORKSPACES}/w").status == 404)
+    assert shard.client(cluster=cluster).get(LOGICAL_CLUSTER).status == 404

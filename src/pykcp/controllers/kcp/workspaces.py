@@ -108,11 +108,13 @@ class Workspaces:
             await self._mend_addresses()
             return None
         workspace = self._client.get(key.cluster, WORKSPACES, key.name)
-        if workspace is None or (workspace.get("spec") or {}).get("mount"):
+        if workspace is None:
             return None
         if meta.is_deleting(workspace):
             return await self._delete(workspace)
         spec = workspace.get("spec") or {}
+        if spec.get("mount"):
+            return None
         if not spec.get("cluster") or not spec.get("URL"):
             await self._place(workspace)
             return None
