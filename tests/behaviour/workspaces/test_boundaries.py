@@ -100,6 +100,14 @@ def test_a_workspace_that_waits_cannot_be_given_another_owner(
             {"metadata": {"annotations": {"internal.tenancy.kcp.io/type": "root:root"}}},
             "metadata.annotations[internal.tenancy.kcp.io/type] is immutable",
         ),
+        (
+            {"metadata": {"annotations": {"internal.apis.kcp.io/resource-bindings": None}}},
+            "metadata.annotations[internal.apis.kcp.io/resource-bindings] is immutable",
+        ),
+        (
+            {"metadata": {"annotations": {"internal.kcp.io/migrating": "x"}}},
+            "metadata.annotations[internal.kcp.io/migrating] is immutable",
+        ),
         ({"spec": {"owner": {"uid": "other"}}}, "spec.owner is immutable"),
     ],
 )

@@ -77,8 +77,8 @@ class CachedCopies:
         self._store, self._published, self._shard = store, published, shard
         self._changed = changed
         self._feed: LogFeed | None = None
-        self._wanted: dict[tuple[str, str], Wanted] = {}
-        """By logical cluster and prefix."""
+        self._wanted: dict[str, dict[str, Wanted]] = {}
+        """By logical cluster, then by prefix."""
         self._heard: set[str] = set()
         self.controller: Controller[Copied] = Controller(NAME, self.reconcile, metrics=metrics)
 
@@ -88,19 +88,23 @@ class CachedCopies:
 
     def want(self, wanted: Wanted) -> bool:
         """Keep these objects copied from now on; False if that is so already."""
-        place = (wanted.owner.cluster, wanted.prefix)
-        before = self._wanted.get(place)
+        before = self._of(wanted.owner.cluster, wanted.prefix)
         if before is not None and _is_same(before, wanted):
             return False
-        self._wanted[place] = wanted
+        self._wanted.setdefault(wanted.owner.cluster, {})[wanted.prefix] = wanted
         if wanted.prefix not in self._heard and self._feed is not None:
             self._heard.add(wanted.prefix)
             self._feed.on(wanted.prefix, self._on_original)
         return True
 
+    def _of(self, cluster: str, prefix: str) -> Wanted | None:
+        return self._wanted.get(cluster, {}).get(prefix)
+
     def forget(self, owner: ObjectKey) -> None:
-        for place in [p for p, wanted in self._wanted.items() if wanted.owner == owner]:
-            del self._wanted[place]
+        here = self._wanted.pop(owner.cluster, {})
+        left = {prefix: wanted for prefix, wanted in here.items() if wanted.owner != owner}
+        if left:
+            self._wanted[owner.cluster] = left
 
     def compare(self, wanted: Wanted) -> None:
         """Look at every original and at every copy."""
@@ -112,26 +116,26 @@ class CachedCopies:
 
     def _on_original(self, event: Event) -> None:
         parts = split_key(event.key)
-        if (parts.cluster, parts.resource_prefix) in self._wanted:
+        if self._of(parts.cluster, parts.resource_prefix) is not None:
             self.controller.add(Copied(parts.cluster, parts.resource_prefix, parts.name))
 
     def _on_copy(self, copy: Copy) -> None:
         if ":" not in copy.prefix:
             return
-        for (cluster, prefix), wanted in self._wanted.items():
-            if cluster == copy.cluster and wanted.cached_prefix == copy.prefix:
-                self.controller.add(Copied(cluster, prefix, copy.name))
+        for prefix, wanted in self._wanted.get(copy.cluster, {}).items():
+            if wanted.cached_prefix == copy.prefix:
+                self.controller.add(Copied(copy.cluster, prefix, copy.name))
                 self._changed(wanted.owner)
 
     async def reconcile(self, key: Copied) -> None:
-        wanted = self._wanted.get((key.cluster, key.prefix))
+        wanted = self._of(key.cluster, key.prefix)
         if wanted is None:
             return
         local = await self._original(wanted, key)
         try:
             cached = self._published.get(wanted.cached_kind, key.cluster, key.name)
             todo = plan(local, cached, self._shard)
-            if self._wanted.get((key.cluster, key.prefix)) is not wanted:
+            if self._of(key.cluster, key.prefix) is not wanted:
                 return
             if todo.action is Action.DELETE:
                 await self._published.delete(wanted.cached_kind, key.cluster, key.name)

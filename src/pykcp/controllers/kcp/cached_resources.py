@@ -19,6 +19,7 @@ from pykcp.machinery.resources import (
     API_BINDINGS,
     CLUSTER_CACHED_RESOURCES,
     CUSTOM_RESOURCE_DEFINITIONS,
+    LOGICAL_CLUSTERS,
     SECRETS,
     GroupVersionResource,
 )
@@ -63,6 +64,7 @@ class CachedResources:
         feed.on(_PREFIX, self._on_own)
         for kind in (SECRETS, CUSTOM_RESOURCE_DEFINITIONS, API_BINDINGS):
             feed.on(kind_prefix(kind), self._on_other)
+        feed.on(kind_prefix(LOGICAL_CLUSTERS), self._on_cluster)
         feed.at_start(self._resume)
         self._published.listen(self._on_copy)
 
@@ -84,6 +86,10 @@ class CachedResources:
         if cluster in self._clusters:
             for key in self._store.keys(f"{_PREFIX}{cluster}/"):
                 self._add(key)
+
+    def _on_cluster(self, event: Event) -> None:
+        if event.deleted:
+            self._clusters.discard(split_key(event.key).cluster)
 
     def _on_copy(self, copy: Copy) -> None:
         if copy.prefix == _PREFIX:

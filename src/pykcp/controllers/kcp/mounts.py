@@ -16,7 +16,7 @@ from pykcp.controllers.runtime.kinds import Kinds
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.condition_marks import mark_false, mark_true
-from pykcp.machinery.resources import WORKSPACES
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
 from pykcp.machinery.status import NotFound, go_quote
 from pykcp.registry.directory import Directory
 from pykcp.registry.indexes import MOUNTS, mount_entry
@@ -28,6 +28,7 @@ from pykcp.types import Object
 NAME = "kcp-workspace-mounts"
 MOUNT_READY = "WorkspaceMountReady"
 _PREFIX = kind_prefix(WORKSPACES)
+_LOGICAL_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _MOUNT = b'"mount":{'
 
 
@@ -56,9 +57,13 @@ class Mounts:
             if not event.deleted and _MOUNT in event.value:
                 self._add(event.key)
             return
-        cluster = split_key(event.key).cluster
+        if not self._clusters:
+            return
+        parts = split_key(event.key)
+        cluster = parts.cluster
         if cluster in self._clusters:
-            parts = split_key(event.key)
+            if event.deleted and event.key.startswith(_LOGICAL_CLUSTERS):
+                self._clusters.discard(cluster)
             for key in self._store.lookup(mount_entry(cluster, parts.namespace, parts.name)):
                 self._add(key)
 

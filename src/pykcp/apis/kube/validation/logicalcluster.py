@@ -20,8 +20,7 @@ INACTIVE_ANNOTATIONS = ("core.kcp.io/inactive", "internal.kcp.io/inactive")
 PHASES = (
     "Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting",
 )  # fmt: skip
-_SYSTEMS_OWN = ("kcp.io/path", "internal.tenancy.kcp.io/type")
-"""Annotations by which others find a logical cluster, and know what it may hold."""
+_PATH, _INTERNAL = "kcp.io/path", "internal."
 _ORDER = {"": 1, "Scheduling": 2, "Initializing": 3, "Ready": 4}
 """Phases an ordinary user may move through, forward only; to others not at all."""
 _INITIALIZER_PATTERN = (
@@ -123,10 +122,18 @@ def refusal(new: Object, old: Object) -> str | None:
         return "spec.initializers is immutable"
     if not same((new.get("spec") or {}).get("owner"), (old.get("spec") or {}).get("owner")):
         return "spec.owner is immutable"
-    for key in _SYSTEMS_OWN:
-        if meta.annotation(new, key) != meta.annotation(old, key):
+    before, after = meta.annotations(old), meta.annotations(new)
+    for key in sorted(before.keys() | after.keys()):
+        if _is_systems_own(key) and before.get(key) != after.get(key):
             return f"metadata.annotations[{key}] is immutable"
     return _steps_refusal(new, old) or _phase_refusal(new, old)
+
+
+def _is_systems_own(annotation: str) -> bool:
+    """Whether it says where the cluster is found, of what type it is, what it has bound, …"""
+    if annotation in INACTIVE_ANNOTATIONS:
+        return False
+    return annotation == _PATH or annotation.startswith(_INTERNAL)
 
 
 def _steps_refusal(new: Object, old: Object) -> str | None:
