@@ -30,6 +30,7 @@ class ServerProcess:
         self.log_path = root.parent / f"{root.name}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
+        self.start_seconds = START_SECONDS
         self._opened: list[HTTPSConnection] = []
 
     @property
@@ -73,7 +74,7 @@ class ServerProcess:
         return self
 
     def _wait_until_ready(self, before: int) -> None:
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + self.start_seconds
         while time.monotonic() < deadline:
             assert self._process is not None
             if self._process.poll() is not None:
@@ -84,7 +85,8 @@ class ServerProcess:
                     self.port = access.port
                     return
             time.sleep(0.02)
-        raise RuntimeError(f"the server was not ready in {START_SECONDS} s:\n{self.log()[-3000:]}")
+        what = f"the server was not ready in {self.start_seconds} s"
+        raise RuntimeError(f"{what}:\n{self.log()[-3000:]}")
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
