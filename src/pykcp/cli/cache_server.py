@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pykcp.cli.flags import Flag, FlagError, FlagSet
+from pykcp.cli.flags import Flag, FlagError, FlagSet, refuse
 
 if TYPE_CHECKING:
     from pykcp.cache.program.settings import CacheSettings
@@ -90,18 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = _settings(words)
     except FlagError as error:
-        return _refuse(str(error).splitlines())
+        return refuse(str(error).splitlines())
     if settings.problems():
-        return _refuse(settings.problems())
+        return refuse(settings.problems())
     from pykcp.cache.program.process import run
 
     return run(settings)
-
-
-def _refuse(problems: Sequence[str]) -> int:
-    for line in problems:
-        print(f"Error: {line}", file=sys.stderr)
-    return 1
 
 
 def _settings(words: Sequence[str]) -> CacheSettings:

@@ -7,6 +7,7 @@ line are reported at once, one line each.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,13 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, 
 
 class FlagError(Exception):
     """A command line that cannot be understood; one problem per line."""
+
+
+def refuse(problems: Iterable[str]) -> int:
+    """Say what is wrong with a command line; the exit code of a program that cannot start."""
+    for line in problems:
+        print(f"Error: {line}", file=sys.stderr)
+    return 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def start(words: Sequence[str]) -> int:
-    from pykcp.cli.flags import FlagError
+    from pykcp.cli.flags import FlagError, refuse
     from pykcp.cli.start_flags import START_FLAGS
     from pykcp.shard.settings import SettingsError
 
@@ -58,9 +58,7 @@ def start(words: Sequence[str]) -> int:
     try:
         settings = _settings(words)
     except (FlagError, SettingsError) as error:
-        for line in str(error).splitlines():
-            print(f"Error: {line}", file=sys.stderr)
-        return 1
+        return refuse(str(error).splitlines())
     from pykcp.shard.process import run
 
     return run(settings)
