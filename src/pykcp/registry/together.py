@@ -66,7 +66,14 @@ class Cast:
     alike: Alike
 
 
-Write = New | Changed | Gone | Cast
+@dataclass(frozen=True, slots=True)
+class Also:
+    """Operations that the store is to carry out along with the rest, as they are."""
+
+    operations: Sequence[Operation]
+
+
+Write = New | Changed | Gone | Cast | Also
 
 
 async def write_together(
@@ -76,6 +83,9 @@ async def write_together(
     operations: list[Operation] = []
     contexts: dict[str, RequestContext] = {}
     for one in writes:
+        if isinstance(one, Also):
+            operations += one.operations
+            continue
         ctx = contexts.get(one.cluster)
         if ctx is None:
             ctx = contexts[one.cluster] = context(one.cluster)

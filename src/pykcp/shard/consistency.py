@@ -24,6 +24,7 @@ from pykcp.machinery.resources import (
     LOGICAL_CLUSTERS,
     WORKSPACES,
 )
+from pykcp.registry import trash
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.storage.interface import Store
@@ -55,6 +56,8 @@ class Report:
     workspaces: int = 0
     unfinished: int = 0
     """Workspaces that are not ready or being deleted: controllers are at work on them."""
+    deleted: int = 0
+    """Workspaces in the trash."""
     problems: list[Problem] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -62,6 +65,8 @@ class Report:
             f"{self.objects} objects, {self.logical_clusters} logical clusters, "
             f"{self.workspaces} workspaces ({self.unfinished} unfinished)"
         )
+        if self.deleted:
+            counted += f", {self.deleted} in the trash"
         lines = [counted, *map(str, self.problems)]
         lines.append(f"{len(self.problems)} problems" if self.problems else "consistent")
         return "\n".join(lines) + "\n"
@@ -103,6 +108,10 @@ class _Check:
         """Logical clusters that hold something, and what for example."""
         self._bindings: dict[str, dict[str, Object]] = {}
         self._schemas: set[str] = set()
+        self._trashed: dict[str, str] = {}
+        """Logical clusters of which something is in the trash, and what for example."""
+        self._records: set[str] = set()
+        """Those that the trash knows of."""
 
     async def run(self) -> Report:
         keys = self._store.keys("")
@@ -114,6 +123,7 @@ class _Check:
                 self._look_at(key, entry.value)
         self._report.logical_clusters = len(self._clusters)
         self._report.workspaces = len(self._workspaces)
+        self._report.deleted = len(self._records)
         for problem in self._contradictions():
             self._report.problems.append(problem)
         return self._report
@@ -125,6 +135,9 @@ class _Check:
             parts = split_key(key)
         except (msgspec.DecodeError, ValueError) as error:
             self._tell("unreadable", key, str(error))
+            return
+        if trash.is_trash(key):
+            self._look_at_trash(key)
             return
         cluster = (metadata.annotations or {}).get("kcp.io/cluster", "")
         found = (cluster, metadata.namespace, metadata.name)
@@ -139,6 +152,13 @@ class _Check:
             self._bindings.setdefault(parts.cluster, {})[parts.name] = decode(value)
         elif key.startswith(_CRDS) and parts.cluster == BOUND_CRDS:
             self._schemas.add(parts.name)
+
+    def _look_at_trash(self, key: str) -> None:
+        parts = split_key(key)
+        if key.startswith(trash.RECORDS):
+            self._records.add(parts.name)
+        else:
+            self._trashed.setdefault(parts.namespace, key)
 
     def _tell(self, kind: str, where: str, text: str) -> None:
         self._report.problems.append(Problem(kind, where, text))
@@ -155,7 +175,13 @@ class _Check:
                 yield from self._binding_problems(f"{cluster}:{name}", binding)
 
     def _orphans(self) -> Iterator[Problem]:
+        for cluster, example in self._trashed.items():
+            # One that is on its way there has no record yet.
+            if cluster not in self._records and cluster not in self._clusters:
+                yield Problem("litter", cluster, f"nobody will take it out, for example {example}")
         for cluster, example in self._inhabited.items():
+            if cluster in self._records:
+                continue  # on its way back
             if cluster not in self._clusters and not clusters.is_system(cluster):
                 yield Problem(
                     "orphaned",

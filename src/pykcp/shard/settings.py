@@ -77,6 +77,8 @@ class ShardSettings:
     admin_token_path: str = ".admin-token-store"  # noqa: S105  # a file's name
     event_ttl: float = 3600.0
     run_controllers: bool = True
+    workspace_undelete_window: float = 0.0
+    """Seconds that deleted workspaces are kept; 0: they are gone at once."""
     total_object_limit: int = 0
     """Objects that a logical cluster may hold if it says nothing else; 0 or less: any number."""
     fairness: bool = True
@@ -149,6 +151,8 @@ class ShardSettings:
         for flag in _POSITIVE:
             if getattr(self, flag) <= 0:
                 out.append(f"--{flag.replace('_', '-')} must be greater than 0")
+        if self.workspace_undelete_window < 0:
+            out.append("--workspace-undelete-window must not be negative")
         unknown = self.batteries - _BATTERIES
         if unknown:
             out.append(

@@ -23,6 +23,7 @@ from pykcp.cache.publishing import OwnPart
 from pykcp.cache.server import Cache, make_cache
 from pykcp.cache.server import make_server as make_cache_server
 from pykcp.controllers.kcp import all as kcp_controllers
+from pykcp.controllers.kcp.trash import Trash
 from pykcp.controllers.kube import all as kube_controllers
 from pykcp.controllers.runtime.manager import ControllerSet, join
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -77,6 +78,7 @@ class Shard:
     owner: TaskOwner
     quotas: Quotas
     cache: Cache
+    trash: Trash
     audit: AuditTrail | None = None
     port: int = 0
 
@@ -206,11 +208,13 @@ def wire(
         lookup,
     )
     bound.find_storage = partial(find_storage, lookup)
+    now, window = services.sources.now, settings.workspace_undelete_window
+    trash = Trash(store, directory, lookup, now, window)
     shown = VirtualSettings(settings.shard_name, settings.gates)
     front = Front(
         Host(server, authorizer, lambda: credentials.address),
         virtual_workspaces(
-            store, directory, bound, lookup, authorizer, cache, clusters.inactive, shown
+            store, directory, bound, lookup, authorizer, cache, clusters.inactive, trash, shown
         )
         if settings.run_virtual_workspaces or settings.shard_virtual_workspace_url
         else (),
@@ -249,6 +253,7 @@ def wire(
         owner,
         quotas,
         cache,
+        trash,
     )
     shard.audit = audit.trail if audit is not None else None
     return shard
@@ -311,6 +316,7 @@ def make_controllers(shard: Shard) -> ControllerSet:
         ca_bundle=credentials.root_ca,
         gates=shard.settings.gates,
         published=OwnPart(shard.cache, shard.settings.shard_name),
+        trash=shard.trash,
     )
     return join(shard.store, followers)
 

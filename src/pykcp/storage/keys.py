@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+TRASH = "~"
+"""In front of keys of what is deleted and kept for a while; the rest says of which resource."""
+
 FIRST_SURROGATE, LAST_SURROGATE = 0xD800, 0xDFFF
 
 

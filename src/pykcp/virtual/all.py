@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.cache.server import Cache
+from pykcp.controllers.kcp.trash import Trash
 from pykcp.registry.bound import BoundResources
 from pykcp.registry.directory import Directory
 from pykcp.registry.lookup import Lookup
@@ -19,6 +20,7 @@ from pykcp.virtual.initializingworkspaces import initializing_workspaces
 from pykcp.virtual.migratingworkspaces import MigratingWorkspaces
 from pykcp.virtual.replication import ReplicationWorkspace
 from pykcp.virtual.terminatingworkspaces import terminating_workspaces
+from pykcp.virtual.trash import TrashWorkspace
 from pykcp.virtual.tree import TreeWorkspace
 from pykcp.virtual.tree_sight import Inactive
 
@@ -38,6 +40,7 @@ def virtual_workspaces(
     authorizer: Authorizer,
     cache: Cache,
     inactive: Inactive,
+    trash: Trash,
     settings: VirtualSettings,
 ) -> tuple[VirtualWorkspace, ...]:
     parts = Parts(directory, lookup, authorizer)
@@ -51,6 +54,8 @@ def virtual_workspaces(
         terminating_workspaces(parts),
         TreeWorkspace(parts, store, inactive),
     ]
+    if trash.window:
+        made.append(TrashWorkspace(parts, trash))
     if "CacheAPIs" in settings.gates:
         made.append(ReplicationWorkspace(parts, cache, settings.shard))
     if "LogicalClusterMigration" in settings.gates:

@@ -152,6 +152,26 @@ def creator_of(cluster: Object) -> str:
     return str(owner.get("username") or "")
 
 
+def revive(workspace: Object, cluster: Object) -> None:
+    """Both as they were before they were deleted.
+
+    Terminators have had their say; they shall have it again when it is deleted again.
+    """
+    for obj in (workspace, cluster):
+        metadata = obj["metadata"]
+        metadata.pop("deletionTimestamp", None)
+        metadata.pop("deletionGracePeriodSeconds", None)
+        status = obj["status"] = dict(obj.get("status") or {})
+        kept = [c for c in conditions_of(obj) if c.get("type") != CONTENT_DELETED]
+        status["conditions"] = kept
+        status["phase"] = INITIALIZING if initializers_of(obj) else READY
+        metadata["labels"] = {**meta.labels(obj), PHASE_LABEL: status["phase"]}
+    terminators = (cluster.get("spec") or {}).get("terminators")
+    if terminators:
+        cluster["status"]["terminators"] = list(terminators)
+    _copy(workspace, cluster, "terminators")
+
+
 # --- workspaces ------------------------------------------------------------------------
 
 

@@ -78,6 +78,24 @@ def _tree(invocation: Invocation) -> None:
     tree(invocation)
 
 
+def _delete(invocation: Invocation) -> None:
+    from pykcp.cli.plugins.workspace.delete import delete
+
+    delete(invocation)
+
+
+def _trash(invocation: Invocation) -> None:
+    from pykcp.cli.plugins.workspace.trash import trash
+
+    trash(invocation)
+
+
+def _undelete(invocation: Invocation) -> None:
+    from pykcp.cli.plugins.workspace.trash import undelete
+
+    undelete(invocation)
+
+
 def _create_context(invocation: Invocation) -> None:
     from pykcp.cli.plugins.workspace.context import create_context
 
@@ -155,6 +173,45 @@ def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
                 ),
             ),
             create_command(f"{typed} create", deprecated=_DEPRECATION, version=version),
+            Command(
+                "delete",
+                "Delete workspaces, with all that is in them and below them.",
+                _delete,
+                usage="<path>... | -l <selector>",
+                examples=f"{typed} delete team --wait\n{typed} delete -l batch=old",
+                flags=(
+                    Flag("selector", "string", "Labels of the workspaces to delete.", "", "l"),
+                    Flag("wait", "bool", "Wait until they are gone; say what is left.", False),
+                    Flag("timeout", "string", "How long to wait: 30s, 5m; 0 is without end.", "0"),
+                    WORKSPACE_FLAG,
+                    *CONNECTION_FLAGS,
+                ),
+                offers="workspaces",
+            ),
+            Command(
+                "trash",
+                "List the workspaces that were deleted here and can be brought back.",
+                _trash,
+                flags=(WORKSPACE_FLAG, *CONNECTION_FLAGS),
+            ),
+            Command(
+                "undelete",
+                "Bring a deleted workspace back.",
+                _undelete,
+                usage="<path>",
+                examples=f"{typed} undelete team --recursive",
+                flags=(
+                    Flag("recursive", "bool", "And those that were deleted with it.", False, "r"),
+                    Flag(
+                        "logical-cluster",
+                        "string",
+                        "Which one, if several of that name were deleted; the last if not given.",
+                        "",
+                    ),
+                    WORKSPACE_FLAG,
+                    *CONNECTION_FLAGS,
+                ),
+            ),
             Command(
                 "create-context",
                 "Make a context in the kubeconfig that stays on the current workspace.",

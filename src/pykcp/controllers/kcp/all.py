@@ -26,6 +26,8 @@ from pykcp.controllers.kcp.logical_clusters import LogicalClusters
 from pykcp.controllers.kcp.migrations import Migrations
 from pykcp.controllers.kcp.mounts import Mounts
 from pykcp.controllers.kcp.published import Published
+from pykcp.controllers.kcp.trash import Trash
+from pykcp.controllers.kcp.trash_sweeping import TrashSweeping
 from pykcp.controllers.kcp.workspace_admins import WorkspaceAdmins
 from pykcp.controllers.kcp.workspace_types import WorkspaceTypes
 from pykcp.controllers.kcp.workspaces import Workspaces
@@ -55,6 +57,7 @@ def make(
     ca_bundle: str,
     gates: frozenset[str],
     published: Published,
+    trash: Trash,
     clock: Callable[[], float] = time.time,
 ) -> list[Follower]:
     """All of them, on a started store."""
@@ -67,7 +70,8 @@ def make(
     made: list[Follower] = [
         Workspaces(store, client(workspaces.NAME), lookup, births, shard_name, now, metrics),
         LogicalClusters(store, client(logical_clusters.NAME), lookup, shard_name, now, metrics),
-        ClusterDeletion(store, client(cluster_deletion.NAME), directory, now, metrics),
+        ClusterDeletion(store, client(cluster_deletion.NAME), directory, trash, now, metrics),
+        TrashSweeping(store, trash, clock, metrics),
         UniversalInitializer(store, client("kcp-universal"), metrics),
         BindingsInitializer(store, client("kcp-apibinder"), lookup, births, now, metrics),
         WorkspaceAdmins(client(workspace_admins.NAME), lookup, metrics),

@@ -6,22 +6,34 @@ and its Workspace. Otherwise what can go goes, the rest is named in a condition 
 again when content goes. Roles stay until the end, so that those who must still do something
 can. A write that was admitted before the cluster was gone may commit after it: what appears in
 a cluster that has just gone is swept up.
+
+Where deleted workspaces are kept for a while (`trash`), nothing goes before all of it can, and
+then it goes there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp import logical_clusters as lifecycle
+from pykcp.controllers.kcp.cluster_content import (
+    CRDS,
+    RBAC,
+    ClusterContent,
+    Item,
+    gone,
+    holders,
+    is_role,
+    keys_of,
+    remains_message,
+)
+from pykcp.controllers.kcp.trash import CHUNK, Trash
 from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.objects import Metadata, metadata_of
 from pykcp.machinery import meta
 from pykcp.machinery.condition_marks import mark_false, mark_true
 from pykcp.machinery.kcp_conditions import INFO
@@ -29,21 +41,15 @@ from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES, GroupVersion
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.directory import Directory
 from pykcp.registry.indexes import DELETING
-from pykcp.registry.keys import kind_prefix, resource_prefix, split_key
+from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.local import LocalClient
-from pykcp.registry.resource import Resource
-from pykcp.registry.together import Gone, Write
+from pykcp.registry.together import Also, Gone, Write
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "kcp-logicalcluster-deletion"
 _PREFIX = kind_prefix(LOGICAL_CLUSTERS)
 _DELETING = b'"deletionTimestamp":"'
-_RBAC = "rbac.authorization.k8s.io"
-_OWN_FINALIZERS = frozenset(
-    ("apis.kcp.io/apibinding-finalizer", "customresourcecleanup.apiextensions.k8s.io")
-)
-"""Theirs who would delete what goes here anyway."""
 _CHUNK = 50
 """Of one transaction: etcd takes no more than 128 operations, and a deletion is two of them."""
 _AT_A_TIME = 32
@@ -53,17 +59,6 @@ _GATHER = 0.02
 _GATHER_EACH = 0.0003
 """Seconds; ten times what it takes to look at one object."""
 _SWEEP_FOR = 10.0
-
-
-class Item(NamedTuple):
-    resource: Resource
-    metadata: Metadata
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether somebody else has to let go of it first."""
-        finalizers = self.metadata.finalizers or ()
-        return any(f not in _OWN_FINALIZERS for f in finalizers)
 
 
 class SweptCluster(NamedTuple):
@@ -78,10 +73,13 @@ class ClusterDeletion:
         store: Store,
         client: LocalClient,
         directory: Directory,
+        trash: Trash,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client, self._directory = store, client, directory
+        self._store, self._client = store, client
+        self._content = ClusterContent(store, client, directory)
+        self._trash = trash
         self._now = now
         self._waiting: dict[str, float] = {}
         """Clusters whose content waits for finalizers, and how many seconds of news to gather
@@ -132,11 +130,10 @@ class ClusterDeletion:
 
     async def reconcile(self, key: ObjectKey | SweptCluster) -> float | None:
         cluster = key.cluster
-        found = self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
         if isinstance(key, SweptCluster):
-            if found is None:
-                await self._sweep(cluster)
+            await self._sweep(cluster)
             return None
+        found = self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
         if found is None or not meta.has_finalizer(found, lifecycle.DELETION_FINALIZER):
             self._waiting.pop(cluster, None)
             return None
@@ -144,48 +141,34 @@ class ClusterDeletion:
             return None
         # Before looking, so that nothing is missed in between.
         self._waiting.setdefault(cluster, _GATHER)
-        items = await self._content(cluster)
+        items = await self._content.of(cluster)
+        workspace = self._kept_workspace(found)
         if any(item.is_kept for item in items):
-            return await self._delete_what_goes(found, items)
-        await self._remove(found, items)
+            wanted = [item for item in items if item.is_kept] if workspace else items
+            return await self._delete_what_goes(found, wanted)
+        if workspace:
+            await self._throw_away(found, items, workspace)
+        else:
+            await self._remove(found, items)
+        if len(items) > (CHUNK if workspace else _CHUNK):
+            # It took several writes: others may have put something back in between.
+            self.controller.add_after(SweptCluster(cluster), _GATHER)
         self._waiting.pop(cluster, None)
         return None
-
-    async def _content(self, cluster: str) -> list[Item]:
-        """Everything in the cluster but its LogicalCluster."""
-        items: list[Item] = []
-        seen = {_PREFIX}
-        for definition in self._directory.definitions(cluster):
-            if definition.ephemeral or definition.stored_as or not definition.all_versions:
-                continue
-            prefix = resource_prefix(*definition.storage, definition.identity)
-            if prefix in seen:
-                continue
-            seen.add(prefix)
-            keys = self._store.keys(f"{prefix}{cluster}/")
-            if not keys:
-                continue
-            resource = self._client.resource(cluster, _served(definition))
-            for start in range(0, len(keys), _CHUNK):
-                found = (self._store.get(key) for key in keys[start : start + _CHUNK])
-                items += [Item(resource, metadata_of(e.value)) for e in found if e is not None]
-                if len(keys) > _CHUNK:
-                    await asyncio.sleep(0)
-        return items
 
     async def _delete_what_goes(self, cluster: Object, items: list[Item]) -> float:
         name = meta.cluster(cluster)
         self._waiting[name] = max(_GATHER, len(items) * _GATHER_EACH)
         errors: list[str] = []
         kept = [item for item in items if item.is_kept]
-        holds_kept = _holders(kept)
+        holds_kept = holders(kept)
         going: list[Write] = []
         marked: list[Item] = []
         for item in items:
             if item.is_kept or holds_kept(item):
                 marked.append(item)
-            elif item.resource.group != _RBAC or item.resource.namespaced:
-                going.append(_gone(name, item))
+            elif item.resource.group != RBAC or item.resource.namespaced:
+                going.append(gone(name, item))
         for start in range(0, len(marked), _AT_A_TIME):
             some = marked[start : start + _AT_A_TIME]
             for found in await asyncio.gather(*(self._delete(name, item) for item in some)):
@@ -203,7 +186,7 @@ class ClusterDeletion:
     async def _delete(self, cluster: str, item: Item) -> list[str]:
         """Mark it as deleted; whoever holds it sees that. Errors, if any."""
         metadata = item.metadata
-        if metadata.is_deleting or item.resource.plural in ("apibindings", _CRDS):
+        if metadata.is_deleting or item.resource.plural in ("apibindings", CRDS):
             return []  # these go with what they brought
         kind = GroupVersionResource(
             item.resource.group, item.resource.version, item.resource.plural
@@ -244,12 +227,41 @@ class ClusterDeletion:
     async def _remove(self, cluster: Object, items: list[Item]) -> None:
         """Nothing is in the way: roles, the cluster and its workspace go last, and at once."""
         name = meta.cluster(cluster)
-        writes: list[Write] = [_gone(name, item) for item in sorted(items, key=_is_role)]
+        writes: list[Write] = [gone(name, item) for item in sorted(items, key=is_role)]
         last = self._itself(cluster)
         while len(writes) > _CHUNK:
             await self._client.write_together(writes[:_CHUNK])
             del writes[:_CHUNK]
+        # Some of it may have been thrown away by a server that would have kept all of it.
+        await self._trash.empty(name)
         await self._client.write_together([*writes, *last])
+
+    def _kept_workspace(self, cluster: Object) -> Gone | None:
+        """The workspace of a cluster that is kept for a while; None if it is not."""
+        return self._workspace_of(cluster) if self._trash.window else None
+
+    async def _throw_away(self, cluster: Object, items: list[Item], workspace: Gone) -> None:
+        """As `_remove`, but what goes is kept where nobody sees it."""
+        if meta.finalizers(cluster) != [lifecycle.DELETION_FINALIZER]:
+            return  # terminators are still at work; they are not robbed of what they look after
+        name = meta.cluster(cluster)
+        if self._trash.is_coming_back(name):
+            raise Later("its return from the trash is not complete")
+        keys = keys_of(name, items)
+        while len(keys) > CHUNK:
+            await self._client.write_together([Also(self._trash.throw(keys[:CHUNK]))])
+            del keys[:CHUNK]
+            if len(keys) <= CHUNK:  # what came meanwhile goes along
+                items = await self._content.of(name)
+                if any(item.is_kept for item in items):
+                    raise Later("something new is in the way")
+                keys = keys_of(name, items)
+        resource = workspace.resource
+        record = self._trash.record(resource.key(workspace.cluster, "", workspace.name), cluster)
+        if record is None:
+            raise Later("it is gone")
+        operations = [*self._trash.throw(keys), record]
+        await self._client.write_together([Also(operations), *self._itself(cluster)])
 
     def _itself(self, cluster: Object) -> list[Write]:
         name, client = meta.cluster(cluster), self._client
@@ -261,74 +273,39 @@ class ClusterDeletion:
         writes: list[Write] = [client.changed(name, LOGICAL_CLUSTERS, "cluster", let_go)]
         if meta.finalizers(cluster) != [lifecycle.DELETION_FINALIZER]:
             return writes  # terminators are still at work
+        workspace = self._workspace_of(cluster)
+        return [*writes, workspace] if workspace is not None else writes
+
+    def _workspace_of(self, cluster: Object) -> Gone | None:
+        """The workspace that goes with a cluster, if it has one and nobody else holds it."""
         owner = (cluster.get("spec") or {}).get("owner") or {}
         if owner.get("resource") != WORKSPACES.resource:
-            return writes
-        workspace = client.get(owner["cluster"], WORKSPACES, owner["name"])
+            return None
+        workspace = self._client.get(owner["cluster"], WORKSPACES, owner["name"])
         if (
-            workspace is not None
-            and meta.uid(workspace) == owner["uid"]
-            and meta.finalizers(workspace) == [lifecycle.WORKSPACE_FINALIZER]
-            and meta.is_deleting(workspace)
+            workspace is None
+            or meta.uid(workspace) != owner["uid"]
+            or meta.finalizers(workspace) != [lifecycle.WORKSPACE_FINALIZER]
+            or not meta.is_deleting(workspace)
         ):
-            resource = client.resource(owner["cluster"], WORKSPACES)
-            writes.append(Gone(resource, owner["cluster"], "", owner["name"]))
-        return writes
+            return None
+        resource = self._client.resource(owner["cluster"], WORKSPACES)
+        return Gone(resource, owner["cluster"], "", owner["name"])
 
     async def _sweep(self, cluster: str) -> None:
-        items = await self._content(cluster)
+        if self._is_inhabited(cluster):
+            return
+        items = await self._content.of(cluster)
         for start in range(0, len(items), _CHUNK):
-            chunk = [_gone(cluster, item) for item in items[start : start + _CHUNK]]
+            if self._is_inhabited(cluster):
+                return
+            chunk = [gone(cluster, item) for item in items[start : start + _CHUNK]]
             await self._client.write_together(chunk)
 
-
-_CRDS = "customresourcedefinitions"
-
-
-def _served(definition: ResourceDefinition) -> GroupVersionResource:
-    versions = definition.versions or tuple(v.name for v in definition.all_versions)
-    return GroupVersionResource(definition.group, versions[0], definition.plural)
-
-
-def _gone(cluster: str, item: Item) -> Gone:
-    return Gone(item.resource, cluster, item.metadata.namespace, item.metadata.name)
-
-
-def _is_role(item: Item) -> bool:
-    return item.resource.group == _RBAC
-
-
-def _holders(kept: list[Item]) -> Callable[[Item], bool]:
-    """Whether something must stay because something kept depends on it."""
-    namespaces = {item.metadata.namespace for item in kept}
-    has_custom = any(not item.resource.definition.strategy for item in kept)
-
-    def holds(item: Item) -> bool:
-        resource = item.resource
-        if (resource.group, resource.plural) == ("", "namespaces"):
-            return item.metadata.name in namespaces
-        return has_custom and resource.plural in ("apibindings", _CRDS)
-
-    return holds
-
-
-def remains_message(kept: list[Item]) -> str:
-    """What is left in a cluster, in kcp's words."""
-    by_kind: Counter[str] = Counter()
-    by_finalizer: Counter[str] = Counter()
-    for item in kept:
-        by_kind[f"{item.resource.plural}.{item.resource.group}"] += 1
-        by_finalizer.update(f for f in item.metadata.finalizers or () if f not in _OWN_FINALIZERS)
-    parts = []
-    if by_kind:
-        counts = sorted(f"{kind} has {n} resource instances" for kind, n in by_kind.items())
-        parts.append(f"Some resources are remaining: {', '.join(counts)}")
-    if by_finalizer:
-        counts = sorted(f"{name} in {n} resource instances" for name, n in by_finalizer.items())
-        parts.append(
-            f"Some content in the logical cluster has finalizers remaining: {', '.join(counts)}"
-        )
-    return "; ".join(parts)
+    def _is_inhabited(self, cluster: str) -> bool:
+        """Whether a cluster is there, or about to be there again."""
+        found = self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
+        return found is not None or self._trash.is_coming_back(cluster)
 
 
 def _key(cluster: str) -> ObjectKey:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pykcp.storage.errors import Compacted
 from pykcp.storage.interface import Event, Store
+from pykcp.storage.keys import TRASH
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class LogFeed:
             handlers = by_prefix.get(key[: key.index("/", key.index("/") + 1) + 1])
             if handlers:
                 _call(handlers, event)
-            if of_all:
+            if of_all and key[0] != TRASH:
                 _call(of_all, event)
 
     async def run(self) -> None:

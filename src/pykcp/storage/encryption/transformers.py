@@ -15,6 +15,7 @@ from pykcp.storage.encryption.config import EncryptionConfig, Provider, split_re
 from pykcp.storage.encryption.errors import ConfigError, Unreadable
 from pykcp.storage.encryption.kms import KmsProvider
 from pykcp.storage.encryption.sealed import ENVELOPE
+from pykcp.storage.keys import TRASH
 
 _WORDS = {"aescbc": "AES", "aesgcm": "AES", "secretbox": "Secretbox"}
 
@@ -139,7 +140,7 @@ class Transformers:
             return found
 
     def _find(self, name: str) -> ResourceTransformers | None:
-        group, _, rest = name.partition("/")
+        group, _, rest = name.removeprefix(TRASH).partition("/")
         resource = rest.partition(":")[0]
         group = "" if group == "core" else group
         rules = self._rules
@@ -160,11 +161,13 @@ class Transformers:
         for group, resource in self._rules:
             if group == "*":
                 yield ""
-            elif resource == "*":
-                yield f"{group or 'core'}/"
-            else:
-                yield f"{group or 'core'}/{resource}/"
-                yield f"{group or 'core'}/{resource}:"
+                continue
+            for stem in (group or "core", f"{TRASH}{group or 'core'}"):
+                if resource == "*":
+                    yield f"{stem}/"
+                else:
+                    yield f"{stem}/{resource}/"
+                    yield f"{stem}/{resource}:"
 
     def _make(self, provider: Provider, make_kms: MakeKms) -> Transformer | None:
         if provider.kind == "identity":

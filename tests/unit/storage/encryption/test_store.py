@@ -507,3 +507,17 @@ async def test_data_keys_of_earlier_processes_are_fetched_at_the_start(plugin: A
     assert again.get(SECRETS + "x") is not None
     assert again.get(SECRETS + "y") is not None
     await again.stop()
+
+
+async def test_what_is_in_the_trash_is_sealed_as_it_was() -> None:
+    below = MemoryStore()
+    store = EncryptedStore(below, config(("secrets", [keys("aesgcm", "k1")])))
+    sealed, plain = "~core/secrets/system:trash/root/default/a", "~core/configmaps/x/root//a"
+    await store.write([Put(sealed, value("hidden")), Put(plain, value("open"))])
+    raw = below.get(sealed)
+    assert raw is not None
+    assert b"hidden" not in raw.value
+    assert b"open" in (below.get(plain) or raw).value
+    shown_entry = store.get(sealed)
+    assert shown_entry is not None
+    assert b"hidden" in shown_entry.value

@@ -1,0 +1,74 @@
+"""`kubectl ws trash` and `kubectl ws undelete`: deleted workspaces, and their way back.
+
+Only our server keeps them, and only if it was told to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote as url_quote
+
+from pykcp.cli.plugins.access.rest import Client
+from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.errors import PluginError
+from pykcp.cli.plugins.go_text import columns, quote
+from pykcp.cli.plugins.session import Session
+from pykcp.cli.plugins.shell.command import Invocation, WantsHelp
+from pykcp.cli.plugins.workspace.paths import resolve
+from pykcp.machinery import clusters
+
+Object = dict[str, Any]
+_HEAD = "NAME\tTYPE\tDELETED\tEXPIRES\tCHILDREN\tLOGICAL CLUSTER"
+_KEEPS_NOTHING = (
+    "this server keeps no deleted workspaces (kcp start --workspace-undelete-window), "
+    "or you may not create workspaces in {}"
+)
+
+
+def trash(invocation: Invocation) -> None:
+    """What could be brought back to the current workspace."""
+    if invocation.arguments:
+        raise WantsHelp
+    session = Session(invocation)
+    items = _ask(session.client, "GET", session.current(), "")
+    if not items:
+        print("Nothing was deleted here.")
+        return
+    for line in columns([_HEAD, *map(_line, items)], padding=3):
+        print(line)
+
+
+def _line(item: Object) -> str:
+    names = ("name", "type", "deletedAt", "expiresAt", "children", "cluster")
+    return "\t".join(str(item[name]) for name in names)
+
+
+def undelete(invocation: Invocation) -> None:
+    if len(invocation.arguments) != 1:
+        raise WantsHelp
+    session = Session(invocation)
+    path = resolve(session.current(), invocation.arguments[0].replace("/", ":"))
+    parent, name = clusters.split(path)
+    if not parent or not clusters.is_valid_path(path):
+        raise PluginError(f"invalid workspace path: {invocation.arguments[0]}")
+    query = []
+    if invocation["recursive"]:
+        query.append("recursive=true")
+    if invocation["logical-cluster"]:
+        query.append(f"cluster={url_quote(invocation['logical-cluster'])}")
+    address = f"/{name}/undelete" + (f"?{'&'.join(query)}" if query else "")
+    for item in _ask(session.client, "POST", parent, address):
+        print(f"Workspace {quote(item['path'])} is back.")
+
+
+def _ask(client: Client, method: str, parent: str, rest: str) -> list[Object]:
+    path = f"/services/trash/clusters/{parent}/workspaces{rest}"
+    try:
+        answer = client.request(method, path, about="deleted workspaces")
+    except StatusError as error:
+        # a 404 that says what is missing is about a workspace, any other about the path
+        if error.is_forbidden or (error.is_not_found and error.reason != "NotFound"):
+            raise PluginError(_KEEPS_NOTHING.format(parent)) from error
+        raise
+    items: list[Object] = answer["items"]
+    return items

@@ -1,0 +1,124 @@
+"""What is in a logical cluster that is being deleted, who keeps it, and how that is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.controllers.runtime.objects import Metadata, metadata_of
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, GroupVersionResource
+from pykcp.registry.directory import Directory
+from pykcp.registry.keys import kind_prefix, resource_prefix
+from pykcp.registry.local import LocalClient
+from pykcp.registry.resource import Resource
+from pykcp.registry.together import Gone
+from pykcp.storage.interface import Store
+
+RBAC = "rbac.authorization.k8s.io"
+CRDS = "customresourcedefinitions"
+_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
+_OWN_FINALIZERS = frozenset(
+    ("apis.kcp.io/apibinding-finalizer", "customresourcecleanup.apiextensions.k8s.io")
+)
+"""Theirs who would delete what goes here anyway."""
+_AT_A_TIME = 50
+
+
+class Item(NamedTuple):
+    resource: Resource
+    metadata: Metadata
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether somebody else has to let go of it first."""
+        finalizers = self.metadata.finalizers or ()
+        return any(f not in _OWN_FINALIZERS for f in finalizers)
+
+
+class ClusterContent:
+    def __init__(self, store: Store, client: LocalClient, directory: Directory) -> None:
+        self._store, self._client, self._directory = store, client, directory
+
+    async def of(self, cluster: str) -> list[Item]:
+        """Everything in the cluster but its LogicalCluster."""
+        items: list[Item] = []
+        seen = {_CLUSTERS}
+        for definition in self._directory.definitions(cluster):
+            if definition.ephemeral or definition.stored_as or not definition.all_versions:
+                continue
+            prefix = resource_prefix(*definition.storage, definition.identity)
+            if prefix in seen:
+                continue
+            seen.add(prefix)
+            keys = self._store.keys(f"{prefix}{cluster}/")
+            if not keys:
+                continue
+            resource = self._client.resource(cluster, _served(definition))
+            for start in range(0, len(keys), _AT_A_TIME):
+                found = (self._store.get(key) for key in keys[start : start + _AT_A_TIME])
+                items += [Item(resource, metadata_of(e.value)) for e in found if e is not None]
+                if len(keys) > _AT_A_TIME:
+                    await asyncio.sleep(0)
+        return items
+
+
+def _served(definition: ResourceDefinition) -> GroupVersionResource:
+    versions = definition.versions or tuple(v.name for v in definition.all_versions)
+    return GroupVersionResource(definition.group, versions[0], definition.plural)
+
+
+def gone(cluster: str, item: Item) -> Gone:
+    return Gone(item.resource, cluster, item.metadata.namespace, item.metadata.name)
+
+
+def keys_of(cluster: str, items: list[Item]) -> list[str]:
+    """In the order in which they go: what holds others behind those, and roles last."""
+    return [
+        item.resource.key(cluster, item.metadata.namespace, item.metadata.name)
+        for item in sorted(items, key=lambda item: (is_role(item), _is_holder(item)))
+    ]
+
+
+def _is_holder(item: Item) -> bool:
+    """Whether somebody tidies up behind it: the content of a namespace, the objects of a kind."""
+    return item.resource.plural in ("namespaces", "apibindings", CRDS)
+
+
+def is_role(item: Item) -> bool:
+    return item.resource.group == RBAC
+
+
+def holders(kept: list[Item]) -> Callable[[Item], bool]:
+    """Whether something must stay because something kept depends on it."""
+    namespaces = {item.metadata.namespace for item in kept}
+    has_custom = any(not item.resource.definition.strategy for item in kept)
+
+    def holds(item: Item) -> bool:
+        resource = item.resource
+        if (resource.group, resource.plural) == ("", "namespaces"):
+            return item.metadata.name in namespaces
+        return has_custom and resource.plural in ("apibindings", CRDS)
+
+    return holds
+
+
+def remains_message(kept: list[Item]) -> str:
+    """What is left in a cluster, in kcp's words."""
+    by_kind: Counter[str] = Counter()
+    by_finalizer: Counter[str] = Counter()
+    for item in kept:
+        by_kind[f"{item.resource.plural}.{item.resource.group}"] += 1
+        by_finalizer.update(f for f in item.metadata.finalizers or () if f not in _OWN_FINALIZERS)
+    parts = []
+    if by_kind:
+        counts = sorted(f"{kind} has {n} resource instances" for kind, n in by_kind.items())
+        parts.append(f"Some resources are remaining: {', '.join(counts)}")
+    if by_finalizer:
+        counts = sorted(f"{name} in {n} resource instances" for name, n in by_finalizer.items())
+        parts.append(
+            f"Some content in the logical cluster has finalizers remaining: {', '.join(counts)}"
+        )
+    return "; ".join(parts)

@@ -1,0 +1,142 @@
+"""Where deleted workspaces are kept until they are gone for good. Pure.
+
+Every object that was in a workspace lies under its own key with a mark in front and in the
+logical cluster `system:trash`, where nobody lists, watches or counts it:
+
+    core/secrets/<cluster>/<namespace>/<name>
+    ~core/secrets/system:trash/<cluster>/<namespace>/<name>
+
+A *record* holds the Workspace and the LogicalCluster themselves. Records lie in the order in
+which they were made, so the first one is the next to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
+from pykcp.registry import codec
+from pykcp.registry.api_indexes import bindings_to_schema
+from pykcp.registry.indexes import OF_KIND, KindIndex, index_entries
+from pykcp.registry.keys import kind_prefix, object_key, split_key
+from pykcp.storage.interface import Delete, Entry, Put, Value
+from pykcp.storage.keys import TRASH as MARK
+from pykcp.types import Object
+
+CLUSTER = "system:trash"
+RECORDS = f"{MARK}tenancy.pykcp.io/trash/"
+UNFINISHED = "trash-unfinished"
+"""Records of workspaces that are on their way back."""
+RESTORING, RESTORED = "restoring", "restored"
+_BINDINGS = kind_prefix(API_BINDINGS)
+
+
+def content_of(cluster: str) -> str:
+    """Finds what was in a logical cluster."""
+    return f"trash:{cluster}"
+
+
+def record_of(cluster: str) -> str:
+    """Finds the record of a logical cluster."""
+    return f"trash-record:{cluster}"
+
+
+def records_in(parent: str) -> str:
+    """Finds the records of the workspaces that were in a logical cluster."""
+    return f"trashed-in:{parent}"
+
+
+def is_trash(key: str) -> bool:
+    return key.startswith(MARK)
+
+
+def trash_key(key: str) -> str:
+    prefix, cluster, namespace, name = split_key(key)
+    return f"{MARK}{prefix}{CLUSTER}/{cluster}/{namespace}/{name}"
+
+
+def original_key(key: str) -> str:
+    prefix, _, cluster, place = split_key(key)
+    return f"{prefix[len(MARK) :]}{cluster}/{place}"
+
+
+def thrown(entry: Entry) -> tuple[Delete, Put]:
+    """What takes an object out of a workspace, as any deletion does, and keeps it."""
+    cluster = split_key(entry.key).cluster
+    value = codec.reopen(entry.value)
+    indexes = [content_of(cluster)]
+    if entry.key.startswith(_BINDINGS):
+        indexes += _schemas_of(codec.decode(entry.value))
+    kept = Put(trash_key(entry.key), value, entry.terms, tuple(dict.fromkeys(indexes)))
+    return Delete(entry.key, value, entry.revision), kept
+
+
+def _schemas_of(binding: Object) -> Iterable[str]:
+    """Bound schemas stay for as long as somebody may come back who uses them."""
+    for bound in (binding.get("status") or {}).get("boundResources") or ():
+        yield bindings_to_schema(bound["schema"]["UID"])
+
+
+def returned(entry: Entry) -> Put:
+    """What puts an object back where it was, just as it was."""
+    key = original_key(entry.key)
+    parts = split_key(key)
+    stored = codec.decode(entry.value)
+    entries = index_entries(parts.cluster, stored)
+    of_kind = _OF_KIND.get(parts.resource_prefix)
+    if of_kind is not None:
+        entries = (*entries, *of_kind(parts.cluster, stored))
+    return Put(key, codec.reopen(entry.value), entry.terms, entries)
+
+
+def _by_prefix() -> dict[str, KindIndex]:
+    found = {}
+    for name, entries in OF_KIND.items():
+        plural, _, group = name.partition(".")
+        found[kind_prefix(GroupVersionResource(group, "", plural))] = entries
+    return found
+
+
+_OF_KIND = _by_prefix()
+
+
+class Record(NamedTuple):
+    """A workspace that was deleted."""
+
+    deleted_at: str
+    parent: str
+    """The logical cluster that it was in."""
+    path: str
+    workspace: Object
+    logical_cluster: Object
+    """Both as they were stored at the end."""
+    state: str = ""
+
+    @property
+    def name(self) -> str:
+        name: str = self.workspace["metadata"]["name"]
+        return name
+
+    @property
+    def cluster(self) -> str:
+        cluster: str = self.workspace["spec"]["cluster"]
+        return cluster
+
+    @property
+    def key(self) -> str:
+        return object_key(RECORDS, CLUSTER, self.deleted_at, self.cluster)
+
+    @property
+    def indexes(self) -> tuple[str, ...]:
+        found = (record_of(self.cluster), records_in(self.parent))
+        return (*found, UNFINISHED) if self.state else found
+
+    def encoded(self) -> Value:
+        obj: Object = {"metadata": {"name": self.name}, **self._asdict()}
+        return codec.encode(obj, CLUSTER)
+
+
+def record_from(value: bytes) -> Record:
+    stored = codec.decode(value)
+    return Record(*(stored[field] for field in Record._fields))

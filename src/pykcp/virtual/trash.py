@@ -1,0 +1,127 @@
+"""`/services/trash/clusters/<parent>/workspaces`: deleted workspaces, and their way back.
+
+Ours, not kcp's, and only there if deleted workspaces are kept. It is for those who may create
+workspaces in the parent.
+
+    GET  …/workspaces
+    POST …/workspaces/<name>/undelete[?recursive=true][&cluster=<logical cluster>]
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from pykcp.auth.authz.attributes import Attributes, Decision
+from pykcp.controllers.kcp.trash import Trash
+from pykcp.machinery import clusters, meta
+from pykcp.machinery.resources import WORKSPACES
+from pykcp.machinery.status import MethodNotAllowed, NotFound
+from pykcp.registry.trash import Record
+from pykcp.server.answers import PageNotFound, send_object
+from pykcp.server.call import Call
+from pykcp.types import Object
+from pykcp.virtual.framework import Parts, View, Visit
+from pykcp.virtual.tree import API_VERSION, split_path
+
+
+class TrashWorkspace:
+    name = "trash"
+    checks: tuple[str, ...] = ()
+
+    def __init__(self, parts: Parts, trash: Trash) -> None:
+        self._lookup = parts.lookup
+        self._view = TrashView(parts, trash)
+
+    def visit(self, path: str) -> Visit | None:
+        place = split_path(path)
+        if place is None:
+            return None
+        # Where there is none, strangers shall not learn it here.
+        return Visit(self._view, self._lookup.cluster_of(place[0]) or "system:nowhere", place[1])
+
+
+class TrashView(View):
+    def __init__(self, parts: Parts, trash: Trash) -> None:
+        self._parts, self._trash = parts, trash
+        self.paths = self
+
+    async def authorize(self, call: Call) -> Decision:
+        attributes = Attributes(
+            call.user,
+            "create",
+            group=WORKSPACES.group,
+            resource=WORKSPACES.resource,
+            version=WORKSPACES.version,
+        )
+        return await self._parts.authorizer.authorize(call.cluster, attributes)
+
+    def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        words = call.info.path.strip("/").split("/")
+        if self._parts.lookup.logical_cluster(call.cluster) is None:
+            raise PageNotFound
+        call.negotiate()
+        match words:
+            case ["workspaces"]:
+                _expect(call, "GET")
+                send_object(call, self._listed(call.cluster))
+            case ["workspaces", name, "undelete"]:
+                _expect(call, "POST")
+                return self._undelete(call, name)
+            case _:
+                raise PageNotFound
+        return None
+
+    def _listed(self, parent: str) -> Object:
+        return _list([self._item(record) for record in self._trash.records(parent)])
+
+    def _item(self, record: Record) -> Object:
+        kind = record.workspace["spec"].get("type") or {}
+        ends = meta.parse_rfc3339(record.deleted_at) + self._trash.window
+        return {
+            "name": record.name,
+            "path": record.path,
+            "cluster": record.cluster,
+            "type": clusters.join(kind.get("path") or "", kind.get("name") or ""),
+            "deletedAt": record.deleted_at,
+            "expiresAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ends)),
+            "children": len(list(self._companions(record))),
+        }
+
+    def _companions(self, record: Record) -> Iterator[Record]:
+        """The workspaces that were deleted with the one that they were in, one of each name."""
+        seen: set[str] = set()
+        began = record.workspace["metadata"]["deletionTimestamp"]
+        for child in self._trash.records(record.cluster):
+            is_earlier = child.workspace["metadata"]["deletionTimestamp"] < began
+            if not is_earlier and child.name not in seen:
+                seen.add(child.name)
+                yield child
+
+    async def _undelete(self, call: Call, name: str) -> None:
+        wanted = call.info.param("cluster")
+        for record in self._trash.records(call.cluster):
+            if record.name == name and wanted in ("", record.cluster):
+                break
+        else:
+            raise NotFound.resource(WORKSPACES.group, WORKSPACES.resource, name)
+        restored: list[Object] = []
+        waiting = [record]
+        while waiting:
+            record = waiting.pop()
+            children = list(self._companions(record)) if call.info.is_true("recursive") else []
+            item = self._item(record)
+            await self._trash.restore(record)
+            restored.append(item)
+            waiting.extend(reversed(children))
+        send_object(call, _list(restored))
+
+
+def _expect(call: Call, method: str) -> None:
+    if call.info.method != method:
+        raise MethodNotAllowed("the server does not allow this method on the requested resource")
+
+
+def _list(items: list[Object]) -> Object:
+    return {"kind": "DeletedWorkspaceList", "apiVersion": API_VERSION, "items": items}
