@@ -5,6 +5,7 @@ from __future__ import annotations
 from pykcp.types import Object
 
 _LOGICAL_CLUSTERS = ("core.kcp.io", "logicalclusters")
+_EXPORTS = ("apis.kcp.io", "apiexports")
 _CACHED_RESOURCES = ("cache.kcp.io", "clustercachedresources")
 _PATH_ANNOTATION = "kcp.io/path"
 
@@ -22,6 +23,11 @@ def content_entry(prefix: str, cluster: str) -> str:
 def path_entry(path: str) -> str:
     """The LogicalCluster with this canonical path."""
     return f"path:{path}"
+
+
+def identity_entry(identity: str) -> str:
+    """The APIExports with this identity."""
+    return f"identity:{identity}"
 
 
 def cluster_entry(cluster: str) -> str:
@@ -47,6 +53,10 @@ def index_entries(
         path = (metadata.get("annotations") or {}).get(_PATH_ANNOTATION)
         if path:
             entries.append(path_entry(path))
+    elif kind == _EXPORTS:
+        identity = (stored.get("status") or {}).get("identityHash")
+        if identity:
+            entries.append(identity_entry(identity))
     elif kind == _CACHED_RESOURCES:
         entries += _cached_resource(cluster, stored)
     return tuple(entries)

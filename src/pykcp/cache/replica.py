@@ -10,11 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
 from pykcp.apis.catalog import definition_of
-from pykcp.cache.indexes import content_entry, path_entry
+from pykcp.cache.indexes import content_entry, identity_entry, path_entry
 from pykcp.cache.indexes import place_entry as _at
 from pykcp.cache.scopes import split
 from pykcp.machinery.clusters import WILDCARD
-from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.resources import API_EXPORTS, GroupVersionResource
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import SHARD_END, resource_prefix, split_key
 from pykcp.storage.interface import Entry, Event, Store
@@ -48,6 +48,11 @@ class Replica:
             keys = self._store.lookup(content_entry(prefix, cluster))
         for entry in self._entries(keys):
             yield self._object(kind, entry)
+
+    def exports_of(self, identity: str) -> Iterator[Object]:
+        """The APIExports with an identity."""
+        for entry in self._entries(self._store.lookup(identity_entry(identity))):
+            yield self._object(API_EXPORTS, entry)
 
     def _entries(self, keys: Sequence[str]) -> Iterator[Entry]:
         for key in keys:

@@ -43,6 +43,15 @@ def lock_name(group: str, resource: str) -> str:
     return f"{resource}.{group}" if group else resource
 
 
+def bindings_in(locks: Mapping[str, Lock], groups: Collection[str]) -> set[str]:
+    """The bindings that have something of some groups."""
+    return {
+        lock.binding
+        for name, lock in locks.items()
+        if lock.binding and name.partition(".")[2] in groups
+    }
+
+
 def parse(annotation: str) -> Locks:
     """The locks that an annotation says; none if it is empty."""
     if not annotation:

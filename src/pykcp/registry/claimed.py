@@ -21,6 +21,7 @@ from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 _BINDINGS = kind_prefix(API_BINDINGS)
+_CLAIMS = b'"permissionClaims"'
 _KEEP_CLUSTERS = 16384
 
 
@@ -41,7 +42,10 @@ class AcceptedClaims:
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.key.startswith(_BINDINGS):
-                self._known.pop(split_key(event.key).cluster, None)
+                cluster = split_key(event.key).cluster
+                # Where nothing is accepted, bindings without claims change nothing.
+                if self._known.get(cluster) or _CLAIMS in event.value:
+                    self._known.pop(cluster, None)
 
     def has_any(self, cluster: str) -> bool:
         """Whether any claim is accepted in a cluster."""
@@ -58,7 +62,7 @@ class AcceptedClaims:
     def _read(self, cluster: str) -> Iterator[_Accepting]:
         for key in self._store.keys(f"{_BINDINGS}{cluster}/"):
             entry = self._store.get(key)
-            if entry is None or b'"permissionClaims"' not in entry.value:
+            if entry is None or _CLAIMS not in entry.value:
                 continue
             binding = decode(entry.value)
             accepted = claims.accepted(binding)

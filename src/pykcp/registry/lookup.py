@@ -39,6 +39,9 @@ class Replica(Protocol):
     def all(self, kind: GroupVersionResource, cluster: str = clusters.WILDCARD) -> Iterator[Object]:
         """Everything of a kind, in one cluster or in all."""
 
+    def exports_of(self, identity: str) -> Iterator[Object]:
+        """The APIExports with an identity."""
+
     def listen(self, callback: Callable[[tuple[str, str], str], None]) -> None:
         """Be told what changed: group and resource, and the logical cluster."""
 
@@ -93,11 +96,10 @@ class Lookup:
             export = self.get(API_EXPORTS, parts.cluster, parts.name)
             if export is not None:
                 found[parts.name, parts.cluster] = export
-        for export in self.replica.all(API_EXPORTS) if self.replica is not None else ():
-            if (export.get("status") or {}).get("identityHash") == identity:
-                metadata = export["metadata"]
-                cluster = metadata["annotations"][CLUSTER_ANNOTATION]
-                found.setdefault((metadata["name"], cluster), export)
+        for export in self.replica.exports_of(identity) if self.replica is not None else ():
+            metadata = export["metadata"]
+            cluster = metadata["annotations"][CLUSTER_ANNOTATION]
+            found.setdefault((metadata["name"], cluster), export)
         return [found[key] for key in sorted(found)]
 
     def _resource(self, kind: GroupVersionResource) -> Resource:

@@ -88,3 +88,9 @@ def test_a_crd_does_not_take_what_a_binding_has() -> None:
 def test_words() -> None:
     assert str(Lock("b")) == "{b false}"
     assert str(Lock(is_crd=True)) == "{ true}"
+
+
+def test_who_has_something_of_a_group() -> None:
+    held = {"a.g": Lock("b"), "c.g.h": Lock("d"), "e": Lock("f"), "i.g": Lock(is_crd=True)}
+    assert locks.bindings_in(held, {"g"}) == {"b"}
+    assert locks.bindings_in(held, {"", "g.h"}) == {"d", "f"}

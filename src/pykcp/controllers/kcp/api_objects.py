@@ -7,7 +7,7 @@ only that is decoded.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +22,7 @@ from pykcp.machinery.resources import (
     API_RESOURCE_SCHEMAS,
     CUSTOM_RESOURCE_DEFINITIONS,
 )
-from pykcp.registry.api_indexes import bindings_of, exports_with_identity, exports_with_schema
+from pykcp.registry.api_indexes import bindings_of, exports_with_schema
 from pykcp.registry.keys import kind_prefix, object_key, split_key
 from pykcp.registry.lookup import Lookup
 from pykcp.storage.interface import Store
@@ -116,6 +116,13 @@ class ApiObjects:
     def bindings(self, cluster: str) -> list[Object]:
         return self.lookup.all(API_BINDINGS, cluster)
 
+    def bindings_named(self, cluster: str, names: Iterable[str]) -> Iterator[Object]:
+        """Those of them that there are."""
+        for name in names:
+            found = self.lookup.get(API_BINDINGS, cluster, name)
+            if found is not None:
+                yield found
+
     def definition(self, cluster: str, name: str) -> Definition | None:
         """A CRD of a logical cluster; decoded once per change."""
         key = object_key(CRDS, cluster, "", name)
@@ -156,6 +163,20 @@ class ApiObjects:
         """The keys of an export's bindings on this shard, a page at a time."""
         return self._pages(bindings_of(export.label), BINDINGS)
 
+    def bindings_to(self, export: ExportName, cluster: str) -> Iterator[Object]:
+        """The bindings of an export in one logical cluster. Shared: copy before changing."""
+        place = f"{BINDINGS}{cluster}/"
+        after = place
+        while keys := self.store.lookup(bindings_of(export.label), after=after, limit=_PAGE):
+            here = [split_key(key).name for key in keys if key.startswith(place)]
+            yield from self.bindings_named(cluster, here)
+            if len(here) < len(keys):
+                return
+            after = keys[-1]
+
+    def binding_names(self, cluster: str) -> set[str]:
+        return {split_key(key).name for key in self.store.keys(f"{BINDINGS}{cluster}/")}
+
     def is_bound(self, export: ExportName) -> bool:
         return next(self.bindings_of(export), None) is not None
 
@@ -173,18 +194,7 @@ class ApiObjects:
 
     def exports_with_identity(self, identity: str) -> list[Object]:
         """All of them, in kcp's order."""
-        replica = self.lookup.replica
-        found = [
-            export
-            for export in (replica.all(API_EXPORTS) if replica is not None else ())
-            if (export.get("status") or {}).get("identityHash") == identity
-        ]
-        for page in self._pages(exports_with_identity(identity), EXPORTS):
-            for key in page:
-                parts = split_key(key)
-                export = self.lookup.get(API_EXPORTS, parts.cluster, parts.name)
-                if export is not None:
-                    found.append(export)
+        found = self.lookup.exports_of(identity)
         return sorted(found, key=lambda e: f"{meta.cluster(e)}/{meta.name(e)}")
 
     def schema_with_identity(

@@ -58,8 +58,8 @@ class Binder:
         await self._judge_claims(attempt, export)
         if not self._find_schemas(attempt, export):
             return
-        held = self._lock(attempt)
-        waiting = await self._bind_resources(attempt, held)
+        locks, held = self._lock(attempt)
+        waiting = await self._bind_resources(attempt, locks, held)
         if waiting is None:
             return
         binding, now = attempt.binding, attempt.now
@@ -108,8 +108,8 @@ class Binder:
             attempt.schemas.append((schema_to_bind(schema, cluster), schema, is_stored))
         return True
 
-    def _lock(self, attempt: Attempt) -> Locks:
-        """Choose what is free of the export's resources; returns what others hold."""
+    def _lock(self, attempt: Attempt) -> tuple[Locks, Locks]:
+        """Choose what is free of the export's resources; returns all locks, and what others hold."""
         cluster, binding = attempt.cluster, attempt.binding
         found = self._objects.lookup.logical_cluster(cluster)
         if found is None:
@@ -125,12 +125,14 @@ class Binder:
         crds = self._objects.crd_locks(cluster)
         after, held = resource_locks.acquire(locks, wanted, lock, crds=crds, now=attempt.now)
         attempt.takes = frozenset(name for name in after if after[name] != locks.get(name))
-        return held
+        return locks, held
 
-    async def _bind_resources(self, attempt: Attempt, held: Locks) -> list[str] | None:
+    async def _bind_resources(
+        self, attempt: Attempt, locks: Locks, held: Locks
+    ) -> list[str] | None:
         """Bind what is not held by others; returns what must wait, None if something is wrong."""
         binding, now = attempt.binding, attempt.now
-        taken = self._taken(attempt)
+        taken = self._taken(attempt, locks)
         waiting = []
         for schema, obj, is_stored in attempt.schemas:
             if schema.lock in held:
@@ -161,14 +163,15 @@ class Binder:
                 attempt.replaced.append(replaced)
         return waiting
 
-    def _taken(self, attempt: Attempt) -> Sequence[Taken]:
-        """The names that others in the cluster have in the groups that are to be bound."""
+    def _taken(self, attempt: Attempt, locks: Locks) -> Sequence[Taken]:
+        """The names that others in the cluster have in the groups that are to be bound.
+
+        Who they are is known by their locks: a cluster may have very many bindings.
+        """
         groups = {schema.group for schema, _, _ in attempt.schemas}
-        own = meta.name(attempt.binding)
+        others = resource_locks.bindings_in(locks, groups) - {meta.name(attempt.binding)}
         taken = []
-        for other in self._objects.bindings(attempt.cluster):
-            if meta.name(other) == own:
-                continue
+        for other in self._objects.bindings_named(attempt.cluster, sorted(others)):
             for bound in (other.get("status") or {}).get("boundResources") or ():
                 if (bound.get("group") or "") not in groups:
                     continue

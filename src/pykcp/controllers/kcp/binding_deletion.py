@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.api_metrics import ApiMetrics
-from pykcp.controllers.kcp.api_objects import BINDINGS, ApiObjects, export_reference, key_of
+from pykcp.controllers.kcp.api_objects import BINDINGS, ApiObjects, ExportName, key_of
 from pykcp.controllers.kcp.binding import FINALIZER, aggregate
 from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
 from pykcp.controllers.runtime.deleting import delete_together
@@ -158,9 +158,8 @@ class BindingDeletion:
 
     async def _delete_all(self, cluster: str, binding: Object) -> Remains:
         remains = Remains()
-        successors = self._successors(cluster, binding)
         for bound in (binding.get("status") or {}).get("boundResources") or ():
-            if any(_takes_over(self._objects, cluster, other, bound) for other in successors):
+            if self._has_successor(cluster, meta.name(binding), bound):
                 continue
             kind = self._kind(cluster, meta.name(binding), bound)
             if kind is not None and bound.get("storageVersions"):
@@ -175,12 +174,16 @@ class BindingDeletion:
             return None
         return self._kinds.by_resource(cluster, group, resource)
 
-    def _successors(self, cluster: str, binding: Object) -> list[Object]:
-        return [
-            other
-            for other in self._objects.bindings(cluster)
-            if meta.name(other) != meta.name(binding) and not meta.is_deleting(other)
-        ]
+    def _has_successor(self, cluster: str, binding: str, bound: Object) -> bool:
+        """Whether another binding of the cluster serves a resource from the same storage."""
+        for export in self._objects.exports_with_identity(bound["schema"]["identityHash"]):
+            if not _offers(self._objects, export, bound):
+                continue
+            name = ExportName(meta.cluster(export), meta.name(export))
+            for other in self._objects.bindings_to(name, cluster):
+                if meta.name(other) != binding and not meta.is_deleting(other):
+                    return True
+        return False
 
     async def _delete_kind(self, cluster: str, kind: ServedKind, remains: Remains) -> None:
         prefix = range_prefix(kind.prefix, cluster)
@@ -196,22 +199,13 @@ class BindingDeletion:
                 remains.by_finalizer.update(item.finalizers or ())
 
 
-def _takes_over(objects: ApiObjects, cluster: str, other: Object, bound: Object) -> bool:
-    """Whether another binding's export serves a resource from the same schema and storage."""
-    reference = export_reference(other)
-    export = objects.export(cluster, *reference) if reference else None
-    if export is None:
-        return False
-    schema, status = bound["schema"], export.get("status") or {}
-    if status.get("identityHash") != schema["identityHash"]:
-        return False
+def _offers(objects: ApiObjects, export: Object, bound: Object) -> bool:
+    """Whether an export serves a resource from the same schema."""
+    wanted = (bound.get("group") or "", bound["resource"])
     for offered in (export.get("spec") or {}).get("resources") or ():
-        if (offered.get("group") or "", offered["name"]) != (
-            bound.get("group") or "",
-            bound["resource"],
-        ):
+        if (offered.get("group") or "", offered["name"]) != wanted:
             continue
         found = objects.schema(meta.cluster(export), offered["schema"])
-        if found is not None and meta.uid(found) == schema["UID"]:
+        if found is not None and meta.uid(found) == bound["schema"]["UID"]:
             return True
     return False

@@ -82,14 +82,13 @@ class LockCleanup:
 
     def _settled(self, cluster: str, annotation: str) -> Locks:
         """The locks as they should be, by what is there."""
-        bindings = self._objects.bindings(cluster)
         try:
             locks = resource_locks.parse(annotation)
         except MalformedLocks as error:
             _log.error("%s: %s: %s; made anew", NAME, cluster, error)
             locks = {}
         if not locks:
-            locks = _by_status(bindings)
+            locks = _by_status(self._objects.bindings(cluster))
         names = {name: crd_lock(name) for name in self._objects.crd_names(cluster)}
         established = [
             lock
@@ -98,7 +97,7 @@ class LockCleanup:
         ]
         return resource_locks.pruned(
             locks,
-            bindings={meta.name(binding) for binding in bindings},
+            bindings=self._objects.binding_names(cluster),
             crds=set(names.values()),
             established=established,
             now=self._now(),
