@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.exports import APIS, Consumer, Provider
+from pykcp.testing.exports import APIS, Consumer, Provider, claim
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.kubectl import write_kubeconfig
 from pykcp.testing.server import ServerProcess
@@ -91,6 +91,17 @@ def test_a_provider_in_python(shard: ServerProcess, tmp_path: pathlib.Path) -> N
     program = (str(ENVIRONMENT / "bin" / "python"), str(HERE / "python" / "provider.py"))
     names = {"TEST_GROUP": provider.group, "TEST_EXPORT": provider.export}
     with running(shard, tmp_path / "provider", provider.cluster, *program, **names) as log:
+        _serve_consumers(shard, provider, log)
+
+
+@python_clients
+def test_a_provider_with_kopf(shard: ServerProcess, tmp_path: pathlib.Path) -> None:
+    """kopf wants to find namespaces in discovery, so the export claims them; nobody grants it."""
+    provider = Provider(shard, claims=(claim("namespaces", "list"),))
+    operator = str(HERE / "python" / "kopf_provider.py")
+    command = (str(ENVIRONMENT / "bin" / "kopf"), "run", "-A", "--standalone", operator)
+    names = {"TEST_GROUP": provider.group, "TEST_EXPORT": provider.export}
+    with running(shard, tmp_path / "provider", provider.cluster, *command, **names) as log:
         _serve_consumers(shard, provider, log)
 
 

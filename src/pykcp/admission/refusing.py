@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from pykcp.machinery.status import Forbidden
+from pykcp.machinery.status import Denied, Forbidden
 from pykcp.registry.admitting import AdmissionRequest
 
 
 def refusal(request: AdmissionRequest, why: str) -> Forbidden:
     """`<resource>.<group> "<name>" is forbidden: <why>`; a name yet to be made, by its beginning."""
+    return Forbidden.resource(*_subject(request), why)
+
+
+def denial(request: AdmissionRequest, why: str) -> Denied:
+    """The same for want of rights elsewhere: not even its time tells what is there."""
+    return Denied.resource(*_subject(request), why)
+
+
+def _subject(request: AdmissionRequest) -> tuple[str, str, str]:
     resource, name = request.resource, request.name
     if not name:
         metadata = (request.obj or {}).get("metadata") or {}
         name = metadata.get("name") or metadata.get("generateName") or "Unknown"
-    return Forbidden.resource(resource.group, resource.plural, name, why)
+    return resource.group, resource.plural, name

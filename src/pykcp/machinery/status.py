@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from pykcp.types import Object
 
@@ -121,7 +121,7 @@ class Forbidden(StatusError):
     code, reason = 403, "Forbidden"
 
     @classmethod
-    def resource(cls, group: str, resource: str, name: str, why: str) -> Forbidden:
+    def resource(cls, group: str, resource: str, name: str, why: str) -> Self:
         """An admission or authorization refusal that names the object."""
         what = qualified(group, resource)
         if not resource:
@@ -131,6 +131,10 @@ class Forbidden(StatusError):
         else:
             message = f"{what} is forbidden: {why}"
         return cls(message, group=group, kind=resource, name=name)
+
+
+class Denied(Forbidden):
+    """Refused for want of rights: neither words nor time may tell what there is."""
 
 
 class NotFound(StatusError):

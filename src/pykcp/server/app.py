@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.user import User
-from pykcp.machinery.status import InternalError, NotFound, StatusError
+from pykcp.machinery.status import Denied, InternalError, NotFound, StatusError, Unauthorized
 from pykcp.registry.errors import translate
 from pykcp.registry.keys import is_wildcard
 from pykcp.registry.resource import Resource
@@ -33,6 +33,7 @@ from pykcp.server.filters.homes import HOME, is_home
 from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.negotiation import SERVED
+from pykcp.server.patience import Patience
 from pykcp.server.served import ServedResources
 from pykcp.storage.errors import StoreError
 from pykcp.wire.exchange import Exchange, Request
@@ -139,6 +140,7 @@ class ApiServer:
         self._authentication = authentication
         self._authorization = authorization
         self._presence = presence
+        self._patience = Patience()
         self._clusters = clusters
         self._directory = directory
         self._paths = paths
@@ -205,6 +207,8 @@ class ApiServer:
             pending = self._admit(call, user)
         except Withheld as withheld:
             return self._finish(call, self._reveal(call, withheld))
+        except (Denied, Unauthorized) as error:
+            return self._deny(call, error)
         except StatusError as error:
             self._refuse(call, error)
             return None
@@ -334,6 +338,8 @@ class ApiServer:
     async def _finish(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
         try:
             await pending
+        except (Denied, Unauthorized) as error:
+            await self._deny(call, error)
         except StatusError as error:
             self._refuse(call, error)
         except StoreError as error:
@@ -345,6 +351,10 @@ class ApiServer:
             self._refuse(call, InternalError(f"unexpected error: {type(error).__name__}"))
         else:
             self._metrics.observe(call)
+
+    async def _deny(self, call: Call, error: StatusError) -> None:
+        await self._patience.wait(call.started)
+        self._refuse(call, error)
 
     def _refuse(self, call: Call, error: StatusError) -> None:
         if call.exchange.responded:

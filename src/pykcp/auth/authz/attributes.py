@@ -7,7 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from pykcp.auth.user import User
-from pykcp.machinery.status import Forbidden, go_quote
+from pykcp.machinery.status import Denied, go_quote
 
 
 class Attributes(NamedTuple):
@@ -77,12 +77,12 @@ ALLOW = Decision(Verdict.ALLOW)
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-def forbidden(attributes: Attributes, reason: str = "") -> Forbidden:
+def forbidden(attributes: Attributes, reason: str = "") -> Denied:
     """The refusal, in the words kubectl users know."""
     message = _refusal(attributes).translate(_HTML)
     if reason:
         message = f"{message}: {reason}"
-    return Forbidden.resource(attributes.group, attributes.resource, attributes.name, message)
+    return Denied.resource(attributes.group, attributes.resource, attributes.name, message)
 
 
 def _refusal(attributes: Attributes) -> str:

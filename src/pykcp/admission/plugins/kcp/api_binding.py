@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pykcp.admission.field_errors import listed
 from pykcp.admission.plugins.kcp.export_access import ExportAccess
-from pykcp.admission.refusing import refusal
+from pykcp.admission.refusing import denial, refusal
 from pykcp.apis.kcp.binding_rules import bad_binding_overhang, binding_errors, export_reference
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery import clusters
@@ -92,6 +92,6 @@ def _no_permission(request: AdmissionRequest, path: str, name: str) -> Forbidden
     """The same for exports that are missing: nobody shall learn here what there is."""
     action = "create" if request.old is None else "update"
     export = clusters.join(path, name)
-    return refusal(
+    return denial(
         request, f"unable to {action} APIBinding: no permission to bind to export {export}"
     )

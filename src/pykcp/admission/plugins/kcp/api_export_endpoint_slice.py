@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pykcp.admission.field_errors import listed
 from pykcp.admission.plugins.kcp.export_access import ExportAccess
-from pykcp.admission.refusing import refusal
+from pykcp.admission.refusing import denial, refusal
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery import clusters
 from pykcp.machinery.resources import API_EXPORT_ENDPOINT_SLICES
@@ -37,7 +37,7 @@ class APIExportEndpointSliceRules:
         cluster = self._access.cluster_of(request.context.cluster, path, name)
         if cluster is None or not await self._access.may_bind(request, cluster, name):
             # also for exports that are missing: nobody shall learn here what there is
-            raise refusal(
+            raise denial(
                 request,
                 "unable to create APIExportEndpointSlice: no permission to bind to export "
                 f"{clusters.join(path, name)}",

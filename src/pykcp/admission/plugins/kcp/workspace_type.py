@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pykcp.admission.refusing import refusal
+from pykcp.admission.refusing import denial, refusal
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery import clusters
@@ -39,7 +39,7 @@ class WorkspaceTypeRules:
             if not await self._may_bind(request, path, name):
                 # One answer for exports that are missing and for those one may not bind:
                 # nobody shall learn here which workspaces exist.
-                raise refusal(
+                raise denial(
                     request,
                     "unable to create or update WorkspaceType: no permission to bind to export "
                     f"{clusters.join(path, name)}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pykcp.admission.refusing import refusal
+from pykcp.admission.refusing import denial, refusal
 from pykcp.apis.kcp import workspace_types as types
 from pykcp.apis.kcp.workspace_types import BadType, MissingType, TypeReference
 from pykcp.auth.authz.attributes import Attributes
@@ -58,7 +58,7 @@ class WorkspaceTypeExists:
             kind, (place, name) = WORKSPACES, clusters.split(place)
         verb = "use" if kind == WORKSPACE_TYPES else "get"
         if not await self._may(request, verb, kind, cluster, name):
-            raise refusal(request, _not_usable(wanted))
+            raise denial(request, _not_usable(str(wanted)))
 
     def _complete(self, obj: Object, cluster: str) -> None:
         parent = self._logical_cluster(cluster)
@@ -104,13 +104,14 @@ class WorkspaceTypeExists:
         wanted = types.reference((obj.get("spec") or {}).get("type")) or TypeReference("", "")
         found = types.resolve(cluster, wanted, self._find)
         if not await self._may_use(request, found):
-            raise BadType(_not_usable(wanted if wanted.path else types.qualified_name(found)))
+            name = str(wanted) if wanted.path else types.qualified_name(found)
+            raise denial(request, _not_usable(name))
         children = types.transitive(found, self._find)
         if not wanted.path:
             raise BadType("spec.type.path must be set")
         for each in children:
             if not await self._may_use(request, each):
-                raise BadType(_not_usable(types.qualified_name(each)))
+                raise denial(request, _not_usable(types.qualified_name(each)))
         path, name = _type_of(self._logical_cluster(cluster))
         own = self._find(path, name)
         own_name = clusters.join(path, name)
@@ -154,7 +155,7 @@ class WorkspaceTypeExists:
         return found
 
 
-def _not_usable(name: object) -> str:
+def _not_usable(name: str) -> str:
     return f"unable to use workspace type {name}: missing verb='use' permission on workspacetype"
 
 

@@ -1,0 +1,39 @@
+"""When a refusal goes out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from pykcp.server.patience import EVENLY, Patience, due
+
+
+@pytest.mark.parametrize("took", [0.0, 0.0001, 0.4 * EVENLY, 0.999 * EVENLY])
+def test_quick_or_slow_it_goes_out_at_the_same_time(took: float) -> None:
+    assert due(100.0, 100.0 + took) == 100.0 + EVENLY
+
+
+def test_what_takes_longer_goes_out_in_steps() -> None:
+    assert due(100.0, 100.0 + 1.5 * EVENLY) == 100.0 + 2 * EVENLY
+
+
+async def test_many_at_once() -> None:
+    """Each waits for its own moment; one that is given up does not hold up the others."""
+    patience = Patience()
+    arrived = time.perf_counter()
+    ended: list[float] = []
+
+    async def wait(offset: float) -> None:
+        await patience.wait(arrived + offset)
+        ended.append(offset)
+        assert time.perf_counter() >= arrived + offset + EVENLY
+
+    offsets = [0.003, 0.0, 0.001, 0.002, 0.0]
+    tasks = [asyncio.create_task(wait(offset)) for offset in offsets]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert ended == sorted([0.003, 0.001, 0.002, 0.0])
+    patience.close()
