@@ -41,27 +41,43 @@ class Validating(Plugin, Protocol):
 P = TypeVar("P", bound=Plugin)
 
 
+_OPERATIONS = ("CREATE", "UPDATE", "DELETE")
+
+
 class _Line(Generic[P]):
-    """Plug-ins in order, sorted out by the kinds they are about."""
+    """Plug-ins in order, sorted out by the kinds and operations they are about."""
 
     def __init__(self, plugins: Sequence[P]) -> None:
-        kinds = [_kind_of(plugin) for plugin in plugins]
-        self._general = tuple(p for p, kind in zip(plugins, kinds, strict=True) if kind is None)
+        kinds = {kind for plugin in plugins for kind in _kinds_of(plugin) or ()}
+        self._general = self._by_operation([p for p in plugins if _kinds_of(p) is None])
         self._by_kind = {
-            wanted: tuple(
-                p for p, kind in zip(plugins, kinds, strict=True) if kind in (None, wanted)
-            )
-            for wanted in kinds
-            if wanted is not None
+            kind: self._by_operation([p for p in plugins if kind in (_kinds_of(p) or (kind,))])
+            for kind in kinds
         }
 
-    def of(self, resource: Resource) -> tuple[P, ...]:
-        return self._by_kind.get(resource.definition.storage, self._general)
+    @staticmethod
+    def _by_operation(plugins: Sequence[P]) -> dict[str, tuple[P, ...]]:
+        return {
+            operation: tuple(p for p in plugins if operation in _operations_of(p))
+            for operation in _OPERATIONS
+        }
+
+    def of(self, resource: Resource, operation: str) -> tuple[P, ...]:
+        lines = self._by_kind.get((resource.group, resource.plural), self._general)
+        return lines[operation]
 
 
-def _kind_of(plugin: Plugin) -> tuple[str, str] | None:
+def _kinds_of(plugin: Plugin) -> tuple[tuple[str, str], ...] | None:
     kind: GroupVersionResource | None = getattr(plugin, "kind", None)
-    return None if kind is None else (kind.group, kind.resource)
+    kinds: Sequence[GroupVersionResource] | None = getattr(plugin, "kinds", None)
+    if kind is not None:
+        kinds = (kind,)
+    return None if kinds is None else tuple((each.group, each.resource) for each in kinds)
+
+
+def _operations_of(plugin: Plugin) -> Sequence[str]:
+    found: Sequence[str] = getattr(plugin, "operations", _OPERATIONS)
+    return found
 
 
 class AdmissionChain:
@@ -81,12 +97,12 @@ class AdmissionChain:
         _restore_managers(request, again)
 
     async def _mutate_once(self, request: AdmissionRequest) -> None:
-        for plugin in self._mutating.of(request.resource):
+        for plugin in self._mutating.of(request.resource, request.operation):
             if plugin.wants(request):
                 await plugin.mutate(request)
 
     async def validate(self, request: AdmissionRequest) -> None:
-        for plugin in self._validating.of(request.resource):
+        for plugin in self._validating.of(request.resource, request.operation):
             if plugin.wants(request):
                 await plugin.validate(request)
 

@@ -27,6 +27,15 @@ if TYPE_CHECKING:  # what parses them compiles CEL: imported when there is somet
     from pykcp.admission.webhooks.webhook import Webhook
 
 _PREFIX = f"{GROUP}/"
+_SOURCES = tuple(
+    resource_prefix(GROUP, plural)
+    for plural in (
+        "mutatingwebhookconfigurations",
+        "validatingwebhookconfigurations",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicybindings",
+    )
+)
 _KEEP_CLUSTERS = 8192
 _KEEP_PARSED = 4096
 
@@ -82,14 +91,7 @@ class Configurations:
 
     async def _load(self, cluster: str) -> Hooks:
         before = self._changes
-        hooks = Hooks(
-            await self._webhooks(cluster, "mutatingwebhookconfigurations"),
-            await self._webhooks(cluster, "validatingwebhookconfigurations"),
-            await self._policies(cluster, "mutatingadmissionpolic"),
-            await self._policies(cluster, "validatingadmissionpolic"),
-        )
-        if hooks == NONE:
-            hooks = NONE
+        hooks = await self._read_all(cluster) if self._has_any(cluster) else NONE
         if (
             before == self._changes
         ):  # otherwise it may be of yesterday: the next request reads again
@@ -97,6 +99,19 @@ class Configurations:
             if len(self.known) > _KEEP_CLUSTERS:
                 del self.known[next(iter(self.known))]
         return hooks
+
+    def _has_any(self, cluster: str) -> bool:
+        """Most clusters have none, which is quickly seen."""
+        return any(self._store.keys(f"{prefix}{cluster}/") for prefix in _SOURCES)
+
+    async def _read_all(self, cluster: str) -> Hooks:
+        hooks = Hooks(
+            await self._webhooks(cluster, "mutatingwebhookconfigurations"),
+            await self._webhooks(cluster, "validatingwebhookconfigurations"),
+            await self._policies(cluster, "mutatingadmissionpolic"),
+            await self._policies(cluster, "validatingadmissionpolic"),
+        )
+        return NONE if hooks == NONE else hooks
 
     async def _webhooks(self, cluster: str, plural: str) -> tuple[Webhook, ...]:
         found: list[Webhook] = []

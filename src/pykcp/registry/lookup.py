@@ -8,7 +8,7 @@ Everything is synchronous: the replica is local, too, and fed in the background.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from pykcp.machinery import clusters
@@ -18,7 +18,7 @@ from pykcp.registry.directory import Directory
 from pykcp.registry.keys import object_key, split_key
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource
-from pykcp.storage.interface import Store
+from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 PATH_ANNOTATION = "kcp.io/path"
@@ -54,7 +54,14 @@ class Lookup:
         self._directory = directory
         self._paths = paths
         self.replica = replica
-        self._decoded: OrderedDict[str, tuple[int, Object]] = OrderedDict()
+        self._decoded: OrderedDict[str, Object] = OrderedDict()
+        store.listen(self._follow)
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        decoded = self._decoded
+        for event in events:
+            if event.key in decoded:
+                del decoded[event.key]
 
     def get(
         self, kind: GroupVersionResource, cluster: str, name: str, namespace: str = ""
@@ -62,16 +69,15 @@ class Lookup:
         """The object, or None. It is shared with other callers: copy before changing it."""
         resource = self._resource(kind)
         key = object_key(resource.prefix, cluster, namespace, name)
+        known = self._decoded.get(key)
+        if known is not None:
+            return known
         entry = self._store.get(key)
         if entry is None:
             if self.replica is None:
                 return None
             return self.replica.get(kind, cluster, name, namespace)
-        known = self._decoded.get(key)
-        if known is not None and known[0] == entry.revision:
-            return known[1]
-        obj = resource.object_of(entry.value)
-        self._decoded[key] = (entry.revision, obj)
+        obj = self._decoded[key] = resource.object_of(entry.value)
         if len(self._decoded) > _KEEP:
             self._decoded.popitem(last=False)
         return obj

@@ -23,7 +23,7 @@ from pykcp.registry.moulds import Alike, uid_and_time
 from pykcp.registry.resource import Resource
 from pykcp.registry.update import Change, prepare_update
 from pykcp.storage.errors import Mismatch, StoreError
-from pykcp.storage.interface import Delete, Operation, Put, Store
+from pykcp.storage.interface import Delete, Entry, Operation, Put, Store
 from pykcp.types import Object
 
 
@@ -44,6 +44,8 @@ class Gone:
     cluster: str
     namespace: str
     name: str
+    entry: Entry | None = None
+    """As it was a moment ago, if somebody has just read it; Conflict if it is another by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ async def _change(store: Store, changed: Changed, ctx: RequestContext) -> Operat
 
 async def _removal(store: Store, gone: Gone, ctx: RequestContext) -> Operation | None:
     resource = gone.resource
-    entry = store.get(resource.key(gone.cluster, gone.namespace, gone.name))
+    entry = gone.entry or store.get(resource.key(gone.cluster, gone.namespace, gone.name))
     if entry is None:
         return None
     old = resource.object_of(await resource.own_form(entry.value))

@@ -11,6 +11,7 @@ import pytest
 from pykcp.admission.chain import AdmissionChain
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
 from pykcp.auth.user import User
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import BadRequest
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.context import RequestContext
@@ -80,6 +81,49 @@ def test_there_is_no_second_round_without_a_change() -> None:
     plugin = _Plugin("a", lambda _: False, again=True)
     asyncio.run(AdmissionChain([plugin], []).mutate(_request()))
     assert plugin.calls == [False]
+
+
+class _Narrow:
+    """About some kinds and operations only, as far as it says so."""
+
+    name = "narrow"
+
+    def __init__(self, seen: list[str], **about: Any) -> None:
+        self._seen = seen
+        self._label = repr(about)
+        for key, value in about.items():
+            setattr(self, key, value)
+
+    def wants(self, request: AdmissionRequest) -> bool:
+        self._seen.append(self._label)
+        return False
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        raise AssertionError
+
+
+THINGS, OTHERS = GroupVersionResource("", "v1", "things"), GroupVersionResource("g", "v1", "others")
+
+
+@pytest.mark.parametrize(
+    ("about", "meets"),
+    [
+        ({}, True),
+        ({"kind": THINGS}, True),
+        ({"kind": OTHERS}, False),
+        ({"kinds": (OTHERS, THINGS)}, True),
+        ({"kinds": (OTHERS,)}, False),
+        ({"operations": ("CREATE",)}, True),
+        ({"operations": ("UPDATE", "DELETE")}, False),
+        ({"kind": THINGS, "operations": ("DELETE",)}, False),
+    ],
+)
+def test_plugins_meet_only_what_they_are_about(about: dict[str, Any], meets: bool) -> None:
+    seen: list[str] = []
+    first, last = _Narrow(seen), _Narrow(seen, kinds=(THINGS, OTHERS))
+    asyncio.run(AdmissionChain([], [first, _Narrow(seen, **about), last]).validate(_request()))
+    middle = [repr(about)] if meets else []
+    assert seen == [repr({}), *middle, repr({"kinds": (THINGS, OTHERS)})]
 
 
 def _mutated(change: Any, request: AdmissionRequest) -> Any:

@@ -14,12 +14,14 @@ from typing import Any
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import MASTERS
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden, go_quote
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.types import Object
 
 GROUP = "certificates.k8s.io"
 RESOURCE = "certificatesigningrequests"
+CERTIFICATE_SIGNING_REQUESTS = GroupVersionResource(GROUP, "v1", RESOURCE)
 CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 
 
@@ -36,6 +38,7 @@ def _is_for(request: AdmissionRequest, operation: str, subresource: str) -> bool
 class _SignerCheck:
     """A user who writes a subresource must hold a verb on the signer."""
 
+    kind = CERTIFICATE_SIGNING_REQUESTS
     name: str
     verb: str
     subresource: str
@@ -88,6 +91,7 @@ class CertificateSubjectRestriction:
     """Nobody asks the signer of API clients for membership in system:masters."""
 
     name = "CertificateSubjectRestriction"
+    kind = CERTIFICATE_SIGNING_REQUESTS
 
     def wants(self, request: AdmissionRequest) -> bool:
         return _is_for(request, "CREATE", "")

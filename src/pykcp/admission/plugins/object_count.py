@@ -72,6 +72,7 @@ class _Count:
 
 class ObjectCountLimit:
     name = "core.kcp.io/LogicalClusterObjectCountLimit"
+    operations = ("CREATE",)
 
     def __init__(self, store: Store, directory: Callable[[], Directory], default: int) -> None:
         """`default` is the limit of clusters that say nothing; 0 or less is none."""

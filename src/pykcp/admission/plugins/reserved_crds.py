@@ -29,6 +29,7 @@ class ReservedCRDAnnotations:
     """Annotations of `apis.kcp.io` say how a definition is bound; only bound ones have them."""
 
     name = "apis.kcp.io/ReservedCRDAnnotations"
+    kind = CUSTOM_RESOURCE_DEFINITIONS
 
     def wants(self, request: AdmissionRequest) -> bool:
         return _is_definition_write(request) and request.context.cluster != BOUND_CRDS
@@ -50,6 +51,7 @@ class ReservedCRDGroups:
     """Groups that end in `apis.kcp.io` are kcp's."""
 
     name = "kcp.io/ReservedCRDGroups"
+    kind = CUSTOM_RESOURCE_DEFINITIONS
 
     def wants(self, request: AdmissionRequest) -> bool:
         return _is_definition_write(request) and request.context.cluster != SYSTEM_CRDS

@@ -198,6 +198,7 @@ class Quotas:
 
 class ResourceQuota:
     name = "KCPKubeResourceQuota"
+    operations = ("CREATE",)
 
     def __init__(self, store: Store, quotas: Quotas) -> None:
         self._store, self._quotas = store, quotas

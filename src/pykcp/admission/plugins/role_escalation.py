@@ -6,6 +6,12 @@ from collections.abc import Callable
 
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.escalation import GROUP, check_binding_write, check_role_write
+from pykcp.machinery.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    ROLES,
+)
 from pykcp.registry.admitting import AdmissionRequest
 
 _ROLES = frozenset(("roles", "clusterroles"))
@@ -15,6 +21,7 @@ class RoleEscalation:
     """The authorizer comes by a callable: it is made after admission, which it depends on."""
 
     name = "RoleEscalation"
+    kinds = (ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
 
     def __init__(self, authorizer: Callable[[], Authorizer]) -> None:
         self._authorizer = authorizer

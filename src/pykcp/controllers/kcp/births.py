@@ -42,8 +42,10 @@ from pykcp.machinery.resources import (
     WORKSPACE_TYPES,
     GroupVersionResource,
 )
+from pykcp.machinery.terms import label_term
 from pykcp.registry.lookup import Lookup
 from pykcp.registry.moulds import Alike, Mould
+from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 UNIVERSAL = "root:universal"
@@ -52,6 +54,9 @@ NAMESPACES_OF_UNIVERSAL = ("default", "kube-system")
 EXTRA_ANNOTATIONS = "extra.apis.kcp.io/"
 ADMIN_BINDING = "workspace-admin"
 _RBAC = "rbac.authorization.k8s.io"
+
+_IS_READY = label_term(lifecycle.PHASE_LABEL, lifecycle.READY)
+_READY = b'"phase":"%b"' % lifecycle.READY.encode()
 
 Part = tuple[GroupVersionResource, Alike]
 """An object of the new logical cluster."""
@@ -218,8 +223,12 @@ class Births:
         if export is None:
             return None
         remembered = self._exports.get((path, name))
-        if remembered is not None and remembered.export is export:
-            return remembered
+        if remembered is not None:
+            if remembered.export is export:
+                return remembered
+            if remembered.export == export:  # read anew
+                made = self._exports[path, name] = remembered._replace(export=export)
+                return made
         known = self._read_export(export)
         if known is None:
             return None  # what is missing today may be there tomorrow
@@ -260,6 +269,11 @@ class Births:
         if crd is None:
             return None
         return tuple((crd.get("status") or {}).get("storedVersions") or ()) or None
+
+
+def is_born_ready(event: Event) -> bool:
+    """Whether a logical cluster came with all that it starts with: nothing is left to do."""
+    return event.created and _IS_READY in event.terms and _READY in event.value
 
 
 def _handed_down(workspace: Object) -> dict[str, str]:

@@ -15,7 +15,7 @@ from pykcp.registry.keys import kind_prefix, resource_prefix
 from pykcp.registry.local import LocalClient
 from pykcp.registry.resource import Resource
 from pykcp.registry.together import Gone
-from pykcp.storage.interface import Store
+from pykcp.storage.interface import Entry, Store
 
 RBAC = "rbac.authorization.k8s.io"
 CRDS = "customresourcedefinitions"
@@ -30,6 +30,8 @@ _AT_A_TIME = 50
 class Item(NamedTuple):
     resource: Resource
     metadata: Metadata
+    entry: Entry | None = None
+    """As it was read, if there are few."""
 
     @property
     def is_kept(self) -> bool:
@@ -59,7 +61,11 @@ class ClusterContent:
             resource = self._client.resource(cluster, _served(definition))
             for start in range(0, len(keys), _AT_A_TIME):
                 found = (self._store.get(key) for key in keys[start : start + _AT_A_TIME])
-                items += [Item(resource, metadata_of(e.value)) for e in found if e is not None]
+                items += [
+                    Item(resource, metadata_of(e.value), e if len(keys) <= _AT_A_TIME else None)
+                    for e in found
+                    if e is not None
+                ]
                 if len(keys) > _AT_A_TIME:
                     await asyncio.sleep(0)
         return items
@@ -71,7 +77,8 @@ def _served(definition: ResourceDefinition) -> GroupVersionResource:
 
 
 def gone(cluster: str, item: Item) -> Gone:
-    return Gone(item.resource, cluster, item.metadata.namespace, item.metadata.name)
+    metadata = item.metadata
+    return Gone(item.resource, cluster, metadata.namespace, metadata.name, item.entry)
 
 
 def keys_of(cluster: str, items: list[Item]) -> list[str]:

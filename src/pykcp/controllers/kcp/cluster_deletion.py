@@ -59,6 +59,10 @@ _GATHER = 0.02
 _GATHER_EACH = 0.0003
 """Seconds; ten times what it takes to look at one object."""
 _SWEEP_FOR = 10.0
+_TAKES = 0.002
+"""Seconds until a small workspace is gone."""
+_PATIENCE = 0.2
+"""Seconds before more is marked as deleted although others still wait for their end."""
 
 
 class SweptCluster(NamedTuple):
@@ -173,6 +177,7 @@ class ClusterDeletion:
             some = marked[start : start + _AT_A_TIME]
             for found in await asyncio.gather(*(self._delete(name, item) for item in some)):
                 errors += found
+            await self._let_others_go_first()
         for start in range(0, len(going), _CHUNK):
             try:
                 await self._client.write_together(going[start : start + _CHUNK])
@@ -182,6 +187,15 @@ class ClusterDeletion:
         if errors:
             raise Later("; ".join(errors[:3]))
         return _LOOK_AGAIN
+
+    async def _let_others_go_first(self) -> None:
+        """Workspaces that are marked as deleted should not wait long for their end.
+
+        Not for ever: those before them may wait for finalizers, and so may we.
+        """
+        waiting = len(self.controller.queue)
+        if waiting > _AT_A_TIME:
+            await asyncio.sleep(min(waiting * _TAKES, _PATIENCE))
 
     async def _delete(self, cluster: str, item: Item) -> list[str]:
         """Mark it as deleted; whoever holds it sees that. Errors, if any."""

@@ -53,6 +53,8 @@ class CRDCleanup:
             return
         binding = decode(event.value)
         for bound in (binding.get("status") or {}).get("boundResources") or ():
+            if is_exported(bound.get("group") or "", bound.get("resource") or ""):
+                continue  # kcp's own kinds stay
             self.consider(bound["schema"]["UID"])
         for claim in (binding.get("spec") or {}).get("permissionClaims") or ():
             if claim.get("identityHash"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
+from pykcp.controllers.kcp.births import is_born_ready
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -23,7 +24,7 @@ NAME = "kcp-logicalcluster"
 _PREFIX = kind_prefix(LOGICAL_CLUSTERS)
 _DELETING = b'"deletionTimestamp":"'
 _HAS_TERMINATORS = lifecycle.TERMINATORS_FINALIZER.encode()
-_SOON = 0.1
+_SOON = 0.5
 """Seconds until a deletion that has not finished by then is told."""
 
 
@@ -49,7 +50,7 @@ class LogicalClusters:
         feed.at_start(self._resume)
 
     def _on_cluster(self, event: Event) -> None:
-        if event.deleted:
+        if event.deleted or is_born_ready(event):
             return
         key = ObjectKey(split_key(event.key).cluster, "", "cluster")
         if _DELETING in event.value and _HAS_TERMINATORS not in event.value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
-from pykcp.controllers.kcp.births import ADMIN_BINDING, admin_binding
+from pykcp.controllers.kcp.births import ADMIN_BINDING, admin_binding, is_born_ready
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -35,12 +35,16 @@ class WorkspaceAdmins:
         feed.on(_BINDINGS, self._on_binding)
 
     def _on_cluster(self, event: Event) -> None:
-        if event.created:
+        if event.created and not is_born_ready(event):  # to which it belongs from the start
             self.controller.add(ObjectKey(split_key(event.key).cluster, "", ADMIN_BINDING))
 
     def _on_binding(self, event: Event) -> None:
-        if not event.created and event.key.endswith(f"//{ADMIN_BINDING}"):
-            self.controller.add(ObjectKey(split_key(event.key).cluster, "", ADMIN_BINDING))
+        if event.created or not event.key.endswith(f"//{ADMIN_BINDING}"):
+            return
+        cluster = split_key(event.key).cluster
+        if event.deleted and self._client.get(cluster, LOGICAL_CLUSTERS, "cluster") is None:
+            return  # it went with its cluster
+        self.controller.add(ObjectKey(cluster, "", ADMIN_BINDING))
 
     async def reconcile(self, key: ObjectKey) -> None:
         cluster = self._lookup.logical_cluster(key.cluster)

@@ -41,7 +41,7 @@ _ALL = ObjectKey(clusters.WILDCARD, "", "")
 """Stands for every workspace: addresses have changed."""
 _PAGE = 200
 _DISAPPEARED_AFTER = 60.0
-_SOON = 0.1
+_SOON = 0.5
 """Seconds until a deletion that has not finished by then is told."""
 
 _log = logging.getLogger(__name__)

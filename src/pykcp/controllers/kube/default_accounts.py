@@ -28,17 +28,23 @@ class DefaultAccounts:
     def _on_namespace(self, event: Event) -> None:
         if is_active_event(event):
             parts = split_key(event.key)
+            if event.created and self._has_account(parts.cluster, parts.name):
+                return  # it came with its namespace
             self.controller.add(ObjectKey(parts.cluster, "", parts.name))
 
     def _on_account(self, event: Event) -> None:
         if event.deleted and event.key.endswith(f"/{ACCOUNT}"):
             parts = split_key(event.key)
-            self.controller.add(ObjectKey(parts.cluster, "", parts.namespace))
+            if self._client.get(parts.cluster, NAMESPACES, parts.namespace) is not None:
+                self.controller.add(ObjectKey(parts.cluster, "", parts.namespace))
+
+    def _has_account(self, cluster: str, namespace: str) -> bool:
+        return self._client.get(cluster, SERVICE_ACCOUNTS, ACCOUNT, namespace) is not None
 
     async def reconcile(self, key: ObjectKey) -> None:
         """The key is the namespace's."""
         cluster, _, namespace = key
-        if self._client.get(cluster, SERVICE_ACCOUNTS, ACCOUNT, namespace) is not None:
+        if self._has_account(cluster, namespace):
             return
         found = self._client.get(cluster, NAMESPACES, namespace)
         if found is None or (found.get("status") or {}).get("phase") != "Active":

@@ -76,6 +76,8 @@ class Namespaces:
     def _on_namespace(self, event: Event) -> None:
         if event.deleted:
             key = _key_of(event.key)
+            if not self._has_cluster(key.cluster):
+                return
             self.controller.add_after(RemovedNamespace(key.cluster, key.name), _SWEEP_AFTER)
         elif _DELETING in event.value:
             self.controller.add(_key_of(event.key))

@@ -60,12 +60,20 @@ class RootCA:
     def _on_namespace(self, event: Event) -> None:
         if is_active_event(event):
             parts = split_key(event.key)
-            self.controller.add(ObjectKey(parts.cluster, "", parts.name))
+            key = ObjectKey(parts.cluster, "", parts.name)
+            if event.created and self._is_right(self._found(key)):
+                return  # it came with its namespace
+            self.controller.add(key)
 
     def _on_config_map(self, event: Event) -> None:
         if not event.created and event.key.endswith(f"/{CONFIG_MAP}"):
             parts = split_key(event.key)
+            if event.deleted and self._is_gone(parts.cluster, parts.namespace):
+                return
             self.controller.add(ObjectKey(parts.cluster, "", parts.namespace))
+
+    def _is_gone(self, cluster: str, namespace: str) -> bool:
+        return self._client.get(cluster, NAMESPACES, namespace) is None
 
     async def _visit_all(self) -> None:
         """Publish another CA everywhere; a failure ends this, and it is begun again."""

@@ -15,7 +15,7 @@ from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
-from pykcp.machinery.resources import SECRETS, SERVICE_ACCOUNTS
+from pykcp.machinery.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from pykcp.machinery.status import Conflict, NotFound
 from pykcp.machinery.terms import field_term
 from pykcp.registry.codec import decode
@@ -75,8 +75,10 @@ class TokenSecrets:
 
     def _on_account(self, event: Event) -> None:
         if event.deleted:
-            account = decode(event.value)
             cluster, namespace, name = split_key(event.key)[1:]
+            if self._client.get(cluster, NAMESPACES, namespace) is None:
+                return  # all that was in it is gone, too
+            account = decode(event.value)
             self.controller.add(AccountKey(cluster, namespace, name, meta.uid(account)))
 
     async def look_at(self, namespace: ObjectKey) -> None:

@@ -62,12 +62,16 @@ class ReadingHalf:
             raise files.translate(error, self._path) from error
 
     def lookup(self, index: str, *, after: str = "", limit: int = 0) -> Keys:
-        with self._translated():
+        try:
             return scans.lookup(self._point_connection(), index, after, limit)
+        except sqlite3.Error as error:
+            raise files.translate(error, self._path) from error
 
     def keys(self, prefix: str) -> Keys:
-        with self._translated():
+        try:
             return scans.keys(self._point_connection(), prefix)
+        except sqlite3.Error as error:
+            raise files.translate(error, self._path) from error
 
     def get_before(self, key: str, revision: int) -> bytes | None:
         with self._translated():

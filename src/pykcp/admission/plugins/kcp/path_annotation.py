@@ -27,6 +27,7 @@ _CLUSTERS = (LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource)
 
 class PathAnnotation:
     name = "kcp.io/PathAnnotation"
+    operations = ("CREATE", "UPDATE")
 
     def __init__(self, lookup: Callable[[], Lookup]) -> None:
         """By a callable: lookups are made after admission."""

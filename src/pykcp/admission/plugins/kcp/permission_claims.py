@@ -16,6 +16,7 @@ from pykcp.registry.lookup import Lookup
 
 class PermissionClaims:
     name = "apis.kcp.io/PermissionClaims"
+    operations = ("CREATE", "UPDATE")
 
     def __init__(self, accepted: AcceptedClaims, lookup: Callable[[], Lookup]) -> None:
         """By a callable: lookups are made after admission."""
