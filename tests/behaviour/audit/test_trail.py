@@ -430,3 +430,12 @@ def test_settings_are_refused_with_a_reason(audited: Audited) -> None:
         audited.start(f"--audit-log-path={audited.log}", "--audit-log-mode=sometimes")
     with pytest.raises(RuntimeError, match="loading audit policy file: loaded illegal policy"):
         audited.start(f"--audit-log-path={audited.log}", rules=[])
+
+
+@pytest.mark.parametrize("depth", [300, 900, 20_000])
+def test_a_body_that_nests_too_deep_is_refused_and_told(audited: Audited, depth: int) -> None:
+    client = audited.start(f"--audit-log-path={audited.log}")
+    body = b'{"metadata":' + b'{"a":' * depth + b"1" + b"}" * (depth + 1)
+    reply = client.post(CONFIGMAPS, body, headers=named("deep"))
+    assert reply.status == 400, reply
+    eventually(lambda: '"deep"' in audited.log.read_text())

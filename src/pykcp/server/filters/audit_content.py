@@ -135,8 +135,8 @@ def _metadata(call: Call) -> dict[str, str]:
     if media_type(call) == negotiation.JSON:
         try:
             found = _shallow.decode(call.exchange.request.body).metadata
-        except msgspec.MsgspecError:
-            return {}
+        except (msgspec.MsgspecError, RecursionError):
+            return {}  # who decodes it for good says what is wrong with it
         fields = (
             {}
             if found is None
@@ -170,7 +170,10 @@ def request_part(call: Call, outcome: Outcome) -> bytes:
     _redact(call, parsed)
     if outcome.omit_managed_fields:
         drop_managed_fields(parsed)
-    return b'"requestObject":%b,' % orjson.dumps(parsed)
+    try:
+        return b'"requestObject":%b,' % orjson.dumps(parsed)
+    except orjson.JSONEncodeError:
+        return b""  # nested too deep: it was refused for that
 
 
 def _named(call: Call, parsed: Any) -> Object | None:
