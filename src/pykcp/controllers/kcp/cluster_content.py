@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.apis.kcp.logical_clusters import WORKSPACE_FINALIZER
+from pykcp.apis.kcp_catalog import is_exported
 from pykcp.controllers.runtime.objects import Metadata, metadata_of
-from pykcp.machinery.resources import LOGICAL_CLUSTERS, GroupVersionResource
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES, GroupVersionResource
 from pykcp.registry.directory import Directory
 from pykcp.registry.keys import kind_prefix, resource_prefix
 from pykcp.registry.local import LocalClient
@@ -38,6 +40,12 @@ class Item(NamedTuple):
         """Whether somebody else has to let go of it first."""
         finalizers = self.metadata.finalizers or ()
         return any(f not in _OWN_FINALIZERS for f in finalizers)
+
+    @property
+    def is_workspace(self) -> bool:
+        """Whether it is a workspace that waits for nothing but its logical cluster."""
+        is_one = (self.resource.group, self.resource.plural) == WORKSPACES[::2]
+        return is_one and self.metadata.finalizers == (WORKSPACE_FINALIZER,)
 
 
 class ClusterContent:
@@ -101,7 +109,7 @@ def is_role(item: Item) -> bool:
 def holders(kept: list[Item]) -> Callable[[Item], bool]:
     """Whether something must stay because something kept depends on it."""
     namespaces = {item.metadata.namespace for item in kept}
-    has_custom = any(not item.resource.definition.strategy for item in kept)
+    has_custom = any(_is_brought(item.resource) for item in kept)
 
     def holds(item: Item) -> bool:
         resource = item.resource
@@ -110,6 +118,11 @@ def holders(kept: list[Item]) -> Callable[[Item], bool]:
         return has_custom and resource.plural in ("apibindings", CRDS)
 
     return holds
+
+
+def _is_brought(resource: Resource) -> bool:
+    """Whether a cluster has a kind only by a definition or a binding of its own."""
+    return not resource.definition.strategy or is_exported(resource.group, resource.plural)
 
 
 def remains_message(kept: list[Item]) -> str:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
+from pykcp.controllers.kcp.cluster_blockers import Blockers
 from pykcp.controllers.kcp.cluster_content import (
     CRDS,
     RBAC,
@@ -88,6 +89,7 @@ class ClusterDeletion:
         self._waiting: dict[str, float] = {}
         """Clusters whose content waits for finalizers, and how many seconds of news to gather
         before looking again: the more there is to look at, the longer."""
+        self._blockers = Blockers()
         self._gone: dict[str, float] = {}
         """Clusters that went in the last seconds, and when."""
         self.controller: Controller[ObjectKey | SweptCluster] = Controller(
@@ -103,9 +105,16 @@ class ClusterDeletion:
         cluster = split_key(event.key).cluster
         if event.deleted:
             self._waiting.pop(cluster, None)
+            self._look_again(self._blockers.forget(cluster))
             self._remember(cluster)
         elif _DELETING in event.value:
             self.controller.add(_key(cluster))
+
+    def _look_again(self, cluster: str) -> None:
+        """Something is new about what is in the way of a cluster."""
+        pause = self._waiting.get(cluster)
+        if pause is not None:
+            self.controller.add_after(_key(cluster), pause)
 
     def _remember(self, cluster: str) -> None:
         now = time.monotonic()
@@ -118,10 +127,7 @@ class ClusterDeletion:
 
     def _on_anything(self, event: Event) -> None:
         if self._waiting and event.deleted:
-            cluster = split_key(event.key).cluster
-            pause = self._waiting.get(cluster)
-            if pause is not None:
-                self.controller.add_after(_key(cluster), pause)
+            self._look_again(split_key(event.key).cluster)
         elif self._gone and event.created:
             cluster = split_key(event.key).cluster
             if cluster in self._gone and not event.key.startswith(_PREFIX):
@@ -154,6 +160,9 @@ class ClusterDeletion:
             await self._throw_away(found, items, workspace)
         else:
             await self._remove(found, items)
+        if meta.finalizers(found) != [lifecycle.DELETION_FINALIZER]:
+            # Terminators are at work on it; the cluster above hears of it when they are done.
+            self._look_again(self._blockers.note(found, is_here=True))
         if len(items) > (CHUNK if workspace else _CHUNK):
             # It took several writes: others may have put something back in between.
             self.controller.add_after(SweptCluster(cluster), _GATHER)
@@ -183,7 +192,10 @@ class ClusterDeletion:
                 await self._client.write_together(going[start : start + _CHUNK])
             except StatusError as error:
                 errors.append(error.message)
-        await self._report(cluster, remains_message(kept), errors)
+        is_here = any(not item.is_workspace for item in kept)
+        self._look_again(self._blockers.note(cluster, is_here=is_here))
+        message = remains_message(kept) + self._blockers.below(name).text()
+        await self._report(cluster, message, errors)
         if errors:
             raise Later("; ".join(errors[:3]))
         return _LOOK_AGAIN

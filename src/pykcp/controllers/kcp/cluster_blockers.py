@@ -1,0 +1,76 @@
+"""Where in a tree that is being deleted something is in the way. In memory, and only of those.
+
+A workspace waits for the workspaces in it. What holds them up may be many levels further down:
+each says upwards where it is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
+from pykcp.machinery import meta
+from pykcp.types import Object
+
+_SHOWN = 3
+
+
+class Blocked(NamedTuple):
+    """Some of the paths where something is in the way, and in how many places it is."""
+
+    paths: tuple[str, ...] = ()
+    places: int = 0
+
+    def text(self) -> str:
+        """What is added to the words of a condition."""
+        if not self.places:
+            return ""
+        more = self.places - len(self.paths)
+        shown = ", ".join(self.paths) + (f" (and {more} more)" if more > 0 else "")
+        return f"; blocked in {shown}"
+
+
+NOWHERE = Blocked()
+
+
+class Blockers:
+    def __init__(self) -> None:
+        self._in: dict[str, dict[str, Blocked]] = {}
+        """By logical cluster: the clusters in it in or below which something is in the way."""
+        self._parents: dict[str, str] = {}
+
+    def below(self, cluster: str) -> Blocked:
+        found = self._in.get(cluster)
+        if not found:
+            return NOWHERE
+        paths = sorted(path for one in found.values() for path in one.paths)
+        return Blocked(tuple(paths[:_SHOWN]), sum(one.places for one in found.values()))
+
+    def note(self, cluster: Object, *, is_here: bool) -> str:
+        """Say upwards where something is in the way of a LogicalCluster: in itself, or below.
+
+        The cluster above, if that is news to it; "" otherwise.
+        """
+        name = meta.cluster(cluster)
+        blocked = self.below(name)
+        if is_here:
+            path = meta.annotation(cluster, PATH_ANNOTATION) or name
+            blocked = Blocked((path, *blocked.paths)[:_SHOWN], blocked.places + 1)
+        if not blocked.places:
+            return self.forget(name)
+        parent = ((cluster.get("spec") or {}).get("owner") or {}).get("cluster") or ""
+        known = self._in.setdefault(parent, {})
+        if known.get(name) == blocked:
+            return ""
+        known[name] = blocked
+        self._parents[name] = parent
+        return parent
+
+    def forget(self, cluster: str) -> str:
+        """Nothing is in the way there any more. The cluster above, if that is news to it."""
+        parent = self._parents.pop(cluster, "")
+        if parent:
+            del self._in[parent][cluster]
+            if not self._in[parent]:
+                del self._in[parent]
+        return parent
