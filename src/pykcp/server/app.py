@@ -24,7 +24,7 @@ from pykcp.machinery.status import Denied, InternalError, NotFound, StatusError,
 from pykcp.registry.errors import translate
 from pykcp.registry.keys import is_wildcard
 from pykcp.registry.resource import Resource
-from pykcp.server import request_info, routing
+from pykcp.server import patience, request_info, routing
 from pykcp.server.answers import PageNotFound, send_status
 from pykcp.server.call import Call, check_timeout
 from pykcp.server.clusters import Withheld
@@ -33,7 +33,6 @@ from pykcp.server.filters.homes import HOME, is_home
 from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.negotiation import SERVED
-from pykcp.server.patience import Patience
 from pykcp.server.served import ServedResources
 from pykcp.storage.errors import StoreError
 from pykcp.wire.exchange import Exchange, Request
@@ -140,7 +139,6 @@ class ApiServer:
         self._authentication = authentication
         self._authorization = authorization
         self._presence = presence
-        self._patience = Patience()
         self._clusters = clusters
         self._directory = directory
         self._paths = paths
@@ -353,7 +351,7 @@ class ApiServer:
             self._metrics.observe(call)
 
     async def _deny(self, call: Call, error: StatusError) -> None:
-        await self._patience.wait(call.started)
+        await patience.wait(call.started)
         self._refuse(call, error)
 
     def _refuse(self, call: Call, error: StatusError) -> None:

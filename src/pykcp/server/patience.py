@@ -15,6 +15,7 @@ import itertools
 import os
 import sys
 import time
+import weakref
 from math import ceil
 
 EVENLY = 0.005
@@ -25,6 +26,18 @@ _CLOCK_MONOTONIC, _ABSOLUTE = 1, 1
 def due(arrived: float, now: float) -> float:
     """When the refusal of a request goes out that came then."""
     return arrived + EVENLY * max(1, ceil((now - arrived) / EVENLY))
+
+
+async def wait(arrived: float) -> None:
+    """Until a refusal may go out; `arrived` by `time.perf_counter`.
+
+    All servers on an event loop share one timer: views come and go, and would leave theirs.
+    """
+    loop = asyncio.get_running_loop()
+    patience = _of_loop.get(loop)
+    if patience is None:
+        patience = _of_loop[loop] = Patience()
+    await patience.wait(arrived)
 
 
 class Patience:
@@ -69,6 +82,9 @@ class Patience:
         when = (ctypes.c_long * 4)(0, 0, seconds, rest)
         _libc().timerfd_settime(self._timer, _ABSOLUTE, when, None)
 
+    def __del__(self) -> None:
+        self.close()  # its loop is gone
+
     def close(self) -> None:
         if self._timer >= 0:
             os.close(self._timer)
@@ -83,3 +99,6 @@ def _libc() -> ctypes.CDLL:
 
 
 _loaded: ctypes.CDLL | None = None
+_of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Patience] = (
+    weakref.WeakKeyDictionary()
+)

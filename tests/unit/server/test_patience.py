@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import pathlib
 import time
 
 import pytest
 
+from pykcp.server import patience as waiting
 from pykcp.server.patience import EVENLY, Patience, due
 
 
@@ -37,3 +39,16 @@ async def test_many_at_once() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     assert ended == sorted([0.003, 0.001, 0.002, 0.0])
     patience.close()
+
+
+async def test_all_servers_share_one_timer() -> None:
+    """Views come and go with their servers; open files must not stay behind."""
+    await waiting.wait(time.perf_counter())
+    before = _open_files()
+    for _ in range(5):
+        await waiting.wait(time.perf_counter())
+    assert _open_files() == before
+
+
+def _open_files() -> int:
+    return sum(1 for _ in pathlib.Path("/proc/self/fd").iterdir())
