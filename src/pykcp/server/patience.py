@@ -53,18 +53,25 @@ class Patience:
         """Until a refusal may go out; `arrived` by `time.perf_counter`."""
         now = time.perf_counter()
         until = due(arrived, now)
-        if sys.platform != "linux":
-            await asyncio.sleep(until - now)
-            return
         loop = asyncio.get_running_loop()
-        if self._timer < 0:
-            self._timer = _libc().timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
-            loop.add_reader(self._timer, self._release)
+        if self._timer < 0 and not self._start(loop):
+            await asyncio.sleep(until - now)  # nearly as good
+            return
         future: asyncio.Future[None] = loop.create_future()
         heapq.heappush(self._waiting, (until, next(self._numbers), future))
         if self._waiting[0][2] is future:
             self._arm()
         await future
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether there is such a timer here: only Linux has them, and not without end."""
+        if sys.platform != "linux":
+            return False
+        self._timer = _libc().timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._timer < 0:
+            return False
+        loop.add_reader(self._timer, self._release)
+        return True
 
     def _release(self) -> None:
         os.read(self._timer, 8)
