@@ -3,7 +3,8 @@
     bench/run workspaces [--count 10000] [--shape flat|tree] [--peer KUBECONFIG --peer-pids 1,2]
 
 Creates universal workspaces under an organization, flat or as a tree, and waits until every one
-is Ready; then measures memory while idle, a restart, and the deletion of all of them. With
+is Ready; then measures memory while idle, a restart, lists and first writes in them, and the
+deletion of all of them. With
 `--peer` a kcp that runs already makes and deletes `--peer-count` of them in the same run.
 """
 
@@ -191,6 +192,44 @@ async def measure(
         say(f"idle CPU over 2 s: {target.cpu() - cpu:.3f} s")
 
 
+async def measure_use(target: Target, count: int, say: Callable[[str], None]) -> None:
+    """All of them listed in pages; some of them entered by path and written to."""
+    async with bench_of(target) as bench:
+        pages, listed, more, began = 0, 0, "", time.perf_counter()
+        cpu = target.cpu()
+        while pages == 0 or more:
+            query = f"?limit=500{'&continue=' + more if more else ''}"
+            status, body = await bench.send("GET", f"/clusters/root:bench{_WORKSPACES}{query}")
+            assert status == 200, body[:300]
+            page = json.loads(body)
+            pages, listed = pages + 1, listed + len(page["items"])
+            more = page["metadata"].get("continue", "")
+        took = time.perf_counter() - began
+        say(
+            f"{listed} listed in {pages} pages in {took:.1f} s, "
+            f"{(target.cpu() - cpu) / pages * 1000:.1f} ms CPU a page"
+        )
+        await _enter(bench, count, say)
+
+
+async def _enter(bench: Bench, count: int, say: Callable[[str], None]) -> None:
+    target, visits = bench.target, min(1000, count)
+    body = json.dumps({"metadata": {"name": "visited"}, "data": {"a": "b"}}).encode()
+    cpu, delays = target.cpu(), []
+    for i in range(visits):
+        path = f"/clusters/root:bench:w{i * (count // visits)}/api/v1/namespaces/default/configmaps"
+        began = time.perf_counter()
+        status, answer = await bench.send("POST", path, body)
+        assert status == 201, answer[:300]
+        delays.append(time.perf_counter() - began)
+    delays.sort()
+    say(
+        f"first write in {visits} of them: {delays[visits // 2] * 1000:.1f} ms at the median, "
+        f"{delays[int(visits * 0.99)] * 1000:.1f} ms p99, "
+        f"{(target.cpu() - cpu) / visits * 1000:.2f} ms CPU"
+    )
+
+
 async def measure_deletion(target: Target, count: int, say: Callable[[str], None]) -> None:
     async with bench_of(target) as bench:
         cpu, began = target.cpu(), time.perf_counter()
@@ -234,6 +273,8 @@ def main() -> None:
         _restart(server, print)
         target = load_target(str(server.kubeconfig), "base", "root", str(server.pid))
         print(f"memory after the restart {target.memory():.0f} MiB")
+        if options.shape == "flat":
+            asyncio.run(measure_use(target, options.count, print))
         asyncio.run(measure_deletion(target, options.count, print))
         size = sum(f.stat().st_size for f in pathlib.Path(server.root).glob("store.db*"))
         print(f"store {size / 2**20:.1f} MiB on disk")

@@ -21,6 +21,7 @@ from pykcp.storage.interface import Event, Store
 
 _PREFIX = kind_prefix(WORKSPACES)
 _REMEMBER = 65536
+_REMEMBER_WALKS = 8192
 HOMES = "user"
 SHARD_ANNOTATION = "core.kcp.io/shard"
 
@@ -65,12 +66,14 @@ class PathIndex:
         self._store = store
         self._steps: dict[str, Place] = {}
         """By the Workspace's key."""
+        self._walks: dict[str, Place] = {}
+        """By whole paths, as long as every step of all of them is as it was."""
         store.listen(self._follow)
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:
-            if event.key.startswith(_PREFIX):
-                self._steps.pop(event.key, None)
+            if event.key.startswith(_PREFIX) and self._steps.pop(event.key, None) is not None:
+                self._walks.clear()
 
     def find(self, path: str) -> str | None:
         """The name of the logical cluster at a path, if there is one on this shard."""
@@ -82,8 +85,19 @@ class PathIndex:
 
         What lies beyond a workspace that is not available is not available either.
         """
+        known = self._walks.get(path)
+        if known is not None:
+            return known
         if clusters.is_name(path):
             return Place(path)
+        place = self._walk(path)
+        if place is not None:
+            if len(self._walks) >= _REMEMBER_WALKS:
+                self._walks.clear()
+            self._walks[path] = place
+        return place
+
+    def _walk(self, path: str) -> Place | None:
         segments = path.split(clusters.SEPARATOR)
         if segments[0] == HOMES and len(segments) > 1:
             place = Place(home_cluster_name(segments[1]))
@@ -114,6 +128,7 @@ class PathIndex:
         if place is not None:
             if len(self._steps) >= _REMEMBER:
                 self._steps.clear()
+                self._walks.clear()
             self._steps[key] = place
         return place
 
