@@ -81,14 +81,6 @@ class Replica:
 
         self._store.listen(changed)
 
-    def shard_of(self, cluster: str) -> str | None:
-        """The other shard that published a logical cluster."""
-        prefix = resource_prefix("core.kcp.io", "logicalclusters")
-        for key in self._store.lookup(_at(prefix, cluster, "", "cluster")):
-            if not self._is_own(key):
-                return split(split_key(key).cluster).shard
-        return None
-
     def _object(self, kind: GroupVersionResource, entry: Entry) -> Object:
         known = self._decoded.get(entry.key)
         if known is not None and known[0] == entry.revision:

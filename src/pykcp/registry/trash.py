@@ -12,7 +12,8 @@ which they were made, so the first one is the next to go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
@@ -88,6 +89,30 @@ def returned(entry: Entry) -> Put:
     if of_kind is not None:
         entries = (*entries, *of_kind(parts.cluster, stored))
     return Put(key, codec.reopen(entry.value), entry.terms, entries)
+
+
+def generations(owners: Mapping[str, Collection[str]]) -> dict[str, int]:
+    """How long the longest line of owners above each is; who is in a circle comes last.
+
+    Objects may own one another in any number of ways: each is looked at once.
+    """
+    below: dict[str, list[str]] = {}
+    missing = {key: len(above) for key, above in owners.items()}
+    for key, above in owners.items():
+        for owner in above:
+            below.setdefault(owner, []).append(key)
+    found: dict[str, int] = {}
+    ready = deque(key for key in {*owners, *below} if not missing.get(key))
+    while ready:
+        key = ready.popleft()
+        generation = found.setdefault(key, 0)
+        for child in below.get(key, ()):
+            found[child] = max(found.get(child, 0), generation + 1)
+            missing[child] -= 1
+            if not missing[child]:
+                ready.append(child)
+    last = len(owners) + 1
+    return found | {key: last for key, left in missing.items() if left}
 
 
 def _by_prefix() -> dict[str, KindIndex]:

@@ -30,8 +30,6 @@ from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "kcp-apiexport"
-SECRET_NAMESPACE = "kcp-system"  # noqa: S105  # not a secret
-SECRET_KEY = "key"  # noqa: S105  # likewise
 IDENTITY_VALID = "IdentityValid"
 URLS_READY = "VirtualWorkspaceURLsReady"
 SKIP_SLICE = "apiexports.apis.kcp.io/skip-endpointslice"

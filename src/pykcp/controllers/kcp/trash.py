@@ -213,14 +213,12 @@ class Trash:
                     owners[key] = [owner.uid for owner in metadata.owner_references]
             if number % 500 == 499:
                 await asyncio.sleep(0)
-
-        def generation(key: str, seen: frozenset[str] = frozenset()) -> int:
-            above = [uids[uid] for uid in owners.get(key, ()) if uid in uids]
-            return 1 + max((generation(k, seen | {k}) for k in above if k not in seen), default=0)
+        above = {key: {uids[u] for u in named if u in uids} for key, named in owners.items()}
+        generations = trash.generations(above)
 
         def rank(key: str) -> tuple[bool, int, str]:
             is_first = trash.original_key(key).startswith(_FIRST)
-            return not is_first, generation(key) if owners else 0, key
+            return not is_first, generations.get(key, 0), key
 
         return sorted(keys, key=rank)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pykcp.admission.plugins.kcp.export_access import ExportAccess
 from pykcp.admission.refusing import denial, refusal
-from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery import clusters
-from pykcp.machinery.resources import API_EXPORTS, WORKSPACE_TYPES
+from pykcp.machinery.resources import WORKSPACE_TYPES
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
 from pykcp.types import Object
@@ -25,7 +25,7 @@ class WorkspaceTypeRules:
     kind = WORKSPACE_TYPES
 
     def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
-        self._lookup, self._authorizer = lookup, authorizer
+        self._lookup, self._access = lookup, ExportAccess(lookup, authorizer)
 
     def wants(self, request: AdmissionRequest) -> bool:
         return request.operation != "DELETE"
@@ -47,20 +47,8 @@ class WorkspaceTypeRules:
 
     async def _may_bind(self, request: AdmissionRequest, path: str, name: str) -> bool:
         """The export itself need not exist yet."""
-        context = request.context
-        cluster = self._export_cluster(context.cluster, path)
-        if cluster is None:
-            return False
-        attributes = Attributes(
-            context.user,
-            "bind",
-            group=API_EXPORTS.group,
-            resource=API_EXPORTS.resource,
-            name=name,
-            version="v1alpha1",
-        )
-        decision = await self._authorizer().authorize(cluster, attributes, is_deep=True)
-        return decision.allowed
+        cluster = self._export_cluster(request.context.cluster, path)
+        return cluster is not None and await self._access.may_bind(request, cluster, name)
 
     def _export_cluster(self, own: str, path: str) -> str | None:
         if path in ("", clusters.ROOT):
