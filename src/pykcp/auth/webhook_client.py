@@ -311,7 +311,7 @@ class WebhookClient:
         self._stamps = stamps
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=context, limit=0),
-            timeout=aiohttp.ClientTimeout(total=self._seconds),
+            timeout=aiohttp.ClientTimeout(total=None),  # `review` limits all attempts
             cookie_jar=aiohttp.DummyCookieJar(),
         )
         return self._session

@@ -135,9 +135,16 @@ class HTTPSServer:
         return web.json_response(answer)
 
     async def _stop(self) -> None:
+        for site in list(self._runner.sites):
+            await site.stop()
+        await asyncio.sleep(0)  # what was accepted begins, so that it can be ended
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()  # answers that take for ever
         await self._runner.cleanup()
+        # Connections whose handshake goes on are not the runner's yet; nobody else closes them.
+        for transport in list(getattr(self._loop, "_transports", {}).values()):
+            transport.abort()
+        await asyncio.sleep(0)
         self._loop.stop()
 
 

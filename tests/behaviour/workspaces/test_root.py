@@ -9,6 +9,7 @@ import pytest
 
 from pykcp.machinery.hashes import identity_hash
 from pykcp.testing.client import eventually
+from pykcp.testing.controllers import has_nothing_to_do
 from pykcp.testing.server import server
 
 EXPORTS = "/apis/apis.kcp.io/v1alpha2/apiexports"
@@ -18,22 +19,15 @@ TYPES = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
 def test_a_second_start_writes_nothing(tmp_path: pathlib.Path) -> None:
     with server(directory=tmp_path) as shard:
 
-        def settled() -> str | None:
+        def settled() -> str:
+            eventually(lambda: has_nothing_to_do(shard.client()))
             types = shard.client(cluster="root").get(TYPES).json
-            ready = all(t.get("status", {}).get("virtualWorkspaces") for t in types["items"])
-            slices = shard.client(cluster="root").get(
-                "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
-            )
-            done = ready and all(s["status"].get("endpoints") for s in slices.json["items"])
-            return str(types["metadata"]["resourceVersion"]) if done else None
+            return str(types["metadata"]["resourceVersion"])
 
-        eventually(settled)
+        first = settled()
         shard.stop()
         shard.start()
-        first = eventually(settled)
-        shard.stop()
-        shard.start()
-        assert eventually(settled) == first
+        assert settled() == first
 
 
 def test_types_without_their_battery(tmp_path: pathlib.Path) -> None:

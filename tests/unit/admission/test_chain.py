@@ -26,7 +26,10 @@ MANAGERS = [
 
 def _request(**metadata: Any) -> AdmissionRequest:
     rules = SimpleNamespace(unconditional_update=True)
-    resource: Any = SimpleNamespace(group="", plural="things", namespaced=True, rules=rules)
+    definition = SimpleNamespace(storage=("", "things"))
+    resource: Any = SimpleNamespace(
+        group="", plural="things", namespaced=True, rules=rules, definition=definition
+    )
     obj = {"metadata": {"name": "x", "namespace": "ns", "managedFields": MANAGERS, **metadata}}
     return AdmissionRequest(RequestContext("c", User("u")), resource, "CREATE", "ns", "x", obj)
 
