@@ -32,9 +32,12 @@ class Mould:
         self._order: tuple[int, ...] = ()
 
     def cast(self, words: Sequence[str]) -> tuple[Value, str, tuple[str, ...]] | None:
-        """Value, terms and index entries with these words; None if the mould is empty."""
+        """Value, terms and index entries with these words; None if the mould is empty.
+
+        None as well if a word needs escapes: people choose their names, and with them paths.
+        """
         pieces = self._pieces
-        if not pieces:
+        if not pieces or not _are_plain(words):
             return None
         out = [pieces[0]]
         for at, piece in zip(self._order, pieces[1:], strict=True):
@@ -44,10 +47,12 @@ class Mould:
         return Value(HEAD, tail.encode()), terms, tuple(indexes)
 
     def take(self, put: Put, words: Sequence[str]) -> None:
-        """Of an object with these words; they are whole strings in it that need no escapes.
+        """Of an object with these words, which are whole strings in it.
 
         It stays empty if something would be left of them, or another time than theirs.
         """
+        if not _are_plain(words):
+            return
         tail, terms = put.value.tail.decode(), put.terms
         for at, word in enumerate(words):
             gap = f"{_GAP}{at}{_GAP}"
@@ -58,6 +63,12 @@ class Mould:
             return
         parts = text.split(_GAP)
         self._pieces, self._order = tuple(parts[::2]), tuple(map(int, parts[1::2]))
+
+
+def _are_plain(words: Sequence[str]) -> bool:
+    """Whether they stand in JSON as they are, and hold nothing that means something here."""
+    text = "".join(words)
+    return text.isprintable() and '"' not in text and "\\" not in text
 
 
 class Alike(NamedTuple):

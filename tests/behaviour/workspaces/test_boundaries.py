@@ -132,3 +132,21 @@ def test_a_workspace_that_becomes_a_mount_can_still_be_deleted(
     assert bobs.delete(f"{WORKSPACES}/w").status == 200
     eventually(lambda: bobs.get(f"{WORKSPACES}/w").status == 404)
     assert shard.client(cluster=cluster).get(LOGICAL_CLUSTER).status == 404
+
+
+def test_a_name_is_only_a_name(shard: ServerProcess, root: TestClient, bobs: TestClient) -> None:
+    """It is part of the paths of what is in one's home, and of what those start with."""
+    make_workspace(bobs, "w", type={"name": "universal", "path": "root"})
+    name = 'mal","kcp.io/more":"x'
+    headers = {"impersonate-user": name, "impersonate-group": "system:authenticated"}
+    eventually(lambda: root.get(f"{WORKSPACES}/~", headers=headers).status == 200)
+    home = shard.client(cluster=home_cluster_name(name))
+    made = home.post(WORKSPACES, workspace("w", {}), headers=headers)
+    assert made.status == 201, made
+    cluster = eventually(is_ready(home, "w"))["spec"]["cluster"]
+    bindings = shard.client(cluster=cluster).get("/apis/apis.kcp.io/v1alpha2/apibindings").json
+    assert bindings["items"]
+    for binding in bindings["items"]:
+        annotations = binding["metadata"]["annotations"]
+        assert annotations["kcp.io/path"] == f"user:{name}:w"
+        assert "kcp.io/more" not in annotations

@@ -61,3 +61,15 @@ def test_what_would_be_wrong_for_others_makes_no_mould(
     put = _put(obj, "c1xyz", indexes)
     mould.take(put, ("c1xyz", *uid_and_time(put), "n"))
     assert mould.cast(("c2", "u", _NOW, "n")) is None, why
+
+
+@pytest.mark.parametrize("word", ['a"b', "a\\", "a\x00b", "a\x01b", "a\x1fb", "a\n", "\u2028"])
+def test_words_that_could_be_more_than_words_are_not_cast(word: str) -> None:
+    mould = Mould()
+    first = _put(_object("first"), "c1xyz")
+    mould.take(first, ("c1xyz", *uid_and_time(first), "first"))
+    assert mould.cast(("c2", "u", _NOW, "plain ü:/@")) is not None
+    assert mould.cast(("c2", "u", _NOW, word)) is None
+    other = Mould()
+    other.take(first, ("c1xyz", *uid_and_time(first), "first", word))
+    assert other.cast(("c2", "u", _NOW, "n", "x")) is None
