@@ -59,6 +59,8 @@ class Blockers:
         if not blocked.places:
             return self.forget(name)
         parent = ((cluster.get("spec") or {}).get("owner") or {}).get("cluster") or ""
+        if not parent:
+            return ""  # a home: nobody is above
         known = self._in.setdefault(parent, {})
         if known.get(name) == blocked:
             return ""
