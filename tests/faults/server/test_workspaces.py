@@ -37,6 +37,8 @@ CONTENT = (
 WORKERS = 4
 DEEPEST = 5
 SETTLE_SECONDS = 120.0
+STUCK_SECONDS = 60.0
+"""If nothing changes for so long, nothing will."""
 
 
 def body_of(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -211,6 +213,10 @@ def is_settled(obj: dict[str, Any]) -> bool:
     return is_ready and not obj["metadata"].get("deletionTimestamp")
 
 
+def versions(objects: list[dict[str, Any]]) -> set[str]:
+    return {obj["metadata"]["resourceVersion"] for obj in objects}
+
+
 def maps_of(content: Iterable[str]) -> set[str]:
     prefix = "configmaps default/m"
     return {what.rpartition("/")[2] for what in content if what.startswith(prefix)}
@@ -251,16 +257,20 @@ class Storm:
         assert made.status == 201, made
 
     def settle(self) -> None:
-        """Wait until nothing is unfinished."""
+        """Wait until nothing is unfinished, for as long as it becomes less or changes."""
+        left = self.world.unfinished()
+        while left:
+            before = versions(left)
 
-        def settled() -> bool:
-            self.left = self.world.unfinished()
-            return not self.left
+            def moved(before: set[str] = before) -> bool:
+                nonlocal left
+                left = self.world.unfinished()
+                return not left or versions(left) != before
 
-        try:
-            eventually(settled, SETTLE_SECONDS)
-        except AssertionError:
-            raise AssertionError(f"stuck: {self.left[:3]}") from None
+            try:
+                eventually(moved, STUCK_SECONDS)
+            except AssertionError:
+                raise AssertionError(f"{len(left)} are stuck: {left[:3]}") from None
 
     def round(self, number: int, requests: int, deletes: float) -> None:
         """Workers at work, a kill after about that many requests, a start, a comparison."""
