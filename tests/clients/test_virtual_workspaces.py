@@ -16,11 +16,11 @@ from pykcp.testing.exports import APIS, Consumer, Provider, claim
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.kubectl import write_kubeconfig
 from pykcp.testing.server import ServerProcess
+from pykcp.testing.workspaces import WORKSPACES
 
 HERE = pathlib.Path(__file__).parent
 ENVIRONMENT = HERE.parent.parent / ".cache" / "clients-venv"
 TYPES = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
-WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 TENANCY = "tenancy.kcp.io/v1alpha1"
 
 python_clients = pytest.mark.skipif(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.types import Object
 
 _LOGICAL_CLUSTERS = ("core.kcp.io", "logicalclusters")
 _EXPORTS = ("apis.kcp.io", "apiexports")
 _CACHED_RESOURCES = ("cache.kcp.io", "clustercachedresources")
-_PATH_ANNOTATION = "kcp.io/path"
 
 
 def place_entry(prefix: str, cluster: str, namespace: str, name: str) -> str:
@@ -50,7 +50,7 @@ def index_entries(
         content_entry(prefix, cluster),
     ]
     if kind == _LOGICAL_CLUSTERS:
-        path = (metadata.get("annotations") or {}).get(_PATH_ANNOTATION)
+        path = (metadata.get("annotations") or {}).get(PATH_ANNOTATION)
         if path:
             entries.append(path_entry(path))
     elif kind == _EXPORTS:

@@ -20,6 +20,8 @@ those that go with them. If the server runs, it is asked to check itself.
 The exit code is 0 if everything fits, 1 if not, 2 if it could not be checked.
 """
 _COULD_NOT = 2
+_PATIENCE = 600
+"""Seconds that a server may take to check itself."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -36,6 +38,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def fsck(words: Sequence[str]) -> int:
+    from pykcp.auth.files import CredentialError
     from pykcp.cli.flags import FlagError
     from pykcp.cli.start_flags import START_FLAGS, settings_from
     from pykcp.storage.errors import StoreError
@@ -46,7 +49,7 @@ def fsck(words: Sequence[str]) -> int:
             print(f'Error: unknown argument "{rest[0]}" for "kcp admin fsck"', file=sys.stderr)
             return _COULD_NOT
         report = _report(settings_from(values))
-    except (FlagError, StoreError, OSError) as error:
+    except (CredentialError, FlagError, StoreError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return _COULD_NOT
     print(report, end="")
@@ -79,20 +82,22 @@ async def _offline(settings: ShardSettings) -> str:
 
 def _online(settings: ShardSettings) -> str:
     """Ask the server, as the administrator of the shard that its kubeconfig knows."""
-    import ssl
     from http.client import HTTPSConnection
+    from urllib.parse import urlsplit
 
-    from pykcp.testing.kubeconfig import read_access
+    from pykcp.auth.webhook_client import load_endpoint, make_context
 
-    path = settings.root_directory / settings.kubeconfig_path
-    access = read_access(path, "shard-base")
+    endpoint = load_endpoint(str(settings.root_directory / settings.kubeconfig_path), "shard-base")
     connection = HTTPSConnection(
-        access.host, access.port, context=ssl.create_default_context(cadata=access.ca), timeout=600
+        urlsplit(endpoint.url).netloc, context=make_context(endpoint), timeout=_PATIENCE
     )
-    connection.request("GET", "/debug/fsck", headers={"Authorization": f"Bearer {access.token}"})
-    reply = connection.getresponse()
-    text = reply.read().decode()
-    connection.close()
+    try:
+        headers = {"Authorization": f"Bearer {endpoint.token}"}
+        connection.request("GET", "/debug/fsck", headers=headers)
+        reply = connection.getresponse()
+        text = reply.read().decode()
+    finally:
+        connection.close()
     if reply.status != 200:
         raise OSError(f"the server answered {reply.status}: {text}")
     return text

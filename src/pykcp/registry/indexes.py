@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from pykcp.apis.kcp.logical_clusters import INACTIVE, READY, phase_of
 from pykcp.machinery.replicate_marks import is_marked
 from pykcp.registry import api_indexes, cache_indexes
 from pykcp.types import Object
@@ -46,10 +47,6 @@ def event_written(stored: Object) -> str:
     return max(written, metadata.get("creationTimestamp") or "")
 
 
-def _phase(stored: Object) -> str:
-    return (stored.get("status") or {}).get("phase") or ""
-
-
 def mount_entry(cluster: str, namespace: str, name: str) -> str:
     """The workspaces that stand for an object of their own workspace, by where it is."""
     return f"mount:{cluster}:{namespace}/{name}"
@@ -61,7 +58,7 @@ def is_protected(workspace: Object) -> bool:
 
 
 def _workspace(cluster: str, stored: Object) -> Iterable[str]:
-    if _phase(stored) != "Ready":
+    if phase_of(stored) != READY:
         yield UNSETTLED_WORKSPACES
     if is_protected(stored):
         yield PROTECTED_WORKSPACES
@@ -73,7 +70,7 @@ def _workspace(cluster: str, stored: Object) -> Iterable[str]:
 
 
 def _logical_cluster(_cluster: str, stored: Object) -> Iterable[str]:
-    if _phase(stored) not in ("Ready", "Inactive"):
+    if phase_of(stored) not in (READY, INACTIVE):
         yield UNSETTLED_CLUSTERS
     if is_marked(stored):
         yield PUBLISHED_CLUSTERS

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.machinery import clusters
 from pykcp.machinery.resources import API_EXPORTS, LOGICAL_CLUSTERS, GroupVersionResource
 from pykcp.registry.api_indexes import exports_with_identity
@@ -21,7 +22,6 @@ from pykcp.registry.resource import Resource
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
-PATH_ANNOTATION = "kcp.io/path"
 CLUSTER_ANNOTATION = "kcp.io/cluster"
 _KEEP = 1024
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pykcp.apis.kcp.logical_clusters import SHARD_ANNOTATION
 from pykcp.machinery import clusters
 from pykcp.machinery.hashes import home_cluster_name
 from pykcp.machinery.resources import WORKSPACES
@@ -23,7 +24,6 @@ _PREFIX = kind_prefix(WORKSPACES)
 _REMEMBER = 65536
 _REMEMBER_WALKS = 8192
 HOMES = "user"
-SHARD_ANNOTATION = "core.kcp.io/shard"
 
 
 class Place(NamedTuple):

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pykcp.apis import kcp_exports
+from pykcp.apis.kcp.logical_clusters import OWNER_ANNOTATION, TYPE_ANNOTATION
 from pykcp.controllers.kcp import identity_secrets
 from pykcp.machinery import clusters
 from pykcp.machinery.resources import (
@@ -145,8 +146,8 @@ def _cluster(annotations: Mapping[str, str]) -> Object:
 def _root_cluster() -> Object:
     return _cluster(
         {
-            "internal.tenancy.kcp.io/type": "root:root",
-            "experimental.tenancy.kcp.io/owner": f'{{"username":"{BOOTSTRAPPER}"}}',
+            TYPE_ANNOTATION: "root:root",
+            OWNER_ANNOTATION: f'{{"username":"{BOOTSTRAPPER}"}}',
         }
     )
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pykcp.apis.kcp.logical_clusters import TYPE_ANNOTATION
 from pykcp.apis.kcp.workspace_types import cluster_of
 from pykcp.machinery import clusters
 from pykcp.machinery.resources import WORKSPACE_AUTHENTICATION_CONFIGURATIONS, WORKSPACE_TYPES
 from pykcp.registry.lookup import Lookup
 from pykcp.types import Object
-
-TYPE_ANNOTATION = "internal.tenancy.kcp.io/type"
 
 
 class StoredConfigurations:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cache
 
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.apis.loader import shared_type
 from pykcp.auth.authz.attributes import Decision
 from pykcp.machinery import clusters
@@ -21,7 +22,6 @@ from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.registry.api_indexes import bindings_of
 from pykcp.registry.keys import kind_prefix, range_prefix, split_key
-from pykcp.registry.lookup import PATH_ANNOTATION
 from pykcp.registry.make import make_custom
 from pykcp.registry.resource import Resource
 from pykcp.server.app import Handler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykcp.apis.kcp.logical_clusters import INITIALIZING, PHASE_LABEL, phase_of
 from pykcp.auth.user import INITIALIZER_PREFIX
 from pykcp.machinery.hashes import initializer_label
 from pykcp.machinery.terms import Condition, label_term
@@ -10,20 +11,18 @@ from pykcp.types import Object
 from pykcp.virtual.framework import Parts
 from pykcp.virtual.lifecycle import Lifecycle, LifecycleWorkspace
 
-PHASE_LABEL = "tenancy.kcp.io/phase"
-
 
 def _scope(initializer: str) -> Selection:
     key, value = initializer_label(initializer)
     conditions = (
-        Condition((label_term(PHASE_LABEL, "Initializing"),)),
+        Condition((label_term(PHASE_LABEL, INITIALIZING),)),
         Condition((label_term(key, value),)),
     )
     return Selection(f"initializing {initializer}", conditions)
 
 
 def _is_initializing(cluster: Object) -> bool:
-    return (cluster.get("status") or {}).get("phase") == "Initializing"
+    return phase_of(cluster) == INITIALIZING
 
 
 def initializing_workspaces(parts: Parts) -> LifecycleWorkspace:

@@ -8,10 +8,10 @@ from pykcp.testing.apis import BINDINGS, EXPORTS
 from pykcp.testing.binding import offer
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import name_of
+from pykcp.testing.workspaces import WORKSPACES
 from pykcp.types import Object
 
 TYPES = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
-WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 
 
 def _made(root: TestClient, path: str, kind: str, name: str, spec: Object) -> None:

@@ -14,9 +14,9 @@ import pytest
 from pykcp.testing.apis import EXPORTS, RESOURCE, SCHEMAS, binding, export, schema
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.server import ServerProcess, server
+from pykcp.testing.workspaces import WORKSPACES
 from pykcp.types import Object
 
-WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 TYPES = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
 BINDINGS = "/apis/apis.kcp.io/v1alpha2/apibindings"
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from pykcp.testing.client import APPLY, JSON_PATCH, MERGE, STRATEGIC, Reply, TestClient
+from pykcp.testing.workspaces import WORKSPACES
 
 from .conftest import Place, Tenants
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 CLUSTER = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 CROWNS = "/apis/jewels.example/v1/namespaces/default/crowns"
 COWBOYS = "/apis/wild.west/v1/namespaces/default/cowboys"

@@ -11,10 +11,9 @@ import pytest
 from pykcp.testing.client import Reply, TestClient, eventually
 from pykcp.testing.clusters import bind, make_cluster
 from pykcp.testing.server import ServerProcess, server
+from pykcp.testing.workspaces import LOGICAL_CLUSTER, WORKSPACES
 from pykcp.types import Object
 
-WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
-LOGICAL_CLUSTER = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 MAPS = "/api/v1/namespaces/default/configmaps"
 INACTIVE = "core.kcp.io/inactive"
 

@@ -18,9 +18,9 @@ from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.https import Answer, HTTPSServer, Received
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.server import ServerProcess, server
+from pykcp.testing.workspaces import WORKSPACES
 from pykcp.types import Object
 
-WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 CLUSTERS = "/apis/contrib.example.io/v1/kubeclusters"
 _numbers = itertools.count(1)
 

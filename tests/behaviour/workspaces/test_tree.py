@@ -13,9 +13,9 @@ from pykcp.cli.plugins.access.rest import Client
 from pykcp.cli.plugins.workspace.tree import Node, graft, grow
 from pykcp.testing.client import MERGE, TestClient, eventually
 from pykcp.testing.server import ServerProcess
+from pykcp.testing.workspaces import WORKSPACES
 from pykcp.types import Object
 
-WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 CLUSTER = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 RBAC = "rbac.authorization.k8s.io"
 

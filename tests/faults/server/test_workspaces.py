@@ -21,8 +21,8 @@ from pykcp.testing.apis import EXPORTS, RESOURCE, SCHEMAS, export, schema
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.programs import fsck
 from pykcp.testing.server import ServerProcess, server
+from pykcp.testing.workspaces import WORKSPACES
 
-WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 TYPES = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
 BINDINGS = "/apis/apis.kcp.io/v1alpha2/apibindings"
 LOGICAL_CLUSTERS = "/apis/core.kcp.io/v1alpha1/logicalclusters"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.machinery import clusters
 from pykcp.types import Object
 
-PATH = "kcp.io/path"
 CLUSTER = "kcp.io/cluster"
 API_BINDINGS_INITIALIZER = "system:apibindings"
 
@@ -60,7 +60,7 @@ def cluster_of(workspace_type: Object) -> str:
 
 def canonical_path(workspace_type: Object) -> str:
     """The path of the workspace that holds a type; its cluster's name if it has no other."""
-    return _annotation(workspace_type, PATH) or cluster_of(workspace_type)
+    return _annotation(workspace_type, PATH_ANNOTATION) or cluster_of(workspace_type)
 
 
 def _annotation(workspace_type: Object, key: str) -> str:

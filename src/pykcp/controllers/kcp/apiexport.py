@@ -5,6 +5,7 @@ The identity is the hash of a secret; whoever has the secret can give it to anot
 
 from __future__ import annotations
 
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.api_metrics import ApiMetrics
 from pykcp.controllers.kcp.api_objects import EXPORTS, key_of
@@ -25,7 +26,7 @@ from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
 from pykcp.registry.api_indexes import OPEN_EXPORTS, exports_with_secret
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.lookup import PATH_ANNOTATION, Lookup
+from pykcp.registry.lookup import Lookup
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.machinery import claims, hashes, meta
 from pykcp.machinery.condition_marks import is_false, mark_false, mark_true, summarise
 from pykcp.machinery.kcp_conditions import ERROR, INFO, WARNING
@@ -337,7 +338,7 @@ def bound_binding(name: str, reference: Object, path: str, export: KnownExport, 
         "kind": "APIBinding",
         "metadata": {
             "name": name,
-            "annotations": {"kcp.io/path": path, **export.annotations},
+            "annotations": {PATH_ANNOTATION: path, **export.annotations},
             "labels": {
                 label: value,
                 hashes.EXPORT_LABEL: hashes.export_label_value(export.cluster, export.name),

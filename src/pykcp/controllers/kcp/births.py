@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-import orjson
-
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp import workspace_types
 from pykcp.apis.kcp_catalog import BOUND_CRDS, is_exported
@@ -338,8 +336,3 @@ def admin_binding(user: str) -> Object:
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": user}],
     }
-
-
-def owner_text(user: Object) -> str:
-    """The owner annotation for a user."""
-    return orjson.dumps(user).decode()

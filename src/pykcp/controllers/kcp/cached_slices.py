@@ -6,6 +6,7 @@ while the export is bound on the shard.
 
 from __future__ import annotations
 
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.api_objects import BINDINGS, EXPORTS, ApiObjects, ExportName, key_of
 from pykcp.controllers.kcp.apiexport import service_url
@@ -28,7 +29,6 @@ from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import copy as deep_copy
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.lookup import PATH_ANNOTATION
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 

@@ -10,6 +10,7 @@ import asyncio
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp import workspace_types
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.apis.kcp.workspace_types import ExportReference
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.api_objects import BINDINGS, EXPORTS, ApiObjects, ExportName
@@ -33,7 +34,6 @@ from pykcp.registry.api_indexes import MAINTAIN, types_maintaining
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.lookup import PATH_ANNOTATION
 from pykcp.storage.interface import Event, Query
 from pykcp.types import Object
 

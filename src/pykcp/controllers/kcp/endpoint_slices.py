@@ -5,6 +5,7 @@ Which shards it is about stays in its status, so that other shards need not know
 
 from __future__ import annotations
 
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.api_objects import EXPORTS, ApiObjects, export_reference, key_of
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
@@ -19,7 +20,6 @@ from pykcp.registry.api_indexes import slices_of, slices_with_partition
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.lookup import PATH_ANNOTATION
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 

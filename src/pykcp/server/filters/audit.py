@@ -19,6 +19,7 @@ from typing import Any
 
 import orjson
 
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.auth.authz.attributes import Decision
 from pykcp.auth.user import User
 from pykcp.machinery.status import InternalError
@@ -387,7 +388,7 @@ def annotations_of(cluster: str, path: str, decision: Decision | None) -> dict[s
     out: dict[str, str] = {}
     if cluster:
         out["kcp.io/cluster"] = cluster
-        out["kcp.io/path"] = path
+        out[PATH_ANNOTATION] = path
         out["tenancy.kcp.io/workspace"] = cluster
     if decision is not None:
         out[DECISION] = "allow" if decision.allowed else "forbid"

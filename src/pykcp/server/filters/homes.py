@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from pykcp.admission.plugins.kcp.workspace import owner_text
 from pykcp.apis.kcp import workspace_types as types
+from pykcp.apis.kcp.logical_clusters import OWNER_ANNOTATION, PATH_ANNOTATION, TYPE_ANNOTATION
 from pykcp.auth.authz.attributes import Attributes, forbidden
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import User
@@ -183,9 +184,9 @@ def _logical_cluster(user: User, initializers: list[str]) -> Object:
         "metadata": {
             "name": "cluster",
             "annotations": {
-                "experimental.tenancy.kcp.io/owner": owner_text(user),
-                "internal.tenancy.kcp.io/type": str(HOME_TYPE),
-                types.PATH: f"user:{user.name}",
+                OWNER_ANNOTATION: owner_text(user),
+                TYPE_ANNOTATION: str(HOME_TYPE),
+                PATH_ANNOTATION: f"user:{user.name}",
             },
         },
         "spec": spec,

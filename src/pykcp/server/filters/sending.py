@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from urllib.parse import quote
 
-from pykcp.auth.authn.bearer import WEBSOCKET_PREFIX
+from pykcp.auth.authn.bearer import without_token_protocol
 from pykcp.auth.user import User
 from pykcp.machinery.endpoints import HOPS_HEADER
 from pykcp.server.call import Call
@@ -36,9 +36,8 @@ class Sender(MountProxy):
 
     def _protocols(self, request: Request) -> list[str]:
         """Without the one in which browsers hide a token."""
-        return [
-            name for name in super()._protocols(request) if not name.startswith(WEBSOCKET_PREFIX)
-        ]
+        offered = without_token_protocol(",".join(super()._protocols(request)))
+        return offered.split(",") if offered else []
 
     def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self._ca or None)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.storage.errors import StoreError
 from pykcp.storage.interface import Event, Store
 
-PATH_ANNOTATION = "kcp.io/path"
 _PREFIX = resource_prefix(LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource)
 _MANY = 16384
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pykcp.admission.plugins.kcp.finalizer import KeptFinalizer
+from pykcp.apis.kcp.logical_clusters import DELETION_FINALIZER
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
-
-FINALIZER = "core.kcp.io/logicalcluster-deletion"
 
 
 class LogicalClusterDeletionFinalizer(KeptFinalizer):
     def __init__(self) -> None:
         super().__init__(
-            "tenancy.kcp.io/LogicalClusterDeletionFinalizer", LOGICAL_CLUSTERS, FINALIZER
+            "tenancy.kcp.io/LogicalClusterDeletionFinalizer", LOGICAL_CLUSTERS, DELETION_FINALIZER
         )

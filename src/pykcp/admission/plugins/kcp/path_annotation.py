@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcp.admission.refusing import refusal
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.machinery.resources import (
     API_BINDINGS,
     API_EXPORTS,
@@ -14,7 +15,7 @@ from pykcp.machinery.resources import (
 )
 from pykcp.machinery.status import NotFound, go_quote
 from pykcp.registry.admitting import AdmissionRequest
-from pykcp.registry.lookup import PATH_ANNOTATION, Lookup
+from pykcp.registry.lookup import Lookup
 
 _KINDS = frozenset(
     (kind.group, kind.resource)

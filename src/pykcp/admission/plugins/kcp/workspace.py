@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from pykcp.admission.annotations import go_json
 from pykcp.admission.refusing import refusal
+from pykcp.apis.kcp.logical_clusters import OWNER_ANNOTATION
 from pykcp.auth.user import MASTERS, User
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.machinery.status import NotFound, invalid
@@ -13,9 +14,8 @@ from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
 from pykcp.types import Object
 
-OWNER = "experimental.tenancy.kcp.io/owner"
 REQUIRED_GROUPS = "authorization.kcp.io/required-groups"
-_CLAIMS = (OWNER, REQUIRED_GROUPS)
+_CLAIMS = (OWNER_ANNOTATION, REQUIRED_GROUPS)
 _MOUNT_FIELDS = ("kind", "name", "namespace", "apiVersion")
 
 
@@ -42,7 +42,7 @@ class WorkspaceRules:
         annotations: dict[str, str] = metadata.get("annotations") or {}
         is_system = MASTERS in user.groups
         if not is_system:
-            annotations[OWNER] = owner_text(user)
+            annotations[OWNER_ANNOTATION] = owner_text(user)
         if not is_system or REQUIRED_GROUPS not in annotations:
             inherited = self._required_groups(request)
             if inherited is None:
@@ -85,8 +85,8 @@ class WorkspaceRules:
             return "spec.URL can only be set by system privileged users"
         annotations = obj["metadata"].get("annotations") or {}
         owner = owner_text(request.context.user)
-        if annotations.get(OWNER) != owner:
-            return f"expected user annotation {OWNER}={owner}"
+        if annotations.get(OWNER_ANNOTATION) != owner:
+            return f"expected user annotation {OWNER_ANNOTATION}={owner}"
         expected = self._required_groups(request) or ""
         if annotations.get(REQUIRED_GROUPS, "") != expected:
             return f"missing required groups annotation {REQUIRED_GROUPS}={expected}"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from pykcp.admission.refusing import denial, refusal
 from pykcp.apis.kcp import workspace_types as types
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION, TYPE_ANNOTATION
 from pykcp.apis.kcp.workspace_types import BadType, MissingType, TypeReference
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
@@ -17,10 +18,8 @@ from pykcp.machinery import clusters
 from pykcp.machinery.resources import WORKSPACE_TYPES, WORKSPACES, GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.registry.admitting import AdmissionRequest
-from pykcp.registry.lookup import PATH_ANNOTATION, Lookup
+from pykcp.registry.lookup import Lookup
 from pykcp.types import Object
-
-TYPE_ANNOTATION = "internal.tenancy.kcp.io/type"
 
 
 class WorkspaceTypeExists:

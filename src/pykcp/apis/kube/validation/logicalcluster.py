@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.apis.kube.validation.custom import custom_rules
 from pykcp.apis.kube.validation.objectmeta import same
 from pykcp.machinery import meta
@@ -20,7 +21,7 @@ INACTIVE_ANNOTATIONS = ("core.kcp.io/inactive", "internal.kcp.io/inactive")
 PHASES = (
     "Scheduling", "Initializing", "Ready", "Unavailable", "Inactive", "Terminating", "Deleting",
 )  # fmt: skip
-_PATH, _INTERNAL = "kcp.io/path", "internal."
+_INTERNAL = "internal."
 _ORDER = {"": 1, "Scheduling": 2, "Initializing": 3, "Ready": 4}
 """Phases an ordinary user may move through, forward only; to others not at all."""
 _INITIALIZER_PATTERN = (
@@ -133,7 +134,7 @@ def _is_systems_own(annotation: str) -> bool:
     """Whether it says where the cluster is found, of what type it is, what it has bound, …"""
     if annotation in INACTIVE_ANNOTATIONS:
         return False
-    return annotation == _PATH or annotation.startswith(_INTERNAL)
+    return annotation == PATH_ANNOTATION or annotation.startswith(_INTERNAL)
 
 
 def _steps_refusal(new: Object, old: Object) -> str | None:
