@@ -199,6 +199,20 @@ def test_a_workspace_waits_for_a_shard(shard: ServerProcess, org: TestClient) ->
     eventually(is_ready(org, "far"))
 
 
+def test_addresses_follow_their_shard(shard: ServerProcess, org: TestClient) -> None:
+    make_workspace(org, "there")
+    root, path = shard.client(cluster="root"), "/apis/core.kcp.io/v1alpha1/shards/root"
+    before = root.get(path).json["spec"]["externalURL"]
+
+    def move(url: str) -> None:
+        assert root.patch(path, {"spec": {"externalURL": url}}, MERGE).status == 200
+        wanted = f"{url}{org.prefix}:there"
+        eventually(lambda: org.get(f"{WORKSPACES}/there").json["spec"]["URL"] == wanted)
+
+    move("https://elsewhere.example")
+    move(before)
+
+
 def test_an_initializer_holds_a_workspace_until_it_is_done(
     shard: ServerProcess, org: TestClient
 ) -> None:

@@ -94,8 +94,13 @@ class Workspaces:
     def _on_shard(self, event: Event) -> None:
         for key in self._store.lookup(UNSETTLED_WORKSPACES):
             self.controller.add(_key_of(key))
-        if not event.created and not event.deleted:
+        if not event.created and not event.deleted and self._has_moved(event):
             self.controller.add(_ALL)
+
+    def _has_moved(self, event: Event) -> bool:
+        """Whether a shard has another address than before: only then is every workspace read."""
+        before = self._store.get_before(event.key, event.revision)
+        return before is None or _external_url(decode(before)) != _external_url(decode(event.value))
 
     async def _resume(self) -> None:
         for index in (UNSETTLED_WORKSPACES, DELETING):
@@ -167,7 +172,7 @@ class Workspaces:
         existing = self._born(workspace)
         # Never a name that the workspace asks for: names of clusters are what keeps tenants apart.
         name = meta.cluster(existing) if existing else hashes.cluster_name(os.urandom(32))
-        external = shard["spec"].get("externalURL") or shard["spec"].get("baseURL") or ""
+        external = _external_url(shard)
         own_url = f"{external}{clusters.request_path(name)}"
         url = f"{external}{clusters.request_path(path)}"
         if existing is not None:
@@ -259,7 +264,7 @@ class Workspaces:
             return
         cluster = meta.cluster(workspace)
         path = clusters.join(self._lookup.canonical_path(cluster), meta.name(workspace))
-        external = shard["spec"].get("externalURL") or ""
+        external = _external_url(shard)
         url = f"{external}{clusters.request_path(path)}"
         if url != spec.get("URL"):
             try:
@@ -304,6 +309,12 @@ class Workspaces:
             return
         except StatusError as error:
             raise Later(str(error)) from error
+
+
+def _external_url(shard: Object) -> str:
+    spec = shard.get("spec") or {}
+    url: str = spec.get("externalURL") or spec.get("baseURL") or ""
+    return url
 
 
 def _is_owned(cluster: Object, workspace: Object) -> bool:
