@@ -65,6 +65,14 @@ class User:
             and dict(self.extra) == dict(other.extra)
         )
 
+    @property
+    def size(self) -> int:
+        """Characters of all that is said of the user, roughly: what it takes to keep it."""
+        values = sum(map(len, self.groups)) + sum(map(len, self.extra))
+        for more in self.extra.values():
+            values += sum(map(len, more))
+        return len(self.name) + len(self.uid) + values
+
     def with_group(self, group: str) -> User:
         """The same user, also a member of `group`."""
         if group in self.groups:

@@ -19,6 +19,9 @@ SYSTEM_BOUND_CRDS = "system:bound-crds"
 SYSTEM_SYSTEM_CRDS = "system:system-crds"
 
 SEPARATOR = ":"
+MAX_DEPTH = 256
+"""Segments of the longest path that is followed; workspaces are not nested deeper."""
+_MAX_LENGTH = 64 * 1024
 _SEGMENT = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _PATH = re.compile(rf"{_SEGMENT}(?::{_SEGMENT})*")
 _NAME = re.compile(_SEGMENT)
@@ -33,6 +36,8 @@ class Split(NamedTuple):
 
 def is_valid_path(path: str) -> bool:
     """Whether this can stand in `/clusters/<path>`; `*` can."""
+    if len(path) > _MAX_LENGTH:
+        return False
     return path == WILDCARD or _PATH.fullmatch(path) is not None
 
 
@@ -42,6 +47,10 @@ def is_wildcard(path: str) -> bool:
 
 def is_system(path: str) -> bool:
     return path.startswith(SYSTEM_PREFIX)
+
+
+def is_too_deep(path: str) -> bool:
+    return path.count(SEPARATOR) >= MAX_DEPTH
 
 
 def is_name(path: str) -> bool:

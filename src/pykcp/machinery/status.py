@@ -300,6 +300,8 @@ _ESCAPES = {
 
 def go_quote(text: str) -> str:
     """A string as Go's %q prints it."""
+    if text.isprintable():  # nearly always, and then it is quick however long
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
     out = []
     for ch in text:
         if ch in _ESCAPES:

@@ -125,6 +125,16 @@ class Lookup:
             return self.replica.cluster_of(path)
         return found
 
+    def nearest(self, path: str) -> tuple[str, str]:
+        """The last logical cluster that is known on the way to a path that leads nowhere, and
+        the Workspace that would be next in it."""
+        segments = path.split(clusters.SEPARATOR, clusters.MAX_DEPTH)[: clusters.MAX_DEPTH]
+        for depth in range(len(segments) - 1, 0, -1):
+            found = self.cluster_of(clusters.SEPARATOR.join(segments[:depth]))
+            if found is not None:
+                return found, segments[depth]
+        return segments[0], ""
+
     def logical_cluster(self, cluster: str) -> Object | None:
         return self.get(LOGICAL_CLUSTERS, cluster, "cluster")
 

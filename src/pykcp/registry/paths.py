@@ -23,6 +23,8 @@ from pykcp.storage.interface import Event, Store
 _PREFIX = kind_prefix(WORKSPACES)
 _REMEMBER = 65536
 _REMEMBER_WALKS = 8192
+_REMEMBER_LENGTH = 1024
+"""Longer paths are walked anew each time: clients do not fill our memory."""
 HOMES = "user"
 
 
@@ -36,6 +38,17 @@ class Place(NamedTuple):
     """Of a mounted workspace: where requests go instead."""
     shard: str = ""
     """Which holds the logical cluster, as far as the Workspace says it."""
+
+
+class _Walk(NamedTuple):
+    """How far a path could be followed."""
+
+    place: Place | None
+    """Where it leads; None: nowhere."""
+    above: str
+    """The logical cluster in which the last step was tried."""
+    name: str
+    """The Workspace that was looked for there."""
 
 
 class _Metadata(msgspec.Struct):
@@ -90,31 +103,35 @@ class PathIndex:
             return known
         if clusters.is_name(path):
             return Place(path)
-        place = self._walk(path)
-        if place is not None:
+        place = self._walk(path).place
+        if place is not None and len(path) <= _REMEMBER_LENGTH:
             if len(self._walks) >= _REMEMBER_WALKS:
                 self._walks.clear()
             self._walks[path] = place
         return place
 
-    def _walk(self, path: str) -> Place | None:
-        segments = path.split(clusters.SEPARATOR)
-        if segments[0] == HOMES and len(segments) > 1:
-            place = Place(home_cluster_name(segments[1]))
-            rest = segments[2:]
-        else:
-            place = Place(segments[0])
-            rest = segments[1:]
-        for name in rest:
+    def nearest(self, path: str) -> tuple[str, str]:
+        """The last logical cluster on the way to a path, and the Workspace that is next in it."""
+        walk = self._walk(path)
+        return walk.above, walk.name
+
+    def _walk(self, path: str) -> _Walk:
+        segments = path.split(clusters.SEPARATOR, clusters.MAX_DEPTH)
+        start = 2 if segments[0] == HOMES and len(segments) > 1 else 1
+        place = Place(home_cluster_name(segments[1]) if start == 2 else segments[0])
+        above, name = segments[0], segments[1] if start == 2 else ""
+        for segment in segments[start : clusters.MAX_DEPTH]:
             if not place.is_available:
-                return place
+                return _Walk(place, above, name)
             if not place.cluster:
-                return None  # a mount: what is below it is not known here
-            step = self._step(place.cluster, name)
+                return _Walk(None, above, name)  # a mount: what is below it is not known here
+            above, name = place.cluster, segment
+            step = self._step(above, name)
             if step is None:
-                return None
+                return _Walk(None, above, name)
             place = step
-        return place
+        is_whole = len(segments) <= clusters.MAX_DEPTH
+        return _Walk(place if is_whole else None, above, name)
 
     def _step(self, cluster: str, name: str) -> Place | None:
         key = object_key(_PREFIX, cluster, "", name)

@@ -26,7 +26,7 @@ from pykcp.registry.keys import is_wildcard
 from pykcp.registry.resource import Resource
 from pykcp.server import patience, request_info, routing
 from pykcp.server.answers import PageNotFound, send_status
-from pykcp.server.call import Call, check_timeout
+from pykcp.server.call import Call, check_query
 from pykcp.server.clusters import Withheld
 from pykcp.server.filters.flow_control import FlowControl
 from pykcp.server.filters.homes import HOME, is_home
@@ -316,7 +316,7 @@ class ApiServer:
         if resource.definition.is_virtual and self.elsewhere is not None:
             return self.elsewhere(call)
         if info.query:
-            check_timeout(call)
+            check_query(call)
         is_native = resource.definition.native
         call.negotiate(SERVED if is_native else SERVED[:2], takes_any=not is_native)
         routing.check(call)

@@ -13,7 +13,7 @@ from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
 from pykcp.server import negotiation
 from pykcp.server.numbers import BadNumber, int64
-from pykcp.server.request_info import RequestInfo
+from pykcp.server.request_info import TOO_MANY_PARAMETERS, RequestInfo
 from pykcp.wire.exchange import Exchange, Stream
 
 if TYPE_CHECKING:
@@ -137,8 +137,11 @@ def integer(call: Call, name: str) -> int:
 _DURATION = re.compile(r"[+-]?(?:\d+(?:\.\d*)?(?:ns|us|µs|ms|s|m|h))+|0")
 
 
-def check_timeout(call: Call) -> None:
-    """`timeout` and `timeoutSeconds` must be understood, whatever the verb makes of them."""
+def check_query(call: Call) -> None:
+    """What must hold of a query, whatever the verb makes of it: `timeout` and `timeoutSeconds`
+    are understood, and there are not too many parameters."""
+    if call.info.query is TOO_MANY_PARAMETERS:
+        raise BadRequest("number of URL query parameters exceeded limit")
     timeout = call.info.param("timeout")
     if timeout and call.info.verb != "watch" and not _DURATION.fullmatch(timeout):
         raise BadRequest(

@@ -42,6 +42,9 @@ class ClusterIndex(Protocol):
     def walk(self, path: str) -> Place | None:
         """Where a path of several segments leads, if it is known here."""
 
+    def nearest(self, path: str) -> tuple[str, str]:
+        """The last logical cluster on the way to a path, and the Workspace that is next in it."""
+
 
 class Mounts(Protocol):
     async def forward(self, call: Call, target: str) -> None:
@@ -159,13 +162,7 @@ class ClusterResolver:
 
     def _withheld(self, path: str, refusal: StatusError) -> Withheld:
         """For those who see the Workspace, or that there is none, at the last step towards it."""
-        above, name = clusters.split(path)
-        while ":" in above:
-            place = self._index.walk(above)
-            if place is not None and place.cluster and place.is_available:
-                above = place.cluster
-                break
-            above, name = clusters.split(above)
+        above, name = self._index.nearest(path)
         return Withheld(refusal, lambda call: self._authorization.check_sight(call, above, name))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qs, unquote
+
+from pykcp.server import escapes
 
 _CLUSTERS = "/clusters/"
 _VERBS = {
@@ -74,7 +75,7 @@ def split_cluster(path: str) -> tuple[str, str]:
 
 
 def parse(method: str, raw_path: str, raw_query: str) -> RequestInfo:
-    path = unquote(raw_path) if "%" in raw_path else raw_path
+    path = escapes.decode(raw_path) if "%" in raw_path else raw_path
     cluster, path = split_cluster(path)
     base = f"{_CLUSTERS}{cluster}" if cluster else ""
     return understand(method, path, raw_query, cluster=cluster, base=base)
@@ -106,14 +107,22 @@ def understand(
     return info
 
 
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+MAX_PARAMETERS = 1000
+TOO_MANY_PARAMETERS: dict[str, list[str]] = {"": []}
+"""Stands for a query of more parameters: requests for resources are refused (`check_query`)."""
 
 
 def parse_query(raw: str) -> dict[str, list[str]]:
     """Query parameters; pairs that are not properly escaped are dropped, as Go does."""
-    if "%" in raw and _BAD_ESCAPE.search(raw):
-        raw = "&".join(pair for pair in raw.split("&") if not _BAD_ESCAPE.search(pair))
-    return parse_qs(raw, keep_blank_values=True)
+    if raw.count("&") >= MAX_PARAMETERS:
+        return TOO_MANY_PARAMETERS
+    found: dict[str, list[str]] = {}
+    for pair in raw.split("&"):
+        if not pair or escapes.has_bad(pair):
+            continue
+        name, _, value = pair.replace("+", " ").partition("=")
+        found.setdefault(escapes.decode(name), []).append(escapes.decode(value))
+    return found
 
 
 def _read_resource(info: RequestInfo, parts: list[str]) -> None:
@@ -151,10 +160,15 @@ def _refine_verb(info: RequestInfo) -> None:
             info.name = name
 
 
+_NAME_TERM = re.compile(r"metadata\.name\s*=([^,]*)")
+
+
 def name_in_field_selector(selector: str) -> str:
     """`metadata.name=x` lets a list be authorized like a get of x."""
-    for term in selector.split(","):
-        key, equals, value = term.partition("=")
-        if key.strip() == "metadata.name" and equals:
-            return value.lstrip("=").strip()
+    for term in _NAME_TERM.finditer(selector):
+        before = term.start() - 1
+        while before >= 0 and selector[before].isspace():
+            before -= 1
+        if before < 0 or selector[before] == ",":
+            return term[1].lstrip("=").strip()
     return ""

@@ -147,6 +147,10 @@ class LogicalClusters:
         """Where a path of several segments leads."""
         return self._paths.walk(path)
 
+    def nearest(self, path: str) -> tuple[str, str]:
+        """The last logical cluster on the way to a path, and the Workspace that is next in it."""
+        return self._paths.nearest(path)
+
     def check(self, call: Call) -> None:
         """Refuse a request to a logical cluster that does not exist.
 

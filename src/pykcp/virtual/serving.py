@@ -11,14 +11,13 @@ import copy
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import unquote
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authz.attributes import ALLOW, Decision, Verdict, forbidden
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import MASTERS
 from pykcp.registry.resource import Resource
-from pykcp.server import request_info
+from pykcp.server import escapes, request_info
 from pykcp.server.answers import PageNotFound, PlainError
 from pykcp.server.app import ApiServer, Handler
 from pykcp.server.authorization import attributes_of
@@ -98,7 +97,7 @@ class Front:
 
     def _visit(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         request = exchange.request
-        path = unquote(request.path) if "%" in request.path else request.path
+        path = escapes.decode(request.path) if "%" in request.path else request.path
         name = _first_segment(path)
         workspace = self._workspaces.get(name)
         visit = workspace.visit(path[len(ROOT) + len(name) :]) if workspace is not None else None

@@ -35,6 +35,7 @@ _REASONS = {
     411: "Length Required",
     412: "Precondition Failed",
     413: "Request Entity Too Large",
+    414: "URI Too Long",
     415: "Unsupported Media Type",
     416: "Requested Range Not Satisfiable",
     422: "Unprocessable Entity",

@@ -111,6 +111,9 @@ class Hub:
 
     def serve(self, exchange: ServedExchange) -> None:
         """Hand a request to the application; a task is made only if it wants to wait."""
+        if len(exchange.request.path) > self.settings.max_path:
+            exchange.respond(414, PLAIN_TEXT, b"414 URI Too Long")
+            return
         try:
             coroutine = self.application.handle(exchange)
         except Exception:  # whatever it is, one request's trouble is not the connection's

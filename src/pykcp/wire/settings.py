@@ -20,6 +20,9 @@ class WireSettings:
     max_header_list_size: int = 1 * _MIB
     """Octets of a request's header fields together, 32 added for each; more gets 431."""
 
+    max_path: int = 64 * _KIB
+    """Octets of a request's path, without its query; more gets 414."""
+
     max_concurrent_streams: int = 1000
     """Requests in progress on one HTTP/2 connection, watches included.
 

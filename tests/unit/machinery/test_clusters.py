@@ -19,6 +19,14 @@ def test_invalid_paths(path: str) -> None:
     assert not clusters.is_valid_path(path)
 
 
+def test_depth() -> None:
+    deepest = clusters.SEPARATOR.join("a" * clusters.MAX_DEPTH)
+    assert not clusters.is_too_deep(deepest)
+    assert clusters.is_too_deep(f"{deepest}:a")
+    assert clusters.is_valid_path(f"{deepest}:a")
+    assert not clusters.is_valid_path("a:" * 1_500_000 + "a")
+
+
 def test_split_and_parent() -> None:
     assert clusters.split("root:org:team") == ("root:org", "team")
     assert clusters.split("root") == ("", "root")

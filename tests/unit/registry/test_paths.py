@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pykcp.machinery import clusters
+from pykcp.machinery.hashes import home_cluster_name
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.registry import codec
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.paths import PathIndex, Place
-from pykcp.storage.interface import Delete, Put
+from pykcp.storage.interface import Delete, Entry, Put
 from pykcp.storage.memory import MemoryStore
 
 
@@ -38,4 +40,45 @@ async def test_a_walk_is_right_after_every_change_on_its_way() -> None:
     assert leads_to() == leads_to() == Place("c4")
     await store.write([Delete(_key("root", "org"), codec.encode({"metadata": {}}, "root"))])
     assert leads_to() is None
+    await store.stop()
+
+
+async def test_the_nearest_cluster_is_where_a_path_cannot_be_followed_further() -> None:
+    store = MemoryStore()
+    await store.start()
+    paths = PathIndex(store)
+    away = _workspace("c1", "away", "c8", "Unavailable")
+    await store.write([_workspace("root", "org", "c1"), _workspace("c1", "team", "c2"), away])
+    assert paths.nearest("root:org:team") == ("c1", "team")
+    assert paths.nearest("root:org:team:x:y") == ("c2", "x")
+    assert paths.nearest("root:nobody:x") == ("root", "nobody")
+    assert paths.nearest("root:org:away:x:y") == ("c1", "away")
+    assert paths.nearest("user:alice") == ("user", "alice")
+    assert paths.nearest("user:alice:x:y") == (home_cluster_name("alice"), "x")
+    await store.stop()
+
+
+class _CountingStore(MemoryStore):
+    reads = 0
+
+    def get(self, key: str) -> Entry | None:
+        self.reads += 1
+        return super().get(key)
+
+
+async def test_a_path_is_followed_once_and_to_a_limited_depth() -> None:
+    """Workspaces that lead to themselves, as deep as one likes."""
+    store = _CountingStore()
+    await store.start()
+    paths = PathIndex(store)
+    await store.write([_workspace("root", "a", "root"), _workspace("root", "b", "")])
+    deepest = clusters.SEPARATOR.join(["root", *"a" * (clusters.MAX_DEPTH - 1)])
+    assert paths.walk(deepest) == Place("root")
+    assert paths.walk(f"{deepest}:a") is None
+    assert paths.nearest(f"{deepest}:a") == ("root", "a")
+    store.reads = 0
+    endless = "root" + ":b" * 500_000
+    assert paths.walk(endless) is None
+    assert paths.nearest(endless) == ("root", "b")
+    assert store.reads == 2
     await store.stop()

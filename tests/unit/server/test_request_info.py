@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qs, unquote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykcp.server import escapes
 from pykcp.server.request_info import (
+    MAX_PARAMETERS,
+    TOO_MANY_PARAMETERS,
     RequestInfo,
     name_in_field_selector,
     parse,
@@ -118,6 +123,27 @@ def test_badly_escaped_parameters_are_dropped() -> None:
     assert parse_query("a=1&b=%zz&c=%41&d") == {"a": ["1"], "c": ["A"], "d": [""]}
 
 
+@given(st.text(alphabet="a=&+%41é/;", max_size=40))
+def test_parameters_are_those_of_the_standard_library(query: str) -> None:
+    """But for pairs with a broken escape."""
+    good = "&".join(pair for pair in query.split("&") if not escapes.has_bad(pair))
+    assert parse_query(query) == parse_qs(good, keep_blank_values=True)
+
+
+@given(st.text(alphabet='a%41Fé\\xu"\n', max_size=40), st.integers(1, 50))
+def test_escapes_are_decoded_as_by_the_standard_library(text: str, times: int) -> None:
+    """However long the text is."""
+    assert escapes.decode(text * times) == unquote(text * times)
+
+
+def test_too_many_parameters_are_not_looked_at() -> None:
+    """A million of them take no longer than counting them."""
+    most = "&".join(f"a{n}=1" for n in range(MAX_PARAMETERS))
+    assert len(parse_query(most)) == MAX_PARAMETERS
+    assert parse_query(f"{most}&b=1") is TOO_MANY_PARAMETERS
+    assert parse_query("&" * 1_000_000) is TOO_MANY_PARAMETERS
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [("true", True), ("", True), ("1", True), ("yes", True), ("false", False), ("FALSE", False), ("0", False)],
@@ -134,6 +160,8 @@ def test_booleans(value: str, expected: bool) -> None:
     [
         ("metadata.name=x", "x"), ("metadata.name==x", "x"), ("a=b,metadata.name=x", "x"),
         ("metadata.name!=x", ""), ("metadata.namespace=x", ""), ("", ""),
+        ("a=metadata.name=x", ""), ("xmetadata.name=x", ""), (" metadata.name = x ,a=b", "x"),
+        ("metadata.name", ""), ("metadata.name=,metadata.name=x", ""),
     ],
 )  # fmt: skip
 def test_name_in_field_selector(selector: str, name: str) -> None:

@@ -27,6 +27,15 @@ class Attributes(NamedTuple):
     version: str = ""
 
 
+_MAX_TEXT, _MAX_USER = 2048, 16 * 1024
+
+
+def is_kept(attributes: Attributes) -> bool:
+    """Whether a decision is remembered: callers do not fill our memory with long questions."""
+    text = sum(map(len, attributes[1:7])) + len(attributes.name)
+    return text <= _MAX_TEXT and attributes.user.size <= _MAX_USER
+
+
 def path_attributes(user: User, verb: str, path: str) -> Attributes:
     """A request for something that is not a resource (`/healthz`, `/version`, …)."""
     return Attributes(user, verb, path=path, is_resource=False)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from pykcp.auth.authz.attributes import ALLOW, NO_OPINION, Attributes, Decision, Verdict
+from pykcp.auth.authz.attributes import ALLOW, NO_OPINION, Attributes, Decision, Verdict, is_kept
 from pykcp.auth.authz.rbac import Rules
 from pykcp.auth.authz.rbac_chain import RbacChain
 from pykcp.auth.authz.role_cache import (
@@ -121,7 +121,7 @@ class Authorizer:
                 decision, reasons = asked, [asked.reason]
                 break
         decision = _with_reason(decision, "\n".join(reasons))
-        if not is_deep and self._webhook is None:
+        if not is_deep and self._webhook is None and is_kept(attributes):
             self._remember(cluster, attributes, decision, depends_on_name)
         return decision
 

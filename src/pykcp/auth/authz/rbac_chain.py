@@ -13,7 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from pykcp.auth.authz import rbac, stages
-from pykcp.auth.authz.attributes import Attributes, Decision, Step, Verdict, path_attributes
+from pykcp.auth.authz.attributes import (
+    Attributes,
+    Decision,
+    Step,
+    Verdict,
+    is_kept,
+    path_attributes,
+)
 from pykcp.auth.authz.rbac import Policy, RbacAnswer
 from pykcp.auth.authz.role_cache import (
     ADMIN_CLUSTER,
@@ -128,7 +135,8 @@ class RbacChain:
                 return known
             admin = state_of(ADMIN_CLUSTER)
             allowed = _may_enter(attributes.user, state, users, admin.policy)
-            if admin is self.roles.get(ADMIN_CLUSTER):  # not one that changed while it was read
+            is_current = admin is self.roles.get(ADMIN_CLUSTER)  # or it changed while it was read
+            if is_current and is_kept(attributes):
                 self._access.put(key, allowed)
             return allowed
 

@@ -8,6 +8,7 @@ from pykcp.admission.annotations import go_json
 from pykcp.admission.refusing import refusal
 from pykcp.apis.kcp.logical_clusters import OWNER_ANNOTATION
 from pykcp.auth.user import MASTERS, User
+from pykcp.machinery import clusters, meta
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.machinery.status import NotFound, invalid
 from pykcp.registry.admitting import AdmissionRequest
@@ -59,6 +60,7 @@ class WorkspaceRules:
         is_system = MASTERS in request.context.user.groups
         if request.old is None:
             why = None if is_system else self._bad_claims(request)
+            why = why or self._bad_depth(request)
             why = why or bad_creation(request.obj, is_system=is_system)
         else:
             why = bad_change(request.obj, request.old, is_system=is_system)
@@ -90,6 +92,13 @@ class WorkspaceRules:
         expected = self._required_groups(request) or ""
         if annotations.get(REQUIRED_GROUPS, "") != expected:
             return f"missing required groups annotation {REQUIRED_GROUPS}={expected}"
+        return None
+
+    def _bad_depth(self, request: AdmissionRequest) -> str | None:
+        """A workspace below the deepest path that is followed could not be reached by its own."""
+        parent = self._lookup().canonical_path(request.context.cluster)
+        if clusters.is_too_deep(clusters.join(parent, meta.name(request.obj or {}))):
+            return f"workspaces cannot be nested deeper than {clusters.MAX_DEPTH} levels"
         return None
 
 

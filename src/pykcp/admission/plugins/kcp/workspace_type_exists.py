@@ -52,9 +52,10 @@ class WorkspaceTypeExists:
         """Refuse, unless the user may see that a type, or a workspace on the way to it, is missing."""
         if wanted is None:
             return
-        kind, place, name = WORKSPACE_TYPES, wanted.path, wanted.name
-        while (cluster := self._lookup().cluster_of(place)) is None:
-            kind, (place, name) = WORKSPACES, clusters.split(place)
+        kind, name = WORKSPACE_TYPES, wanted.name
+        cluster = self._lookup().cluster_of(wanted.path)
+        if cluster is None:
+            kind, (cluster, name) = WORKSPACES, self._lookup().nearest(wanted.path)
         verb = "use" if kind == WORKSPACE_TYPES else "get"
         if not await self._may(request, verb, kind, cluster, name):
             raise denial(request, _not_usable(str(wanted)))
