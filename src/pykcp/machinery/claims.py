@@ -17,6 +17,7 @@ from pykcp.machinery.hashes import (
     claim_label_value,
 )
 from pykcp.machinery.labels import from_label_selector
+from pykcp.machinery.untyped import text
 from pykcp.types import Object
 
 APIS_GROUP = "apis.kcp.io"
@@ -88,8 +89,9 @@ class ClaimKey(NamedTuple):
 
 
 def key_of(claim: Object) -> ClaimKey:
+    """Which resource a claim is about. It may be one that no schema has seen yet."""
     return ClaimKey(
-        claim.get("resource") or "", claim.get("group") or "", claim.get("identityHash") or ""
+        text(claim.get("resource")), text(claim.get("group")), text(claim.get("identityHash"))
     )
 
 

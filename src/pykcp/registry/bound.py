@@ -348,7 +348,12 @@ class BoundResources:
                 resource = self._find_system(group, "v1alpha1", plural)
                 if resource is not None:
                     yield resource.definition
-            else:
+                continue
+            try:
                 resources = self._of(bound, group, plural)
-                if resources:
-                    yield next(iter(resources.values())).definition
+            except ServiceUnavailable:
+                # A status may name any schema. The others, and the end of the workspace, do not
+                # wait for one that nobody has bound; the list is made anew when it is there.
+                continue
+            if resources:
+                yield next(iter(resources.values())).definition

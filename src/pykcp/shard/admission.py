@@ -59,6 +59,7 @@ def make_admission(
     cluster_finalizer, clusters = LogicalClusterDeletionFinalizer(), LogicalClusterRules()
     bindings = APIBindingRules(lookup, authorizer)
     binding_finalizer = APIBindingDeletionFinalizer()
+    shards = ShardAddresses()
     claims = PermissionClaims(AcceptedClaims(store), lookup)
     paths = PathAnnotation(lookup)
     protected = ProtectedWorkspaces(store, lookup)
@@ -67,7 +68,7 @@ def make_admission(
             NamespaceLifecycle(store),
             workspaces,
             cluster_finalizer,
-            ShardAddresses(),
+            shards,
             type_exists,
             clusters,
             bindings,
@@ -86,6 +87,7 @@ def make_admission(
             APIResourceSchemaRules(),
             workspaces,
             cluster_finalizer,
+            shards,
             WorkspaceTypeRules(lookup, authorizer),
             type_exists,
             clusters,

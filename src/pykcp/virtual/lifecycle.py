@@ -246,7 +246,8 @@ class Content(View):
                 f"refusing to fall back to owner impersonation: {error.args[0]}",
                 code=503,
             ) from error
-        rules = (workspace_type or {"spec": {}})["spec"].get(lifecycle.permissions)
+        spec = (workspace_type or {}).get("spec") or {}
+        rules = spec.get(lifecycle.permissions)
         if rules:
             problem = denial(attributes_of(call), rules)
             if problem is not None:

@@ -135,7 +135,9 @@ class ReplicationView(View):
         if found is None or not (is_true(found, "APIExportValid") and _is_valid(found)):
             return None
         lookup = self._source.parts.lookup
-        reference = found["spec"]["clusterCachedResource"]
+        reference = (found.get("spec") or {}).get("clusterCachedResource")
+        if reference is None:
+            return None  # conditions are not ours alone to write
         cached = lookup.find(
             CLUSTER_CACHED_RESOURCES, reference.get("path") or self._cluster, reference["name"]
         )
@@ -146,7 +148,8 @@ class ReplicationView(View):
         home = export["metadata"]["annotations"][CLUSTER_ANNOTATION]
         schema = lookup.get(API_RESOURCE_SCHEMAS, home, entry["schema"])
         spec = cached["spec"]
-        kind = GroupVersionResource(spec.get("group") or "", spec["version"], spec["resource"])
+        version = spec.get("version") or ""
+        kind = GroupVersionResource(spec.get("group") or "", version, spec["resource"])
         if schema is None or not _serves(schema, kind.version):
             return None
         annotations = cached["metadata"]["annotations"]

@@ -12,6 +12,7 @@ from pykcp.apis.kcp.overhang import (
     read_annotation,
 )
 from pykcp.machinery.status import FieldError, forbidden, go_quote, invalid, required
+from pykcp.machinery.untyped import mapping, text
 from pykcp.types import Object
 
 _ONE_OF = "either one of matchAll, matchLabels, or matchExpressions must be set"
@@ -19,8 +20,8 @@ _ONE_OF = "either one of matchAll, matchLabels, or matchExpressions must be set"
 
 def export_reference(binding: Object) -> tuple[str, str]:
     """Path (empty: the binding's own cluster) and name of the export; no name if there is none."""
-    reference = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
-    return reference.get("path") or "", reference.get("name") or ""
+    reference = mapping(mapping(mapping(binding.get("spec")).get("reference")).get("export"))
+    return text(reference.get("path")), text(reference.get("name"))
 
 
 def binding_errors(new: Object, old: Object | None, *, has_selectors: bool) -> list[FieldError]:
@@ -61,8 +62,8 @@ def bad_binding_overhang(binding: Object) -> FieldError | None:
     """What is wrong with the annotations in which v1alpha1 keeps what only v1alpha2 knows."""
     annotations = (binding.get("metadata") or {}).get("annotations") or {}
     if ACCEPTABLE_CLAIMS in annotations:
-        text = annotations[ACCEPTABLE_CLAIMS]
-        error = bad_claims(ACCEPTABLE_CLAIMS, text, binding.get("spec") or {})
+        given = annotations[ACCEPTABLE_CLAIMS]
+        error = bad_claims(ACCEPTABLE_CLAIMS, given, mapping(binding.get("spec")))
         if error is not None:
             return error
     for name in (STATUS_APPLIED_CLAIMS, STATUS_EXPORT_CLAIMS):

@@ -4,7 +4,8 @@ v1alpha2 is stored. What the older version cannot say (verbs, selectors, storage
 virtual) travels in annotations of its objects; what only the older one says (`all`,
 `resourceSelector`) in annotations of the newer. Each is taken off again on the way back.
 
-Objects are plain JSON without regard to their apiVersion; arguments are left as they are.
+Objects are plain JSON without regard to their apiVersion; arguments are left as they are. Field
+managers convert what no schema has checked yet: parts of a wrong type are left out.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pykcp.apis.kcp.overhang import (
 )
 from pykcp.machinery.claims import ANY_VERB, key_of
 from pykcp.machinery.status import go_quote
+from pykcp.machinery.untyped import mapping, mappings, text
 from pykcp.types import Object
 
 _SELECTORS = ("all", "resourceSelector")
@@ -48,7 +50,7 @@ def _given(**fields: Any) -> Object:
 
 
 def selector(given: Object | None) -> Object:
-    found = given or {}
+    found = mapping(given)
     return _given(
         matchLabels=found.get("matchLabels"),
         matchExpressions=found.get("matchExpressions"),
@@ -101,10 +103,10 @@ def _resource_schema(entry: Object) -> Object:
 
 
 def _dump(value: Any) -> str:
-    text = orjson.dumps(value).decode()
+    written = orjson.dumps(value).decode()
     for character, escaped in _ESCAPES.items():  # as Go encodes JSON
-        text = text.replace(character, escaped)
-    return text
+        written = written.replace(character, escaped)
+    return written
 
 
 def _kept(annotations: Object, name: str) -> list[Object]:
@@ -125,9 +127,13 @@ def _parts(obj: Object) -> tuple[Object, Object, Object]:
     """Copies of what a conversion changes: the object, its spec, its annotations."""
     metadata = dict(obj.get("metadata") or {})
     annotations = dict(metadata.get("annotations") or {})
-    out = {**obj, "metadata": metadata, "spec": dict(obj.get("spec") or {})}
+    out = {**obj, "metadata": metadata, "spec": dict(mapping(obj.get("spec")))}
     out.setdefault("status", {})  # kcp's types always show it
     return out, out["spec"], annotations
+
+
+def _claims_in(spec: Object) -> list[Object]:
+    return list(mappings(spec.get("permissionClaims")))
 
 
 def _annotate(out: Object, annotations: Object) -> Object:
@@ -167,7 +173,7 @@ def _is_plain(claim: Object) -> bool:
 
 
 def _is_plain_scoped(claim: Object) -> bool:
-    return _is_plain(claim) and bool((claim.get("selector") or {}).get("matchAll"))
+    return _is_plain(claim) and _matches_all(claim)
 
 
 def _overhang(
@@ -184,12 +190,15 @@ def _overhang(
 
 def export_to_v1alpha1(export: Object) -> Object:
     out, spec, annotations = _parts(export)
-    resources, claims = spec.pop("resources", None) or [], spec.get("permissionClaims") or []
-    virtual = [r for r in resources if (r.get("storage") or {}).get("crd") is None]
+    resources, claims = list(mappings(spec.pop("resources", None))), _claims_in(spec)
+    virtual = [r for r in resources if mapping(r.get("storage")).get("crd") is None]
     if virtual:
         annotations[RESOURCE_SCHEMAS] = _dump([_resource_schema(one) for one in virtual])
     _overhang(annotations, PERMISSION_CLAIMS, claims, _is_plain, _new_claim)
-    _set_list(spec, "latestResourceSchemas", [r["schema"] for r in resources if r not in virtual])
+    plain = [
+        text(r.get("schema")) for r in resources if mapping(r.get("storage")).get("crd") is not None
+    ]
+    _set_list(spec, "latestResourceSchemas", plain)
     old = _restored([_old_claim(c) for c in claims], _kept(annotations, OLD_CLAIMS), _SELECTORS)
     _set_list(spec, "permissionClaims", old)
     return _annotate(out, annotations)
@@ -197,17 +206,17 @@ def export_to_v1alpha1(export: Object) -> Object:
 
 def binding_to_v1alpha1(binding: Object) -> Object:
     out, spec, annotations = _parts(binding)
-    claims = spec.get("permissionClaims") or []
+    claims = _claims_in(spec)
     _overhang(annotations, ACCEPTABLE_CLAIMS, claims, _is_plain_scoped, _new_acceptable)
     old = [_old_acceptable({**claim, "all": _matches_all(claim)}) for claim in claims]
     _set_list(spec, "permissionClaims", _restored(old, _kept(annotations, OLD_CLAIMS), _SELECTORS))
-    out["status"] = _old_status(dict(out["status"] or {}), annotations)
+    out["status"] = _old_status(dict(mapping(out["status"])), annotations)
     return _annotate(out, annotations)
 
 
 def _old_status(status: Object, annotations: Object) -> Object:
-    exported = status.get("exportPermissionClaims") or []
-    applied = status.get("appliedPermissionClaims") or []
+    exported = list(mappings(status.get("exportPermissionClaims")))
+    applied = list(mappings(status.get("appliedPermissionClaims")))
     _overhang(annotations, STATUS_EXPORT_CLAIMS, exported, _is_plain, _new_claim)
     _overhang(annotations, STATUS_APPLIED_CLAIMS, applied, _is_plain_scoped, _new_scoped)
     old = _kept(annotations, OLD_STATUS_EXPORT_CLAIMS)
@@ -220,7 +229,7 @@ def _old_status(status: Object, annotations: Object) -> Object:
 
 
 def _matches_all(claim: Object) -> bool:
-    return bool((claim.get("selector") or {}).get("matchAll"))
+    return bool(mapping(claim.get("selector")).get("matchAll"))
 
 
 # v1alpha1 → v1alpha2
@@ -245,10 +254,11 @@ def schema_entry(name: str) -> Object:
 def export_to_v1alpha2(export: Object) -> Object:
     """Raises BadSchemaName."""
     out, spec, annotations = _parts(export)
-    names = spec.pop("latestResourceSchemas", None) or []
-    resources = [schema_entry(name) for name in names]
+    names = spec.pop("latestResourceSchemas", None)
+    given = names if isinstance(names, list) else []
+    resources = [schema_entry(name) for name in given if isinstance(name, str)]
     _set_list(spec, "resources", resources + _kept(annotations, RESOURCE_SCHEMAS))
-    claims = spec.get("permissionClaims") or []
+    claims = _claims_in(spec)
     if claims:
         annotations[OLD_CLAIMS] = _dump([_old_claim(claim) for claim in claims])
     kept = _kept(annotations, PERMISSION_CLAIMS)
@@ -258,18 +268,18 @@ def export_to_v1alpha2(export: Object) -> Object:
 
 def binding_to_v1alpha2(binding: Object) -> Object:
     out, spec, annotations = _parts(binding)
-    claims = spec.get("permissionClaims") or []
+    claims = _claims_in(spec)
     _keep_selected(annotations, OLD_CLAIMS, claims, _old_acceptable)
     kept = _kept(annotations, ACCEPTABLE_CLAIMS)
     scoped = _scoped(claims, kept, _new_acceptable)
     _set_list(spec, "permissionClaims", scoped)
-    out["status"] = _new_status(dict(out["status"] or {}), annotations)
+    out["status"] = _new_status(dict(mapping(out["status"])), annotations)
     return _annotate(out, annotations)
 
 
 def _new_status(status: Object, annotations: Object) -> Object:
-    exported = status.get("exportPermissionClaims") or []
-    applied = status.get("appliedPermissionClaims") or []
+    exported = list(mappings(status.get("exportPermissionClaims")))
+    applied = list(mappings(status.get("appliedPermissionClaims")))
     if exported:
         annotations[OLD_STATUS_EXPORT_CLAIMS] = _dump([_old_claim(claim) for claim in exported])
     _keep_selected(annotations, OLD_STATUS_APPLIED_CLAIMS, applied, _old_claim)

@@ -11,6 +11,7 @@ from pykcp.apis.kcp.overhang import (
 )
 from pykcp.machinery.claims import key_of, needs_identity
 from pykcp.machinery.status import FieldError, invalid
+from pykcp.machinery.untyped import mappings
 from pykcp.types import Object
 
 
@@ -68,7 +69,7 @@ def bad_claims(name: str, text: str, spec: Object) -> FieldError | None:
         claims = read_annotation(name, text)
     except BadAnnotation:
         return invalid(path, text, "failed to decode overhanging permission claims")
-    known = {key_of(claim) for claim in spec.get("permissionClaims") or ()}
+    known = {key_of(claim) for claim in mappings(spec.get("permissionClaims"))}
     if any(key_of(claim) not in known for claim in claims):
         why = (
             "permission claims defined in annotation do not match permission claims defined in spec"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.machinery import clusters
+from pykcp.machinery.untyped import mapping, text
 from pykcp.types import Object
 
 CLUSTER = "kcp.io/cluster"
@@ -48,9 +49,9 @@ class ExportReference(NamedTuple):
 
 def reference(given: Object | None) -> TypeReference | None:
     """`{path, name}` as a workspace or a type says it; None if it names no type."""
-    if not given or not given.get("name"):
-        return None
-    return TypeReference(given.get("path") or "", given["name"])
+    found = mapping(given)
+    name = text(found.get("name"))
+    return TypeReference(text(found.get("path")), name) if name else None
 
 
 def cluster_of(workspace_type: Object) -> str:

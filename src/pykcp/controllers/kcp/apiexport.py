@@ -119,9 +119,8 @@ class APIExports:
             raise
 
         def refer(live: Object) -> None:
-            identity = {**(live["spec"].get("identity") or {})}
-            identity["secretRef"] = reference
-            live["spec"]["identity"] = identity
+            spec = live["spec"] = {**(live.get("spec") or {})}
+            spec["identity"] = {**(spec.get("identity") or {}), "secretRef": reference}
 
         return await self._client.change(key.cluster, API_EXPORTS, key.name, refer)
 

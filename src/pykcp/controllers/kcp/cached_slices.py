@@ -136,7 +136,7 @@ class CachedSlices:
 
     def _judge(self, cluster: str, found: Object) -> Object | None:
         """The export, if everything that the slice refers to is as it should be."""
-        spec, now, lookup = found["spec"], self._now(), self._objects.lookup
+        spec, now, lookup = found.get("spec") or {}, self._now(), self._objects.lookup
         path, name = _reference(spec.get("clusterCachedResource") or {}, cluster)
         if lookup.find(CLUSTER_CACHED_RESOURCES, path, name) is None:
             text = f"Error getting ClusterCachedResource {path}|{name}"

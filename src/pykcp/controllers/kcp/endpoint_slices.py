@@ -88,7 +88,7 @@ class EndpointSlices:
             mark_false(found, EXPORT_VALID, "APIExportNotFound", message, now)
             return
         mark_true(found, EXPORT_VALID, now)
-        partition = found["spec"].get("partition") or ""
+        partition = (found.get("spec") or {}).get("partition") or ""
         text = selector_of_partition(self._client, cluster, partition)
         if isinstance(text, Exception):
             if isinstance(text, MissingPartition):

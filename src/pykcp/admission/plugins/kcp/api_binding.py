@@ -13,6 +13,7 @@ from pykcp.machinery import clusters
 from pykcp.machinery.hashes import EXPORT_LABEL, export_label_value
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.status import Forbidden, go_quote, invalid
+from pykcp.machinery.untyped import mapping, mappings
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
 from pykcp.types import Object
@@ -73,8 +74,8 @@ class APIBindingRules:
 
 def _complete_selectors(binding: Object) -> None:
     """A claim without a selector has an empty one, which is refused for what it is."""
-    for claim in (binding.get("spec") or {}).get("permissionClaims") or ():
-        if isinstance(claim, dict) and claim.get("selector") is None:
+    for claim in mappings(mapping(binding.get("spec")).get("permissionClaims")):
+        if claim.get("selector") is None:
             claim["selector"] = {}
 
 

@@ -11,6 +11,7 @@ from pykcp.auth.user import MASTERS, User
 from pykcp.machinery import clusters, meta
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.machinery.status import NotFound, invalid
+from pykcp.machinery.untyped import mapping
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
 from pykcp.types import Object
@@ -104,11 +105,12 @@ class WorkspaceRules:
 
 def _spell_out_mount(obj: Object) -> None:
     """What a mount does not say is empty: so it is ours to refuse, rather than the schema's."""
-    mount = (obj.get("spec") or {}).get("mount")
+    mount = mapping(obj.get("spec")).get("mount")
     if isinstance(mount, dict):
         target = mount.setdefault("ref", {})
-        for field in ("apiVersion", "kind", "name"):
-            target.setdefault(field, "")
+        if isinstance(target, dict):
+            for field in ("apiVersion", "kind", "name"):
+                target.setdefault(field, "")
 
 
 def _keep_claims(metadata: Object, old: Object) -> None:

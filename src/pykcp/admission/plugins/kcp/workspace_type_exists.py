@@ -17,6 +17,7 @@ from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery import clusters
 from pykcp.machinery.resources import WORKSPACE_TYPES, WORKSPACES, GroupVersionResource
 from pykcp.machinery.status import NotFound
+from pykcp.machinery.untyped import mapping
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
 from pykcp.types import Object
@@ -38,7 +39,7 @@ class WorkspaceTypeExists:
         """Say which type is meant: the parent's default, or the nearest of that name."""
         obj = request.obj
         assert obj is not None
-        if request.operation != "CREATE" or _is_mount(obj):
+        if request.operation != "CREATE" or _is_mount(obj) or _is_misshapen(obj):
             return
         try:
             self._complete(obj, request.context.cluster)
@@ -62,7 +63,7 @@ class WorkspaceTypeExists:
 
     def _complete(self, obj: Object, cluster: str) -> None:
         parent = self._logical_cluster(cluster)
-        spec = obj.setdefault("spec", {})
+        spec = obj["spec"] = obj.get("spec") or {}
         wanted = types.reference(spec.get("type")) or self._default_type(parent)
         here = _annotation(parent, PATH_ANNOTATION) or cluster
         found = types.resolve(here, wanted, self._find)
@@ -160,7 +161,21 @@ def _not_usable(name: str) -> str:
 
 
 def _is_mount(obj: Object) -> bool:
-    return (obj.get("spec") or {}).get("mount") is not None
+    return mapping(obj.get("spec")).get("mount") is not None
+
+
+def _is_misshapen(obj: Object) -> bool:
+    """Whether it is for the schema to refuse, rather than for us to complete."""
+    spec = obj.get("spec")
+    if spec is None:
+        return False
+    given = mapping(spec).get("type")
+    parts = (mapping(given).get("name"), mapping(given).get("path"))
+    return (
+        not isinstance(spec, dict)
+        or not (given is None or isinstance(given, dict))
+        or not all(part is None or isinstance(part, str) for part in parts)
+    )
 
 
 def _annotation(obj: Object, key: str) -> str:

@@ -14,6 +14,7 @@ from pykcp.apis.kube.validation.custom import custom_rules
 from pykcp.apis.kube.validation.objectmeta import same
 from pykcp.machinery import meta
 from pykcp.machinery.status import FieldError, go_quote, invalid, not_supported, required
+from pykcp.machinery.untyped import mapping, text
 from pykcp.types import Object
 
 NAME = "cluster"
@@ -94,15 +95,15 @@ def begin_initializing(new: Object, old: Object) -> None:
     """On the way to Initializing the steps that are due are copied into the status."""
     if _phase(new) == "Initializing" and _phase(old) != "Initializing":
         for field in ("initializers", "terminators"):
-            due = (new.get("spec") or {}).get(field)
-            if due:
+            due = mapping(new.get("spec")).get(field)
+            if isinstance(due, list) and due:
                 new["status"][field] = list(due)
             else:
                 new["status"].pop(field, None)
 
 
 def _phase(obj: Object) -> str:
-    return str((obj.get("status") or {}).get("phase") or "")
+    return text(mapping(obj.get("status")).get("phase"))
 
 
 def _steps(obj: Object, part: str) -> set[str]:
