@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from pykcp.machinery.cel import constants, regex
+from pykcp.machinery import regex
+from pykcp.machinery.cel import constants
 from pykcp.machinery.cel.ast import Call, Node
 from pykcp.machinery.cel.codegen import Generator, Val, _type
 from pykcp.machinery.cel.constants import ProgramError
@@ -44,9 +43,7 @@ def function_call(g: Generator, node: Call) -> Val:
     if sized is not None:
         return sized
     args = _crashing_args(g, nodes) if crashes_on_errors(node) else arguments(g, nodes)
-    matcher = _matcher(g, node, args)
-    if matcher is not None:
-        return finish(g, node, args, matcher, fails=True)
+    _check_pattern(node)
     identifier = overload_of(node)
     listed = ", ".join(a.src for a in args)
     if identifier and not any(_is_open(n) for n in nodes):
@@ -114,32 +111,18 @@ def _sized(g: Generator, node: Call, nodes: list[Node]) -> Val | None:
     return finish(g, node, vals, f"{function}({vals[0].src})", fails=not plain)
 
 
-def _matcher(g: Generator, node: Call, args: list[Val]) -> str | None:
-    """A pattern that is constant is compiled once."""
-    if node.function not in ("matches", "find", "findAll") or len(args) > 3:
-        return None
+def _check_pattern(node: Call) -> None:
+    """A pattern that is constant must be one."""
+    if node.function not in ("matches", "find", "findAll"):
+        return
     nodes = [node.target, *node.args] if node.target is not None else node.args
     found, pattern = constants.fold(nodes[1])
     if not found or not isinstance(pattern, str) or _type(nodes[0]).kind != "string":
-        return None
+        return
     try:
-        compiled = regex.compiled(pattern)
+        regex.compiled(pattern)
     except regex.RegexError as error:
         raise ProgramError(str(error)) from error
-    if node.function == "matches":
-        return f"{g.constant(compiled.test)}({args[0].src})"
-    if node.function == "find":
-        return f"{g.constant(_finder(compiled))}({args[0].src})"
-    limit = args[2].src if len(args) == 3 else "-1"
-    return f"{g.constant(compiled.find_all)}({args[0].src}, {limit})"
-
-
-def _finder(compiled: regex.Regex) -> Callable[[str], str]:
-    def find(text: str) -> str:
-        span = compiled.find(text)
-        return "" if span is None else text[span[0] : span[1]]
-
-    return find
 
 
 def optional_or(g: Generator, node: Call) -> Val:

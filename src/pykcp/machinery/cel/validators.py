@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykcp.machinery.cel import regex
+from pykcp.machinery import regex
 from pykcp.machinery.cel.ast import Call, ListExpr, Literal, MapExpr, Node, children
 from pykcp.machinery.cel.dispatch import call_dynamic
 from pykcp.machinery.cel.library.templates import NOT, TemplateError, parse_template

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from pykcp.machinery.cel.regex import RegexError, compiled
+from pykcp.machinery.regex import RegexError, compiled
 from pykcp.machinery.schema.formats import format_check, known_format
 from pykcp.machinery.schema.model import Schema
 
@@ -67,9 +67,32 @@ def is_allowed(value: Any, allowed: Any) -> bool:
     return same_scalar(value, allowed)
 
 
+MAX_PATTERN_WORK = 200_000_000
+"""Steps that all patterns together may take for one value: about a second at worst."""
+
+
+class PatternWork:
+    """Steps that patterns may still take while one value is validated."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_PATTERN_WORK
+
+
 def compile_check(schema: Schema) -> Check:
     """Whether a value is valid, as one function."""
-    return _Compiler().check(schema) or _accept
+    compiler = _Compiler()
+    check = compiler.check(schema) or _accept
+    if not compiler.has_patterns:
+        return check
+    work = compiler.work
+
+    def limited(value: Any) -> bool:
+        work.left = MAX_PATTERN_WORK
+        return check(value)
+
+    return limited
 
 
 def _accept(_value: Any) -> bool:
@@ -79,6 +102,8 @@ def _accept(_value: Any) -> bool:
 class _Compiler:
     def __init__(self) -> None:
         self._made: dict[int, Check | None] = {}
+        self.work = PatternWork()
+        self.has_patterns = False
 
     def check(self, schema: Schema) -> Check | None:
         """None for a schema that accepts everything."""
@@ -114,12 +139,12 @@ class _Compiler:
             return self._object(schema)
         return None
 
-    @staticmethod
-    def _string(schema: Schema) -> Check | None:
+    def _string(self, schema: Schema) -> Check | None:
         low, high = schema.min_length or 0, schema.max_length
         checks: list[Check] = []
         if schema.pattern:
-            checks.append(pattern_check(schema.pattern))
+            self.has_patterns = True
+            checks.append(pattern_check(schema.pattern, self.work))
         form = format_of(schema)
         if form and form not in _NUMBER_FORMATS:
             checks.append(format_check(form))
@@ -288,13 +313,22 @@ def _whole(value: Any) -> bool:
     return is_json_integer(value)
 
 
-def pattern_check(pattern: str) -> Check:
-    """Whether a string matches somewhere; a pattern that is none matches nothing."""
-    try:
-        regex = compiled(pattern)
-    except RegexError:
-        return _refuse
-    return regex.search
+def pattern_check(pattern: str, work: PatternWork) -> Check:
+    """Whether a string matches somewhere.
+
+    A pattern that is none matches nothing, nor does one for which no work is left. It is
+    looked up when it is needed: the cache decides how long it stays compiled.
+    """
+
+    def check(value: Any) -> bool:
+        try:
+            regex = compiled(pattern)
+        except RegexError:
+            return False
+        work.left -= regex.work(value)
+        return work.left >= 0 and regex.test(value)
+
+    return check
 
 
 def _by_type(by_type: dict[type, Check | None], null: bool) -> Check:

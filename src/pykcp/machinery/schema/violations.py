@@ -18,12 +18,14 @@ from typing import Any
 
 import orjson
 
-from pykcp.machinery.cel.regex import RegexError, compiled
 from pykcp.machinery.patch.gotext import show_float
+from pykcp.machinery.regex import RegexError, compiled
 from pykcp.machinery.schema.formats import format_check
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.schema.validation import (
     _NUMBER_FORMATS,
+    MAX_PATTERN_WORK,
+    PatternWork,
     format_of,
     is_allowed,
     is_json_integer,
@@ -45,6 +47,8 @@ from pykcp.machinery.status import (
 
 _NOWHERE = "<nil>"
 """Where upstream puts violations that it cannot place."""
+_work = PatternWork()
+"""What patterns may still do for the value that is being looked at."""
 
 
 @dataclass(slots=True)
@@ -75,6 +79,7 @@ def schema_errors(
 ) -> list[FieldError]:
     """All violations; with `ratcheting`, those that the old object had already are left out."""
     counterpart = Old(old) if ratcheting else None
+    _work.left = MAX_PATTERN_WORK
     result = _value(schema, value, "", counterpart)
     errors = list(result.errors.values())
     return [_below(path, e) for e in errors] if path else errors
@@ -261,7 +266,7 @@ def _string(schema: Schema, value: str, path: str) -> Result:
     if schema.min_length is not None and length < schema.min_length:
         message = f"{_show(path)} should be at least {schema.min_length} chars long"
         return _only(invalid(_place(path), value, message))
-    if schema.pattern and not pattern_check(schema.pattern)(value):
+    if schema.pattern and not pattern_check(schema.pattern, _work)(value):
         message = f"{_show(path)} should match '{_pattern_text(schema.pattern)}'"
         return _only(invalid(_place(path), value, message))
     return Result()
@@ -272,7 +277,7 @@ def _pattern_text(pattern: str) -> str:
         compiled(pattern)
     except RegexError as error:
         return f"{pattern}, but pattern is invalid: {error}"
-    return pattern
+    return pattern if _work.left >= 0 else f"{pattern}, but the text is too long for this pattern"
 
 
 def _format(form: str, value: str, path: str) -> Result:

@@ -79,7 +79,7 @@ def _unsupported(schema: Object) -> str | None:
 def structural_errors(schema: Object, path: str) -> list[FieldError]:
     """What keeps a schema from being structural, in alphabetical order."""
     errors = _invariant_errors(schema, ROOT, path) + _completeness_errors(schema, path)
-    return sorted(errors, key=FieldError.text)
+    return sorted(errors + _pattern_errors(schema, path), key=FieldError.text)
 
 
 def _invariant_errors(schema: Object, level: str, path: str) -> list[FieldError]:
@@ -169,7 +169,7 @@ def _metadata_errors(schema: Object, is_resource: bool, level: str, path: str) -
 def _logic_errors(
     schema: Object, path: str, *, skip_any_of: bool = False, skip_first_all_of: bool = False
 ) -> list[FieldError]:
-    """What allOf, anyOf, oneOf and not may not say, and whether the pattern is one."""
+    """What allOf, anyOf, oneOf and not may not say."""
     errors: list[FieldError] = []
     if not skip_any_of:
         for index, clause in enumerate(schema.get("anyOf") or ()):
@@ -181,20 +181,44 @@ def _logic_errors(
         errors += _clause_errors(clause, f"{path}.oneOf[{index}]")
     if schema.get("not") is not None:
         errors += _clause_errors(schema["not"], f"{path}.not")
-    return errors + _pattern_errors(schema.get("pattern", ""), f"{path}.pattern")
+    return errors
 
 
-def _pattern_errors(pattern: str, path: str) -> list[FieldError]:
-    if not pattern:
-        return []
-    from pykcp.machinery.cel import regex_syntax
+MAX_PATTERNS = 1_000_000
+"""What all patterns of one schema may come to, in characters and instructions of programs."""
 
-    try:
-        regex_syntax.parse(pattern)
-    except regex_syntax.RegexError as error:
-        why = f"must be a valid regular expression, but isn't: {error}"
-        return [invalid(path, pattern, why)]
-    return []
+
+def _pattern_errors(schema: Object, path: str) -> list[FieldError]:
+    """Patterns that are none, and too many of them: they are compiled to find out."""
+    refusals: dict[str, str] = {}
+    errors: list[FieldError] = []
+    total = 0
+    for pattern, at in _patterns(schema, path):
+        if pattern not in refusals:
+            from pykcp.machinery import regex
+
+            effort, refusals[pattern] = regex.verdict(pattern)
+            total += effort
+            if total > MAX_PATTERNS:
+                return [forbidden(path, "the patterns of this schema are too large together")]
+        if refusals[pattern]:
+            why = f"must be a valid regular expression, but isn't: {refusals[pattern]}"
+            errors.append(invalid(at, pattern, why))
+    return errors
+
+
+def _patterns(schema: Object, path: str) -> Iterator[tuple[str, str]]:
+    """All patterns, and where they stand."""
+    if schema.get("pattern"):
+        yield schema["pattern"], f"{path}.pattern"
+    for name in ("items", "additionalProperties", "not"):
+        if isinstance(schema.get(name), dict):
+            yield from _patterns(schema[name], f"{path}.{name}")
+    for name in ("anyOf", "allOf", "oneOf"):
+        for index, clause in enumerate(schema.get(name) or ()):
+            yield from _patterns(clause, f"{path}.{name}[{index}]")
+    for name, child in (schema.get("properties") or {}).items():
+        yield from _patterns(child, f"{path}.properties[{name}]")
 
 
 # What a clause may not have: its name, and what it would have to be.

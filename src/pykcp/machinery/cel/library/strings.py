@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.machinery.cel import regex
+from pykcp.machinery import regex
 from pykcp.machinery.cel.library.templates import format_string
 from pykcp.machinery.cel.operators import show
 from pykcp.machinery.cel.values import CostExceeded, EvalError
@@ -109,24 +109,33 @@ def quote(text: str) -> str:
     return f'"{text.translate(_QUOTED)}"'
 
 
+MAX_REGEX_WORK = 20_000_000
+"""Steps that one match may take: about a tenth of a second at worst."""
+
+
 def matches(text: str, pattern: str) -> bool:
-    return _compiled(pattern, "").test(text)
+    return _compiled(pattern, text, "").test(text)
 
 
 def find(text: str, pattern: str) -> str:
-    found = _compiled(pattern, "Illegal regex: ").find(text)
-    return "" if found is None else text[found[0] : found[1]]
+    return _compiled(pattern, text, "Illegal regex: ").find(text) or ""
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    return _compiled(pattern, "Illegal regex: ").find_all(text, limit)
-
-
-def _compiled(pattern: str, prefix: str) -> regex.Regex:
     try:
-        return regex.compiled(pattern)
+        return _compiled(pattern, text, "Illegal regex: ").find_all(text, limit)
+    except regex.TooMuchWork:
+        raise CostExceeded from None
+
+
+def _compiled(pattern: str, text: str, prefix: str) -> regex.Regex:
+    try:
+        found = regex.compiled(pattern)
     except regex.RegexError as error:
         raise EvalError(f"{prefix}{error}") from error
+    if found.work(text) > MAX_REGEX_WORK:
+        raise CostExceeded
+    return found
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
