@@ -268,6 +268,12 @@ SECTIONS: list[tuple[str, list[Flag]]] = [
                 4000,
                 "Open watches of one user in one logical cluster.",
             ),
+            Flag(
+                "stall-log-threshold",
+                "duration",
+                0.1,
+                "How late the event loop may be before the log says what held it; 0 turns that off.",
+            ),
         ],
     ),
     (
@@ -636,6 +642,7 @@ def settings_from(values: dict[str, Any]) -> ShardSettings:
         fairness_queue_length=values["fairness-queue-length"],
         fairness_queue_wait=values["fairness-queue-wait"],
         fairness_watches_per_user=values["fairness-watches-per-user"],
+        stall_log_threshold=values["stall-log-threshold"],
         etcd_servers=tuple(values["etcd-servers"]),
         etcd_prefix=values["etcd-prefix"],
         etcd_certfile=values["etcd-certfile"],

@@ -13,6 +13,9 @@ from pykcp.auth.files import CredentialError
 from pykcp.cache.storing import start_store as start_cache_store
 from pykcp.observe import logging as logs
 from pykcp.observe.audit.policy import PolicyError
+from pykcp.observe.loop_meter import LoopMeter
+from pykcp.observe.stalls import StallWatchdog
+from pykcp.server.held import identify
 from pykcp.shard.bootstrap import bootstrap
 from pykcp.shard.bootstrap_root import bootstrap_root, root_options
 from pykcp.shard.credentials import Credentials
@@ -83,6 +86,7 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
     def __init__(self, settings: ShardSettings) -> None:
         self._settings = settings
         self._owner = TaskOwner("shard")
+        self._watchdog: StallWatchdog | None = None
 
     async def __aenter__(self) -> Shard:
         settings = self._settings
@@ -114,6 +118,7 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
         self._shard = shard = wire(
             settings, self._store, self._cache_store, credentials, self._owner
         )
+        self._meter = LoopMeter(shard.metrics)
         for hook in (*_POLICY, *_ROOT, *_CONTROLLERS):
             shard.health.await_hook(hook)
         files = credentials.serving
@@ -121,6 +126,7 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
             shard.server,
             WireSettings(),
             TLSSettings(str(files.certificate_file), str(files.key_file)),
+            self._meter,
         )
         await self._listener.start(settings.bind_address, settings.secure_port)
         try:
@@ -144,10 +150,21 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
             make_controllers(shard).start(self._owner)
         _finish(shard, _CONTROLLERS)
         _settle_memory()
+        self._start_meter(shard)
         _log.info("serving on %s:%d", self._settings.bind_address, shard.port)
+
+    def _start_meter(self, shard: Shard) -> None:
+        threshold = self._settings.stall_log_threshold
+        if threshold:
+            self._watchdog = StallWatchdog(self._meter, threshold, identify, shard.metrics)
+            self._watchdog.start()
+        self._meter.start(asyncio.get_running_loop())
 
     async def __aexit__(self, *exc: object) -> None:
         shard = self._shard
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        self._meter.stop()
         shard.health.is_draining = True
         shard.hub.close()
         shard.cache.hub.close()

@@ -88,6 +88,8 @@ class ShardSettings:
     fairness_queue_length: int = 256
     fairness_queue_wait: float = 15.0
     fairness_watches_per_user: int = 4000
+    stall_log_threshold: float = 0.1
+    """Seconds by which the event loop may be late before that is logged; 0: never."""
     etcd_servers: tuple[str, ...] = ()
     etcd_prefix: str = "/registry"
     etcd_certfile: str = ""
@@ -151,6 +153,8 @@ class ShardSettings:
         for flag in _POSITIVE:
             if getattr(self, flag) <= 0:
                 out.append(f"--{flag.replace('_', '-')} must be greater than 0")
+        if self.stall_log_threshold < 0:
+            out.append("--stall-log-threshold must not be negative")
         if self.workspace_undelete_window < 0:
             out.append("--workspace-undelete-window must not be negative")
         unknown = self.batteries - _BATTERIES

@@ -114,6 +114,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.is_closing:
             return  # read only so that the last words get through
+        if not self.hub.meter.is_awake:
+            self.hub.meter.wake()
         if self._tls is not None:
             try:
                 data = self._tls.receive(data)

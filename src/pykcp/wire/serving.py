@@ -85,15 +85,36 @@ class HubConnection(Protocol):
     def check(self, now: float) -> None: ...
 
 
+class Meter(Protocol):
+    """Measures the event loop while there is work; it sleeps until it is woken."""
+
+    is_awake: bool
+
+    def wake(self) -> None: ...
+
+
+class NoMeter:
+    """Nothing is measured."""
+
+    is_awake = True
+
+    def wake(self) -> None: ...
+
+
 class Hub:
     """One listener's application, settings, memories, connections and tasks."""
 
     def __init__(
-        self, application: Application, settings: WireSettings, loop: asyncio.AbstractEventLoop
+        self,
+        application: Application,
+        settings: WireSettings,
+        loop: asyncio.AbstractEventLoop,
+        meter: Meter | None = None,
     ) -> None:
         self.application = application
         self.settings = settings
         self.loop = loop
+        self.meter = meter or NoMeter()
         self.encoder = Encoder()
         self.huffman = Huffman()
         self.head_writer = HeadWriter()

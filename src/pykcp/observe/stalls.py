@@ -1,0 +1,231 @@
+"""The stall watchdog: says what held the event loop for too long.
+
+A thread looks at the loop's clock while the loop has work, and sleeps otherwise. When a tick of the
+loop is overdue, it takes the stack of the loop's thread; when the tick comes, it writes one log
+line. Nothing of a request is in it but its verb and its resource, and of the stack only places in
+the code.
+"""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import sys
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FrameType
+
+from pykcp.observe.loop_meter import INTERVAL, LoopMeter
+from pykcp.observe.metrics import Counter, Registry
+
+_log = logging.getLogger(__name__)
+
+_REPORT_AFTER = 5.0
+"""A stall that lasts longer is logged before its end, which may never come."""
+_REPEAT_AFTER = 10.0
+"""Seconds in which a stall at the same place is counted rather than logged again."""
+_LINES_PER_MINUTE = 60
+_PLACES = 256
+_DEPTH = 16
+_MODULES = 200
+"""Bounds the series of the counter; there are fewer modules that can hold the loop."""
+_PACKAGE = str(pathlib.Path(__file__).parents[1]) + "/"
+_LOOP_FILES = ("/asyncio/runners.py", "/asyncio/base_events.py", "/asyncio/events.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the loop was doing."""
+
+    handler: str
+    """A module of ours, without the package's name."""
+    verb: str = ""
+    resource: str = ""
+    """As `resource.group`."""
+
+
+Identify = Callable[[Sequence[FrameType]], Held]
+"""Names what a stack works for; its outermost frame comes first."""
+
+
+@dataclass(slots=True)
+class Sample:
+    """A stack of the loop's thread."""
+
+    held: Held
+    places: tuple[str, ...]
+    """`file:line function`, the innermost first."""
+
+
+def own_frames(innermost: FrameType | None) -> list[FrameType]:
+    """The frames that the loop has called, outermost first; empty while it waits for events."""
+    frames: list[FrameType] = []
+    while innermost is not None:
+        if innermost.f_code.co_filename.endswith(_LOOP_FILES):
+            break
+        frames.append(innermost)
+        innermost = innermost.f_back
+    else:
+        return []  # not inside a loop at all
+    frames.reverse()
+    if frames and frames[0].f_code.co_filename.endswith("/selectors.py"):
+        return []
+    return frames
+
+
+def places(frames: Sequence[FrameType]) -> tuple[str, ...]:
+    """Where in the code, the innermost first; what is called again and again is shown once."""
+    found: list[str] = []
+    for frame in reversed(frames):
+        code = frame.f_code
+        name = code.co_filename.removeprefix(_PACKAGE)
+        if name.startswith("/"):
+            name = "/".join(name.rsplit("/", 2)[1:])
+        place = f"{name}:{frame.f_lineno} {code.co_name}"
+        if place not in found:
+            found.append(place)
+        if len(found) == _DEPTH:
+            break
+    return tuple(found)
+
+
+class StallLog:
+    """Log lines about stalls: one each, fewer for repetitions."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: OrderedDict[tuple[Held, str], tuple[float, int]] = OrderedDict()
+        self._minute = (0.0, 0)
+        self._dropped = 0
+
+    def write(self, sample: Sample, late: float, spent: float, *, is_over: bool) -> None:
+        """Log a stall, unless one at the same place was logged just now."""
+        now = self._clock()
+        key = (sample.held, sample.places[0].partition(":")[0] if sample.places else "")
+        logged, more = self._known.get(key, (-_REPEAT_AFTER, 0))
+        if now - logged < _REPEAT_AFTER or not self._has_room(now):
+            self._known[key] = (logged, more + 1)
+            return
+        self._known[key] = (now, 0)
+        self._known.move_to_end(key)
+        if len(self._known) > _PLACES:
+            self._known.popitem(last=False)
+        held = sample.held
+        _log.warning(
+            "event loop late by %.0fms%s, %.0fms of CPU: handler=%s verb=%s resource=%s%s at %s",
+            late * 1000,
+            "" if is_over else " so far",
+            spent * 1000,
+            held.handler,
+            held.verb or "-",
+            held.resource or "-",
+            f" ({more} more of these before)" if more else "",
+            " < ".join(sample.places) or "unknown",
+        )
+
+    def _has_room(self, now: float) -> bool:
+        began, lines = self._minute
+        if now - began > 60:
+            began, lines = now, 0
+        self._minute = (began, lines + 1)
+        return lines < _LINES_PER_MINUTE
+
+
+class StallWatchdog:
+    """A thread that watches a loop; `start` and `stop` are called in the loop's thread."""
+
+    def __init__(
+        self, meter: LoopMeter, threshold: float, identify: Identify, registry: Registry
+    ) -> None:
+        self._meter = meter
+        self._threshold = threshold
+        self._identify = identify
+        self._stalls = Counter(
+            "pykcp_event_loop_stalls_total",
+            "Times that the event loop was late by more than --stall-log-threshold, by the code that held it.",
+            ("handler", "verb"),
+            limit=_MODULES,
+            open_labels=frozenset(("handler", "verb")),
+        )
+        registry.add(self._stalls)
+        self._log = StallLog()
+        self._bell = threading.Event()
+        self._ended: deque[tuple[float, float, float]] = deque(maxlen=64)
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+        self._loop_thread = 0
+        self._clock_id = 0
+
+    def start(self) -> None:
+        self._loop_thread = threading.get_ident()
+        self._clock_id = time.pthread_getcpuclockid(self._loop_thread)
+        self._meter.on_wake = self._bell.set
+        self._meter.on_tick = self._on_tick
+        self._thread = threading.Thread(target=self._run, name="stall-watchdog", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_stopping = True
+        self._bell.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    # -- in the loop's thread ------------------------------------------------------------------
+
+    def _on_tick(self, due: float, late: float, spent: float) -> None:
+        if late > self._threshold:
+            self._ended.append((due, late, spent))
+
+    # -- in the watchdog's ---------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            if not self._meter.is_awake and not self._ended:
+                self._bell.wait()
+                self._bell.clear()
+            else:
+                time.sleep(self._threshold / 2)
+            due = self._meter.due
+            if self._meter.is_awake and time.monotonic() - due > self._threshold:
+                self._attend(due)
+            while self._ended:  # over before this thread saw them
+                self._report(_UNSEEN, *self._ended.popleft()[1:], is_over=True)
+
+    def _attend(self, due: float) -> None:
+        """A stall is going on: see what it is, and wait for its end."""
+        began = time.clock_gettime(self._clock_id)
+        sample = self._take()
+        if sample is None:
+            return  # the loop has nothing to do, or not been given a processor
+        is_reported = False
+        while not self._is_stopping:
+            ended = next((e for e in tuple(self._ended) if e[0] == due), None)
+            if ended is not None:
+                self._ended.remove(ended)
+                if not is_reported:
+                    self._report(sample, *ended[1:], is_over=True)
+                return
+            late = time.monotonic() - due
+            if late > _REPORT_AFTER and not is_reported:
+                is_reported = True
+                spent = time.clock_gettime(self._clock_id) - began
+                self._report(sample, late, spent, is_over=False)
+            time.sleep(self._threshold / 2)
+
+    def _take(self) -> Sample | None:
+        frames = own_frames(sys._current_frames().get(self._loop_thread))
+        if not frames:
+            return None
+        return Sample(self._identify(frames), places(frames))
+
+    def _report(self, sample: Sample, late: float, spent: float, *, is_over: bool) -> None:
+        if sample is _UNSEEN and spent < self._threshold - INTERVAL:
+            return  # the loop itself did little: others had the processor
+        self._stalls.add((sample.held.handler, sample.held.verb))
+        self._log.write(sample, late, spent, is_over=is_over)
+
+
+_UNSEEN = Sample(Held("unknown"), ())

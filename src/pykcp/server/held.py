@@ -1,0 +1,64 @@
+"""What a stack of the event loop works for, in words that say nothing of a request's content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FrameType
+
+from pykcp.observe.stalls import Held
+from pykcp.registry.resource import Resource
+from pykcp.server.call import Call
+
+_OURS = "pykcp."
+_VERBS = frozenset(
+    (
+        "get",
+        "list",
+        "watch",
+        "create",
+        "update",
+        "patch",
+        "delete",
+        "deletecollection",
+        "post",
+        "put",
+    )
+)
+_PLUMBING = (
+    "pykcp.aio",
+    "pykcp.wire",
+    "pykcp.server.app",
+    "pykcp.server.filters",
+    "pykcp.virtual.serving",
+    "pykcp.controllers.runtime",
+)
+"""Modules that everything passes through: they say little about what is being done."""
+
+
+def identify(frames: Sequence[FrameType]) -> Held:
+    """Name the handler or controller, and the request's verb and resource if there is one."""
+    handler = _handler([str(f.f_globals.get("__name__", "")) for f in frames])
+    call = next((found for f in frames if (found := _call_of(f)) is not None), None)
+    if call is None:
+        return Held(handler)
+    info = call.info
+    verb = info.verb if info.verb in _VERBS else "other"
+    if not info.is_resource or not isinstance(call.resource, Resource):
+        return Held(handler, verb)
+    resource = f"{info.resource}.{info.group}" if info.group else info.resource
+    return Held(handler, verb, resource)
+
+
+def _handler(modules: Sequence[str]) -> str:
+    ours = [name for name in modules if name.startswith(_OURS)]
+    if not ours:
+        return modules[0].partition(".")[0] or "unknown"
+    found = next((name for name in ours if not name.startswith(_PLUMBING)), ours[-1])
+    return found.removeprefix(_OURS)
+
+
+def _call_of(frame: FrameType) -> Call | None:
+    if not str(frame.f_globals.get("__name__", "")).startswith(_OURS):
+        return None
+    found = frame.f_locals.get("call")
+    return found if isinstance(found, Call) else None
