@@ -1,0 +1,109 @@
+"""What abusive requests of one tenant do to another tenant.
+
+    bench/run stalls [--only REGEX] [--peer] [--json FILE]
+
+Every row is an attack by an ordinary user, who is administrator of their own workspace only. Beside
+it, from another process, another user in another workspace reads 100 times, writes 20 times a second
+and watches: the delays are theirs. With --peer the attacks that kube-apiserver can be asked, too,
+are sent to it as well; tenants are users with a namespace there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+
+from stalls_attacker import Attack
+from stalls_places import Place
+from stalls_run import Bench, Row, as_dict
+from stalls_texts import ATTACKS as TEXTS
+
+ATTACKS: list[Attack] = [*TEXTS]
+
+_HEAD = (
+    "| attack | server | answers | in | GET p99 / longest | write p99 / longest | watch longest"
+    " | own lateness | CPU | memory | longest on the loop |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def line(row: Row) -> str:
+    """A row of the table; times in milliseconds unless they say otherwise."""
+    if row.problem and not row.answers:
+        return f"| {row.name} | {row.server} | {row.problem} | | | | | | | | |"
+    return (
+        f"| {row.name} | {row.server} | {row.answers or '–'} | {row.answer_seconds:.1f} s"
+        f" | {row.get_p99:.0f} / {row.get_longest:.0f}"
+        f" | {row.write_p99:.0f} / {row.write_longest:.0f} | {row.watch_longest:.0f}"
+        f" | {row.own_lateness:.0f} | {row.cpu:.1f} s"
+        f" | {row.memory:.0f} MiB ({row.memory_growth:+.0f})"
+        f" | {f'≤ {row.loop_cpu:.0f} ms CPU' if row.loop_cpu else ''} |"
+    )
+
+
+def notes(row: Row) -> list[str]:
+    """What else is worth knowing, below the row."""
+    out = [f"  stall: {stall}" for stall in row.stalls]
+    if row.problem and row.answers:
+        out.append(f"  problem: {row.problem}")
+    if row.failures:
+        out.append(f"  innocent failures: {row.failures}")
+    if row.lost:
+        out.append(f"  innocent writes that its watch did not show: {row.lost}")
+    return out
+
+
+def run_place(place: Place, attacks: list[Attack], *, is_verbose: bool) -> list[Row]:
+    rows = []
+    place.start()
+    try:
+        bench = Bench(place)
+        for attack in (None, *attacks):
+            row = bench.run(attack)
+            rows.append(row)
+            print(line(row), flush=True)
+            if is_verbose:
+                print("\n".join(notes(row)), file=sys.stderr, flush=True)
+    finally:
+        place.stop()
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="a regular expression for the names of attacks")
+    parser.add_argument("--peer", action="store_true", help="measure kube-apiserver, too")
+    parser.add_argument("--peer-only", action="store_true", help="measure kube-apiserver alone")
+    parser.add_argument("--peer-binary", default=shutil.which("kube-apiserver") or "")
+    parser.add_argument("--json", default="", help="write the rows to this file")
+    parser.add_argument("--list", action="store_true", help="list the attacks")
+    parser.add_argument("--quiet", action="store_true", help="no stacks of stalls")
+    options = parser.parse_args()
+    attacks = [a for a in ATTACKS if re.search(options.only, a.name)]
+    if options.list:
+        print("\n".join(a.name for a in attacks))
+        return
+    rows: list[Row] = []
+    print(_HEAD)
+    with tempfile.TemporaryDirectory(prefix="stalls-") as folder:
+        if not options.peer_only:
+            place = Place("pykcp", pathlib.Path(folder) / "ours", is_peer=False)
+            rows += run_place(place, attacks, is_verbose=not options.quiet)
+        if options.peer or options.peer_only:
+            binary = options.peer_binary
+            peer = Place("kube-apiserver", pathlib.Path(folder) / "peer", True, binary=binary)
+            asked = [a for a in attacks if a.has_peer]
+            rows += run_place(peer, asked, is_verbose=not options.quiet)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps([as_dict(r) for r in rows], indent=1))
+
+
+if __name__ == "__main__":
+    main()

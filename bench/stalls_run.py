@@ -1,0 +1,173 @@
+"""One row: an attack, the innocent tenant beside it, and what the server spent and said."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import pathlib
+import re
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from stalls_attacker import Attack, AttackerProcess, Outcome
+from stalls_innocent import Delays, InnocentProcess, part
+from stalls_places import Place, Room
+from target import Target
+
+_numbers = itertools.count(1)
+_LEAD_SECONDS = 0.4
+_SETTLE_SECONDS = 6.0
+"""After the last answer: what the attack has left for controllers to do."""
+_BUSY_BUCKET = re.compile(r'pykcp_event_loop_busy_cpu_seconds_bucket\{le="([^"]+)"\} (\d+)')
+_STALL = re.compile(r"event loop late by (\d+)ms.*?(\d+)ms of CPU: (.*)")
+
+
+@dataclass(slots=True)
+class Row:
+    """What is printed."""
+
+    name: str
+    server: str
+    answers: str = ""
+    answer_seconds: float = 0.0
+    message: str = ""
+    get_p99: float = 0.0
+    get_longest: float = 0.0
+    write_p99: float = 0.0
+    write_longest: float = 0.0
+    watch_longest: float = 0.0
+    own_lateness: float = 0.0
+    cpu: float = 0.0
+    memory: float = 0.0
+    memory_growth: float = 0.0
+    loop_cpu: float = 0.0
+    """The bound, in milliseconds, of the longest stretch of CPU on the event loop."""
+    stalls: list[str] = field(default_factory=list)
+    problem: str = ""
+    failures: dict[str, int] = field(default_factory=dict)
+    lost: int = 0
+
+
+def usage(place: Place) -> tuple[float, float]:
+    """CPU seconds and MiB of the server's processes, those that it started included."""
+    cpu = memory = 0.0
+    for pid in place.all_pids():
+        target = Target("", "", 0, "", "", place.context, (pid,))
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            cpu += target.cpu()
+            memory += target.memory()
+    return cpu, memory
+
+
+def busy_buckets(place: Place) -> dict[str, int]:
+    if place.is_peer:
+        return {}
+    text = place.ask("GET", "/metrics", seconds=30)[1].decode()
+    return {bound: int(count) for bound, count in _BUSY_BUCKET.findall(text)}
+
+
+def longest_busy(before: dict[str, int], after: dict[str, int]) -> float:
+    """Milliseconds: the bucket of the longest stretch between two readings."""
+    grown = {bound: count - before.get(bound, 0) for bound, count in after.items()}
+    total = grown.get("+Inf", 0)
+    for bound, count in grown.items():
+        if count >= total:
+            return float(bound) * 1000
+    return 0.0
+
+
+class Bench:
+    """Runs rows against one server."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._innocents: dict[int, Room] = {}
+        self._log_at = 0
+
+    def run(self, attack: Attack | None) -> Row:
+        """An attack, or calibration without any."""
+        row = Row(attack.name if attack else "calibration, no attack", self.place.name)
+        number = next(_numbers)
+        rooms = [
+            self.place.make_room(f"attack-{number}-{n}", "attacker")
+            for n in range(4 if attack else 0)
+        ]
+        attacker = AttackerProcess(attack, self.place, rooms) if attack else None
+        if attacker is not None:
+            row.problem = attacker.wait_until_prepared()
+        if row.problem:
+            assert attacker is not None
+            attacker.kill()
+        else:
+            self._measure(row, attacker)
+        if not self.place.is_alive():
+            row.problem = row.problem or "the server no longer answers"
+            self.place.interrupt()
+            self.place.restart()
+            self._log_at = 0
+        else:
+            for n in range(len(rooms)):
+                self.place.drop_room(f"attack-{number}-{n}")
+        return row
+
+    def _measure(self, row: Row, attacker: AttackerProcess | None) -> None:
+        place = self.place
+        self._read_log()
+        self._wait_until_calm(3.0)
+        innocent = InnocentProcess(place, place.make_room("innocent", "innocent"))
+        buckets = busy_buckets(place)
+        cpu, memory = usage(place)
+        time.sleep(_LEAD_SECONDS)
+        if attacker is not None:
+            attacker.attack()
+            _show_outcome(row, attacker.outcome())
+            self._wait_until_calm(_SETTLE_SECONDS)
+        else:
+            time.sleep(6)
+        delays = innocent.finish()
+        _show_delays(row, delays)
+        after, row.memory = usage(place)
+        row.cpu, row.memory_growth = after - cpu, row.memory - memory
+        row.loop_cpu = longest_busy(buckets, busy_buckets(place))
+        row.stalls = self._read_log()
+
+    def _wait_until_calm(self, seconds: float) -> None:
+        """Until the server does hardly more than for the innocent tenant."""
+        deadline = time.monotonic() + seconds
+        before = usage(self.place)[0]
+        while time.monotonic() < deadline:
+            time.sleep(0.5)
+            now = usage(self.place)[0]
+            if now - before < 0.1:
+                return
+            before = now
+
+    def _read_log(self) -> list[str]:
+        path: pathlib.Path | None = self.place.log_path
+        if path is None:
+            return []
+        text = path.read_bytes()[self._log_at :]
+        self._log_at += len(text)
+        found = _STALL.findall(text.decode(errors="replace"))
+        return [f"{late} ms ({cpu} ms CPU) {rest}" for late, cpu, rest in found]
+
+
+def _show_outcome(row: Row, outcome: Outcome) -> None:
+    row.answers = ", ".join(
+        f"{count}x {status}" if count > 1 else status for status, count in outcome.statuses.items()
+    )
+    row.answer_seconds, row.message = outcome.longest, outcome.example
+    row.problem = outcome.problem
+
+
+def _show_delays(row: Row, delays: Delays) -> None:
+    row.get_p99, row.get_longest = part(delays.gets, 0.99), part(delays.gets, 1)
+    row.write_p99, row.write_longest = part(delays.writes, 0.99), part(delays.writes, 1)
+    row.watch_longest = part(delays.watches, 1)
+    row.own_lateness = part(delays.late, 1)
+    row.failures, row.lost = delays.failures, delays.lost
+
+
+def as_dict(row: Row) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in Row.__slots__}
