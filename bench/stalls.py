@@ -19,11 +19,12 @@ import sys
 import tempfile
 
 from stalls_attacker import Attack
+from stalls_load import ATTACKS as LOADS
 from stalls_places import Place
 from stalls_run import Bench, Row, as_dict
 from stalls_texts import ATTACKS as TEXTS
 
-ATTACKS: list[Attack] = [*TEXTS]
+ATTACKS: list[Attack] = [*TEXTS, *LOADS]
 
 _HEAD = (
     "| attack | server | answers | in | GET p99 / longest | write p99 / longest | watch longest"

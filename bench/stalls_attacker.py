@@ -185,7 +185,7 @@ class AttackerProcess:
     def attack(self) -> None:
         self._pipe.send("go")
 
-    def outcome(self, seconds: float = SECONDS + 3) -> Outcome:
+    def outcome(self, seconds: float = SECONDS + 8) -> Outcome:
         found = Outcome(problem="no end")
         if self._pipe.poll(seconds):
             with contextlib.suppress(EOFError):

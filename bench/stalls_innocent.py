@@ -175,9 +175,7 @@ class Innocent:
             self._shown.setdefault(found.get("data", {}).get("n", "0"), now)
 
 
-async def _measure(
-    pipe: multiprocessing.connection.Connection, place: Place, room: Room
-) -> None:
+async def _measure(pipe: multiprocessing.connection.Connection, place: Place, room: Room) -> None:
     innocent = Innocent(place, room)
     try:
         await innocent.open()
@@ -220,4 +218,3 @@ def _one(pipe: multiprocessing.connection.Connection, place: Place, room: Room) 
         os.nice(-5)
     gc.disable()
     asyncio.run(_measure(pipe, place, room))
-

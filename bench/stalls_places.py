@@ -213,9 +213,7 @@ class Place:
     def target(self, room: Room) -> Target:
         context = self.client_context()
         context.set_alpn_protocols(["h2"])
-        return Target(
-            self.name, self.host, self.port, room.prefix, room.token, context, self.pids
-        )
+        return Target(self.name, self.host, self.port, room.prefix, room.token, context, self.pids)
 
     def client_context(self) -> ssl.SSLContext:
         """A context of one's own: ALPN is chosen in it."""

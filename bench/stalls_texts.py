@@ -86,7 +86,12 @@ def _duplicates(name: str) -> bytes:
 
 
 def _invalid(name: str) -> bytes:
-    return b'{"metadata":{"name":"x"},"data":{' + b'"\\u00e9\\n":"' + b"\\n\xc3\xa9" * 750_000 + b'",}}'
+    return (
+        b'{"metadata":{"name":"x"},"data":{'
+        + b'"\\u00e9\\n":"'
+        + b"\\n\xc3\xa9" * 750_000
+        + b'",}}'
+    )
 
 
 def _nested(name: str) -> bytes:
@@ -177,10 +182,17 @@ _add("path of 80,000 segments, no credentials", _path(80_000))
 _add("5,000 owner references", _create(_metadata(ownerReferences=_owners(5_000))))
 _add("40,000 owner references", _create(_metadata(ownerReferences=_owners(40_000)), times=1))
 _add("150,000 bad labels", _create(_metadata(labels={f"!{n}": "" for n in range(150_000)})))
-_add("150,000 labels with bad values", _create(_metadata(labels={f"l{n}": "!" for n in range(150_000)})))
-_add("150,000 bad annotations", _create(_metadata(annotations={f"!{n}": "" for n in range(150_000)})))
+_add(
+    "150,000 labels with bad values",
+    _create(_metadata(labels={f"l{n}": "!" for n in range(150_000)})),
+)
+_add(
+    "150,000 bad annotations", _create(_metadata(annotations={f"!{n}": "" for n in range(150_000)}))
+)
 _add("200,000 bad finalizers", _create(_metadata(finalizers=[f"!{n}" for n in range(200_000)])))
-_add("200,000 finalizers", _create(_metadata(finalizers=[f"a/{n}" for n in range(200_000)]), times=2))
+_add(
+    "200,000 finalizers", _create(_metadata(finalizers=[f"a/{n}" for n in range(200_000)]), times=2)
+)
 _add("200,000 unknown fields, strict", _query("?fieldValidation=Strict", _unknown))
 _add("200,000 unknown fields, warned of", _query("?fieldValidation=Warn", _unknown))
 _add("200,000 duplicate keys, strict", _query("?fieldValidation=Strict", _duplicates))
