@@ -86,12 +86,7 @@ def _duplicates(name: str) -> bytes:
 
 
 def _invalid(name: str) -> bytes:
-    return (
-        b'{"metadata":{"name":"x"},"data":{'
-        + b'"\\u00e9\\n":"'
-        + b"\\n\xc3\xa9" * 750_000
-        + b'",}}'
-    )
+    return b'{"metadata":{"name":"x"},"data":{"\\u00e9\\n":"' + b"\\n\xc3\xa9" * 750_000 + b'",}}'
 
 
 def _nested(name: str) -> bytes:

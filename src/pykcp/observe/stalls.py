@@ -28,6 +28,7 @@ _REPORT_AFTER = 5.0
 _REPEAT_AFTER = 10.0
 """Seconds in which a stall at the same place is counted rather than logged again."""
 _LINES_PER_MINUTE = 60
+_PAUSE = 0.005
 _PLACES = 256
 _DEPTH = 16
 _MODULES = 200
@@ -186,8 +187,9 @@ class StallWatchdog:
             if not self._meter.is_awake and not self._ended:
                 self._bell.wait()
                 self._bell.clear()
-            else:
-                time.sleep(self._threshold / 2)
+            else:  # the next tick may be as late as the threshold, and is then looked at
+                left = self._meter.due + self._threshold - time.monotonic()
+                time.sleep(max(left, _PAUSE))
             due = self._meter.due
             if self._meter.is_awake and time.monotonic() - due > self._threshold:
                 self._attend(due)
