@@ -62,6 +62,10 @@ class StatusError(Exception):
         if reason is not None:
             self.reason = reason
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Whole, whatever the subclass's own arguments are: errors come out of worker processes."""
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
     def details(self) -> Object | None:
         if not self._details:
             return None
@@ -96,6 +100,12 @@ class StatusError(Exception):
             out["details"] = details
         out["code"] = self.code
         return out
+
+
+def _rebuilt(kind: type[StatusError], args: tuple[Any, ...], state: Object) -> StatusError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 def qualified(group: str, resource: str) -> str:

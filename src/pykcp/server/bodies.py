@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -66,47 +67,40 @@ def summary(body: bytes) -> str:
     return f"{shown} ..." if len(body) > _SUMMARY else shown
 
 
-_LONG_YAML = 64 * 1024
+Warn = Callable[[str], None]
 
 
-async def read_ahead(call: Call) -> None:
-    """Read a long YAML body in a thread: it may take a second, and others are waiting."""
-    body = call.exchange.request.body
-    if len(body) > _LONG_YAML and body[:1] != b"{" and "yaml" in media_type(call):
-        call.read_ahead = await asyncio.to_thread(_read_yaml, body_of(call))
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A body and what its request says of it: enough to read it in another process, too."""
+
+    body: bytes
+    form: str
+    """Its media type, without parameters."""
+    field_validation: str = "Warn"
+    """Ignore, Warn or Strict."""
 
 
-def _read_yaml(body: bytes) -> Any:
-    try:
-        return yaml_text.parse(body)
-    except yaml_text.BadYAML as error:
-        return error
-
-
-def yaml_of(call: Call, body: bytes) -> Any:
-    """A YAML body as JSON values. Raises BadYAML."""
-    ahead = call.read_ahead
-    if ahead is None:
-        return yaml_text.parse(body)
-    call.read_ahead = None  # the values are changed by whoever gets them
-    if isinstance(ahead, yaml_text.BadYAML):
-        raise ahead
-    return ahead
+def sent_of(call: Call) -> Sent:
+    return Sent(body_of(call), media_type(call), call.context.field_validation)
 
 
 def parse_as(call: Call, kind: str, schema: Schema | None = None) -> Any:
     """The body as JSON values, whatever form it came in; protobuf needs the schema."""
-    form = media_type(call)
+    return parse_sent(Sent(body_of(call), media_type(call)), kind, schema)
+
+
+def parse_sent(sent: Sent, kind: str, schema: Schema | None = None) -> Any:
+    form = sent.form
     if form == negotiation.JSON:
-        return parse(body_of(call), kind)
+        return parse(sent.body, kind)
     if form == negotiation.YAML:
-        body = body_of(call)
         try:
-            return yaml_of(call, body)
+            return yaml_text.parse(sent.body)
         except yaml_text.BadYAML as error:
-            raise unrecognized(kind, str(error), body) from error
+            raise unrecognized(kind, str(error), sent.body) from error
     if form == negotiation.PROTOBUF and schema is not None:
-        return parse_protobuf(body_of(call), schema, kind)
+        return parse_protobuf(sent.body, schema, kind)
     raise UnsupportedMediaType(negotiation.SERVED if schema else negotiation.SERVED[:2])
 
 
@@ -125,27 +119,31 @@ def parse_protobuf(body: bytes, schema: Schema, kind: str) -> Object:
 
 def read_object(call: Call, resource: Resource) -> Object:
     """The body as a decoded object of the resource's kind."""
-    value = parse_as(call, resource.kind, native_schema(resource))
-    body = body_of(call)
+    return read_sent(sent_of(call), resource, call.context.warn)
+
+
+def read_sent(sent: Sent, resource: Resource, warn: Warn) -> Object:
+    """The same for a body apart from its request; `warn` is told what is wrong but accepted."""
+    value = parse_sent(sent, resource.kind, native_schema(resource))
+    body = sent.body
     if resource.definition.native:
         obj = mark_reset(check_type(value, resource.kind, resource.api_version, body))
     else:
         obj = check_custom_type(value, resource, body)
     problems: list[str] = []
-    form = media_type(call)
-    lenient = call.context.field_validation == "Ignore"
-    if form == negotiation.YAML and not lenient:
+    lenient = sent.field_validation == "Ignore"
+    if sent.form == negotiation.YAML and not lenient:
         problems += yaml_text.duplicates(body)
     decoded = resource.rules.decode(
-        obj, problems, body if form == negotiation.JSON and not lenient else None
+        obj, problems, body if sent.form == negotiation.JSON and not lenient else None
     )
     if problems and not lenient:
-        _report(call, resource, problems)
+        _report(sent, resource, problems, warn)
     return decoded
 
 
-def _report(call: Call, resource: Resource, problems: list[str]) -> None:
-    if call.context.field_validation == "Strict":
+def _report(sent: Sent, resource: Resource, problems: list[str], warn: Warn) -> None:
+    if sent.field_validation == "Strict":
         kind, version = resource.kind, go_quote(resource.version)
         text = ", ".join(
             f"yaml: unmarshal errors:\n  {p}" if p.startswith("line ") else p for p in problems
@@ -153,7 +151,7 @@ def _report(call: Call, resource: Resource, problems: list[str]) -> None:
         raise BadRequest(
             f"{kind} in version {version} cannot be handled as a {kind}: strict decoding error: {text}"
         )
-    raise_or_warn(call, problems)
+    raise_or_warn(sent.field_validation, problems, warn)
 
 
 def mark_reset(obj: Object) -> Object:
@@ -172,15 +170,12 @@ def native_schema(resource: Resource) -> Schema | None:
     return resource.definition.schema(resource.version) if resource.definition.native else None
 
 
-def raise_or_warn(call: Call, problems: list[str]) -> None:
+def raise_or_warn(field_validation: str, problems: list[str], warn: Warn) -> None:
     """Duplicate and unknown fields: an error in strict mode, otherwise a warning for each."""
-    if not problems:
-        return
-    context = call.context
-    if context.field_validation == "Strict":
+    if problems and field_validation == "Strict":
         raise BadRequest("strict decoding error: " + ", ".join(problems))
     for problem in problems:
-        context.warn(problem)
+        warn(problem)
 
 
 def check_type(value: Any, kind: str, api_version: str, body: bytes) -> Object:

@@ -1,0 +1,95 @@
+"""The program of a worker process: one job at a time until the server closes the connection."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pykcp.workers.frames import HEADER, Result, decode_job, encode
+
+_NICENESS = 5
+"""The event loop comes first where there are fewer cores than processes."""
+
+
+class WorkerMemoryError(Exception):
+    """A job needed more memory than one may have."""
+
+
+def main(argv: list[str]) -> None:
+    """`process FD MEMORY`: serve the socket FD with at most MEMORY octets of address space."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the server, which then closes the socket
+    _limit_memory(int(argv[1]))
+    os.nice(_NICENESS)
+    gc.freeze()
+    with socket.socket(fileno=int(argv[0])) as connection:
+        while (text := _receive(connection)) is not None:
+            connection.sendall(_work(text))
+
+
+def _limit_memory(octets: int) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    allowed = octets if hard == resource.RLIM_INFINITY else min(octets, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (allowed, hard))
+
+
+def _receive(connection: socket.socket) -> bytes | None:
+    """The next frame; None if the server is gone."""
+    head = _read(connection, HEADER.size)
+    if head is None:
+        return None
+    return _read(connection, HEADER.unpack(head)[0])
+
+
+def _read(connection: socket.socket, size: int) -> bytes | None:
+    out = bytearray(size)
+    view, got = memoryview(out), 0
+    while got < size:
+        count = connection.recv_into(view[got:])
+        if not count:
+            return None
+        got += count
+    return bytes(out)
+
+
+def _work(text: bytes) -> bytes:
+    began = time.process_time()
+    value, error = None, None
+    try:
+        job = decode_job(text)
+        value = _function(job.function)(*job.args)
+    except MemoryError:
+        error = WorkerMemoryError("out of memory")
+    except Exception as raised:  # raised again in the server
+        error = raised
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        return encode(Result(value, error, time.process_time() - began, peak))
+    except Exception as unfit:  # an error that cannot be pickled is described instead
+        described = RuntimeError(f"{error!r} ({unfit})")
+        return encode(Result(None, described, time.process_time() - began, peak))
+
+
+_functions: dict[str, Callable[..., Any]] = {}
+
+
+def _function(name: str) -> Callable[..., Any]:
+    found = _functions.get(name)
+    if found is None:
+        module, _, attribute = name.partition(":")
+        found = _functions[name] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+if __name__ == "__main__":
+    # Results are unpickled under this module's real name, not under __main__.
+    from pykcp.workers import process
+
+    process.main(sys.argv[1:])
