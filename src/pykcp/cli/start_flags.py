@@ -10,6 +10,7 @@ from pykcp.cli.audit_flags import AUDIT_FLAGS, audit_settings
 from pykcp.cli.flags import Flag, FlagError, FlagSet
 from pykcp.features import GATES
 from pykcp.shard.settings import ShardSettings
+from pykcp.workers.pool import WorkerSettings
 
 
 def _ignored(name: str, kind: str = "string", default: Any = "", help_text: str = "") -> Flag:
@@ -273,6 +274,24 @@ SECTIONS: list[tuple[str, list[Flag]]] = [
                 "duration",
                 0.1,
                 "How late the event loop may be before the log says what held it; 0 turns that off.",
+            ),
+            Flag(
+                "worker-processes",
+                "int",
+                2,
+                "Most processes that compute large requests beside the server; 0: none, so that a large request can delay others.",
+            ),
+            Flag(
+                "worker-job-timeout",
+                "duration",
+                30.0,
+                "How long a worker process may compute for one step of a request.",
+            ),
+            Flag(
+                "worker-idle-timeout",
+                "duration",
+                10.0,
+                "How long a worker process without work is kept.",
             ),
         ],
     ),
@@ -643,6 +662,11 @@ def settings_from(values: dict[str, Any]) -> ShardSettings:
         fairness_queue_wait=values["fairness-queue-wait"],
         fairness_watches_per_user=values["fairness-watches-per-user"],
         stall_log_threshold=values["stall-log-threshold"],
+        workers=WorkerSettings(
+            processes=values["worker-processes"],
+            idle_seconds=values["worker-idle-timeout"],
+            job_seconds=values["worker-job-timeout"],
+        ),
         etcd_servers=tuple(values["etcd-servers"]),
         etcd_prefix=values["etcd-prefix"],
         etcd_certfile=values["etcd-certfile"],

@@ -34,7 +34,7 @@ from pykcp.machinery.schema.crd import (
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.registry.api_indexes import exports_with_identity
 from pykcp.registry.codec import decode
-from pykcp.registry.custom import MakeCustom
+from pykcp.registry.custom import MakeCustom, stored_source
 from pykcp.registry.keys import WILDCARD, kind_prefix, object_key, split_key
 from pykcp.registry.resource import Resource
 from pykcp.registry.virtual_storage import served_elsewhere, slice_kind
@@ -256,6 +256,7 @@ class BoundResources:
         if entry is None:
             raise ServiceUnavailable("the schema of this resource is not here yet, try again later")
         definition = definition_from_crd(decode(entry.value), self._schemas, origin=BOUND_CRDS)
+        definition = replace(definition, source=stored_source(self._store, entry.key))
         return self._completed(definition, bound), entry.revision
 
     def _completed(

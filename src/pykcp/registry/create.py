@@ -31,7 +31,7 @@ _SYSTEM_FIELDS = (
     "deletionGracePeriodSeconds",
     "selfLink",
 )
-_GENERATE_TRIES = 8
+GENERATE_TRIES = 8
 _GENERATED_LENGTH = 58
 _RESERVE_TRIES = 64
 _TERMINATING = "create not allowed while custom resource definition is terminating"
@@ -49,19 +49,11 @@ async def create(
 
     `is_managed`: the object comes from server-side apply and knows its managers already.
     """
-    metadata = obj.setdefault("metadata", {})
-    kept = resource.kept_fields(metadata)
-    for name in _SYSTEM_FIELDS:
-        metadata.pop(name, None)
-    match_namespace(resource, namespace, metadata)
-    dedup_owners(ctx, metadata)
+    kept = prepare_new(resource, ctx, namespace, obj, is_managed=is_managed)
+    metadata = obj["metadata"]
     sources = resource.services.sources
     now = sources.now()
-    if not is_managed:
-        resource.rules.manage_update(None, obj, ctx.manager, "", now)
-    if resource.definition.is_leaving:
-        name = metadata.get("name", "")
-        raise Forbidden.resource(resource.group, resource.plural, name, _TERMINATING)
+    check_leaving(resource, metadata.get("name", ""))
     admission = resource.services.admission
     request = AdmissionRequest(ctx, resource, "CREATE", namespace, metadata.get("name", ""), obj)
     await admission.mutate(request)
@@ -70,15 +62,40 @@ async def create(
     if kept:
         metadata.update(kept)
     is_generated = bool(metadata.get("generateName")) and not metadata.get("name")
-    for attempt in range(_GENERATE_TRIES if is_generated else 1):
+    for attempt in range(GENERATE_TRIES if is_generated else 1):
         if is_generated:
-            metadata["name"] = metadata["generateName"][:_GENERATED_LENGTH] + sources.suffix()
+            metadata["name"] = generated_name(metadata["generateName"], resource)
         try:
             return await _create_named(resource, ctx, request)
         except AlreadyExists:
-            if not is_generated or attempt == _GENERATE_TRIES - 1:
+            if not is_generated or attempt == GENERATE_TRIES - 1:
                 raise
     raise AssertionError
+
+
+def prepare_new(
+    resource: Resource, ctx: RequestContext, namespace: str, obj: Object, *, is_managed: bool
+) -> Object:
+    """What is done to a new object before admission; returns fields that are put back after it."""
+    metadata = obj.setdefault("metadata", {})
+    kept = resource.kept_fields(metadata)
+    for name in _SYSTEM_FIELDS:
+        metadata.pop(name, None)
+    match_namespace(resource, namespace, metadata)
+    dedup_owners(ctx, metadata)
+    if not is_managed:
+        now = resource.services.sources.now()
+        resource.rules.manage_update(None, obj, ctx.manager, "", now)
+    return kept
+
+
+def check_leaving(resource: Resource, name: str) -> None:
+    if resource.definition.is_leaving:
+        raise Forbidden.resource(resource.group, resource.plural, name, _TERMINATING)
+
+
+def generated_name(generate_name: str, resource: Resource) -> str:
+    return generate_name[:_GENERATED_LENGTH] + resource.services.sources.suffix()
 
 
 async def _create_named(
@@ -88,15 +105,21 @@ async def _create_named(
     assert obj is not None
     metadata = obj["metadata"]
     request.name = metadata.get("name", "")
-    errors, warnings = resource.rules.before_create(obj, facts_of(resource, ctx))
-    if errors:
-        raise Invalid.fields(resource.error_group, resource.kind, request.name, errors)
-    for text in warnings:
-        ctx.warn(text)
+    judge_new(resource, ctx, obj)
     request.reservations = None  # of a try under another name
     await resource.services.admission.validate(request)
     resource.rules.settle(obj)
     return await _write(resource, ctx, request.namespace, obj, request.reservations)
+
+
+def judge_new(resource: Resource, ctx: RequestContext, obj: Object) -> None:
+    """Prepare and check what admission made of a new object; Invalid if it is wrong."""
+    errors, warnings = resource.rules.before_create(obj, facts_of(resource, ctx))
+    if errors:
+        name = obj["metadata"].get("name", "")
+        raise Invalid.fields(resource.error_group, resource.kind, name, errors)
+    for text in warnings:
+        ctx.warn(text)
 
 
 def facts_of(resource: Resource, ctx: RequestContext) -> Facts:
@@ -126,16 +149,29 @@ async def _write(
     store = resource.services.store
     if ctx.dry_run:
         if store.get(key) is not None:
-            raise _already_exists(resource, key, name)
+            raise already_exists(resource, key, name)
         return resource.unversioned(resource.unstored_form(obj), ctx.cluster)
-    if obj["metadata"].pop("resourceVersion", ""):
-        raise StatusError(
-            "resourceVersion should not be set on objects to be created", reason="", details=False
-        )
+    check_unversioned(obj)
     stored = await resource.stored_form(obj)
     value = resource.encode(stored, ctx.cluster)
     indexes = resource.index_entries(ctx.cluster, stored)
     put = Put(key, value, resource.terms_of(stored, ctx.cluster), indexes, 0)
+    return await write_new(resource, name, put, reservations)
+
+
+def check_unversioned(obj: Object) -> None:
+    """A new object has no resource version; an empty one is dropped."""
+    if obj["metadata"].pop("resourceVersion", ""):
+        raise StatusError(
+            "resourceVersion should not be set on objects to be created", reason="", details=False
+        )
+
+
+async def write_new(
+    resource: Resource, name: str, put: Put, reservations: Sequence[Reserve] | None
+) -> bytes:
+    """Commit a new object; AlreadyExists if there is one of that name."""
+    key, store = put.key, resource.services.store
     try:
         if reservations is None:
             (revision,) = await store.write((put,))
@@ -146,10 +182,10 @@ async def _write(
             raise Conflict.resource(
                 resource.group, resource.plural, name, OPTIMISTIC_LOCK
             ) from error
-        raise _already_exists(resource, key, name) from error
+        raise already_exists(resource, key, name) from error
     except StoreError as error:
         raise translate(error) from error
-    return await resource.own_form(codec.fill(value, revision))
+    return await resource.own_form(codec.fill(put.value, revision))
 
 
 async def _write_reserved(store: Store, put: Put, reservations: Sequence[Reserve]) -> int:
@@ -192,7 +228,7 @@ _REPEATED_OWNERS = (
 )
 
 
-def _already_exists(resource: Resource, key: str, name: str) -> AlreadyExists:
+def already_exists(resource: Resource, key: str, name: str) -> AlreadyExists:
     refusal = AlreadyExists.resource(resource.group, resource.plural, name)
     entry = resource.services.store.get(key)
     if entry is not None and codec.decode(entry.value)["metadata"].get("deletionTimestamp"):

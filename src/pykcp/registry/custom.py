@@ -19,6 +19,7 @@ from pykcp.apis.kcp_catalog import BOUND_CRDS
 from pykcp.apis.loader import shared_type
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
+from pykcp.machinery.status import NotFound
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import WILDCARD, object_key, resource_prefix, split_key, spread_prefix
 from pykcp.registry.resource import Resource
@@ -119,7 +120,8 @@ class CustomResources:
             if len(self._bases) > _KEEP_DEFINITIONS:
                 self._bases.popitem(last=False)
         # A cluster's own copy only says where it is; schemas, columns and all the rest are shared.
-        return replace(base, origin=cluster)
+        key = object_key(_PREFIX, cluster, "", crd["metadata"]["name"])
+        return replace(base, origin=cluster, source=stored_source(self._store, key))
 
     def _define(self, crd: Object, fingerprint: str) -> ResourceDefinition:
         definition = replace(definition_from_crd(crd, self._schemas), fingerprint=fingerprint)
@@ -146,6 +148,18 @@ class CustomResources:
             entry = self._store.get(key)
             if entry is not None:
                 yield entry.value
+
+
+def stored_source(store: Store, key: str) -> Callable[[], bytes]:
+    """Reads a definition's JSON when a worker process needs it."""
+
+    def read() -> bytes:
+        entry = store.get(key)
+        if entry is None:
+            raise NotFound.path()
+        return entry.value
+
+    return read
 
 
 def _serves(crd: Object, group: str, version: str, plural: str) -> bool:

@@ -135,7 +135,7 @@ class LocalClient:
             self._context(cluster),
             namespace,
             name,
-            Change(changed, is_patch=True),
+            Change(changed, is_patch=True, edit=make),
             subresource,
         )
         return resource.object_of(written.value)

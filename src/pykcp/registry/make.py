@@ -6,6 +6,7 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation import strategy_for
 from pykcp.apis.kube.validation.rules import KindRules, metadata_rules
 from pykcp.apis.loader import shared_type
+from pykcp.machinery.resources import API_RESOURCE_SCHEMAS, CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.schema.custom import CustomType, custom_type
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.schema.openapi_json import to_json
@@ -36,7 +37,26 @@ def make_resource(definition: ResourceDefinition, version: str, services: Servic
         from pykcp.registry.events import EVENTS_CONVERSION
 
         conversion = EVENTS_CONVERSION
-    return Resource(definition, version, kind, services, conversion)
+    resource = Resource(definition, version, kind, services, conversion)
+    resource.source = bytes
+    if (definition.group, definition.plural) in _WITH_EXPRESSIONS:
+        resource.large_above = _LARGE_EXPRESSIONS
+    return resource
+
+
+_ADMISSION = "admissionregistration.k8s.io"
+_WITH_EXPRESSIONS = frozenset(
+    (
+        (CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource),
+        (API_RESOURCE_SCHEMAS.group, API_RESOURCE_SCHEMAS.resource),
+        (_ADMISSION, "validatingadmissionpolicies"),
+        (_ADMISSION, "mutatingadmissionpolicies"),
+        (_ADMISSION, "validatingwebhookconfigurations"),
+        (_ADMISSION, "mutatingwebhookconfigurations"),
+    )
+)
+_LARGE_EXPRESSIONS = 4 * 1024
+"""Kinds that hold schemas and expressions take more time for their size: these are compiled."""
 
 
 def make_renamed(
@@ -69,7 +89,7 @@ def make_custom(
     if definition.storage_version != version and webhook is None:
         stored = custom_type(definition.schema(definition.storage_version), _object_meta())
         conversion = _between(compiled, stored)
-    return Resource(
+    resource = Resource(
         definition,
         version,
         kind,
@@ -79,6 +99,9 @@ def make_custom(
         since=revision,
         webhook=webhook,
     )
+    if webhook is None:
+        resource.source = definition.source
+    return resource
 
 
 def _by_webhook(

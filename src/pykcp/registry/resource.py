@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -31,6 +32,13 @@ from pykcp.registry.traits import IGNORES_DEPENDENTS, RETURNS_DELETED
 from pykcp.storage.interface import Entry, Store, Value
 from pykcp.types import Object
 
+if TYPE_CHECKING:
+    from pykcp.registry.large import LargeWork
+
+LARGE = 32 * 1024
+"""Octets above which a write is computed by a worker process: below it takes a few milliseconds,
+whatever it says."""
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -46,6 +54,8 @@ class Services:
     """Judges a CRD's defaults and CEL rules; None while nobody does."""
     call_converter: Post | None = None
     """Calls conversion webhooks; None while nobody does."""
+    large: LargeWork | None = None
+    """Does the work of large writes; None: all of it is done on the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +92,7 @@ class Resource:
         "group",
         "kind",
         "known_fields",
+        "large_above",
         "list_type",
         "mark",
         "namespaced",
@@ -93,6 +104,7 @@ class Resource:
         "scope",
         "services",
         "since",
+        "source",
         "spread",
         "type_prefix",
         "version",
@@ -150,6 +162,16 @@ class Resource:
         self.webhook = webhook
         """Converts what is stored; its results are what all other methods here are given."""
         self.mark = self._version_mark()
+        self.source: Callable[[], bytes] | None = None
+        """JSON of the definition that a worker process can make the resource of, empty for built-in
+        ones; None: only this process can."""
+        self.large_above = LARGE
+
+    def is_large(self, size: int) -> bool:
+        """Whether a write of an object of so many octets is done by a worker process."""
+        return (
+            size > self.large_above and self.source is not None and self.services.large is not None
+        )
 
     def select(self, label_text: str, field_text: str) -> Selection:
         """Label and field selectors of a request, in terms of what is stored."""
@@ -174,6 +196,7 @@ class Resource:
         view.definition = definition or self.definition
         view.scope = scope
         if conversion is not None:
+            view.source = None
             view.conversion = conversion
             view.form = (*self.form, shown_in)
         if admission is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 from pykcp.apis.kube.validation.custom import WHOLE
 from pykcp.machinery.patch.idle import without_idle_times
@@ -47,12 +47,35 @@ class View(Protocol):
         """What it shows of an object; `is_settled`: after all changes, when it is judged."""
 
 
+Make: TypeAlias = Callable[[Object | None], Object]
+"""From the live object (None if there is none yet) to the new one.
+
+Must not change its argument; called again when the write has to be tried again."""
+
+
+class Recipe(Protocol):
+    """How the new object comes from the live one, as data that a worker process understands."""
+
+    is_apply: ClassVar[bool]
+    is_patch: ClassVar[bool]
+
+    @property
+    def size(self) -> int:
+        """Octets of what was sent."""
+
+    def bind(self, resource: Resource, warn: Callable[[str], None]) -> Make:
+        """Read what was sent; `warn` is told what is wrong with it but accepted."""
+
+
+def _unbound(_live: Object | None) -> Object:
+    raise AssertionError("a large change is made by a worker process")
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """How the new object comes from the live one (None if there is none yet)."""
 
-    make: Callable[[Object | None], Object]
-    """Must not change its argument; called again when the write has to be tried again."""
+    make: Make
     is_apply: bool = False
     """The result carries its managedFields already, and a missing object is created."""
     is_managed: bool = False
@@ -61,6 +84,17 @@ class Change:
     """The result has the live object's resource version unless the patch says another."""
     view: View | None = None
     """How admission sees the object, if not as it is."""
+    recipe: Recipe | None = None
+    """The same as `make`, for a worker process; None if only this process can do it."""
+    edit: Callable[[Object], Any] | None = None
+    """The part of `make` that only this process can do: it changes a copy of the live object in
+    place, or returns another one."""
+
+    @classmethod
+    def of(cls, recipe: Recipe, resource: Resource, ctx: RequestContext) -> Self:
+        is_large = resource.is_large(recipe.size)
+        make = _unbound if is_large else recipe.bind(resource, ctx.warn)
+        return cls(make, is_apply=recipe.is_apply, is_patch=recipe.is_patch, recipe=recipe)
 
 
 class Written(NamedTuple):
@@ -81,6 +115,13 @@ async def update(
         if entry is None:
             return await _create_missing(resource, ctx, namespace, name, change, subresource)
         try:
+            if _is_large(resource, change, entry):
+                from pykcp.registry.large import update_large
+
+                value = await update_large(
+                    resource, ctx, namespace, name, change, subresource, entry
+                )
+                return Written(value, was_created=False)
             value = await _update_once(resource, ctx, namespace, name, change, subresource, entry)
         except Mismatch:
             continue
@@ -88,6 +129,13 @@ async def update(
             raise translate(error) from error
         return Written(value, was_created=False)
     raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
+
+
+def _is_large(resource: Resource, change: Change, entry: Entry) -> bool:
+    recipe = change.recipe
+    if recipe is None:
+        return change.edit is not None and resource.is_large(len(entry.value))
+    return resource.is_large(max(recipe.size, len(entry.value)))
 
 
 async def _create_missing(
@@ -98,23 +146,46 @@ async def _create_missing(
     change: Change,
     subresource: str,
 ) -> Written:
+    from pykcp.registry.large import check_readable, create_large
+
     may_create = (
         change.is_apply or (resource.rules.create_on_update and not change.is_patch)
     ) and not subresource
+    recipe = change.recipe
+    if recipe is not None and not resource.is_large(recipe.size):
+        recipe = None
     if not may_create:
+        if recipe is not None:
+            await check_readable(resource, ctx, recipe)
         raise NotFound.resource(resource.group, resource.plural, name)
     if ctx.authorize_create is not None:
         await ctx.authorize_create()
+    if recipe is not None:
+        value = await create_large(resource, ctx, namespace, recipe, missing=name)
+        return Written(value, was_created=True)
     obj = change.make(None)
+    check_missing(resource, ctx, namespace, name, obj, is_apply=change.is_apply)
+    value = await create(resource, ctx, namespace, obj, is_managed=change.is_apply)
+    return Written(value, was_created=True)
+
+
+def check_missing(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    name: str,
+    obj: Object,
+    *,
+    is_apply: bool,
+) -> None:
+    """Whether an object that an update found missing may be created as it is."""
     metadata = obj["metadata"]
     uid = metadata.get("uid")
     if uid:
-        raise _no_such_uid(resource, name, namespace, uid, is_apply=change.is_apply)
+        raise _no_such_uid(resource, name, namespace, uid, is_apply=is_apply)
     check_name(resource, namespace, name, obj)
     if not ctx.dry_run:
         metadata.pop("resourceVersion", None)
-    value = await create(resource, ctx, namespace, obj, is_managed=change.is_apply)
-    return Written(value, was_created=True)
 
 
 def _no_such_uid(
@@ -191,25 +262,21 @@ async def prepare_update(
     entry: Entry,
 ) -> Prepared:
     value = await resource.own_form(entry.value)
-    live = _live_object(resource, value)
+    live = live_object(resource, value)
     webhook = resource.webhook
+    shown = "" if subresource == WHOLE else subresource
+    is_older = resource.is_older(entry.value)
     if webhook is None:
-        new = change.make(live)
+        new = prepare_changed(resource, ctx, name, change, live, shown, is_older=is_older)
     else:
         new = await webhook.retrying(lambda: change.make(live))
-    _check_versions(resource, name, change, new, live)
+        check_versions(resource, name, change, new, live)
+        await webhook.retrying(
+            lambda: _manage(resource, ctx, change, new, live, shown, is_older=is_older)
+        )
+        dedup_owners(ctx, new["metadata"])
     rules = resource.rules
     services = resource.services
-    shown = "" if subresource == WHOLE else subresource
-    if not (change.is_apply or change.is_managed):
-        now = services.sources.now()
-        if resource.is_older(entry.value) and rules.forget_unfit(live, new, shown):
-            pass  # upstream cannot say either who owns what there
-        elif webhook is None:
-            rules.manage_update(live, new, ctx.manager, shown, now)
-        else:
-            await webhook.retrying(lambda: rules.manage_update(live, new, ctx.manager, shown, now))
-    dedup_owners(ctx, new["metadata"])
     request = AdmissionRequest(ctx, resource, "UPDATE", namespace, name, new, live, shown)
     view = change.view
     if view is None:
@@ -220,19 +287,14 @@ async def prepare_update(
         request.old = view.show(live, is_settled=False)
         await services.admission.mutate(request)
         view.write(new, request.obj)
-        _check_versions(resource, name, change, new, live)
-    errors, warnings = rules.before_update(new, live, subresource, facts_of(resource, ctx))
-    for text in warnings:
-        ctx.warn(text)
-    if errors:
-        called = new["metadata"].get("name") or name  # admission may have renamed it
-        raise Invalid.fields(resource.error_group, resource.kind, called, errors)
+        check_versions(resource, name, change, new, live)
+    judge_changed(resource, ctx, name, new, live, subresource)
     if view is not None:
         request.obj = view.show(new, is_settled=True)
         request.old = view.show(live, is_settled=True)
     await services.admission.validate(request)
     rules.settle(new)
-    if is_finished(new["metadata"]) and not _is_kept(resource, new):
+    if is_removed(resource, new):
         return await _removal(resource, ctx, new, entry)
     new = without_idle_times(live, new)
     if new == live and not entry.is_stale and not resource.is_outdated(entry.value):
@@ -240,17 +302,71 @@ async def prepare_update(
     return await _replacement(resource, ctx, new, entry)
 
 
+def prepare_changed(
+    resource: Resource,
+    ctx: RequestContext,
+    name: str,
+    change: Change,
+    live: Object,
+    subresource: str,
+    *,
+    is_older: bool,
+) -> Object:
+    """The new object as admission is going to see it."""
+    new = change.make(live)
+    check_versions(resource, name, change, new, live)
+    _manage(resource, ctx, change, new, live, subresource, is_older=is_older)
+    dedup_owners(ctx, new["metadata"])
+    return new
+
+
+def _manage(
+    resource: Resource,
+    ctx: RequestContext,
+    change: Change,
+    new: Object,
+    live: Object,
+    subresource: str,
+    *,
+    is_older: bool,
+) -> None:
+    """Set the new object's managedFields; `is_older`: the live one is of an earlier schema."""
+    if change.is_apply or change.is_managed:
+        return
+    rules = resource.rules
+    if is_older and rules.forget_unfit(live, new, subresource):
+        return  # upstream cannot say either who owns what there
+    rules.manage_update(live, new, ctx.manager, subresource, resource.services.sources.now())
+
+
+def judge_changed(
+    resource: Resource, ctx: RequestContext, name: str, new: Object, live: Object, subresource: str
+) -> None:
+    """Prepare and check what admission made of the new object; Invalid if it is wrong."""
+    errors, warnings = resource.rules.before_update(new, live, subresource, facts_of(resource, ctx))
+    for text in warnings:
+        ctx.warn(text)
+    if errors:
+        called = new["metadata"].get("name") or name  # admission may have renamed it
+        raise Invalid.fields(resource.error_group, resource.kind, called, errors)
+
+
+def is_removed(resource: Resource, new: Object) -> bool:
+    """Whether the last finalizer is gone, so that the update is the deletion."""
+    return is_finished(new["metadata"]) and not _is_kept(resource, new)
+
+
 def _is_kept(resource: Resource, new: Object) -> bool:
     return (resource.group, resource.plural) == ("", "namespaces") and is_kept_namespace(new)
 
 
-def _live_object(resource: Resource, value: bytes) -> Object:
+def live_object(resource: Resource, value: bytes) -> Object:
     obj = resource.object_of(value)
     codec.strip_cluster(obj)
     return obj
 
 
-def _check_versions(
+def check_versions(
     resource: Resource, name: str, change: Change, new: Object, live: Object
 ) -> None:
     metadata, old = new["metadata"], live["metadata"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pykcp.auth.user import User
 from pykcp.machinery.status import BadRequest
@@ -36,7 +36,6 @@ class Call:
         "info",
         "is_seated",
         "is_vouched",
-        "read_ahead",
         "resource",
         "started",
         "stream",
@@ -59,8 +58,6 @@ class Call:
         """It is part of another request, which has been waited for already."""
         self.resource: Resource = None  # type: ignore[assignment]  # set before handlers run
         self.accepted: negotiation.Accepted = _JSON
-        self.read_ahead: Any = None
-        """A body that took too long to read for the event loop; see `bodies.read_ahead`."""
         self.started = time.perf_counter()
         self.stream: Stream | None = None
         """Of a watch, once it is open."""

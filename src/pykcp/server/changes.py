@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pykcp.machinery.patch import jsonpatch, mergepatch, strategic
 from pykcp.machinery.status import BadRequest, Invalid, invalid
@@ -37,6 +38,9 @@ APPLY_PATCH = "application/apply-patch+yaml"
 class Creation:
     """POST: the body is the object."""
 
+    is_apply: ClassVar[bool] = False
+    is_patch: ClassVar[bool] = False
+
     sent: Sent
 
     @property
@@ -51,6 +55,9 @@ class Creation:
 @dataclass(frozen=True, slots=True)
 class Replacement:
     """PUT: the body is the object, under the name that the URL says."""
+
+    is_apply: ClassVar[bool] = False
+    is_patch: ClassVar[bool] = False
 
     sent: Sent
     namespace: str
@@ -78,6 +85,9 @@ class Replacement:
 @dataclass(frozen=True, slots=True)
 class Patching:
     """PATCH with a JSON, merge or strategic merge patch."""
+
+    is_apply: ClassVar[bool] = False
+    is_patch: ClassVar[bool] = True
 
     sent: Sent
     namespace: str
@@ -123,9 +133,7 @@ class Patching:
         schema = resource.definition.schema(resource.version)
         return lambda live: strategic.apply(schema, live, document)
 
-    def _decode(
-        self, resource: Resource, patched: JSON, problems: list[str], warn: Warn
-    ) -> Object:
+    def _decode(self, resource: Resource, patched: JSON, problems: list[str], warn: Warn) -> Object:
         """The patched object, typed; what does not fit is the patch's fault: 422.
 
         `problems` are those found in the patch itself.
@@ -157,6 +165,9 @@ def _bad_patch(text: bytes, why: str) -> Invalid:
 @dataclass(frozen=True, slots=True)
 class Applying:
     """PATCH with an applied configuration."""
+
+    is_apply: ClassVar[bool] = True
+    is_patch: ClassVar[bool] = False
 
     sent: Sent
     namespace: str

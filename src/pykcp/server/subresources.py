@@ -138,7 +138,7 @@ class Answered:
             schema, "TokenRequest", "v1", obj, problems, body if media_type(call) == JSON else None
         )
         if call.context.field_validation != "Ignore":
-            raise_or_warn(call, problems)
+            raise_or_warn(call.context.field_validation, problems, call.context.warn)
         strip_cluster(request)
         namespace = (request.get("metadata") or {}).get("namespace")
         if namespace and namespace != call.info.namespace:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pykcp.auth.settings import SignInSettings
 from pykcp.observe.audit.settings import AuditSettings
+from pykcp.workers.pool import WorkerSettings
 
 
 class SettingsError(Exception):
@@ -90,6 +91,7 @@ class ShardSettings:
     fairness_watches_per_user: int = 4000
     stall_log_threshold: float = 0.1
     """Seconds by which the event loop may be late before that is logged; 0: never."""
+    workers: WorkerSettings = field(default_factory=WorkerSettings)
     etcd_servers: tuple[str, ...] = ()
     etcd_prefix: str = "/registry"
     etcd_certfile: str = ""

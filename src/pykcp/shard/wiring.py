@@ -43,6 +43,7 @@ from pykcp.registry.resource import Resource, Services
 from pykcp.registry.virtual_storage import find_storage
 from pykcp.server.filters.sending import Sender
 from pykcp.server.health import Health
+from pykcp.server.large_work import WorkerWork
 from pykcp.shard.access import AccessObjects
 from pykcp.shard.admission import make_admission
 from pykcp.shard.clusters import LogicalClusters
@@ -55,6 +56,7 @@ from pykcp.virtual.all import VirtualSettings, virtual_workspaces
 from pykcp.virtual.elsewhere import VirtualResources
 from pykcp.virtual.forwarding import Elsewhere
 from pykcp.virtual.serving import Front, Host
+from pykcp.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from pykcp.observe.audit.trail import AuditTrail
@@ -153,7 +155,16 @@ def wire(
     )
     conversions = ConversionCalls()
     owner.start_restartable("conversion-webhooks", conversions.run)
-    services = Services(store, hub, admission, sources, check_cel, schema_checks, conversions)
+    services = Services(
+        store,
+        hub,
+        admission,
+        sources,
+        check_cel,
+        schema_checks,
+        conversions,
+        _large_work(settings, metrics, owner),
+    )
 
     def make(definition: ResourceDefinition, version: str) -> Resource:
         return make_resource(definition, version, services)
@@ -257,6 +268,30 @@ def wire(
     )
     shard.audit = audit.trail if audit is not None else None
     return shard
+
+
+def _large_work(settings: ShardSettings, metrics: Registry, owner: TaskOwner) -> WorkerWork | None:
+    """What large writes are computed by: worker processes, unless there are to be none."""
+    if not settings.workers.processes:
+        return None
+    pool = WorkerPool(settings.workers)
+    owner.start_restartable("workers", pool.serve)
+    metrics.add(
+        Gauge("pykcp_worker_processes", "Worker processes.", lambda: pool.processes),
+        Gauge("pykcp_worker_jobs_waiting", "Jobs waiting for a worker.", lambda: pool.waiting),
+        Gauge("pykcp_worker_jobs_total", "Jobs done by workers.", lambda: pool.jobs),
+        Gauge(
+            "pykcp_worker_cpu_seconds_total",
+            "CPU time that jobs took in workers.",
+            lambda: pool.cpu_seconds,
+        ),
+        Gauge(
+            "pykcp_worker_failures_total",
+            "Workers that died or were ended because a job took too long.",
+            lambda: pool.failures,
+        ),
+    )
+    return WorkerWork(pool)
 
 
 def _elsewhere(settings: ShardSettings, owner: TaskOwner) -> Elsewhere | None:

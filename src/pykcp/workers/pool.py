@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 import subprocess
 import sys
@@ -31,7 +30,7 @@ Charge = Callable[[str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    processes: int = max(2, min(4, os.cpu_count() or 2))
+    processes: int = 2
     """Most processes at a time; 0: large work is done on the event loop."""
     idle_seconds: float = 10.0
     """How long a worker without a job is kept."""
@@ -131,7 +130,9 @@ class WorkerPool:
         A caller that gives up does not end the job: its worker finishes first.
         """
         await self._take_turn(tenant)
-        task = asyncio.create_task(self._run(tenant, encode(Job(function, args))), name="worker-job")
+        task = asyncio.create_task(
+            self._run(tenant, encode(Job(function, args))), name="worker-job"
+        )
         self._running.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
@@ -225,7 +226,7 @@ class WorkerPool:
     async def _start(self) -> _Worker:
         ours, theirs = socket.socketpair()
         try:
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # noqa: ASYNC220  # about a millisecond
                 [
                     sys.executable,
                     "-m",
@@ -273,6 +274,13 @@ class WorkerPool:
         self._ended = [process for process in self._ended if process.poll() is None]
         if self._idle or self._ended:
             self._wake_later()
+
+    async def serve(self) -> None:
+        """Until it is cancelled; then all workers are ended."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self.stop()
 
     async def stop(self) -> None:
         """End all workers; jobs under way are given up."""

@@ -25,7 +25,9 @@ class WorkerMemoryError(Exception):
 
 def main(argv: list[str]) -> None:
     """`process FD MEMORY`: serve the socket FD with at most MEMORY octets of address space."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the server, which then closes the socket
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # meant for the server, which then closes the socket
     _limit_memory(int(argv[1]))
     os.nice(_NICENESS)
     gc.freeze()
@@ -61,7 +63,8 @@ def _read(connection: socket.socket, size: int) -> bytes | None:
 
 def _work(text: bytes) -> bytes:
     began = time.process_time()
-    value, error = None, None
+    value: Any = None
+    error: Exception | None = None
     try:
         job = decode_job(text)
         value = _function(job.function)(*job.args)
@@ -90,6 +93,6 @@ def _function(name: str) -> Callable[..., Any]:
 
 if __name__ == "__main__":
     # Results are unpickled under this module's real name, not under __main__.
-    from pykcp.workers import process
+    from pykcp.workers import process  # noqa: PLW0406
 
     process.main(sys.argv[1:])

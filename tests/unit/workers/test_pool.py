@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -19,8 +19,8 @@ async def pool() -> AsyncIterator[WorkerPool]:
     await pool.stop()
 
 
-async def _until(condition: object) -> None:
-    while not condition():  # type: ignore[operator]
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
 

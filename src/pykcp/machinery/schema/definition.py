@@ -144,6 +144,8 @@ class ResourceDefinition:
     """A custom kind's `spec.conversion`, if that is by webhook."""
     fingerprint: str = ""
     """Equal for definitions that publish the same, wherever they are; "" for built-in ones."""
+    source: Callable[[], bytes] | None = None
+    """Reads the JSON that a custom kind is defined by; None if that is not stored."""
     is_virtual: bool = False
     """Its objects are not stored here: requests go to the virtual workspace that has them."""
     shared: Callable[[str], Schema] | None = None

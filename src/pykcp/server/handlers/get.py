@@ -33,6 +33,14 @@ async def _send_converted(call: Call, value: bytes) -> None:
     _send(call, await call.resource.own_form(value))
 
 
+async def send_written(call: Call, value: bytes, status: int) -> None:
+    """What a write made of an object."""
+    if call.accepted.transform:
+        send_object(call, transformed(call, call.resource.object_of(value)), status)
+    else:
+        send_json(call, call.resource.served(value) + b"\n", status)
+
+
 def _send(call: Call, value: bytes) -> None:
     if call.accepted.transform:
         send_object(call, transformed(call, call.resource.object_of(value)))

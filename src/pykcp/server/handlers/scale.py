@@ -18,9 +18,10 @@ from pykcp.registry.update import Change, check_name, update
 from pykcp.server.answers import send_object
 from pykcp.server.bodies import body_of, check_type, parse_as
 from pykcp.server.call import Call
+from pykcp.server.changes import APPLY_PATCH, JSON_PATCH
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options
-from pykcp.server.handlers.patch import APPLY_PATCH, CUSTOM, JSON_PATCH
+from pykcp.server.handlers.patch import CUSTOM
 from pykcp.server.negotiation import media_type_of
 from pykcp.types import JSON, Object
 

@@ -1,0 +1,192 @@
+"""What worker processes compute of large writes: bytes in, bytes out, no effects.
+
+Runs in a worker process only; `large_work` is what calls it. Definitions are kept compiled from
+one job to the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from pykcp.admission.cel_checks import check_cel
+from pykcp.admission.schema_checks import SCHEMA_CHECKS
+from pykcp.apis.catalog import definition_of
+from pykcp.apis.loader import shared_type
+from pykcp.auth.user import User
+from pykcp.machinery.patch.idle import without_idle_times
+from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
+from pykcp.registry.admitting import NoAdmission
+from pykcp.registry.clock import Sources, Timestamps
+from pykcp.registry.context import RequestContext
+from pykcp.registry.create import check_unversioned, judge_new, prepare_new
+from pykcp.registry.large import Assigned, Judged, Made
+from pykcp.registry.make import make_custom, make_resource
+from pykcp.registry.resource import Resource, Services
+from pykcp.registry.update import (
+    Change,
+    Recipe,
+    check_missing,
+    is_removed,
+    judge_changed,
+    live_object,
+    prepare_changed,
+)
+from pykcp.types import Object
+
+_KEEP = 64
+
+
+class KindRef(NamedTuple):
+    """A resource by name, or by the CustomResourceDefinition that defines it."""
+
+    group: str
+    plural: str
+    version: str
+    source: bytes
+    """The definition's JSON; empty for built-in kinds."""
+    stored_versions: tuple[str, ...]
+    since: int
+    """The revision since when the definition is as it is."""
+
+
+class Asker(NamedTuple):
+    """Who writes, where and how."""
+
+    cluster: str
+    user: str
+    uid: str
+    groups: tuple[str, ...]
+    extra: Mapping[str, tuple[str, ...]]
+    manager: str
+    dry_run: bool
+    field_validation: str
+
+    def context(self) -> RequestContext:
+        return RequestContext(
+            self.cluster,
+            User(self.user, self.uid, self.groups, self.extra),
+            self.manager,
+            dry_run=self.dry_run,
+            field_validation=self.field_validation,
+        )
+
+
+def check(ref: KindRef, asker: Asker, recipe: Recipe) -> None:
+    """Raises what is wrong with a body."""
+    recipe.bind(_resource(ref), asker.context().warn)
+
+
+def new_object(ref: KindRef, asker: Asker, namespace: str, recipe: Recipe, missing: str) -> Made:
+    resource, ctx = _resource(ref), asker.context()
+    obj = recipe.bind(resource, ctx.warn)(None)
+    if missing:
+        check_missing(resource, ctx, namespace, missing, obj, is_apply=recipe.is_apply)
+    prepare_new(resource, ctx, namespace, obj, is_managed=recipe.is_apply)
+    return _made(obj, ctx)
+
+
+def judged_new(ref: KindRef, asker: Asker, text: bytes, assigned: Assigned) -> Judged:
+    resource, ctx = _resource(ref), asker.context()
+    obj: Object = orjson.loads(text)
+    metadata = obj["metadata"]
+    metadata["creationTimestamp"], metadata["uid"] = assigned.now, assigned.uid
+    if assigned.name:
+        metadata["name"] = assigned.name
+    judge_new(resource, ctx, obj)
+    shown = orjson.dumps(obj)
+    resource.rules.settle(obj)
+    if not ctx.dry_run:
+        check_unversioned(obj)
+    return _judged(resource, ctx, obj, shown)
+
+
+def changed_object(
+    ref: KindRef, asker: Asker, name: str, recipe: Recipe, live: bytes, subresource: str
+) -> Made:
+    resource, ctx = _resource(ref), asker.context()
+    make = recipe.bind(resource, ctx.warn)
+    change = Change(make, is_apply=recipe.is_apply, is_patch=recipe.is_patch)
+    new = prepare_changed(
+        resource,
+        ctx,
+        name,
+        change,
+        live_object(resource, live),
+        subresource,
+        is_older=resource.is_older(live),
+    )
+    return _made(new, ctx)
+
+
+def judged_change(
+    ref: KindRef, asker: Asker, name: str, text: bytes, live: bytes, subresource: str
+) -> Judged:
+    resource, ctx = _resource(ref), asker.context()
+    new: Object = orjson.loads(text)
+    old = live_object(resource, live)
+    judge_changed(resource, ctx, name, new, old, subresource)
+    shown = orjson.dumps(new)
+    resource.rules.settle(new)
+    if is_removed(resource, new):
+        return _judged(resource, ctx, new, shown)._replace(is_removed=True)
+    new = without_idle_times(old, new)
+    return _judged(resource, ctx, new, shown)._replace(is_unchanged=new == old)
+
+
+def _made(obj: Object, ctx: RequestContext) -> Made:
+    metadata = obj["metadata"]
+    name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
+    return Made(orjson.dumps(obj), name, prefix, ctx.warnings)
+
+
+def _judged(resource: Resource, ctx: RequestContext, obj: Object, shown: bytes) -> Judged:
+    stored = resource.unstored_form(obj)
+    return Judged(
+        shown,
+        resource.encode(stored, ctx.cluster),
+        resource.terms_of(stored, ctx.cluster),
+        resource.index_entries(ctx.cluster, stored),
+        ctx.warnings,
+        resource.unversioned(stored, ctx.cluster) if ctx.dry_run else b"",
+    )
+
+
+_resources: OrderedDict[tuple[Any, ...], Resource] = OrderedDict()
+
+
+def _resource(ref: KindRef) -> Resource:
+    """The resource as this process knows it: with rules and forms, but without a store."""
+    content = hashlib.blake2b(ref.source, digest_size=16).digest() if ref.source else b""
+    key = (*ref._replace(source=content),)
+    found = _resources.get(key)
+    if found is None:
+        found = _resources[key] = _make(ref)
+        if len(_resources) > _KEEP:
+            _resources.popitem(last=False)
+    else:
+        _resources.move_to_end(key)
+    return found
+
+
+def _make(ref: KindRef) -> Resource:
+    if not ref.source:
+        return make_resource(definition_of(ref.group, ref.plural), ref.version, _services())
+    definition = definition_from_crd(orjson.loads(ref.source), SchemaStore(shared_type, keep=4))
+    definition = replace(definition, stored_versions=ref.stored_versions)
+    return make_custom(definition, ref.version, ref.since, _services())
+
+
+@cache
+def _services() -> Services:
+    """Rules, clocks and checks; nothing here reads or writes the store."""
+    nothing: Any = None
+    return Services(
+        nothing, nothing, NoAdmission(), Sources(Timestamps()), check_cel, SCHEMA_CHECKS
+    )

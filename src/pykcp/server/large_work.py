@@ -1,0 +1,103 @@
+"""The steps of large writes, sent to worker processes (`large_jobs` is the other end)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykcp.machinery.status import InternalError, RequestEntityTooLarge, Timeout
+from pykcp.registry.context import RequestContext
+from pykcp.registry.large import Assigned, Judged, Made
+from pykcp.registry.resource import Resource
+from pykcp.registry.update import Recipe
+from pykcp.server.large_jobs import Asker, KindRef
+from pykcp.workers.pool import JobTooLarge, JobTooLong, WorkerDied, WorkerPool
+
+_JOBS = "pykcp.server.large_jobs:"
+
+
+class WorkerWork:
+    """`registry.large.LargeWork` by a pool of processes."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+
+    async def check(self, resource: Resource, ctx: RequestContext, recipe: Recipe) -> None:
+        await self._run("check", resource, ctx, recipe)
+
+    async def new_object(
+        self,
+        resource: Resource,
+        ctx: RequestContext,
+        namespace: str,
+        recipe: Recipe,
+        missing: str,
+    ) -> Made:
+        made: Made = await self._run("new_object", resource, ctx, namespace, recipe, missing)
+        return made
+
+    async def judged_new(
+        self, resource: Resource, ctx: RequestContext, text: bytes, assigned: Assigned
+    ) -> Judged:
+        judged: Judged = await self._run("judged_new", resource, ctx, text, assigned)
+        return judged
+
+    async def changed_object(
+        self,
+        resource: Resource,
+        ctx: RequestContext,
+        name: str,
+        recipe: Recipe,
+        live: bytes,
+        subresource: str,
+    ) -> Made:
+        made: Made = await self._run(
+            "changed_object", resource, ctx, name, recipe, live, subresource
+        )
+        return made
+
+    async def judged_change(
+        self,
+        resource: Resource,
+        ctx: RequestContext,
+        name: str,
+        text: bytes,
+        live: bytes,
+        subresource: str,
+    ) -> Judged:
+        judged: Judged = await self._run(
+            "judged_change", resource, ctx, name, text, live, subresource
+        )
+        return judged
+
+    async def _run(self, job: str, resource: Resource, ctx: RequestContext, *args: Any) -> Any:
+        assert resource.source is not None
+        ref = KindRef(
+            resource.group,
+            resource.plural,
+            resource.version,
+            resource.source(),
+            resource.definition.stored_versions,
+            resource.since,
+        )
+        user = ctx.user
+        asker = Asker(
+            ctx.cluster,
+            user.name,
+            user.uid,
+            user.groups,
+            dict(user.extra),
+            ctx.manager,
+            ctx.dry_run,
+            ctx.field_validation,
+        )
+        try:
+            return await self._pool.run(_JOBS + job, ref, asker, *args, tenant=ctx.cluster)
+        except JobTooLong as error:
+            seconds = round(self._pool.settings.job_seconds)
+            raise Timeout(f"the request took more than {seconds} seconds of computation") from error
+        except JobTooLarge as error:
+            raise RequestEntityTooLarge(
+                "the request needs more memory than the server allows for one request"
+            ) from error
+        except WorkerDied as error:
+            raise InternalError("the worker process of the request ended, try again") from error
