@@ -7,7 +7,7 @@ from typing import Any
 
 from pykcp.admission.webhooks.review import unfit
 from pykcp.machinery.patch import jsonpatch
-from pykcp.machinery.patch.refusals import unexpected
+from pykcp.machinery.patch.refusals import TooCostly, unexpected
 from pykcp.machinery.schema.decode import DecodeError
 from pykcp.machinery.status import BadRequest, InternalError, StatusError, go_quote
 from pykcp.registry import codec
@@ -28,15 +28,21 @@ class PatchFailed(Exception):
         self.is_test = is_test
 
 
-def apply_patch(document: Object, operations: list[Any]) -> JSON:
+def apply_patch(
+    document: Object, operations: list[Any], budget: jsonpatch.Budget | None = None
+) -> JSON:
     """The document after all operations: another one, also if there are none."""
-    out: JSON = document if operations else codec.copy(document)
+    if not operations:
+        return codec.copy(document)
+    run = jsonpatch.Run(document, budget)
     for operation in operations:
         try:
-            out = jsonpatch.apply(out, [operation])
+            run.step(operation)
+        except TooCostly as error:
+            raise PatchFailed(error.why) from error
         except StatusError as error:
-            raise _explained(out, operation or {}) from error
-    return out
+            raise _explained(run.root, operation or {}) from error
+    return run.root
 
 
 def _explained(document: JSON, operation: Object) -> PatchFailed:

@@ -29,6 +29,11 @@ class Cause:
         return out
 
 
+MAX_FIELD_ERRORS = 500
+"""How many field errors one answer names. Checks may stop looking once they have found more."""
+_MAX_ERROR_TEXT = 1024 * 1024
+
+
 class StatusError(Exception):
     """An API error: HTTP code, machine-readable reason, message and details."""
 
@@ -247,13 +252,27 @@ class Invalid(StatusError):
 
     @classmethod
     def fields(cls, group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Invalid:
-        """The aggregate of field errors, as upstream words it."""
-        texts = list(dict.fromkeys(e.text() for e in errors))
-        body = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+        """The aggregate of field errors, as upstream words it.
+
+        It says no more than `MAX_FIELD_ERRORS` of them and a megabyte: an answer is not to be
+        a hundred times as long as what it answers.
+        """
+        texts: dict[str, None] = {}
+        causes: list[Cause] = []
+        size = 0
+        for error in errors:
+            if len(causes) >= MAX_FIELD_ERRORS or size > _MAX_ERROR_TEXT:
+                texts["too many errors"] = None
+                break
+            cause = Cause(error.reason, error.body(), error.path)
+            causes.append(cause)
+            text = f"{error.path}: {cause.message}"
+            texts[text] = None
+            size += len(text)
         message = f'{kind}.{group} "{name}" is invalid' if group else f'{kind} "{name}" is invalid'
-        if errors:
-            message += f": {body}"
-        causes = [Cause(e.reason, e.body(), e.path) for e in errors]
+        if texts:
+            body = ", ".join(texts)
+            message += f": {body}" if len(texts) == 1 else f": [{body}]"
         return cls(message, group=group, kind=kind, name=name, causes=causes)
 
 
@@ -290,9 +309,9 @@ def _go_value(value: Any) -> str:
         from pykcp.machinery.patch.gotext import show_float
 
         return show_float(value)
-    import orjson
+    from pykcp.machinery.patch import gojson
 
-    return orjson.dumps(value).decode()
+    return gojson.shown(value)
 
 
 _ESCAPES = {
@@ -308,23 +327,27 @@ _ESCAPES = {
 }
 
 
+class _Quoted(dict[int, str]):
+    """How characters stand in a quoted string. Only ASCII is remembered: the rest is large."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if char.isprintable():
+            return char
+        return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_QUOTED = _Quoted(
+    (code, _ESCAPES.get(chr(code)) or (chr(code) if chr(code).isprintable() else f"\\x{code:02x}"))
+    for code in range(0x80)
+)
+
+
 def go_quote(text: str) -> str:
     """A string as Go's %q prints it."""
     if text.isprintable():  # nearly always, and then it is quick however long
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    out = []
-    for ch in text:
-        if ch in _ESCAPES:
-            out.append(_ESCAPES[ch])
-        elif ch.isprintable():
-            out.append(ch)
-        elif ord(ch) < 0x80:
-            out.append(f"\\x{ord(ch):02x}")
-        elif ord(ch) < 0x10000:
-            out.append(f"\\u{ord(ch):04x}")
-        else:
-            out.append(f"\\U{ord(ch):08x}")
-    return '"' + "".join(out) + '"'
+    return f'"{text.translate(_QUOTED)}"'
 
 
 @dataclass(frozen=True, slots=True)

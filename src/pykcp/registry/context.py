@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from pykcp.auth.user import User
 
+_WARNINGS_LENGTH = 4096
+_WARNING_LENGTH = 256
+
 
 @dataclass(slots=True)
 class RequestContext:
@@ -36,6 +39,26 @@ class RequestContext:
     is_newborn: bool = False
     """The same write makes the logical cluster: there is nothing in it yet that has a say."""
 
+    _warned: int = 0
+    """The length of all warnings."""
+    _cuts_warnings: bool = False
+    """There was too much to warn of: warnings are cut to their beginnings."""
+
     def warn(self, text: str) -> None:
-        if text not in self.warnings:
-            self.warnings.append(text)
+        """Tell the client, once, and no more than headers can hold.
+
+        Once warnings are longer than four thousand characters together, each is cut, and
+        those that come later are left out. The numbers are upstream's.
+        """
+        if self._warned >= _WARNINGS_LENGTH and self._cuts_warnings:
+            return
+        if not text or text in self.warnings:
+            return
+        if not self._cuts_warnings and self._warned + len(text) > _WARNINGS_LENGTH:
+            self._cuts_warnings = True
+            self.warnings[:] = [given[:_WARNING_LENGTH] for given in self.warnings]
+            self._warned = sum(map(len, self.warnings))
+        if self._cuts_warnings:
+            text = text[:_WARNING_LENGTH]
+        self.warnings.append(text)
+        self._warned += len(text)

@@ -210,16 +210,14 @@ def dedup_owners(ctx: RequestContext, metadata: Object) -> None:
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) < 2:
         return
-    distinct: list[Object] = []
-    repeated: list[str] = []
+    distinct: dict[frozenset[tuple[str, str | bool]], Object] = {}
+    repeated: dict[str, None] = {}
     for owner in owners:
-        if owner in distinct:
-            repeated.append(owner["uid"])
-        else:
-            distinct.append(owner)
+        if distinct.setdefault(frozenset(owner.items()), owner) is not owner:
+            repeated[owner["uid"]] = None
     if repeated:
-        metadata["ownerReferences"] = distinct
-        ctx.warn(_REPEATED_OWNERS + ", ".join(dict.fromkeys(repeated)))
+        metadata["ownerReferences"] = list(distinct.values())
+        ctx.warn(_REPEATED_OWNERS + ", ".join(repeated))
 
 
 _REPEATED_OWNERS = (

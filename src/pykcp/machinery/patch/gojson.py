@@ -1,22 +1,28 @@
 """Patch bodies read as Go reads them: the same acceptance, the same words when refused.
 
-The fast decoder decides; only a refused body is scanned again, byte by byte, to say
-what Go's scanner would have said. Under field validation a body is also searched for
-keys given twice, which Go reports by path and a dict cannot show.
+The fast decoder decides; only a refused body is scanned again, to say what Go's scanner
+would have said. Under field validation a body is also searched for keys given twice, which
+Go reports by path and a dict cannot show.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import orjson
 
+from pykcp.machinery.steps import Steps, spelled
 from pykcp.types import JSON
 
 _MAX_DEPTH = 10_000
-_SPACE = b" \t\r\n"
+MAX_PROBLEMS = 100
+"""How many repeated or unknown fields strict decoding names; Go's own limit."""
+TOO_DEEP = "exceeded max depth"
 _DIGITS = b"0123456789"
 _HEX = b"0123456789abcdefABCDEF"
 
@@ -33,14 +39,35 @@ def decode(body: bytes) -> JSON:
         message = syntax_error(body)
         if message is not None:
             raise BadJSON(message) from error
-    # Go takes what the fast decoder will not: broken UTF-8, lone surrogates, numbers that
-    # are out of range. It also nests ten times deeper than anything here could follow.
+    # Go takes what the fast decoder will not: broken UTF-8 and lone surrogates. It also nests
+    # ten times deeper than anything here could follow.
     try:
-        return json.loads(body.decode("utf-8", "replace"))
+        return _decode_slowly(body)
     except RecursionError as error:
-        raise BadJSON("exceeded max depth") from error
-    except ValueError as error:
-        raise BadJSON(str(error)) from error
+        raise BadJSON(TOO_DEEP) from error
+
+
+def _decode_slowly(body: bytes) -> JSON:
+    text = body.decode("utf-8", "replace")
+    value = json.loads(text, parse_float=_float)
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        text = json.dumps(value, ensure_ascii=False)
+        if not _SURROGATE.search(text):
+            return value  # deep, or with a number that is large
+        return json.loads(_SURROGATE.sub("\ufffd", text))
+    return value
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise BadJSON(f"json: cannot unmarshal number {text} into Go value of type float64")
+    return value
 
 
 def encode(value: JSON) -> bytes:
@@ -51,6 +78,14 @@ def encode(value: JSON) -> bytes:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(
             "utf-8", "surrogatepass"
         )
+
+
+def shown(value: JSON) -> str:
+    """A value in a message: as compact JSON, if it is not too deep for that."""
+    try:
+        return encode(value).decode("utf-8", "replace")
+    except RecursionError:
+        return "..."
 
 
 def type_word(value: JSON) -> str:
@@ -69,8 +104,11 @@ def type_word(value: JSON) -> str:
     return "null"
 
 
-def duplicate_fields(body: bytes) -> list[str]:
-    """The paths of keys given more than once, in order, as strict decoding names them."""
+def duplicate_fields(body: bytes, select: Callable[[Any], Any] = lambda it: it) -> list[str]:
+    """The paths of keys given more than once, in order, as strict decoding names them.
+
+    `select` takes out of the document what is not looked at. Nothing for a body that is not JSON, or nested too deeply to be read in this way.
+    """
     seen = False
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -84,29 +122,45 @@ def duplicate_fields(body: bytes) -> list[str]:
         json.loads(text, object_pairs_hook=pairs)
         if not seen:
             return []
-        found: list[str] = []
-        _walk_pairs(json.loads(text, object_pairs_hook=_Pairs), "", found)
+        return repeated_keys(select(json.loads(text, object_pairs_hook=Pairs)))
     except (ValueError, RecursionError):
         return []
+
+
+class Pairs(list[tuple[str, Any]]):
+    """An object as it was written: keys in order, repeated ones included."""
+
+    __slots__ = ()
+
+
+def repeated_keys(document: Any) -> list[str]:
+    """`duplicate field "spec.x"` for each key that an object of `Pairs` has more than once."""
+    found: list[str] = []
+    _walk_pairs(document, None, found)
     return found
 
 
-class _Pairs(list[tuple[str, Any]]):
-    """An object as its members were written."""
-
-
-def _walk_pairs(value: Any, path: str, found: list[str]) -> None:
-    if isinstance(value, _Pairs):
-        counts: dict[str, int] = {}
+def _walk_pairs(value: Any, path: Steps, found: list[str]) -> None:
+    if isinstance(value, Pairs):
+        told: dict[str, bool] = {}
         for key, item in value:
-            here = f"{path}.{key}" if path else key
-            counts[key] = counts.get(key, 0) + 1
-            if counts[key] == 2:
-                found.append(f'duplicate field "{here}"')
-            _walk_pairs(item, here, found)
-    elif isinstance(value, list):
+            if key not in told:
+                told[key] = False
+            elif not told[key] and len(found) < MAX_PROBLEMS:
+                told[key] = True
+                found.append(duplicate_field((path, f".{key}")))
+            if isinstance(item, list):
+                _walk_pairs(item, (path, f".{key}"), found)
+    else:
         for index, item in enumerate(value):
-            _walk_pairs(item, f"{path}[{index}]", found)
+            if isinstance(item, list):
+                _walk_pairs(item, (path, f"[{index}]"), found)
+
+
+def duplicate_field(path: Steps) -> str:
+    from pykcp.machinery.status import go_quote
+
+    return f"duplicate field {go_quote(spelled(path))}"
 
 
 def syntax_error(body: bytes) -> str | None:
@@ -143,10 +197,52 @@ def _quote_byte(byte: int) -> str:
     return "'" + go_quote(chr(byte))[1:-1] + "'"
 
 
+# Nearly all of a long text is in order, and is passed over by these expressions, at C speed.
+_WS = rb"[ \t\r\n]*+"
+_PLAIN_TEXT = rb'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+'
+_KEY = b'"' + _PLAIN_TEXT + b'"' + _WS + b":" + _WS
+_SCALAR = (
+    b'"' + _PLAIN_TEXT + rb'"|-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?+[0-9]++)?+'
+    rb"|true|false|null"
+)
+_LEVELS = 3
+_SPACES = re.compile(_WS)
+_TEXT = re.compile(_PLAIN_TEXT)
+
+
+@cache
+def _runs() -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """What passes over items of a list, and over members of an object, each with its comma."""
+    value = b"(?:" + _SCALAR + b")"
+    for _ in range(_LEVELS):
+        items = value + _WS + rb"(?:," + _WS + rb"(?!\])|(?=\]))"
+        members = _KEY + value + _WS + rb"(?:," + _WS + rb"(?!\})|(?=\}))"
+        lists = rb"\[" + _WS + b"(?:" + items + rb")*+\]"
+        objects = rb"\{" + _WS + b"(?:" + members + rb")*+\}"
+        value = b"(?:" + _SCALAR + b"|" + lists + b"|" + objects + b")"
+    return (
+        re.compile(b"(?:" + _WS + value + _WS + b",)*+"),
+        re.compile(b"(?:" + _WS + _KEY + value + _WS + b",)*+"),
+    )
+
+
+def _after_items(body: bytes, position: int) -> int:
+    return _after(_runs()[0], body, position)
+
+
+def _after_members(body: bytes, position: int) -> int:
+    return _after(_runs()[1], body, position)
+
+
+def _after(pattern: re.Pattern[bytes], body: bytes, position: int) -> int:
+    """The position after all that a pattern, which may match nothing, passes over."""
+    match = pattern.match(body, position)
+    assert match is not None
+    return match.end()
+
+
 def _skip(body: bytes, position: int) -> int:
-    while position < len(body) and body[position] in _SPACE:
-        position += 1
-    return position
+    return _after(_SPACES, body, position)
 
 
 def _scan_value(body: bytes, position: int) -> int:
@@ -157,11 +253,14 @@ def _scan_value(body: bytes, position: int) -> int:
         char = body[position : position + 1]
         if char in (b"{", b"["):
             if len(stack) >= _MAX_DEPTH:
-                raise _Refused("exceeded max depth")
+                raise _Refused(TOO_DEEP)
             stack.append(body[position])
-            position = _skip(body, position + 1)
+            run = _after_members if char == b"{" else _after_items
+            position = run(body, position + 1)
+            has_begun = body[position - 1] == 0x2C
+            position = _skip(body, position)
             closing = b"}" if char == b"{" else b"]"
-            if body[position : position + 1] == closing:
+            if not has_begun and body[position : position + 1] == closing:
                 stack.pop()
                 position += 1
             elif char == b"{":
@@ -184,8 +283,8 @@ def _after_value(body: bytes, position: int, stack: list[int]) -> int:
         in_object = stack[-1] == 0x7B
         if char == b",":
             if in_object:
-                return _scan_key(body, _skip(body, position + 1))
-            return position + 1
+                return _scan_key(body, _skip(body, _after_members(body, position + 1)))
+            return _after_items(body, position + 1)
         if char != (b"}" if in_object else b"]"):
             where = "after object key:value pair" if in_object else "after array element"
             raise _unexpected(body, position, where)
@@ -227,6 +326,7 @@ def _scan_word(body: bytes, position: int, word: bytes) -> int:
 
 def _scan_string(body: bytes, position: int) -> int:
     while True:
+        position = _after(_TEXT, body, position)
         if position >= len(body):
             raise _unexpected(body, position, "")
         byte = body[position]

@@ -16,13 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykcp.machinery.patch import gojson
-from pykcp.machinery.patch.refusals import too_large, unprocessable
+from pykcp.machinery.patch.refusals import TooCostly, too_large, unprocessable
 from pykcp.machinery.status import BadRequest
 from pykcp.types import JSON, Object
 
 MAX_OPERATIONS = 10_000
 MAX_COPY_BYTES = 3 * 1024 * 1024
 """How much all `copy` operations of a patch together may add."""
+MAX_MOVED_ITEMS = 100_000_000
+"""How many items of lists all operations together may shift: ten thousand of ten thousand each."""
 
 _KNOWN_MEMBERS = ("op", "path", "from", "value")
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}\Z")
@@ -70,31 +72,61 @@ def _strict_problems(body: bytes, operations: list[Any]) -> list[str]:
     for index, operation in enumerate(operations):
         for member, value in (operation or {}).items():
             if member not in _KNOWN_MEMBERS:
-                unknown.append(f'unknown field "[{index}].{member}"')
+                if len(unknown) < gojson.MAX_PROBLEMS:
+                    unknown.append(f'unknown field "[{index}].{member}"')
             elif member != "value" and value is not None and not isinstance(value, str):
                 field = f"struct field jsonPatchOp.{member} of type string"
                 raise BadRequest("error decoding patch: " + _unfit(value, field))
-    hidden = tuple(entry.removeprefix("unknown").removesuffix('"') for entry in unknown)
-    twice = [
-        entry
-        for entry in gojson.duplicate_fields(body)
-        # what lies inside an unknown member is not looked at
-        if not entry.removeprefix("duplicate").startswith(hidden)
+    return (unknown + gojson.duplicate_fields(body, _known_members))[: gojson.MAX_PROBLEMS]
+
+
+def _known_members(document: Any) -> Any:
+    """The operations without unknown members: what lies inside of those is not looked at."""
+    if isinstance(document, gojson.Pairs) or not isinstance(document, list):
+        return document
+    return [
+        gojson.Pairs((name, value) for name, value in item if name in _KNOWN_MEMBERS)
+        if isinstance(item, gojson.Pairs)
+        else item
+        for item in document
     ]
-    return unknown + twice
 
 
-def apply(document: JSON, operations: list[Any], *, max_copy_bytes: int = MAX_COPY_BYTES) -> JSON:
+@dataclass(slots=True)
+class Budget:
+    """What all operations of a patch (or of several that belong together) may still cost."""
+
+    copied: int = MAX_COPY_BYTES
+    """Bytes that `copy` may add."""
+    moved: int = MAX_MOVED_ITEMS
+    """Items of lists that may make room for others or close up."""
+
+    def copy(self, size: int) -> None:
+        self.copied -= size
+        if self.copied < 0:
+            grown = MAX_COPY_BYTES - self.copied
+            raise TooCostly(
+                "Unable to complete the copy, the accumulated size increase of copy is "
+                f"{grown}, exceeding the limit {MAX_COPY_BYTES}"
+            )
+
+    def move(self, items: int) -> None:
+        self.moved -= items
+        if self.moved < 0:
+            raise TooCostly(
+                "Unable to complete the operation, the accumulated number of moved array elements "
+                f"exceeds the limit {MAX_MOVED_ITEMS}"
+            )
+
+
+def apply(document: JSON, operations: list[Any], budget: Budget | None = None) -> JSON:
     """The document after all operations; neither argument is changed.
 
     The whole may have been replaced by an array: the caller finds that it does not decode.
     """
-    run = _Run(document, max_copy_bytes)
-    try:
-        for operation in operations:
-            run.step(operation or {})
-    except RecursionError as error:
-        raise unprocessable("nested too deeply to compare or to copy") from error
+    run = Run(document, budget)
+    for operation in operations:
+        run.step(operation)
     return run.root
 
 
@@ -108,6 +140,7 @@ class _Place:
 
     container: Any
     key: str
+    budget: Budget
 
     def index(self, length: int) -> int:
         """The key as an index below `length`, counted from the end if negative."""
@@ -129,7 +162,9 @@ class _Place:
         elif self.key == "-":
             self.container.append(value)
         else:
-            self.container.insert(self.index(len(self.container) + 1), value)
+            index = self.index(len(self.container) + 1)
+            self.budget.move(len(self.container) - index)
+            self.container.insert(index, value)
 
     def replace(self, value: JSON) -> None:
         if isinstance(self.container, dict):
@@ -139,22 +174,26 @@ class _Place:
 
     def remove(self) -> None:
         if isinstance(self.container, list):
-            del self.container[self.index(len(self.container))]
+            index = self.index(len(self.container))
+            self.budget.move(len(self.container) - index)
+            del self.container[index]
         elif self.key in self.container:
             del self.container[self.key]
         else:
             raise _Missing(f"no such key: {self.key}")
 
 
-class _Run:
+class Run:
     """One patch in progress on a copy that is made container by container, when touched."""
 
-    def __init__(self, document: JSON, max_copy_bytes: int) -> None:
+    def __init__(self, document: JSON, budget: Budget | None = None) -> None:
         self.root = _copied(document)
         self._own = {id(self.root): self.root}
-        self._copy_budget = max_copy_bytes
+        self._budget = budget or Budget()
 
-    def step(self, operation: Object) -> None:
+    def step(self, operation: Any) -> None:
+        """Carry out one operation; a StatusError (422) if it cannot be, and nothing has changed."""
+        operation = operation or {}
         kind = operation.get("op")
         method = _STEPS.get(kind) if isinstance(kind, str) else None
         if method is None:
@@ -163,6 +202,8 @@ class _Run:
             method(self, operation)
         except _Missing as missing:
             raise unprocessable(f"{kind} at {operation.get('path')!r}: {missing}") from missing
+        except RecursionError as error:
+            raise unprocessable("nested too deeply to compare or to copy") from error
 
     def _place(self, operation: Object, member: str = "path") -> _Place:
         """Walk to the container that a pointer ends in, making it ours to change."""
@@ -174,7 +215,7 @@ class _Run:
             raise _Missing(f"no such path: {pointer!r}")
         here = self.root
         for segment in segments[1:-1]:
-            place = _Place(here, _unescape(segment))
+            place = _Place(here, _unescape(segment), self._budget)
             child = place.get()
             if not isinstance(child, (dict, list)):
                 raise _Missing(f"no such path: {pointer!r}")
@@ -183,7 +224,7 @@ class _Run:
                 self._own[id(child)] = child
                 place.replace(child)
             here = child
-        return _Place(here, _unescape(segments[-1]))
+        return _Place(here, _unescape(segments[-1]), self._budget)
 
     def add(self, operation: Object) -> None:
         self._place(operation).add(operation.get("value"))
@@ -205,7 +246,11 @@ class _Run:
         source = self._place(operation, "from")
         value = source.get()
         source.remove()
-        self._place(operation).add(value)
+        try:
+            self._place(operation).add(value)
+        except _Missing:
+            source.add(value)
+            raise
 
     def copy(self, operation: Object) -> None:
         value = self._place(operation, "from").get()
@@ -213,10 +258,8 @@ class _Run:
         if value is not None:
             # What is copied may be ours and change later: the copy must not follow.
             image = gojson.encode(value)
+            self._budget.copy(len(image))
             value = gojson.decode(image)
-            self._copy_budget -= len(image)
-            if self._copy_budget < 0:
-                raise unprocessable("the copies of this patch exceed the limit")
         target.add(value)
 
     def test(self, operation: Object) -> None:
@@ -226,12 +269,12 @@ class _Run:
 
 
 _STEPS = {
-    "add": _Run.add,
-    "remove": _Run.remove,
-    "replace": _Run.replace,
-    "move": _Run.move,
-    "copy": _Run.copy,
-    "test": _Run.test,
+    "add": Run.add,
+    "remove": Run.remove,
+    "replace": Run.replace,
+    "move": Run.move,
+    "copy": Run.copy,
+    "test": Run.test,
 }
 
 

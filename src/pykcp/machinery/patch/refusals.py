@@ -16,6 +16,16 @@ def unprocessable(why: str) -> StatusError:
     return error
 
 
+class TooCostly(StatusError):
+    """The same for a patch that would cost more than patches may; `why` is the library's text."""
+
+    def __init__(self, why: str) -> None:
+        same = unprocessable(why)
+        super().__init__(same.message, code=same.code, reason=same.reason)
+        self.why = why
+        self.add_note(why)
+
+
 def unexpected(message: str) -> StatusError:
     """500 as upstream answers an error that has no status of its own: no reason, no details."""
     return StatusError(message, code=500, reason="", details=False)

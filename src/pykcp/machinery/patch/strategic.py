@@ -11,6 +11,7 @@ their plain text, upstream's way, because scripts match those texts.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, Final
 
 from pykcp.machinery.patch import gojson, gotext
@@ -25,7 +26,6 @@ from pykcp.machinery.patch.strategic_lists import (
     check_order,
     deduplicated,
     element_type,
-    has_key_value,
     identity,
     in_element_order,
     no_merge_key,
@@ -254,7 +254,7 @@ def _apply_element_directives(
 ) -> tuple[list[Any], list[Any]]:
     """Carry out `$patch` of elements; the original and the patch that are left to merge."""
     plain: list[Any] = []
-    array = original
+    gone: dict[Any, int] = {}
     is_replacement = False
     for item in patch:
         if DIRECTIVE not in item:
@@ -264,30 +264,65 @@ def _apply_element_directives(
             case "delete":
                 if merge_key not in item:
                     raise no_merge_key(item, merge_key)
-                original = [o for o in original if not has_key_value(o, merge_key, item[merge_key])]
-                array[: len(original)] = original
+                gone.setdefault(identity(item[merge_key]), len(gone))
             case "replace":
                 is_replacement = True
             case "merge":
                 raise unexpected("merging lists cannot yet be specified in the patch")
             case directive:
                 raise _unknown_directive(directive, item)
+    if gone:
+        original = _delete_elements(original, gone, merge_key)
     return (plain, []) if is_replacement else (original, plain)
+
+
+def _delete_elements(array: list[Any], gone: dict[Any, int], merge_key: str) -> list[Any]:
+    """The elements without those that are gone, by merge key, in the order of their going.
+
+    What is left moves to the front of the array, once for each that goes, as it does upstream;
+    what is behind it stays as it was then.
+    """
+    turns: list[list[int]] = [[] for _ in gone]
+    for index, item in enumerate(array):
+        turn = gone.get(identity(item[merge_key])) if merge_key in item else None
+        if turn is not None:
+            turns[turn].append(index)
+    dead = {index for indexes in turns for index in indexes}
+    left = [item for index, item in enumerate(array) if index not in dead]
+    before, after = list(range(-1, len(array))), list(range(1, len(array) + 2))
+    tail: list[Any] = []
+    for indexes in turns:
+        at = before[len(array)]
+        for _ in indexes:
+            tail.append(array[at])
+            at = before[at]
+        for index in indexes:
+            after[before[index]], before[after[index]] = after[index], before[index]
+    array[len(left) :] = reversed(tail)
+    array[: len(left)] = left
+    return left
 
 
 def _merge_elements(
     element: Schema | None, original: list[Any], patch: list[Any], merge_key: str
 ) -> list[Any]:
     out = list(original)
+    places: dict[Any, deque[int]] = {}
+    for index, item in enumerate(out):
+        if merge_key in item:
+            places.setdefault(identity(item[merge_key]), deque()).append(index)
     for item in patch:
         if merge_key not in item:
             raise no_merge_key(item, merge_key)
-        for index, candidate in enumerate(out):
-            if has_key_value(candidate, merge_key, item[merge_key]):
-                out[index] = _merge_map(element, candidate, item)
-                break
-        else:
+        name = identity(item[merge_key])
+        there = places.setdefault(name, deque())
+        if not there:
+            there.append(len(out))
             out.append(item)
+            continue
+        merged = out[there[0]] = _merge_map(element, out[there[0]], item)
+        if merge_key not in merged:  # it was null
+            there.popleft()
     return out
 
 

@@ -7,7 +7,7 @@ server's, and weaves the two by where the server had them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any, Final
 
 from pykcp.machinery.patch import gotext
@@ -52,28 +52,26 @@ def _same_element(left: JSON, right: JSON, merge_key: str) -> bool:
     return _same(left[merge_key], right[merge_key])
 
 
-def has_key_value(item: Object, key: str, value: JSON) -> bool:
-    return key in item and _same(item[key], value)
-
-
 def partition(merged: list[Any], named: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
     """The elements that a list names, and those only the server has."""
+    inside: list[Any] = []
+    outside: list[Any] = []
     if not merge_key:
         names = {identity(item) for item in named}
-        inside = [item for item in merged if identity(item) in names]
-        return inside, [item for item in merged if identity(item) not in names]
-    inside, outside = [], []
+        for item in merged:
+            (inside if identity(item) in names else outside).append(item)
+        return inside, outside
+    bad = next((i for i, item in enumerate(named) if not isinstance(item, dict)), None)
+    names = {identity(item[merge_key]) for item in named[:bad] if merge_key in item}
     for item in merged:
         if not isinstance(item, dict):
             raise bad_type({}, item)
         if merge_key not in item:
             raise no_merge_key(item, merge_key)
-        for index, other in enumerate(named):
-            if not isinstance(other, dict):
-                raise unexpected(f"value for key {index} is not a map")
-            if has_key_value(other, merge_key, item[merge_key]):
-                inside.append(item)
-                break
+        if identity(item[merge_key]) in names:
+            inside.append(item)
+        elif bad is not None:
+            raise unexpected(f"value for key {bad} is not a map")
         else:
             outside.append(item)
     return inside, outside
@@ -89,18 +87,16 @@ def in_element_order(
     is_map: bool,
 ) -> list[Any]:
     """One list of both, each in its own order, woven by where the server had them."""
-
-    def place(order: list[Any]) -> Callable[[Any], int]:
-        return lambda item: _position(order, item, merge_key, is_map=is_map)
-
-    given = _sorted_like(given, given_order, place(given_order), merge_key, is_map=is_map)
-    others = _sorted_like(others, server_order, place(server_order), merge_key, is_map=is_map)
-    on_server = place(server_order)
+    key = merge_key if is_map else None
+    on_server = _positions(server_order, key)
+    given = _sorted_like(given, given_order, _positions(given_order, key), key)
+    others = _sorted_like(others, server_order, on_server, key)
+    mine = [_position(on_server, item, key) for item in others]
+    theirs = [_position(on_server, item, key) for item in given]
     out: list[Any] = []
     left = right = 0
     while left < len(others) and right < len(given):
-        here, there = on_server(others[left]), on_server(given[right])
-        if 0 <= here < there:
+        if 0 <= mine[left] < theirs[right]:
             out.append(others[left])
             left += 1
         else:
@@ -109,42 +105,49 @@ def in_element_order(
     return out + others[left:] + given[right:]
 
 
-def _position(order: list[Any], item: JSON, merge_key: str, *, is_map: bool) -> int:
-    def name(value: JSON) -> JSON:
-        if not is_map:
-            return value
-        return value.get(merge_key) if isinstance(value, dict) else None
+def _positions(order: list[Any], key: str | None) -> dict[Any, int]:
+    """Where each element comes first."""
+    out: dict[Any, int] = {}
+    for index, item in enumerate(order):
+        out.setdefault(_name(item, key), index)
+    return out
 
-    wanted = name(item)
-    return next((i for i, other in enumerate(order) if _same(name(other), wanted)), -1)
+
+def _name(item: JSON, key: str | None) -> Any:
+    """What tells an element from others: its merge key, or itself if there is none."""
+    if key is None:
+        return identity(item)
+    return identity(item.get(key) if isinstance(item, dict) else None)
+
+
+def _position(positions: dict[Any, int], item: JSON, key: str | None) -> int:
+    return positions.get(_name(item, key), -1)
 
 
 def _sorted_like(
-    items: list[Any],
-    order: list[Any],
-    position: Callable[[Any], int],
-    merge_key: str,
-    *,
-    is_map: bool,
+    items: list[Any], order: list[Any], positions: dict[Any, int], key: str | None
 ) -> list[Any]:
     deletions: list[Any] = []
-    if is_map:
+    if key is not None:
         for item in items + order:
             if not isinstance(item, dict):
                 raise bad_type({}, item)
-            if merge_key not in item:
-                raise no_merge_key(item, merge_key)
+            if key not in item:
+                raise no_merge_key(item, key)
         items, deletions = _split_deletions(items)
-    # Insertion, as upstream sorts: an element that the order does not know goes before
-    # all that came earlier, so that two unknown ones change places.
-    out: list[tuple[int, Any]] = []
-    for item in items:
-        rank = position(item)
-        at = len(out)
-        while at and not (0 <= out[at - 1][0] <= rank):
-            at -= 1
-        out.insert(at, (rank, item))
-    return [item for _, item in out] + deletions
+    # What upstream's insertion sort does, which takes an element that the order does not know
+    # for less than any other: it goes before all that came earlier, unknown ones included, and
+    # only what is less than all of those will come before it.
+    ranks: list[tuple[float, int, int]] = []
+    least = math.inf
+    for index, item in enumerate(items):
+        rank = _position(positions, item, key)
+        if rank < 0:
+            ranks.append((least, 0, -index))
+        else:
+            ranks.append((rank, 1, index))
+            least = min(least, rank)
+    return [items[abs(index)] for *_, index in sorted(ranks)] + deletions
 
 
 def _split_deletions(items: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -162,20 +165,8 @@ def _has_directive(item: JSON) -> bool:
 
 
 def deduplicated(items: list[Any]) -> list[Any]:
-    """Each scalar once; a repeated one gives its place to the last (the order is set later)."""
-    out = list(items)
-    first = 0
-    while first < len(out) - 1:
-        other = first + 1
-        while other < len(out):
-            if _same(out[first], out[other]):
-                last = out.pop()
-                if other < len(out):
-                    out[other] = last
-            else:
-                other += 1
-        first += 1
-    return out
+    """Each scalar once; the order is set later."""
+    return list({identity(item): item for item in items}.values())
 
 
 MAP: Final = "map[string]interface {}"
@@ -196,8 +187,11 @@ def element_type(*lists: list[Any]) -> str:
 
 
 def identity(value: JSON) -> tuple[type, JSON]:
-    """A value as a member of a set."""
-    return type(value), repr(value) if isinstance(value, (dict, list)) else value
+    """A value as a member of a set: equal for equal values of one type."""
+    kind = type(value)
+    if kind is dict:
+        return kind, frozenset((key, identity(item)) for key, item in value.items())
+    return kind, tuple(map(identity, value)) if kind is list else value
 
 
 def _same(left: JSON, right: JSON) -> bool:

@@ -132,7 +132,7 @@ class CustomType:
         flags = self._scan(value)
         if flags & UNKNOWN:
             dropped: list[str] = []
-            self._prune(value, "", dropped)
+            self._prune(value, None, dropped)
             problems += (f'unknown field "{path}"' for path in sorted(dropped))
         if self._embeds:
             try:
@@ -149,7 +149,7 @@ class CustomType:
         """What the store holds, in place: pruned and defaulted by the schema of today."""
         flags = self._scan(value)
         if flags & UNKNOWN:
-            self._prune(value, "", [])
+            self._prune(value, None, [])
         self._complete(value, flags)
         return value
 
@@ -160,7 +160,7 @@ class CustomType:
 
     def pruned(self, value: Object) -> Object:
         """What the store holds in another version, in place, with what this one knows of it."""
-        self._prune(value, "", [])
+        self._prune(value, None, [])
         return value
 
     def _complete(self, value: Object, flags: int, *, drops_nulls: bool = True) -> None:

@@ -129,15 +129,12 @@ def _fill_object(
     for key, default in defaults:
         if key not in value:
             value[key] = copy(default)
-            filled = {*filled, key}
+            filled.add(key)
     for key, item in value.items():
         if type(item) is dict or type(item) is list:
             child = children.get(key, rest)
             if child is not None:
                 child[0](item, given and key not in filled)
-
-
-_NONE: set[str] = set()
 
 
 def _replace_nulls(
@@ -148,7 +145,7 @@ def _replace_nulls(
 ) -> set[str]:
     """The fields that got a default instead of a null."""
     nulls = [key for key, item in value.items() if item is None]
-    filled = _NONE
+    filled: set[str] = set()
     for key in nulls:
         child = children.get(key, rest)
         if child is None:
@@ -158,7 +155,7 @@ def _replace_nulls(
             continue
         if has_default:
             value[key] = copy(default)
-            filled = {*filled, key}
+            filled.add(key)
         elif given:
             del value[key]
     return filled

@@ -17,6 +17,13 @@ from typing import Any
 
 import orjson
 
+from pykcp.machinery.patch.gojson import (
+    MAX_PROBLEMS,
+    TOO_DEEP,
+    Pairs,
+    duplicate_field,
+    repeated_keys,
+)
 from pykcp.machinery.quantity import QuantityError, canonical
 from pykcp.machinery.schema.goscalars import (
     GoScalarError,
@@ -26,9 +33,8 @@ from pykcp.machinery.schema.goscalars import (
 )
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import go_quote
+from pykcp.machinery.steps import Steps, spelled
 from pykcp.types import JSON, Object
-
-MAX_PROBLEMS = 100
 
 
 class DecodeError(ValueError):
@@ -37,12 +43,6 @@ class DecodeError(ValueError):
 
 class Number(str):
     """A number as it was written."""
-
-    __slots__ = ()
-
-
-class Pairs(list[tuple[str, Any]]):
-    """An object as it was written: keys in order, repeated ones included."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ def refuse_depth(value: JSON) -> None:
 
 
 def too_deep() -> DecodeError:
-    return DecodeError("exceeded max depth")
+    return DecodeError(TOO_DEEP)
 
 
 def type_error(schema: Schema, value: JSON, raw: bytes | None) -> DecodeError:
@@ -126,9 +126,7 @@ _FIND_KIND = (
 
 def duplicate_fields(raw: bytes) -> list[str]:
     """`duplicate field "spec.x"` in a text that is not typed."""
-    walk = _Walk()
-    walk.untyped(document(None, raw), "")
-    return walk.problems
+    return repeated_keys(document(None, raw))
 
 
 class _Abort(Exception):
@@ -145,14 +143,21 @@ class _Walk:
 
     def run(self, schema: Schema, body: Any) -> str | None:
         try:
-            self._value(schema, body, "")
+            self._value(schema, body, None)
         except _Abort as abort:
             return str(abort)
         return self._error
 
-    def _problem(self, what: str, path: str, key: str) -> None:
-        text = f"{what} field {go_quote(f'{path}.{key}' if path else key)}"
-        if text not in self._seen and len(self.problems) < MAX_PROBLEMS:
+    def _unknown(self, path: Steps, key: str) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            self._problem(f"unknown field {go_quote(spelled((path, f'.{key}')))}")
+
+    def _duplicate(self, path: Steps, key: str) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            self._problem(duplicate_field((path, f".{key}")))
+
+    def _problem(self, text: str) -> None:
+        if text not in self._seen:
             self._seen.add(text)
             self.problems.append(text)
 
@@ -170,7 +175,7 @@ class _Walk:
             what = f"number {value}"
         self._save(self._mismatch(what, schema.go_type))
 
-    def _value(self, schema: Schema, value: Any, path: str) -> None:
+    def _value(self, schema: Schema, value: Any, path: Steps) -> None:
         if value is None:
             return
         if schema.codec:
@@ -187,38 +192,38 @@ class _Walk:
         else:
             self._scalar(schema, value)
 
-    def _members(self, schema: Schema, value: Pairs, path: str) -> None:
+    def _members(self, schema: Schema, value: Pairs, path: Steps) -> None:
         struct, depth = self._struct, len(self._fields)
         seen: set[str] = set()
         for key, item in value:
             child = schema.properties.get(key)
             if child is None:
-                self._problem("unknown", path, key)
+                self._unknown(path, key)
                 continue
             if key in seen:
-                self._problem("duplicate", path, key)
+                self._duplicate(path, key)
             seen.add(key)
             self._struct = schema.go_type.rpartition(".")[2]
             self._fields += [*child.go_path.split(".")[:-1], key]
-            self._value(child, item, f"{path}.{key}" if path else key)
+            self._value(child, item, (path, f".{key}"))
             del self._fields[depth:]
             self._struct = struct
 
-    def _map(self, element: Schema, value: Pairs, path: str) -> None:
+    def _map(self, element: Schema, value: Pairs, path: Steps) -> None:
         seen: set[str] = set()
         for key, item in value:
             if key in seen:
-                self._problem("duplicate", path, key)
+                self._duplicate(path, key)
             seen.add(key)
-            self._value(element, item, f"{path}.{key}" if path else key)
+            self._value(element, item, (path, f".{key}"))
 
-    def _list(self, schema: Schema, value: Any, path: str) -> None:
+    def _list(self, schema: Schema, value: Any, path: Steps) -> None:
         assert schema.items is not None
         if isinstance(value, Pairs) or not isinstance(value, list):
             self._refuse(value, schema)
             return
         for index, item in enumerate(value):
-            self._value(schema.items, item, f"{path}[{index}]")
+            self._value(schema.items, item, (path, f"[{index}]"))
 
     def _scalar(self, schema: Schema, value: Any) -> None:
         kind = schema.type
@@ -232,13 +237,14 @@ class _Walk:
                 self._refuse(value, schema)
         elif kind in {"integer", "number"}:
             self._numeric(schema, value)
-        else:
-            self.untyped(value, "")
+        elif isinstance(value, list):
+            for text in repeated_keys(value)[: MAX_PROBLEMS - len(self.problems)]:
+                self._problem(text)
 
     def _bytes(self, schema: Schema, value: Any) -> None:
         if isinstance(value, list) and not isinstance(value, Pairs):
             for item in value:
-                self._value(_BYTE, item, "")
+                self._value(_BYTE, item, None)
         elif not isinstance(value, str) or isinstance(value, Number):
             self._refuse(value, schema)
         else:
@@ -303,19 +309,6 @@ class _Walk:
     def _place(self) -> str:
         return f"{self._struct}.{'.'.join(self._fields)}"
 
-    def untyped(self, value: Any, path: str) -> None:
-        """Repeated keys anywhere below a value of no type."""
-        if isinstance(value, Pairs):
-            seen: set[str] = set()
-            for key, item in value:
-                if key in seen:
-                    self._problem("duplicate", path, key)
-                seen.add(key)
-                self.untyped(item, f"{path}.{key}" if path else key)
-        elif isinstance(value, list):
-            for index, item in enumerate(value):
-                self.untyped(item, f"{path}[{index}]")
-
 
 _RANGES = {
     "uint8": (0, 255),
@@ -367,6 +360,12 @@ def _merged_object(schema: Schema, body: Pairs) -> Object:
     }
 
 
+class _Joined(Pairs):
+    """An object that was given several times; made here, so that more can be added to it."""
+
+    __slots__ = ()
+
+
 def _joined(schema: Schema, before: Any, item: Any) -> Any:
     """A field that was there already, given again."""
     if schema.codec or before is None:
@@ -375,7 +374,10 @@ def _joined(schema: Schema, before: Any, item: Any) -> Any:
         unset = schema.pointer or schema.is_map or schema.type == "array" or schema.format == "byte"
         return None if unset else before
     if isinstance(before, Pairs) and isinstance(item, Pairs):
-        return Pairs([*before, *item])
+        if isinstance(before, _Joined):
+            before.extend(item)
+            return before
+        return _Joined([*before, *item])
     if schema.type == "array" and schema.items is not None:
         kept = before[: len(item)]
         return [_joined(schema.items, b, i) for b, i in zip(kept, item, strict=False)] + item[

@@ -6,47 +6,63 @@ says. Most schemas have none of them; then there is nothing to compile and nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from pykcp.machinery import names
+from pykcp.machinery.patch.gojson import MAX_PROBLEMS
 from pykcp.machinery.schema.decode import DecodeError, TypedDecoder
 from pykcp.machinery.schema.model import Schema
-from pykcp.machinery.status import FieldError, invalid, required
+from pykcp.machinery.status import MAX_FIELD_ERRORS, FieldError, invalid, required
+from pykcp.machinery.steps import Steps, spelled
 from pykcp.types import Object
 
 MetaCheck: TypeAlias = Callable[[Object, bool, str], list[FieldError]]
-"""Judges metadata: the metadata, whether it has a namespace, its path."""
+"""Judges metadata: the metadata, whether it has a namespace, its path in the object."""
 
 
 class EmbeddedError(ValueError):
     """An embedded object that is none; the message is upstream's."""
 
 
-def has_embedded(schema: Schema, _seen: frozenset[int] = frozenset()) -> bool:
-    if id(schema) in _seen:
-        return False
-    if schema.embedded_resource:
-        return True
-    seen = _seen | {id(schema)}
-    parts = [*schema.properties.values(), schema.items, schema.additional]
-    return any(part is not None and has_embedded(part, seen) for part in parts)
+def has_embedded(schema: Schema) -> bool:
+    seen: set[int] = set()
+    todo: list[Schema | None] = [schema]
+    while todo:
+        node = todo.pop()
+        if node is None or id(node) in seen:
+            continue
+        if node.embedded_resource:
+            return True
+        seen.add(id(node))
+        todo += (*node.properties.values(), node.items, node.additional)
+    return False
 
 
-def embedded_objects(schema: Schema, value: Any, path: str = "") -> Iterator[tuple[Object, str]]:
+def embedded_objects(schema: Schema, value: Any) -> list[tuple[Object, Steps]]:
     """Every embedded object in a value, with its path, outer ones first."""
+    found: list[tuple[Object, Steps]] = []
+    _find(schema, value, None, found)
+    return found
+
+
+def _find(schema: Schema, value: Any, path: Steps, found: list[tuple[Object, Steps]]) -> None:
     if type(value) is dict:
         if schema.embedded_resource:
-            yield value, path
-        for key, item in list(value.items()):
+            found.append((value, path))
+        for key, item in value.items():
+            if type(item) is not dict and type(item) is not list:
+                continue
             child = schema.properties.get(key)
             if child is not None:
-                yield from embedded_objects(child, item, f"{path}.{key}" if path else key)
+                _find(child, item, (path, f".{key}"), found)
             elif schema.additional is not None:
-                yield from embedded_objects(schema.additional, item, f"{path}[{key}]")
+                _find(schema.additional, item, (path, f"[{key}]"), found)
     elif type(value) is list and schema.items is not None:
         for index, item in enumerate(value):
-            yield from embedded_objects(schema.items, item, f"{path}[{index}]")
+            if type(item) is dict or type(item) is list:
+                _find(schema.items, item, (path, f"[{index}]"), found)
 
 
 def coerce(schema: Schema, value: Any, object_meta: TypedDecoder) -> list[str]:
@@ -55,7 +71,8 @@ def coerce(schema: Schema, value: Any, object_meta: TypedDecoder) -> list[str]:
     for embedded, path in embedded_objects(schema, value):
         for field in ("apiVersion", "kind"):
             if field in embedded and type(embedded[field]) is not str:
-                error = invalid(f"{path}.{field}", embedded[field], "must be a string")
+                where = spelled((path, f".{field}"))
+                error = invalid(where, embedded[field], "must be a string")
                 raise EmbeddedError(error.text())
         if "metadata" in embedded:
             _coerce_metadata(embedded, path, object_meta, unknown)
@@ -63,16 +80,18 @@ def coerce(schema: Schema, value: Any, object_meta: TypedDecoder) -> list[str]:
 
 
 def _coerce_metadata(
-    embedded: Object, path: str, object_meta: TypedDecoder, unknown: list[str]
+    embedded: Object, path: Steps, object_meta: TypedDecoder, unknown: list[str]
 ) -> None:
     given = embedded["metadata"]
     problems: list[str] = []
     try:
         embedded["metadata"] = object_meta.decode(given if given is not None else {}, problems)
     except DecodeError as error:
-        problem = invalid(f"{path}.metadata", _sorted(given), str(error))
+        problem = invalid(spelled((path, ".metadata")), _sorted(given), str(error))
         raise EmbeddedError(problem.text()) from error
-    unknown += (f"{path}.metadata.{p.split(' ', 2)[2][1:-1]}" for p in problems)
+    for problem_text in problems[: MAX_PROBLEMS - len(unknown)]:
+        field = problem_text.split(" ", 2)[2][1:-1]
+        unknown.append(spelled((path, f".metadata.{field}")))
 
 
 def _sorted(value: Any) -> Any:
@@ -85,12 +104,17 @@ def _sorted(value: Any) -> Any:
 def embedded_errors(schema: Schema, value: Any, check_meta: MetaCheck) -> list[FieldError]:
     """What is wrong with embedded objects as objects."""
     errors: list[FieldError] = []
-    for embedded, path in embedded_objects(schema, value):
-        errors += _type_errors(embedded, path)
+    for embedded, steps in embedded_objects(schema, value):
+        if len(errors) > MAX_FIELD_ERRORS:
+            break
+        found = _type_errors(embedded, "")
         metadata = embedded.get("metadata")
         if isinstance(metadata, dict):
             named = metadata if metadata.get("name") else {**metadata, "name": "fakename"}
-            errors += check_meta(named, bool(metadata.get("namespace")), f"{path}.metadata")
+            found += check_meta(named, bool(metadata.get("namespace")), ".metadata")
+        if found:
+            path = spelled(steps)
+            errors += (replace(error, path=path + error.path) for error in found)
     return errors
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, TypeAlias
 
 import orjson
 
 from pykcp.machinery.schema.model import Schema
-from pykcp.machinery.status import FieldError, duplicate, invalid
+from pykcp.machinery.status import MAX_FIELD_ERRORS, FieldError, duplicate, invalid
+from pykcp.machinery.steps import Steps, spelled
 
 Check: TypeAlias = Callable[[Any], bool]
 
@@ -66,37 +68,52 @@ def _is_unique(schema: Schema, value: list[Any]) -> bool:
         pass  # something unusual: a missing key, no object, a key that is no scalar
     if schema.list_type == "set":
         return not _repeated(value)
-    return not _map_errors(schema, value, "")
+    return not _map_errors(schema, value, None)
 
 
-def list_errors(schema: Schema, value: Any, path: str = "") -> list[FieldError]:
-    """Items of sets, and keys of maps, that occur more than once."""
+def list_errors(schema: Schema, value: Any) -> list[FieldError]:
+    """Items of sets, and keys of maps, that occur more than once; no more than will be told."""
     errors: list[FieldError] = []
+    _find_errors(schema, value, None, errors)
+    return errors
+
+
+def _find_errors(schema: Schema, value: Any, path: Steps, errors: list[FieldError]) -> None:
     if type(value) is dict:
         for key, item in value.items():
+            if type(item) is not dict and type(item) is not list:
+                continue
             child = schema.properties.get(key)
             if child is not None:
-                errors += list_errors(child, item, f"{path}.{key}" if path else key)
+                _find_errors(child, item, (path, f".{key}"), errors)
             elif schema.additional is not None:
-                errors += list_errors(schema.additional, item, f"{path}[{key}]")
+                _find_errors(schema.additional, item, (path, f"[{key}]"), errors)
     elif type(value) is list:
+        if len(errors) > MAX_FIELD_ERRORS:
+            return
         if schema.list_type == "set":
-            errors += (duplicate(f"{path}[{i}]", _sorted(value[i])) for i in _repeated(value))
+            twice = islice(_repeated(value), MAX_FIELD_ERRORS + 1)
+            errors += (duplicate(_item(path, i), _sorted(value[i])) for i in twice)
         elif schema.list_type == "map":
             errors += _map_errors(schema, value, path)
         if schema.items is not None:
             for index, item in enumerate(value):
-                errors += list_errors(schema.items, item, f"{path}[{index}]")
-    return errors
+                if type(item) is dict or type(item) is list:
+                    _find_errors(schema.items, item, (path, f"[{index}]"), errors)
 
 
-def _map_errors(schema: Schema, value: list[Any], path: str) -> list[FieldError]:
+def _item(path: Steps, index: int) -> str:
+    return spelled((path, f"[{index}]"))
+
+
+def _map_errors(schema: Schema, value: list[Any], path: Steps) -> list[FieldError]:
     for index, item in enumerate(value):
         if item is not None and type(item) is not dict:
             message = "must be an object for an array of list-type map"
-            return [invalid(f"{path}[{index}]", item, message)]
+            return [invalid(_item(path, index), item, message)]
     keys = [_key(schema.list_keys, item or {}) for item in value]
-    return [duplicate(f"{path}[{i}]", _sorted(keys[i])) for i in _repeated(keys)]
+    twice = islice(_repeated(keys), MAX_FIELD_ERRORS + 1)
+    return [duplicate(_item(path, i), _sorted(keys[i])) for i in twice]
 
 
 def _sorted(value: Any) -> Any:

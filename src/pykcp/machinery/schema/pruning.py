@@ -12,13 +12,16 @@ The fields of embedded objects (apiVersion, kind, metadata) are left alone here:
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, TypeAlias
 
+from pykcp.machinery.patch.gojson import MAX_PROBLEMS
 from pykcp.machinery.schema.model import Schema
+from pykcp.machinery.steps import Steps, spelled
 from pykcp.types import Object
 
-Pruner: TypeAlias = Callable[[Any, str, list[str]], None]
-"""From a value, its path and the list of dropped paths."""
+Pruner: TypeAlias = Callable[[Any, Steps, list[str]], None]
+"""From a value, its path and the list of dropped paths, which are no more than can be told."""
 
 _META = frozenset(("apiVersion", "kind", "metadata"))
 _EXACT = 1 << 53
@@ -56,7 +59,7 @@ class _Compiler:
         meta = _META if root or schema.embedded_resource else frozenset[str]()
         of_items = self.pruner(schema.items, is_open=is_open)
 
-        def prune(value: Any, path: str, dropped: list[str]) -> None:
+        def prune(value: Any, path: Steps, dropped: list[str]) -> None:
             if type(value) is dict:
                 _prune_object(value, fields, rest, is_open, meta, path, dropped)
             elif type(value) is list:
@@ -71,10 +74,10 @@ def _prune_object(
     rest: Pruner | None,
     is_open: bool,
     meta: frozenset[str],
-    path: str,
+    path: Steps,
     dropped: list[str],
 ) -> None:
-    unknown = None
+    unknown: list[str] | None = None
     for key, item in value.items():
         if key in meta:
             continue
@@ -82,33 +85,37 @@ def _prune_object(
         kind = type(item)
         if prune is None:
             if not is_open:
-                unknown = [key] if unknown is None else [*unknown, key]
+                if unknown is None:
+                    unknown = [key]
+                else:
+                    unknown.append(key)
         elif kind is dict or kind is list:
-            prune(item, f"{path}.{key}" if path else key, dropped)
+            prune(item, (path, f".{key}"), dropped)
         if kind is float and item.is_integer() and -_EXACT <= item <= _EXACT:
             value[key] = int(item)
     for key in unknown or ():
         del value[key]
-        if path or key not in _META:
-            dropped.append(f"{path}.{key}" if path else key)
+        if len(dropped) < MAX_PROBLEMS and (path or key not in _META):
+            dropped.append(spelled((path, f".{key}")))
 
 
-def _prune_items(value: list[Any], prune: Pruner, path: str, dropped: list[str]) -> None:
+def _prune_items(value: list[Any], prune: Pruner, path: Steps, dropped: list[str]) -> None:
     for index, item in enumerate(value):
         if type(item) is dict or type(item) is list:
-            prune(item, f"{path}[{index}]", dropped)
+            prune(item, (path, f"[{index}]"), dropped)
         elif type(item) is float and item.is_integer() and -_EXACT <= item <= _EXACT:
             value[index] = int(item)
 
 
-def _keep(value: Any, path: str, dropped: list[str]) -> None:
+def _keep(value: Any, path: Steps, dropped: list[str]) -> None:
     """A value that may be anything."""
 
 
-def _drop_all(value: Any, path: str, dropped: list[str]) -> None:
+def _drop_all(value: Any, path: Steps, dropped: list[str]) -> None:
     """Objects that nothing is known about lose everything; lists keep their scalars."""
     if type(value) is dict:
-        dropped.extend(f"{path}.{key}" if path else key for key in value)
+        room = MAX_PROBLEMS - len(dropped)
+        dropped.extend(spelled((path, f".{key}")) for key in islice(value, room))
         value.clear()
     elif type(value) is list:
         _prune_items(value, _drop_all, path, dropped)

@@ -80,6 +80,19 @@ class PatternWork:
         self.left = MAX_PATTERN_WORK
 
 
+def are_distinct(values: list[Any]) -> bool:
+    """Whether no value comes twice."""
+    return len(set(map(_identity, values))) == len(values)
+
+
+def _identity(value: Any) -> Any:
+    """What equal values have in common: 1 and 1.0, and true, which is 1 here."""
+    kind = type(value)
+    if kind is dict:
+        return frozenset((key, _identity(item)) for key, item in value.items())
+    return tuple(map(_identity, value)) if kind is list else value
+
+
 def compile_check(schema: Schema) -> Check:
     """Whether a value is valid, as one function."""
     compiler = _Compiler()
@@ -175,7 +188,7 @@ class _Compiler:
                 return lambda value: -(1 << 63) <= value < 1 << 63
             if form != "float":
                 return None
-        return lambda value: not number_violations(schema, value, "")
+        return lambda value: not number_violations(schema, value, None)
 
     def _list(self, schema: Schema) -> Check | None:
         low, high = schema.min_items or 0, schema.max_items
@@ -196,7 +209,7 @@ class _Compiler:
                             return False
                     elif not item(element):
                         return False
-            return not unique or all(v not in value[:i] for i, v in enumerate(value))
+            return not unique or are_distinct(value)
 
         return check
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -26,6 +26,7 @@ from pykcp.machinery.schema.validation import (
     _NUMBER_FORMATS,
     MAX_PATTERN_WORK,
     PatternWork,
+    are_distinct,
     format_of,
     is_allowed,
     is_json_integer,
@@ -35,6 +36,7 @@ from pykcp.machinery.schema.validation import (
     types_of,
 )
 from pykcp.machinery.status import (
+    MAX_FIELD_ERRORS,
     FieldError,
     go_quote,
     invalid,
@@ -44,6 +46,7 @@ from pykcp.machinery.status import (
     too_many,
     type_invalid,
 )
+from pykcp.machinery.steps import Steps, joined, spelled
 
 _NOWHERE = "<nil>"
 """Where upstream puts violations that it cannot place."""
@@ -57,14 +60,22 @@ class Result:
 
     errors: dict[str, FieldError] = field(default_factory=dict)
     matches: int = 0
+    changed: bool = False
+    """Something in the value is known to be otherwise than in the old object."""
 
-    def add(self, error: FieldError, key: str = "") -> None:
-        self.errors.setdefault(key or error.text(), error)
+    def add(self, error: FieldError) -> None:
+        self.errors.setdefault(error.text(), error)
 
     def merge(self, other: Result) -> None:
-        for key, error in other.errors.items():
-            self.errors.setdefault(key, error)
+        if other.errors:
+            for key, error in other.errors.items():
+                self.errors.setdefault(key, error)
+            self.changed = self.changed or other.changed
         self.matches += other.matches
+
+    def is_enough(self) -> bool:
+        """Whether there are more violations than will be told."""
+        return len(self.errors) > MAX_FIELD_ERRORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,7 @@ def schema_errors(
     """All violations; with `ratcheting`, those that the old object had already are left out."""
     counterpart = Old(old) if ratcheting else None
     _work.left = MAX_PATTERN_WORK
-    result = _value(schema, value, "", counterpart)
+    result = _value(schema, value, None, counterpart)
     errors = list(result.errors.values())
     return [_below(path, e) for e in errors] if path else errors
 
@@ -90,10 +101,13 @@ def _below(path: str, error: FieldError) -> FieldError:
     return FieldError(where, error.reason, error.message, error.value, error.shown)
 
 
-def _value(schema: Schema, value: Any, path: str, old: Old | None) -> Result:
+def _value(schema: Schema, value: Any, path: Steps, old: Old | None) -> Result:
     result = _validate(schema, value, path, old)
-    if result.errors and old is not None and _unchanged(schema, value, old.value):
-        return Result(matches=result.matches)
+    # A part that has changed makes a change of all that it is in: nothing is compared twice.
+    if result.errors and old is not None and not result.changed:
+        if _unchanged(schema, value, old.value):
+            return Result(matches=result.matches)
+        result.changed = True
     return result
 
 
@@ -116,35 +130,43 @@ def _unchanged(schema: Schema, value: Any, old: Any) -> bool:
     if isinstance(value, list) and isinstance(old, list) and schema.list_type == "map":
         if len(value) != len(old) or schema.items is None:
             return False
+        olds = _old_items(schema, Old(old))
         for item in value:
-            counterpart = _old_item(schema, item, Old(old))
+            counterpart = _old_item(schema, item, olds)
             if counterpart is None or not _unchanged(schema.items, item, counterpart.value):
                 return False
         return True
     return _same(value, old)
 
 
-def _validate(schema: Schema, value: Any, path: str, old: Old | None) -> Result:
-    result = Result()
+def _validate(schema: Schema, value: Any, path: Steps, old: Old | None) -> Result:
     if value is None:
-        result.merge(_type(schema, value, path))
+        result = _type(schema, value, path)
         result.merge(_enum(schema, value, path))
         return result
-    parts = []
-    if types_of(schema) or format_of(schema):
+    result = Result()
+    parts: list[Result] = []
+    kind = type(value)
+    form = format_of(schema) if schema.format else ""
+    if form or types_of(schema):
         parts.append(_type(schema, value, path))
-    parts.append(_branches(schema, value, path))
-    if type(value) is str:
+    if schema.any_of or schema.one_of or schema.all_of or schema.not_ is not None:
+        parts.append(_branches(schema, value, path))
+    else:
+        result.matches += 2
+    if kind is str:
         parts.append(_string(schema, value, path))
-        form = format_of(schema)
         if form and form not in _NUMBER_FORMATS:
             parts.append(_format(form, value, path))
-    elif type(value) is int or type(value) is float:
+    elif kind is int or kind is float:
         parts.append(_number(schema, value, path))
-    elif type(value) is list:
+    elif kind is list:
         parts.append(_list(schema, value, path, old))
-    parts.append(_enum(schema, value, path))
-    if type(value) is dict:
+    if schema.enum:
+        parts.append(_enum(schema, value, path))
+    else:
+        result.matches += 1
+    if kind is dict:
         parts.append(_object(schema, value, path, old))
     for part in parts:
         result.merge(part)
@@ -153,15 +175,15 @@ def _validate(schema: Schema, value: Any, path: str, old: Old | None) -> Result:
     return result
 
 
-def _show(path: str) -> str:
-    return f"{path} in body"
+def _show(path: Steps) -> str:
+    return f"{joined(path)} in body"
 
 
-def _place(path: str) -> str:
-    return path.removeprefix(".") or _NOWHERE
+def _place(path: Steps) -> str:
+    return spelled(path) or _NOWHERE
 
 
-def _wrong_type(path: str, expected: str, given: str) -> FieldError:
+def _wrong_type(path: Steps, expected: str, given: str) -> FieldError:
     message = f"{_show(path)} must be of type {expected}: {go_quote(given)}"
     return type_invalid(_place(path), given, message)
 
@@ -169,7 +191,7 @@ def _wrong_type(path: str, expected: str, given: str) -> FieldError:
 _GO_FORMATS = {int: "int64", float: "float64"}
 
 
-def _type(schema: Schema, value: Any, path: str) -> Result:
+def _type(schema: Schema, value: Any, path: Steps) -> Result:
     result = Result(matches=1)
     types, form = types_of(schema), format_of(schema)
     if value is None:
@@ -196,14 +218,17 @@ def _only(error: FieldError) -> Result:
     return result
 
 
-def _composite(message: str) -> FieldError:
+def _unplaced(message: str) -> FieldError:
     return invalid(_NOWHERE, "", message)
 
 
-def _branches(schema: Schema, value: Any, path: str) -> Result:
+def _composite(path: Steps, message: str) -> FieldError:
+    return _unplaced(f"{go_quote(joined(path))} {message}")
+
+
+def _branches(schema: Schema, value: Any, path: Steps) -> Result:
     """allOf, anyOf, oneOf and not; ratcheting does not reach into them."""
     main = Result()
-    shown = go_quote(path)
     if schema.any_of:
         _any_of(schema, value, path, main)
     if schema.one_of:
@@ -216,14 +241,14 @@ def _branches(schema: Schema, value: Any, path: str) -> Result:
             main.merge(result)
         if valid != len(schema.all_of):
             more = "" if valid else ". None validated"
-            main.add(_composite(f"{shown} must validate all the schemas (allOf){more}"))
+            main.add(_composite(path, f"must validate all the schemas (allOf){more}"))
     if schema.not_ is not None and not _validate(schema.not_, value, path, None).errors:
-        main.add(_composite(f"{shown} must not validate the schema (not)"))
+        main.add(_composite(path, "must not validate the schema (not)"))
     main.matches += 1
     return main
 
 
-def _any_of(schema: Schema, value: Any, path: str, main: Result) -> None:
+def _any_of(schema: Schema, value: Any, path: Steps, main: Result) -> None:
     best: Result | None = None
     for branch in schema.any_of:
         result = _validate(branch, value, path, None)
@@ -232,12 +257,12 @@ def _any_of(schema: Schema, value: Any, path: str, main: Result) -> None:
             return
         if best is None or result.matches > best.matches:
             best = result
-    main.add(_composite(f"{go_quote(path)} must validate at least one schema (anyOf)"))
+    main.add(_composite(path, "must validate at least one schema (anyOf)"))
     if best is not None:
         main.merge(best)
 
 
-def _one_of(schema: Schema, value: Any, path: str, main: Result) -> None:
+def _one_of(schema: Schema, value: Any, path: Steps, main: Result) -> None:
     best: Result | None = None
     first: Result | None = None
     valid = 0
@@ -253,13 +278,12 @@ def _one_of(schema: Schema, value: Any, path: str, main: Result) -> None:
         main.merge(first)
         return
     found = f"Found {valid} valid alternatives" if valid else "Found none valid"
-    shown = go_quote(path)
-    main.add(_composite(f"{shown} must validate one and only one schema (oneOf). {found}"))
+    main.add(_composite(path, f"must validate one and only one schema (oneOf). {found}"))
     if best is not None:
         main.merge(best)
 
 
-def _string(schema: Schema, value: str, path: str) -> Result:
+def _string(schema: Schema, value: str, path: Steps) -> Result:
     length = len(value)
     if schema.max_length is not None and length > schema.max_length:
         return _only(too_long(_place(path), schema.max_length))
@@ -280,14 +304,14 @@ def _pattern_text(pattern: str) -> str:
     return pattern if _work.left >= 0 else f"{pattern}, but the text is too long for this pattern"
 
 
-def _format(form: str, value: str, path: str) -> Result:
+def _format(form: str, value: str, path: Steps) -> Result:
     if format_check(form)(value):
         return Result()
     message = f"{_show(path)} must be of type {form}: {go_quote(value)}"
     return _only(type_invalid(_place(path), value, message))
 
 
-def _number(schema: Schema, value: float, path: str) -> Result:
+def _number(schema: Schema, value: float, path: Steps) -> Result:
     result = Result()
     for error in number_violations(schema, value, path):
         result.add(error)
@@ -295,7 +319,7 @@ def _number(schema: Schema, value: float, path: str) -> Result:
     return result
 
 
-def number_violations(schema: Schema, value: float, path: str) -> list[FieldError]:
+def number_violations(schema: Schema, value: float, path: Steps) -> list[FieldError]:
     """Range, multiple, minimum and maximum, in that order."""
     errors = _out_of_range(schema, value, "Checked", path)
     if schema.multiple_of is not None:
@@ -309,7 +333,7 @@ def number_violations(schema: Schema, value: float, path: str) -> list[FieldErro
     return errors
 
 
-def _out_of_range(schema: Schema, value: float, what: str, path: str) -> list[FieldError]:
+def _out_of_range(schema: Schema, value: float, what: str, path: Steps) -> list[FieldError]:
     """A number that its type or format cannot hold; upstream does not say where."""
     kind = schema.type if not schema.int_or_string else ""
     form = format_of(schema) if kind in {"integer", "number"} else ""
@@ -323,7 +347,7 @@ def _out_of_range(schema: Schema, value: float, what: str, path: str) -> list[Fi
     if fits:
         return []
     which = f"with format {form}" if form else "(default format)"
-    return [_composite(f"{what} value must be of type {kind} {which} in {path}")]
+    return [_unplaced(f"{what} value must be of type {kind} {which} in {joined(path)}")]
 
 
 def _fits_float32(value: float) -> bool:
@@ -335,7 +359,7 @@ def _fits_float32(value: float) -> bool:
 
 
 def _limit(
-    schema: Schema, value: float, limit: float, path: str, *, is_maximum: bool
+    schema: Schema, value: float, limit: float, path: Steps, *, is_maximum: bool
 ) -> list[FieldError]:
     whole = type(value) is int and not _out_of_range(schema, limit, "", path)
     bound: float = int(limit) if whole else float(limit)
@@ -351,13 +375,13 @@ def _limit(
     return [invalid(_place(path), given, f"{_show(path)} should be {word} {shown}")]
 
 
-def _multiple(schema: Schema, value: float, path: str) -> list[FieldError]:
+def _multiple(schema: Schema, value: float, path: Steps) -> list[FieldError]:
     factor = schema.multiple_of or 0
     errors = _out_of_range(schema, factor, "MultipleOf", path)
     whole = type(value) is int and not errors
     shown = str(int(factor)) if whole else show_float(float(factor))
     if (int(factor) if whole else factor) <= 0:
-        message = f"factor MultipleOf declared for {path} must be positive: {shown}"
+        message = f"factor MultipleOf declared for {joined(path)} must be positive: {shown}"
         given = int(factor) if whole else float(factor)
         return [*errors, invalid(_place(path), given, message)]
     if whole:
@@ -371,46 +395,58 @@ def _multiple(schema: Schema, value: float, path: str) -> list[FieldError]:
     return [*errors, invalid(_place(path), value if whole else float(value), message)]
 
 
-def _list(schema: Schema, value: list[Any], path: str, old: Old | None) -> Result:
+def _list(schema: Schema, value: list[Any], path: Steps, old: Old | None) -> Result:
     result = Result(matches=1)
     if schema.items is not None:
+        olds = _old_items(schema, old)
         for index, item in enumerate(value):
-            result.merge(
-                _value(schema.items, item, f"{path}[{index}]", _old_item(schema, item, old))
-            )
+            if result.is_enough():
+                return result
+            counterpart = _old_item(schema, item, olds) if olds else None
+            result.merge(_value(schema.items, item, (path, f"[{index}]"), counterpart))
     size = len(value)
     if schema.min_items is not None and size < schema.min_items:
         message = f"{_show(path)} should have at least {schema.min_items} items"
         result.add(invalid(_place(path), size, message))
     if schema.max_items is not None and size > schema.max_items:
         result.add(too_many(_place(path), size, schema.max_items))
-    if schema.unique_items and any(v in value[:i] for i, v in enumerate(value)):
+    if schema.unique_items and not are_distinct(value):
         result.add(invalid(_place(path), "", f"{_show(path)} shouldn't contain duplicates"))
     return result
 
 
-def _old_item(schema: Schema, item: Any, old: Old | None) -> Old | None:
-    """The old item of the same key; only lists of type map have counterparts."""
+_Key: TypeAlias = tuple[tuple[bool, Any], ...]
+
+
+def _old_items(schema: Schema, old: Old | None) -> dict[_Key, Any]:
+    """The items of the old list by key; only lists of type map have counterparts."""
+    out: dict[_Key, Any] = {}
     if old is None or schema.list_type != "map" or not isinstance(old.value, list):
-        return None
+        return out
+    for item in old.value:
+        key = _scalar_key(schema, item)
+        if key is not None:
+            out.setdefault(key, item)
+    return out
+
+
+def _old_item(schema: Schema, item: Any, olds: dict[_Key, Any]) -> Old | None:
+    """The old item of the same key."""
     key = _scalar_key(schema, item)
-    for candidate in old.value if key is not None else ():
-        if _scalar_key(schema, candidate) == key:
-            return Old(candidate)
-    return None
+    return Old(olds[key]) if key is not None and key in olds else None
 
 
-def _scalar_key(schema: Schema, item: Any) -> list[tuple[bool, Any]] | None:
+def _scalar_key(schema: Schema, item: Any) -> _Key | None:
     """What identifies an item; None if a part of it is missing or no scalar."""
     if not isinstance(item, dict):
         return None
     values = [item.get(name) for name in schema.list_keys]
     if any(v is None or isinstance(v, (dict, list)) for v in values):
         return None
-    return [(type(v) is bool, v) for v in values]
+    return tuple((type(v) is bool, v) for v in values)
 
 
-def _enum(schema: Schema, value: Any, path: str) -> Result:
+def _enum(schema: Schema, value: Any, path: Steps) -> Result:
     if not schema.enum or (
         value is not None and any(is_allowed(value, allowed) for allowed in schema.enum)
     ):
@@ -419,32 +455,34 @@ def _enum(schema: Schema, value: Any, path: str) -> Result:
     return _only(not_supported(_place(path), value, allowed))
 
 
-def _object(schema: Schema, value: dict[str, Any], path: str, old: Old | None) -> Result:
+def _object(schema: Schema, value: dict[str, Any], path: Steps, old: Old | None) -> Result:
     result = Result()
     _size(schema, len(value), path, result)
     for key, item in value.items():
         if key in schema.properties:
             continue
+        if result.is_enough():
+            return result
         if schema.additional_allowed is False:
-            message = f"{path}.{key} in body is a forbidden property"
+            message = f"{joined((path, f'.{key}'))} in body is a forbidden property"
             result.add(invalid(_place(path), key, message))
         elif schema.additional is not None:
             counterpart = _old_field(key, old)
-            result.merge(_value(schema.additional, item, f"{path}.{key}", counterpart))
+            result.merge(_value(schema.additional, item, (path, f".{key}"), counterpart))
     for name, child in schema.properties.items():
-        if name in value:
-            here = f"{path}.{name}" if path else name
+        if name in value and not result.is_enough():
+            here = path, f".{name}" if path else name
             counterpart = (
-                None if not path and name in {"kind", "apiVersion"} else _old_field(name, old)
+                None if path is None and name in {"kind", "apiVersion"} else _old_field(name, old)
             )
             result.merge(_value(child, value[name], here, counterpart))
     for name in schema.required:
-        if name not in value:
-            result.add(required(_place(f"{path}.{name}")))
+        if name not in value and not result.is_enough():
+            result.add(required(_place((path, f".{name}"))))
     return result
 
 
-def _size(schema: Schema, size: int, path: str, result: Result) -> None:
+def _size(schema: Schema, size: int, path: Steps, result: Result) -> None:
     if schema.min_properties is not None and size < schema.min_properties:
         message = f"{_show(path)} should have at least {schema.min_properties} properties"
         result.add(invalid(_place(path), size, message))

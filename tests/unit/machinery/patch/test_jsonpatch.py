@@ -142,7 +142,7 @@ def test_copies_are_limited() -> None:
     """A small patch cannot grow an object without bound."""
     double = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 10
     with pytest.raises(StatusError) as caught:
-        jsonpatch.apply({"a": ["x" * 40]}, double, max_copy_bytes=1000)
+        jsonpatch.apply({"a": ["x" * 40]}, double, jsonpatch.Budget(copied=1000))
     assert caught.value.code == 422
 
 

@@ -194,7 +194,7 @@ def test_embedded_objects_are_validated_as_objects() -> None:
 
     def check(metadata: Object, namespaced: bool, path: str) -> list[Any]:
         seen.append((metadata, namespaced, path))
-        return []
+        return [required(f"{path}.x")]
 
     obj = {"spec": {"kind": "foo_bar", "metadata": {"namespace": "n"}}}
     found = [e.text() for e in make(EMBEDDED).embedded_errors(obj, check)]
@@ -202,7 +202,8 @@ def test_embedded_objects_are_validated_as_objects() -> None:
     assert found[1].startswith(
         'spec.kind: Invalid value: "foo_bar": may have mixed case, but should otherwise match: '
     )
-    assert seen == [({"namespace": "n", "name": "fakename"}, True, "spec.metadata")]
+    assert found[2] == "spec.metadata.x: Required value"
+    assert seen == [({"namespace": "n", "name": "fakename"}, True, ".metadata")]
 
 
 STRING = {"type": "string"}

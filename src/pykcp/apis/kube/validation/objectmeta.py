@@ -13,6 +13,7 @@ from typing import Any
 
 from pykcp.machinery import names
 from pykcp.machinery.status import (
+    MAX_FIELD_ERRORS,
     FieldError,
     duplicate,
     forbidden,
@@ -215,6 +216,8 @@ def validate_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldEr
         for key, value in labels.items():
             errors += each_invalid(path, key, _key_problems(key))
             errors += each_invalid(path, value, _value_problems(value))
+            if len(errors) > MAX_FIELD_ERRORS:
+                break
     return errors
 
 
@@ -227,7 +230,8 @@ def validate_annotations(annotations: Mapping[str, str] | None, path: str) -> li
     if annotations:
         size = 0
         for key, value in annotations.items():
-            errors += each_invalid(path, key, _key_problems(key.lower()))
+            if len(errors) <= MAX_FIELD_ERRORS:
+                errors += each_invalid(path, key, _key_problems(key.lower()))
             size += names.byte_length(key) + names.byte_length(value)
         if size > ANNOTATIONS_MAX:
             errors.append(too_long(path, ANNOTATIONS_MAX))
@@ -237,7 +241,10 @@ def validate_annotations(annotations: Mapping[str, str] | None, path: str) -> li
 def _owner_errors(owners: Sequence[Object] | None, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     controller = ""
+    shown: list[Object] = []
     for owner in owners or ():
+        if len(errors) > MAX_FIELD_ERRORS:
+            break
         errors += _one_owner_errors(owner, path)
         if owner.get("controller"):
             current = f"{owner.get('kind', '')}/{owner.get('name', '')}"
@@ -246,7 +253,8 @@ def _owner_errors(owners: Sequence[Object] | None, path: str) -> list[FieldError
                     "Only one reference can have Controller set to true. "
                     f'Found "true" in references for {controller} and {current}'
                 )
-                errors.append(invalid(path, [_owner_json(o) for o in owners or ()], why))
+                shown = shown or [_owner_json(o) for o in owners or ()]
+                errors.append(invalid(path, shown, why))
             else:
                 controller = current
     return errors
@@ -288,6 +296,8 @@ def _finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]
     errors: list[FieldError] = []
     for finalizer in finalizers:
         errors += validate_label_key(finalizer, path)
+        if len(errors) > MAX_FIELD_ERRORS:
+            break
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         why = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(invalid(path, list(finalizers), why))
@@ -298,6 +308,8 @@ def _kube_finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldE
     errors: list[FieldError] = []
     for index, finalizer in enumerate(finalizers):
         errors += kube_finalizer_errors(finalizer, f"{path}[{index}]")
+        if len(errors) > MAX_FIELD_ERRORS:
+            break
     return errors
 
 
@@ -315,7 +327,7 @@ def _no_new_finalizers(
     extra = sorted(set(new or ()) - set(old or ()))
     if not extra:
         return []
-    shown = ", ".join(go_quote(finalizer) for finalizer in extra)
+    shown = ", ".join(map(go_quote, extra[:MAX_FIELD_ERRORS]))
     why = "no new finalizers can be added if the object is being deleted, found new finalizers "
     return [forbidden(path, f"{why}[]string{{{shown}}}")]
 
@@ -333,6 +345,8 @@ def _managed_fields_errors(entries: Sequence[Object] | None, path: str) -> list[
         errors += validate_field_manager(entry.get("manager", ""), f"{at}.manager")
         if names.byte_length(entry.get("subresource", "")) > SUBRESOURCE_NAME_MAX:
             errors.append(too_long(f"{at}.subresource", SUBRESOURCE_NAME_MAX))
+        if len(errors) > MAX_FIELD_ERRORS:
+            break
     return errors
 
 
@@ -346,6 +360,8 @@ def validate_field_manager(manager: str, path: str) -> list[FieldError]:
             if not ch.isprintable():
                 why = f"invalid character U+{ord(ch):04X} (at position {position})"
                 errors.append(invalid(path, manager, why))
+                if len(errors) > MAX_FIELD_ERRORS:
+                    break
             position += len(ch.encode())
     return errors
 

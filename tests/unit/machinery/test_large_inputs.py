@@ -1,0 +1,344 @@
+"""Bodies as large as requests may be: every function over them is linear in their size.
+
+The inputs are so large that anything quadratic would take longer than a test may.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykcp.apis.kube.validation.objectmeta import name_is_subdomain, validate_object_meta
+from pykcp.auth.user import User
+from pykcp.machinery.patch import gojson, jsonpatch, strategic
+from pykcp.machinery.schema import diagnose
+from pykcp.machinery.schema.custom import CustomType
+from pykcp.machinery.schema.decode import decoder_for
+from pykcp.machinery.schema.model import Schema
+from pykcp.machinery.status import (
+    MAX_FIELD_ERRORS,
+    Invalid,
+    StatusError,
+    go_quote,
+    invalid,
+)
+from pykcp.registry.context import RequestContext
+from pykcp.registry.create import dedup_owners
+from pykcp.types import Object
+
+MANY = 60_000
+TEXT = Schema(type="string", go_type="string")
+NUMBER = Schema(type="integer", format="int64", go_type="int64")
+META = Schema(type="object", go_type="v1.ObjectMeta", properties={"name": TEXT})
+
+
+def context() -> RequestContext:
+    return RequestContext("root", User("alice"))
+
+
+def custom(**properties: Schema) -> CustomType:
+    return CustomType(Schema(type="object", properties={"spec": _object(**properties)}), META)
+
+
+def _object(**properties: Schema) -> Schema:
+    return Schema(type="object", properties=properties)
+
+
+# -- metadata
+
+
+def owner(number: int) -> Object:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": str(number)}
+
+
+def test_equal_owners_are_found_among_many() -> None:
+    metadata: Object = {"ownerReferences": [owner(i % (MANY - 1)) for i in range(MANY)]}
+    ctx = context()
+    dedup_owners(ctx, metadata)
+    assert len(metadata["ownerReferences"]) == MANY - 1
+    (warning,) = ctx.warnings
+    assert warning.endswith("duplicate UID(s) observed: 0")
+
+
+def test_many_controllers_are_told_once_with_all_owners() -> None:
+    owners = [{**owner(i), "controller": True} for i in range(MANY)]
+    metadata = {"name": "a", "ownerReferences": owners}
+    errors = validate_object_meta(metadata, False, name_is_subdomain)
+    status = Invalid.fields("", "ConfigMap", "a", errors).to_json()
+    assert len(status["details"]["causes"]) == 1
+    assert status["message"].endswith(", too many errors]")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {f"-{i}": "" for i in range(MANY)}},
+        {"labels": {f"a{i}": "-" for i in range(MANY)}},
+        {"annotations": {f"-{i}": "" for i in range(MANY)}},
+        {"finalizers": [f"-{i}" for i in range(MANY)]},
+        {"ownerReferences": [{}] * MANY},
+        {"managedFields": [{"operation": "x"}] * MANY},
+        {"managedFields": [{"operation": "Apply", "manager": "\0" * MANY}]},
+    ],
+)
+def test_not_all_errors_are_told(metadata: Object) -> None:
+    errors = validate_object_meta({"name": "a", **metadata}, False, name_is_subdomain)
+    status = Invalid.fields("", "ConfigMap", "a", errors).to_json()
+    assert len(status["details"]["causes"]) <= MAX_FIELD_ERRORS
+    assert status["message"].endswith(", too many errors]")
+    assert len(orjson.dumps(status)) < 4_000_000
+
+
+def test_errors_are_told_up_to_a_size() -> None:
+    errors = [invalid("a", "x" * 600_000, str(i)) for i in range(4)]
+    status = Invalid.fields("", "ConfigMap", "a", errors).to_json()
+    assert [c["message"][-3:] for c in status["details"]["causes"]] == [": 0", ": 1"]
+    assert status["message"].endswith(": 1, too many errors]")
+
+
+# -- warnings
+
+
+def test_few_warnings_are_told_as_they_are() -> None:
+    ctx = context()
+    for text in ("a" * 2000, "b" * 2000, "a" * 2000, "", "c" * 96):
+        ctx.warn(text)
+    assert list(map(len, ctx.warnings)) == [2000, 2000, 96]
+
+
+def test_many_warnings_are_cut_and_then_left_out() -> None:
+    ctx = context()
+    for number in range(MANY):
+        ctx.warn(f"{number} " + "a" * 4000)
+    assert list(map(len, ctx.warnings)) == [256] * 16
+    assert [w.partition(" ")[0] for w in ctx.warnings] == [str(i) for i in range(16)]
+
+
+# -- JSON texts
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"[" + b"0," * 1_500_000 + b"x]", "invalid character 'x' looking for beginning of value"),
+        (b"[" + b'"",' * 1_000_000 + b"]", "invalid character ']' looking for beginning of value"),
+        (b'{"a":{' + b'"a":[{"b":[]}],' * 200_000 + b"}}",
+         "invalid character '}' looking for beginning of object key string"),
+        (b'["' + b"\\n" * 1_500_000 + b"\\x", "invalid character 'x' in string escape code"),
+        (b" " * 3_000_000, "unexpected end of JSON input"),
+        (b"[" * 3_000_000, "exceeded max depth"),
+        (b'{"":' * 700_000, "exceeded max depth"),
+        (b"[" * 9_999 + b"0," * 1_000_000 + b"!", "invalid character '!' looking for beginning of value"),
+    ],
+)  # fmt: skip
+def test_a_long_text_that_is_not_json(body: bytes, words: str) -> None:
+    assert gojson.syntax_error(body) == words
+
+
+def test_repeated_keys_are_told_up_to_a_number() -> None:
+    body = b"{" + b",".join(b'"%d":0' % (i // 2) for i in range(2 * MANY)) + b"}"
+    assert gojson.duplicate_fields(body) == [f'duplicate field "{i}"' for i in range(100)]
+
+
+def test_below_a_long_key_paths_are_not_spelled_for_nothing() -> None:
+    key, items = b"k" * 1_000_000, b",".join([b'{"a":1,"b":2}'] * MANY)
+    body = b'{"%b":[%b,{"a":1,"a":2}]}' % (key, items)
+    assert gojson.duplicate_fields(body) == [f'duplicate field "{key.decode()}[{MANY}].a"']
+
+
+def test_a_repeated_struct_is_joined_piece_by_piece() -> None:
+    inner = Schema(type="object", go_type="v1.Inner", properties={"a": NUMBER, "b": NUMBER})
+    outer = Schema(
+        type="object",
+        go_type="v1.Outer",
+        properties={
+            "inner": inner,
+            "list": Schema(type="array", items=inner, go_type="[]v1.Inner"),
+        },
+    )
+    for text in (b'"inner":{"a":1}', b'"list":[{"a":1}]'):
+        raw = b"{" + b",".join([text] * MANY) + b"}"
+        problems: list[str] = []
+        out = decoder_for(outer).decode(orjson.loads(raw), problems, raw)
+        assert problems[0].startswith("duplicate field ")
+        assert out.get("inner", {}).get("a") or out["list"][0]["a"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("plain", '"plain"'),
+        ('a"b\\c', '"a\\"b\\\\c"'),
+        ("\x00\x7f\x1b\n\t", '"\\x00\\x7f\\x1b\\n\\t"'),
+        ("é\u200b日\U000e0001", '"é\\u200b日\\U000e0001"'),
+    ],
+)
+def test_quoting(text: str, quoted: str) -> None:
+    assert go_quote(text) == quoted
+
+
+# -- custom resources
+
+
+@pytest.mark.parametrize("count", [1, MANY * 2])
+def test_unknown_fields_are_dropped_and_told_up_to_a_number(count: int) -> None:
+    value: Object = {"spec": {"a": 1, **{f"x{i:06d}": 1 for i in range(count)}}}
+    problems: list[str] = []
+    assert custom(a=NUMBER).decode(value, problems) == {"spec": {"a": 1}}
+    assert problems == [f'unknown field "spec.x{i:06d}"' for i in range(min(count, 100))]
+
+
+def test_unknown_fields_below_a_long_key() -> None:
+    maps = Schema(type="object", additional=Schema(type="array", items=_object(a=NUMBER)))
+    key = "k" * 1_000_000
+    value: Object = {"spec": {"m": {key: [{"a": 1} for _ in range(MANY)] + [{"x": 1}]}}}
+    problems: list[str] = []
+    custom(m=maps).decode(value, problems)
+    assert problems == [f'unknown field "spec.m.{key}[{MANY}].x"']
+
+
+def test_nulls_get_their_defaults() -> None:
+    names = [f"f{i}" for i in range(MANY)]
+    fields = {n: Schema(type="integer", default=1, has_default=True) for n in names}
+    value: Object = {"spec": dict.fromkeys(names)}
+    assert custom(**fields).decode(value, []) == {"spec": dict.fromkeys(names, 1)}
+
+
+def test_unique_items() -> None:
+    unique = custom(u=Schema(type="array", items=Schema(preserve_unknown=True), unique_items=True))
+    values: list[Any] = [*range(MANY), *({"a": [i]} for i in range(MANY))]
+    assert unique.errors({"spec": {"u": values}}) == []
+    (error,) = unique.errors({"spec": {"u": [*values, {"a": [7]}]}})
+    assert error.text() == 'spec.u: Invalid value: "": spec.u in body shouldn\'t contain duplicates'
+
+
+def test_type_errors_are_told_up_to_a_number() -> None:
+    kind = custom(l=Schema(type="array", items=NUMBER))
+    errors = kind.errors({"spec": {"l": ["x"] * MANY}})
+    assert MAX_FIELD_ERRORS < len(errors) < 2 * MAX_FIELD_ERRORS
+    assert errors[1].path == "spec.l[1]"
+
+
+def test_a_violation_below_a_long_key() -> None:
+    maps = Schema(type="object", additional=Schema(type="array", items=NUMBER))
+    key = "k" * 1_000_000
+    (error,) = custom(m=maps).errors({"spec": {"m": {key: [*range(MANY), "x"]}}})
+    assert error.path == f"spec.m.{key}[{MANY}]"
+
+
+KEYED = Schema(
+    type="array", list_type="map", list_keys=("name",), items=_object(name=TEXT, v=NUMBER)
+)
+
+
+def test_old_violations_of_many_list_items_are_excused() -> None:
+    kind = custom(l=KEYED)
+    old = [{"name": str(i), "v": "wrong"} for i in range(MANY)]
+    new = [*reversed(old), {"name": "new", "v": 1}]
+    assert kind.errors({"spec": {"l": new}}, {"spec": {"l": old}}) == []
+
+
+def test_repeated_list_items_are_told_up_to_a_number() -> None:
+    items = [{"name": str(i // 2)} for i in range(2 * MANY)]
+    errors = custom(l=KEYED).errors({"spec": {"l": items}})
+    assert MAX_FIELD_ERRORS < len(errors) < 2 * MAX_FIELD_ERRORS
+    assert errors[0].text() == 'spec.l[1]: Duplicate value: {"name":"0"}'
+
+
+# -- patches
+
+
+ITEM = Schema(
+    type="object", go_type="v1.Item", ref="v1.Item", properties={"name": TEXT, "value": NUMBER}
+)
+KIND = Schema(
+    type="object",
+    go_type="v1.Kind",
+    ref="v1.Kind",
+    properties={
+        "items": Schema(
+            type="array",
+            go_type="[]v1.Item",
+            items=ITEM,
+            patch_strategy="merge",
+            patch_merge_key="name",
+        ),
+        "texts": Schema(type="array", go_type="[]string", items=TEXT, patch_strategy="merge"),
+    },
+)
+NAMED = [{"name": str(i)} for i in range(MANY)]
+
+
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ({"items": NAMED}, NAMED),
+        ({"$setElementOrder/items": NAMED[::-1]}, NAMED[::-1]),
+        ({"$setElementOrder/items": NAMED[::-1], "items": NAMED[::-1]}, NAMED[::-1]),
+        ({"items": [{"name": n["name"], "$patch": "delete"} for n in NAMED]}, []),
+        ({"items": [{"name": f"x{i}"} for i in range(MANY)]},
+         [*({"name": f"x{i}"} for i in range(MANY)), *NAMED]),
+    ],
+)  # fmt: skip
+def test_strategic_merge_of_long_lists(patch: Object, expected: list[Any]) -> None:
+    out = strategic.apply(KIND, {"items": NAMED}, patch)["items"]
+    assert len(out) == len(expected)
+    assert {i["name"] for i in out} == {i["name"] for i in expected}
+    if "$setElementOrder/items" in patch:
+        assert out == expected
+
+
+def test_strategic_merge_of_many_scalars() -> None:
+    texts = [str(i) for i in range(MANY)]
+    document: Object = {"texts": texts}
+    assert strategic.apply(KIND, document, {"texts": texts})["texts"] == texts
+    ordered = {"$setElementOrder/texts": texts[::-1]}
+    assert strategic.apply(KIND, document, ordered)["texts"] == texts[::-1]
+    less = {"$deleteFromPrimitiveList/texts": texts[1:]}
+    assert strategic.apply(KIND, document, less)["texts"] == texts[:1]
+
+
+def test_json_patch_moves_so_many_items() -> None:
+    document = {"list": list(range(1_000_000))}
+    operations = [{"op": "add", "path": "/list/0", "value": 1}] * 10_000
+    with pytest.raises(StatusError) as refused:
+        jsonpatch.apply(document, operations)
+    assert refused.value.code == 422
+    appended = jsonpatch.apply(document, [{"op": "add", "path": "/list/-", "value": 1}] * 10_000)
+    assert len(appended["list"]) == 1_010_000
+
+
+def test_patches_share_a_budget() -> None:
+    budget = jsonpatch.Budget(copied=100)
+    copy = [{"op": "copy", "from": "/a", "path": "/b"}]
+    jsonpatch.apply({"a": "x" * 50}, copy, budget)
+    with pytest.raises(StatusError):
+        jsonpatch.apply({"a": "x" * 50}, copy, budget)
+
+
+def test_unknown_members_of_a_json_patch_are_told_up_to_a_number() -> None:
+    unknown = b",".join(b'"x%d":{"a":1,"a":2}' % i for i in range(MANY))
+    body = b'[{"op":"test","op":"test","path":"/a",%b}]' % unknown
+    _, problems = jsonpatch.decode(body, strict=True)
+    assert problems[:2] == [f'json patch unknown field "[0].x{i}"' for i in range(2)]
+    assert len(problems) == 100
+
+
+def test_a_failed_move_changes_nothing() -> None:
+    run = jsonpatch.Run({"a": [1, 2, 3]})
+    with pytest.raises(StatusError):
+        run.step({"op": "move", "from": "/a/1", "path": "/b/c"})
+    assert run.root == {"a": [1, 2, 3]}
+
+
+def test_depth_is_refused_in_words() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert gojson.shown(deep) == "..."
+    with pytest.raises(gojson.BadJSON, match="exceeded max depth"):
+        gojson.decode(b"[" * 5_000 + b"]" * 5_000)
+    with pytest.raises(diagnose.DecodeError, match="exceeded max depth"):
+        diagnose.refuse_depth(deep)
