@@ -11,7 +11,9 @@ are sent to it as well; tenants are users with a namespace there.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -19,12 +21,13 @@ import sys
 import tempfile
 
 from stalls_attacker import Attack
+from stalls_kinds import ATTACKS as KINDS
 from stalls_load import ATTACKS as LOADS
 from stalls_places import Place
 from stalls_run import Bench, Row, as_dict
 from stalls_texts import ATTACKS as TEXTS
 
-ATTACKS: list[Attack] = [*TEXTS, *LOADS]
+ATTACKS: list[Attack] = [*TEXTS, *KINDS, *LOADS]
 
 _HEAD = (
     "| attack | server | answers | in | GET p99 / longest | write p99 / longest | watch longest"
@@ -85,6 +88,9 @@ def main() -> None:
     parser.add_argument("--peer-binary", default=shutil.which("kube-apiserver") or "")
     parser.add_argument("--json", default="", help="write the rows to this file")
     parser.add_argument("--list", action="store_true", help="list the attacks")
+    parser.add_argument(
+        "--priority", type=int, default=5, help="how much less nice than other programs, for root"
+    )
     parser.add_argument("--quiet", action="store_true", help="no stacks of stalls")
     options = parser.parse_args()
     attacks = [a for a in ATTACKS if re.search(options.only, a.name)]
@@ -92,6 +98,8 @@ def main() -> None:
         print("\n".join(a.name for a in attacks))
         return
     rows: list[Row] = []
+    with contextlib.suppress(PermissionError):
+        os.nice(-options.priority)
     print(_HEAD)
     with tempfile.TemporaryDirectory(prefix="stalls-") as folder:
         if not options.peer_only:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stalls_attacker import Attack, AttackerProcess, Outcome
+from stalls_hook import add_hook
 from stalls_innocent import Delays, InnocentProcess, part
 from stalls_places import Place, Room
 from target import Target
@@ -82,7 +83,6 @@ class Bench:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self._innocents: dict[int, Room] = {}
         self._log_at = 0
 
     def run(self, attack: Attack | None) -> Row:
@@ -100,7 +100,7 @@ class Bench:
             assert attacker is not None
             attacker.kill()
         else:
-            self._measure(row, attacker)
+            self._measure(row, attacker, is_hooked=attack is not None and attack.is_hooked)
         if not self.place.is_alive():
             row.problem = row.problem or "the server no longer answers"
             self.place.interrupt()
@@ -111,11 +111,18 @@ class Bench:
                 self.place.drop_room(f"attack-{number}-{n}")
         return row
 
-    def _measure(self, row: Row, attacker: AttackerProcess | None) -> None:
+    def _innocent_room(self, *, is_hooked: bool) -> Room:
+        if not is_hooked:
+            return self.place.make_room("innocent", "innocent")
+        room = self.place.make_room("hooked", "innocent")
+        add_hook(self.place, room)
+        return room
+
+    def _measure(self, row: Row, attacker: AttackerProcess | None, *, is_hooked: bool) -> None:
         place = self.place
         self._read_log()
         self._wait_until_calm(3.0)
-        innocent = InnocentProcess(place, place.make_room("innocent", "innocent"))
+        innocent = InnocentProcess(place, self._innocent_room(is_hooked=is_hooked))
         buckets = busy_buckets(place)
         cpu, memory = usage(place)
         time.sleep(_LEAD_SECONDS)

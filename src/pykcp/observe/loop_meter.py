@@ -33,7 +33,8 @@ class LoopMeter:
         self.on_tick: Late | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._cpu = 0.0
+        self.cpu = 0.0
+        """CPU time of the loop's thread at the last tick."""
         self._quiet = 0
         self._lateness = Histogram(
             "pykcp_event_loop_lateness_seconds",
@@ -60,7 +61,7 @@ class LoopMeter:
             return
         self.is_awake = True
         self._quiet = 0
-        self._cpu = time.thread_time()
+        self.cpu = time.thread_time()
         self._schedule(self._loop)
         if self.on_wake is not None:
             self.on_wake()
@@ -80,7 +81,7 @@ class LoopMeter:
             return
         cpu = time.thread_time()
         late = max(0.0, time.monotonic() - self.due)
-        spent, self._cpu = cpu - self._cpu, cpu
+        spent, self.cpu = cpu - self.cpu, cpu
         self._lateness.observe((), late)
         self._busy.observe((), spent)
         if self.on_tick is not None:

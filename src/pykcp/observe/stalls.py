@@ -9,6 +9,7 @@ the code.
 from __future__ import annotations
 
 import logging
+import os
 import pathlib
 import sys
 import threading
@@ -18,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
-from pykcp.observe.loop_meter import INTERVAL, LoopMeter
+from pykcp.observe.loop_meter import LoopMeter
 from pykcp.observe.metrics import Counter, Registry
 
 _log = logging.getLogger(__name__)
@@ -159,10 +160,14 @@ class StallWatchdog:
         self._thread: threading.Thread | None = None
         self._loop_thread = 0
         self._clock_id = 0
+        self._schedule = pathlib.Path(os.devnull)
+        self._waited = 0.0
+        """How long the loop's thread had waited for a processor when it was last looked at."""
 
     def start(self) -> None:
         self._loop_thread = threading.get_ident()
         self._clock_id = time.pthread_getcpuclockid(self._loop_thread)
+        self._schedule = pathlib.Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
         self._meter.on_wake = self._bell.set
         self._meter.on_tick = self._on_tick
         self._thread = threading.Thread(target=self._run, name="stall-watchdog", daemon=True)
@@ -191,14 +196,21 @@ class StallWatchdog:
                 left = self._meter.due + self._threshold - time.monotonic()
                 time.sleep(max(left, _PAUSE))
             due = self._meter.due
+            self._waited, waited = self._processor_wait(), self._waited
             if self._meter.is_awake and time.monotonic() - due > self._threshold:
-                self._attend(due)
+                self._attend(due, waited)
             while self._ended:  # over before this thread saw them
-                self._report(_UNSEEN, *self._ended.popleft()[1:], is_over=True)
+                self._report(_UNSEEN, *self._ended.popleft()[1:], waited, is_over=True)
 
-    def _attend(self, due: float) -> None:
+    def _processor_wait(self) -> float:
+        """Seconds that the loop's thread was ready to run and did not; 0 where nobody says so."""
+        try:
+            return int(self._schedule.read_text().split()[1]) / 1e9
+        except (OSError, IndexError):
+            return 0.0
+
+    def _attend(self, due: float, waited: float) -> None:
         """A stall is going on: see what it is, and wait for its end."""
-        began = time.clock_gettime(self._clock_id)
         sample = self._take()
         if sample is None:
             return  # the loop has nothing to do, or not been given a processor
@@ -208,13 +220,13 @@ class StallWatchdog:
             if ended is not None:
                 self._ended.remove(ended)
                 if not is_reported:
-                    self._report(sample, *ended[1:], is_over=True)
+                    self._report(sample, *ended[1:], waited, is_over=True)
                 return
             late = time.monotonic() - due
             if late > _REPORT_AFTER and not is_reported:
                 is_reported = True
-                spent = time.clock_gettime(self._clock_id) - began
-                self._report(sample, late, spent, is_over=False)
+                spent = time.clock_gettime(self._clock_id) - self._meter.cpu
+                self._report(sample, late, spent, waited, is_over=False)
             time.sleep(self._threshold / 2)
 
     def _take(self) -> Sample | None:
@@ -223,9 +235,11 @@ class StallWatchdog:
             return None
         return Sample(self._identify(frames), places(frames))
 
-    def _report(self, sample: Sample, late: float, spent: float, *, is_over: bool) -> None:
-        if sample is _UNSEEN and spent < self._threshold - INTERVAL:
-            return  # the loop itself did little: others had the processor
+    def _report(
+        self, sample: Sample, late: float, spent: float, waited: float, *, is_over: bool
+    ) -> None:
+        if late - (self._processor_wait() - waited) < self._threshold:
+            return  # other processes had the processor: nothing here held the loop
         self._stalls.add((sample.held.handler, sample.held.verb))
         self._log.write(sample, late, spent, is_over=is_over)
 
