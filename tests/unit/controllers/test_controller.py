@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from pykcp.controllers.runtime.controller import Controller, Later
+from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.failure_log import LINES, SECONDS
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.observe.metrics import Registry
 
@@ -147,3 +149,86 @@ async def test_an_idle_controller_is_one_task_that_waits_on_one_future() -> None
             await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == before + 1
         assert controller._timer is None
+
+
+async def test_one_cluster_does_not_keep_another_waiting() -> None:
+    """Neither by the number of its keys nor by keys that take for ever."""
+    now = 0.0
+    seen: list[ObjectKey] = []
+    done = asyncio.Event()
+
+    async def reconcile(key: ObjectKey) -> None:
+        seen.append(key)
+        if key.cluster == "calm":
+            done.set()
+        else:
+            await asyncio.Event().wait()
+
+    controller = Controller("c", reconcile, workers=4, clock=lambda: now)
+    async with running(controller):
+        for number in range(1000):
+            controller.add(ObjectKey("busy", "", str(number)))
+        controller.add(ObjectKey("calm", "", "one"))
+        await done.wait()
+        assert sum(key.cluster == "busy" for key in seen) == 3
+        # two more clusters whose keys take long: there are workers for others all the same
+        done.clear()
+        for name in ("slow", "slower"):
+            for number in range(4):
+                controller.add(ObjectKey(name, "", str(number)))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert controller.queue.running == 4
+        now = 10.0
+        controller.add(ObjectKey("calm", "", "two"))
+        await done.wait()
+
+
+async def test_keys_that_await_nothing_let_others_go_on() -> None:
+    seen = 0
+    turns = 0
+
+    async def reconcile(_: int) -> None:
+        nonlocal seen
+        seen += 1
+        deadline = time.perf_counter() + 0.0005
+        while time.perf_counter() < deadline:
+            pass
+
+    controller = Controller("c", reconcile)
+    async with running(controller):
+        for number in range(200):
+            controller.add(number)
+        while seen < 200:
+            turns += 1
+            await asyncio.sleep(0)
+    assert turns > 10
+
+
+async def test_failures_of_one_cluster_do_not_fill_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now, tries = 0.0, 0
+    all_tried, again = asyncio.Event(), asyncio.Event()
+
+    async def reconcile(key: ObjectKey) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 500:
+            all_tried.set()
+        if key.name == "last":
+            again.set()
+        raise ValueError("it cannot be done")
+
+    controller = Controller("c", reconcile, clock=lambda: now)
+    async with running(controller):
+        for number in range(500):
+            controller.add(ObjectKey("busy", "", str(number)))
+        await all_tried.wait()
+        await asyncio.sleep(0)
+        assert len(caplog.records) == LINES
+        now = SECONDS + 1
+        controller.add(ObjectKey("busy", "", "last"))
+        await again.wait()
+        await asyncio.sleep(0)
+    assert "(495 more failures in busy not shown)" in caplog.text

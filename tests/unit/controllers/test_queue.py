@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykcp.controllers.runtime.queue import FIRST_DELAY, LAST_DELAY, KeyedQueue, backoff
+from pykcp.controllers.runtime.queue import (
+    FAILING,
+    FIRST_DELAY,
+    LAST_DELAY,
+    KeyedQueue,
+    backoff,
+)
 
 
 def test_keys_come_in_order_and_once() -> None:
@@ -136,3 +142,96 @@ def test_no_key_runs_twice_at_a_time_and_none_is_lost(steps: list[tuple[str, int
     while (taken := queue.take()) is not None:
         left.add(taken)
     assert wanted <= left
+
+
+def lanes(**more: int) -> KeyedQueue[str]:
+    """Keys such as a1: the letter is the lane."""
+    return KeyedQueue(lambda key: key[0], **more)
+
+
+def test_lanes_take_turns_however_many_keys_one_has() -> None:
+    queue = lanes()
+    for key in ("a1", "a2", "a3", "a4", "b1", "c1", "b2"):
+        queue.add(key)
+    taken = [queue.take() for _ in range(7)]
+    assert taken == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+    assert queue.take() is None
+
+
+def test_a_lane_does_not_have_all_workers() -> None:
+    queue = lanes(at_a_time=2)
+    for key in ("a1", "a2", "a3", "b1"):
+        queue.add(key)
+    assert [queue.take() for _ in range(4)] == ["a1", "b1", "a2", None]
+    assert (len(queue), queue.takable) == (1, 0)
+    queue.add("a4")
+    assert (len(queue), queue.takable, queue.take()) == (2, 0, None)
+    queue.done("a1")
+    assert (len(queue), queue.takable) == (2, 2)
+    assert [queue.take(), queue.take()] == ["a3", None]
+    for key in ("a2", "a3"):
+        queue.done(key)
+    assert [queue.take(), queue.take()] == ["a4", None]
+
+
+def test_keys_that_are_nobodys_may_have_all_workers() -> None:
+    queue: KeyedQueue[int] = KeyedQueue(at_a_time=1)
+    for key in range(3):
+        queue.add(key)
+    assert [queue.take(), queue.take(), queue.take()] == [0, 1, 2]
+
+
+def test_the_more_keys_of_a_lane_fail_the_longer_they_wait() -> None:
+    queue = lanes()
+    delays = [queue.fail(f"a{n}", now=0.0, jitter=0.0) for n in range(10 * FAILING)]
+    assert delays[FAILING - 1] == FIRST_DELAY
+    assert delays[-1] == pytest.approx(10 * FIRST_DELAY)
+    assert queue.fail("b1", now=0.0, jitter=0.0) == FIRST_DELAY
+    for n in range(10 * FAILING):
+        queue.forget(f"a{n}")
+    assert queue.fail("a1", now=0.0, jitter=0.0) == FIRST_DELAY
+
+
+def test_a_hundred_thousand_keys_are_taken_in_linear_time() -> None:
+    queue = lanes()
+    for n in range(100_000):
+        queue.add(f"a{n}")
+    queue.add("b1")
+    assert [queue.take(), queue.take()] == ["a0", "b1"]
+    for n in range(1, 100_000):
+        assert queue.take() == f"a{n}"
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "take", "done"]), st.sampled_from("ab"), st.integers(0, 9)
+        )
+    )
+)
+def test_lanes_never_have_more_workers_and_lose_nothing(steps: list[tuple[str, str, int]]) -> None:
+    queue = lanes(at_a_time=2)
+    running: list[str] = []
+    wanted: set[str] = set()
+    for step, lane, number in steps:
+        if step == "add":
+            queue.add(f"{lane}{number}")
+            wanted.add(f"{lane}{number}")
+        elif step == "take":
+            before = queue.takable
+            taken = queue.take()
+            assert (taken is None) == (before == 0)
+            if taken is not None:
+                running.append(taken)
+                wanted.discard(taken)
+                assert sum(key[0] == taken[0] for key in running) <= 2
+        elif running:
+            queue.done(running.pop(0))
+    for key in running:
+        queue.done(key)
+    left: set[str] = set()
+    while (taken := queue.take()) is not None:
+        left.add(taken)
+        queue.done(taken)
+    assert wanted <= left
+    assert queue.is_idle

@@ -17,7 +17,7 @@ from pykcp.clients.interface import Client
 from pykcp.controllers.kcp import binding as steps
 from pykcp.controllers.kcp.api_metrics import ApiMetrics
 from pykcp.controllers.kcp.api_objects import BINDINGS, ApiObjects, export_reference
-from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey, stored_in
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.kinds import Kinds, ServedKind
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -210,7 +210,7 @@ class LateObjects:
         self._expected: dict[str, float] = {}
         """Clusters whose claims changed a moment ago, and until when that matters."""
         self.controller: Controller[str] = Controller(
-            RESOURCE_NAME, self.reconcile, metrics=metrics
+            RESOURCE_NAME, self.reconcile, lane=stored_in, metrics=metrics
         )
 
     def expect(self, cluster: str) -> None:

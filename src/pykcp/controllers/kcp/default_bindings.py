@@ -51,6 +51,10 @@ class ChangedType(str):
     __slots__ = ()
 
 
+def _lane(key: str) -> str:
+    return split_key(key).cluster if isinstance(key, ChangedType) else key
+
+
 class DefaultBindings:
     """Its other keys are the names of logical clusters."""
 
@@ -65,7 +69,9 @@ class DefaultBindings:
         self._objects, self._client, self._births, self._now = objects, client, births, now
         self._waiting: set[str] = set()
         """Logical clusters whose bindings were not complete when they were looked at."""
-        self.controller: Controller[str] = Controller(NAME, self.reconcile, metrics=metrics)
+        self.controller: Controller[str] = Controller(
+            NAME, self.reconcile, lane=_lane, metrics=metrics
+        )
 
     def follow(self, feed: LogFeed) -> None:
         feed.on(_TYPES, self._on_type)

@@ -6,7 +6,7 @@ import logging
 
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.api_objects import BINDINGS, CRDS, ApiObjects, crd_lock
-from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.controller import Controller, is_cluster
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import bound_crd, meta, resource_locks
@@ -37,7 +37,9 @@ class LockCleanup:
         metrics: ControllerMetrics | None = None,
     ) -> None:
         self._objects, self._client, self._now = objects, client, now
-        self.controller: Controller[str] = Controller(NAME, self.reconcile, metrics=metrics)
+        self.controller: Controller[str] = Controller(
+            NAME, self.reconcile, lane=is_cluster, metrics=metrics
+        )
 
     def follow(self, feed: LogFeed) -> None:
         feed.on(BINDINGS, self._on_binding)

@@ -30,7 +30,7 @@ from pykcp.controllers.kube.garbage_plan import (
     waits_for_dependents,
 )
 from pykcp.controllers.kube.misplaced_owners import MisplacedOwners
-from pykcp.controllers.runtime.controller import Controller, Later
+from pykcp.controllers.runtime.controller import Controller, Later, stored_in
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.kinds import Kinds, ServedKind
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -97,7 +97,7 @@ class GarbageCollector:
         """Objects whose owners were found to exist, with a hash of their references. The going
         of an owner is told by its own event, so they need no look until they name others."""
         self.controller: Controller[str | GoneOwner] = Controller(
-            NAME, self.reconcile, workers=_AT_A_TIME, metrics=metrics
+            NAME, self.reconcile, workers=_AT_A_TIME, lane=stored_in, metrics=metrics
         )
 
     # --- what happened ----------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykcp.auth.authz.aggregation import aggregated_rules, is_aggregated
 from pykcp.clients.interface import Client
-from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.controller import Controller, is_cluster
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery.resources import CLUSTER_ROLES
@@ -20,7 +20,9 @@ class RoleAggregation:
 
     def __init__(self, client: Client, metrics: ControllerMetrics | None = None) -> None:
         self._client = client
-        self.controller: Controller[str] = Controller(NAME, self.reconcile, metrics=metrics)
+        self.controller: Controller[str] = Controller(
+            NAME, self.reconcile, lane=is_cluster, metrics=metrics
+        )
 
     def follow(self, feed: LogFeed) -> None:
         feed.on(resource_prefix(CLUSTER_ROLES.group, CLUSTER_ROLES.resource), self._on_role)

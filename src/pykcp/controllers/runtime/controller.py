@@ -3,6 +3,11 @@
 Whoever sees a change adds a key; `reconcile` makes the world right for that key, whatever
 happened to it. There is one task per controller, and while there is nothing to do it waits
 on one future. Up to `workers` keys are worked on at a time by tasks that end with the work.
+
+Logical clusters take turns, and one never has all of the workers. A worker lets others on the
+event loop go on when it has used up its slice of time, also between keys that await nothing.
+Keys that take long, such as a namespace with a hundred thousand objects, do not keep the others
+waiting: while all workers are busy with such keys, there are more workers.
 """
 
 from __future__ import annotations
@@ -14,14 +19,21 @@ import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
+from pykcp.controllers.runtime.failure_log import FailureLog
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.pace import Pace
 from pykcp.controllers.runtime.queue import KeyedQueue
-from pykcp.machinery.status import Conflict, StatusError
-from pykcp.storage.errors import StoreError
+from pykcp.machinery.status import Conflict
+from pykcp.registry.keys import split_key
 
 _log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
+
+_LONG = 1.0
+"""Seconds after which a key no longer counts among those that are worked on at a time."""
+_MORE = 16
+"""How many times the number of workers there are at most, long ones included."""
 
 Reconcile = Callable[[K], Awaitable[float | None]]
 """Makes the world right for a key. A number asks to be called again after so many seconds."""
@@ -39,6 +51,22 @@ class Later(Exception):
     """The key cannot be finished yet for an ordinary reason; it comes back with backoff."""
 
 
+def lane_of(key: Hashable) -> str:
+    """The logical cluster that a key is about; keys that do not say it share a lane."""
+    cluster: str = getattr(key, "cluster", "")
+    return cluster
+
+
+def is_cluster(key: str) -> str:
+    """The lane of keys that are the names of logical clusters."""
+    return key
+
+
+def stored_in(key: Hashable) -> str:
+    """The lane of keys that are those of the store, or say their cluster as others do."""
+    return split_key(key).cluster if isinstance(key, str) else lane_of(key)
+
+
 class Controller(Generic[K]):
     def __init__(
         self,
@@ -46,12 +74,13 @@ class Controller(Generic[K]):
         reconcile: Reconcile[K],
         *,
         workers: int = 4,
+        lane: Callable[[K], str] = lane_of,
         metrics: ControllerMetrics | None = None,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.name = name
-        self.queue: KeyedQueue[K] = KeyedQueue()
+        self.queue: KeyedQueue[K] = KeyedQueue(lane, max(1, workers - max(1, workers // 4)))
         self._reconcile = reconcile
         self._workers = workers
         self._clock = clock
@@ -61,7 +90,10 @@ class Controller(Generic[K]):
         self._wake: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._busy = 0
+        self._began: dict[asyncio.Task[None], float] = {}
+        """The workers, and when each began with its key."""
+        self._is_watching = False
+        self._failures = FailureLog(name, _log)
 
     def add(self, key: K) -> None:
         """Look at this key soon. Cheap and without waiting: it is called as changes commit."""
@@ -77,11 +109,10 @@ class Controller(Generic[K]):
 
     async def run(self) -> None:
         """Until cancelled."""
-        working: set[asyncio.Task[None]] = set()
         try:
             while True:
                 self.queue.advance(self._clock())
-                self._start_workers(working)
+                self._start_workers()
                 self._set_timer()
                 self._wake = asyncio.get_running_loop().create_future()
                 await self._wake
@@ -90,6 +121,7 @@ class Controller(Generic[K]):
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+            working = list(self._began)
             for task in working:
                 task.cancel()
             await asyncio.gather(*working, return_exceptions=True)
@@ -114,20 +146,44 @@ class Controller(Generic[K]):
         self._timer = None
         self._wake_up()
 
-    def _start_workers(self, working: set[asyncio.Task[None]]) -> None:
-        for _ in range(min(len(self.queue), self._workers - self._busy)):
-            self._busy += 1
+    def _start_workers(self) -> None:
+        takable = self.queue.takable
+        if not takable:
+            return
+        now = self._clock()
+        for _ in range(min(takable, self._workers + self._long(now) - len(self._began))):
             task = asyncio.create_task(self._work(), name=f"controller/{self.name}")
-            working.add(task)
-            task.add_done_callback(working.discard)
+            self._began[task] = now
+            task.add_done_callback(self._ended)
+            takable -= 1
+        if takable and not self._is_watching:
+            self._is_watching = True  # some may turn out to take long
+            asyncio.get_running_loop().call_later(_LONG, self._look_again)
+
+    def _long(self, now: float) -> int:
+        """Workers that do not count, since they have been busy with their keys for long."""
+        if len(self._began) < self._workers:
+            return 0
+        found = sum(now - began >= _LONG for began in self._began.values())
+        return min(found, self._workers * (_MORE - 1))
+
+    def _look_again(self) -> None:
+        self._is_watching = False
+        self._wake_up()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._began.pop(task, None)
+        self._wake_up()  # a delay may have been planned, or a key added meanwhile
 
     async def _work(self) -> None:
-        try:
-            while (key := self.queue.take()) is not None:
-                await self._process(key)
-        finally:
-            self._busy -= 1
-            self._wake_up()  # a delay may have been planned, or a key added meanwhile
+        pace, task = Pace(self.name), asyncio.current_task()
+        assert task is not None
+        while (key := self.queue.take()) is not None:
+            self._began[task] = self._clock()
+            await self._process(key)
+            await pace.keep()
+            if len(self._began) > self._workers and not self._long(self._clock()):
+                return  # it was needed while others took long
 
     async def _process(self, key: K) -> None:
         began = self._clock()
@@ -152,10 +208,8 @@ class Controller(Generic[K]):
         delay = self.queue.fail(key, self._clock(), self._jitter())
         if self._metrics is not None:
             self._metrics.retries.add(self._label)
-        match error:
-            case Later() | Conflict():
-                _log.debug("%s: %s: %s, again in %.3f s", self.name, key, error, delay)
-            case StatusError() | StoreError():
-                _log.warning("%s: %s: %s, again in %.3f s", self.name, key, error, delay)
-            case _:
-                _log.error("%s: %s failed, again in %.3f s", self.name, key, delay, exc_info=error)
+        if isinstance(error, Later | Conflict):
+            _log.debug("%s: %s: %s, again in %.3f s", self.name, key, error, delay)
+        else:
+            lane = self.queue.lane_of(key)
+            self._failures.tell(lane, key, error, delay, self._clock())

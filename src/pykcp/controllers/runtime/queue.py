@@ -1,5 +1,9 @@
 """A queue of keys: each is there once, is never worked on twice at a time, and fails gently.
 
+Keys belong to lanes, mostly the logical cluster that they are about. Lanes take turns, so that
+a key of one does not wait for the thousands of another; a lane cannot have all workers, either.
+The more keys of a lane fail, the longer each of them waits.
+
 Pure: it knows no clock and no event loop; whoever drives it says what time it is. A key that
 is added while it is being worked on is queued again when that is done, so the last change is
 always seen. Nothing is remembered of a key that is neither waiting, nor running, nor failing.
@@ -8,8 +12,9 @@ always seen. Nothing is remembered of a key that is neither waiting, nor running
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable
-from typing import Generic, TypeVar
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable
+from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
@@ -17,6 +22,10 @@ FIRST_DELAY, LAST_DELAY = 0.005, 60.0
 """Seconds before the first retry of a key, and at most."""
 _DOUBLINGS = 14
 """After so many the longest delay is reached; more would only overflow."""
+FAILING = 64
+"""Keys of a lane that may fail at a time without waiting longer for that."""
+_ADVANCE = 1024
+"""Delayed keys that are queued at a time."""
 
 
 def backoff(failures: int, jitter: float) -> float:
@@ -25,19 +34,45 @@ def backoff(failures: int, jitter: float) -> float:
     return delay * (1 - jitter / 5)
 
 
+def one_lane(_: Hashable) -> str:
+    return ""
+
+
+class _Failure(NamedTuple):
+    number: int
+    lane: str
+
+
 class KeyedQueue(Generic[K]):
-    def __init__(self) -> None:
-        self._ready: dict[K, None] = {}
-        self._running: set[K] = set()
+    def __init__(self, lane: Callable[[K], str] = one_lane, at_a_time: int | None = None) -> None:
+        """`lane`: which lane a key is in, "" for those that are nobody's; `at_a_time`: keys of a
+        lane that may run at a time.
+        """
+        self._lane, self._at_a_time = lane, at_a_time
+        self._ready: dict[K, str] = {}
+        """Keys to be worked on, with their lanes."""
+        self._lanes: OrderedDict[str, deque[K]] = OrderedDict()
+        """Lanes with ready keys, the one whose turn it is first."""
+        self._full: dict[str, deque[K]] = {}
+        """Lanes with ready keys that have all the workers they may have."""
+        self._open = 0
+        self._running: dict[K, str] = {}
+        self._busy: Counter[str] = Counter()
         self._again: set[K] = set()
         self._due: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
-        self._failures: dict[K, int] = {}
+        self._failures: dict[K, _Failure] = {}
+        self._failing: Counter[str] = Counter()
         self._count = 0
 
     def __len__(self) -> int:
-        """How many keys could be worked on now."""
+        """How many keys are waiting for a worker."""
         return len(self._ready)
+
+    @property
+    def takable(self) -> int:
+        """How many of them `take` would hand out, as long as no more of a lane may run."""
+        return self._open
 
     @property
     def running(self) -> int:
@@ -54,7 +89,8 @@ class KeyedQueue(Generic[K]):
 
     def failures(self, key: K) -> int:
         """How often the key failed in a row."""
-        return self._failures.get(key, 0)
+        found = self._failures.get(key)
+        return found.number if found is not None else 0
 
     def add(self, key: K) -> bool:
         """Work on this key as soon as possible; False if that was planned already."""
@@ -65,7 +101,19 @@ class KeyedQueue(Generic[K]):
             return is_new
         if key in self._ready:
             return False
-        self._ready[key] = None
+        lane = self._ready[key] = self._lane(key)
+        full = self._full.get(lane)
+        if full is not None:
+            full.append(key)
+            return True
+        if lane in self._lanes:
+            self._lanes[lane].append(key)
+        elif self._is_full(lane):
+            self._full[lane] = deque((key,))
+            return True
+        else:
+            self._lanes[lane] = deque((key,))
+        self._open += 1
         return True
 
     def add_at(self, key: K, when: float) -> bool:
@@ -88,33 +136,79 @@ class KeyedQueue(Generic[K]):
         return heap[0][0] if heap else None
 
     def advance(self, now: float) -> None:
-        """Queue the keys that are due."""
-        while (due := self.next_due()) is not None and due <= now:
+        """Queue the keys that are due. If there are very many, call it again for the rest."""
+        for _ in range(_ADVANCE):
+            due = self.next_due()
+            if due is None or due > now:
+                return
             self.add(heapq.heappop(self._heap)[2])
 
     def take(self) -> K | None:
         """The next key to work on; `done` must be called for it."""
-        if not self._ready:
+        if not self._lanes:
             return None
-        key = next(iter(self._ready))
+        lane = next(iter(self._lanes))
+        keys = self._lanes[lane]
+        key = keys.popleft()
         del self._ready[key]
-        self._running.add(key)
+        self._open -= 1
+        self._running[key] = lane
+        self._busy[lane] += 1
+        if not keys:
+            del self._lanes[lane]
+        elif self._is_full(lane):
+            self._full[lane] = self._lanes.pop(lane)
+            self._open -= len(keys)
+        else:
+            self._lanes.move_to_end(lane)
         return key
+
+    def _is_full(self, lane: str) -> bool:
+        limit = self._at_a_time if lane else None
+        return limit is not None and self._busy[lane] >= limit
 
     def done(self, key: K) -> None:
         """The work on a key ended."""
-        self._running.discard(key)
+        lane = self._running.pop(key, None)
+        if lane is not None:
+            _less(self._busy, lane)
+            keys = self._full.pop(lane, None)
+            if keys is not None:
+                self._lanes[lane] = keys
+                self._open += len(keys)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
 
     def forget(self, key: K) -> None:
         """The key succeeded: its failures are forgiven."""
-        self._failures.pop(key, None)
+        found = self._failures.pop(key, None)
+        if found is not None:
+            _less(self._failing, found.lane)
 
     def fail(self, key: K, now: float, jitter: float) -> float:
         """The key failed and comes back later; returns the delay."""
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = backoff(failures, jitter)
+        found = self._failures.get(key)
+        if found is None:
+            found = _Failure(0, self._lane(key))
+            self._failing[found.lane] += 1
+        self._failures[key] = found._replace(number=found.number + 1)
+        crowd = max(1.0, self._failing[found.lane] / FAILING)
+        delay = backoff(found.number + 1, jitter) * crowd
         self.add_at(key, now + delay)
         return delay
+
+    def lane_of(self, key: K) -> str:
+        """The lane of a key that is being worked on, or that failed."""
+        found = self._running.get(key)
+        if found is None:
+            failure = self._failures.get(key)
+            found = failure.lane if failure is not None else self._lane(key)
+        return found
+
+
+def _less(counter: Counter[str], lane: str) -> None:
+    """One less; lanes that have nothing are not remembered."""
+    counter[lane] -= 1
+    if counter[lane] <= 0:
+        del counter[lane]
