@@ -28,13 +28,14 @@ from pykcp.machinery.resources import (
 )
 from pykcp.machinery.schema.crd import (
     SchemaStore,
-    definition_from_crd,
     definition_from_resource_schema,
+    definition_from_text,
 )
+from pykcp.machinery.schema.crd_text import read_crd
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.registry.api_indexes import exports_with_identity
 from pykcp.registry.codec import decode
-from pykcp.registry.custom import MakeCustom, stored_source
+from pykcp.registry.custom import MakeCustom, ResourceVersions, stored_source
 from pykcp.registry.keys import WILDCARD, kind_prefix, object_key, split_key
 from pykcp.registry.resource import Resource
 from pykcp.registry.virtual_storage import served_elsewhere, slice_kind
@@ -134,7 +135,7 @@ class BoundResources:
         self.find_storage: FindStorage = lambda *_: None
         self._sets: OrderedDict[str, BoundSet] = OrderedDict()
         self._lists: OrderedDict[str, tuple[ResourceDefinition, ...]] = OrderedDict()
-        self._made: OrderedDict[tuple[object, ...], dict[str, Resource]] = OrderedDict()
+        self._made: OrderedDict[tuple[object, ...], ResourceVersions] = OrderedDict()
         """By schema, identity, whether the binding is leaving, and the kind of storage."""
         self._root_identities: frozenset[str] | None = None
         self._schemas = SchemaStore(shared_type)
@@ -216,7 +217,7 @@ class BoundResources:
     def _storage(self, bound: BoundResource, group: str, plural: str) -> Object | None:
         return None if bound.is_stored else self.find_storage(bound, group, plural)
 
-    def _of(self, bound: BoundResource, group: str, plural: str) -> dict[str, Resource]:
+    def _of(self, bound: BoundResource, group: str, plural: str) -> ResourceVersions:
         return self._resources(bound, self._storage(bound, group, plural))
 
     def is_kcp(self, group: str, plural: str, identity: str) -> bool:
@@ -233,9 +234,7 @@ class BoundResources:
             ) - {""}
         return self._root_identities
 
-    def _resources(
-        self, bound: BoundResource, storage: Object | None = None
-    ) -> dict[str, Resource]:
+    def _resources(self, bound: BoundResource, storage: Object | None = None) -> ResourceVersions:
         kind = "" if storage is None else slice_kind(storage)
         key = (bound.schema_uid, bound.identity, bound.is_leaving, kind)
         made = self._made.get(key)
@@ -243,10 +242,9 @@ class BoundResources:
             definition, revision = self._define(bound)
             if storage is not None:
                 definition = served_elsewhere(definition, kind)
-            made = self._made[key] = {
-                version: self._make(definition, version, revision)
-                for version in definition.versions
-            }
+            made = self._made[key] = ResourceVersions(
+                definition.versions, lambda version: self._make(definition, version, revision)
+            )
             if len(self._made) > _KEEP_DEFINITIONS:
                 self._made.popitem(last=False)
         return made
@@ -255,8 +253,12 @@ class BoundResources:
         entry = self._store.get(object_key(_CRDS, BOUND_CRDS, "", bound.schema_uid))
         if entry is None:
             raise ServiceUnavailable("the schema of this resource is not here yet, try again later")
-        definition = definition_from_crd(decode(entry.value), self._schemas, origin=BOUND_CRDS)
-        definition = replace(definition, source=stored_source(self._store, entry.key))
+        definition = definition_from_text(
+            read_crd(entry.value),
+            self._schemas,
+            stored_source(self._store, entry.key),
+            origin=BOUND_CRDS,
+        )
         return self._completed(definition, bound), entry.revision
 
     def _completed(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pykcp.machinery.schema.custom import CustomType
 from pykcp.registry import codec
@@ -20,6 +20,21 @@ from pykcp.types import Object
 
 _KEEP_EVENTS = 512
 Made = TypeVar("Made")
+
+
+class StorageConversion(Protocol):
+    """What stands between stored values and a served version where that has to wait."""
+
+    def is_foreign(self, value: bytes) -> bool:
+        """Whether the stored value must be converted."""
+
+    async def to_storage(self, obj: Object) -> Object: ...
+
+    async def from_storage(self, values: Sequence[bytes]) -> list[bytes]: ...
+
+    async def retrying(self, make: Callable[[], Made]) -> Made: ...
+
+    async def of_events(self, values: Sequence[bytes]) -> list[bytes]: ...
 
 
 class ConversionNeeded(Exception):
@@ -34,7 +49,37 @@ def _memo_key(obj: Object, api_version: str) -> tuple[bytes, str]:
     return codec.sorted_text(obj), api_version
 
 
-class WebhookConversion:
+class ConvertedEvents:
+    """Conversions of what watches see: what several of them see is converted once."""
+
+    def __init__(self) -> None:
+        self._events: OrderedDict[bytes, tuple[asyncio.Future[list[bytes]], int]] = OrderedDict()
+
+    async def from_storage(self, values: Sequence[bytes]) -> list[bytes]:
+        """Stored values as values of the served version."""
+        raise NotImplementedError
+
+    async def of_events(self, values: Sequence[bytes]) -> list[bytes]:
+        """The same for events: what several watchers see is converted once."""
+        events = self._events
+        missing = [value for value in dict.fromkeys(values) if value not in events]
+        if missing:
+            batch = asyncio.ensure_future(self.from_storage(missing))
+            batch.add_done_callback(self._forget_failure)
+            for index, value in enumerate(missing):
+                events[value] = (batch, index)
+        found = [events[value] for value in values]
+        while len(events) > _KEEP_EVENTS:
+            events.popitem(last=False)
+        return [(await asyncio.shield(batch))[index] for batch, index in found]
+
+    def _forget_failure(self, batch: asyncio.Future[list[bytes]]) -> None:
+        if batch.cancelled() or batch.exception() is not None:
+            for value in [v for v, (kept, _) in self._events.items() if kept is batch]:
+                del self._events[value]
+
+
+class WebhookConversion(ConvertedEvents):
     """Between one served version of a definition and what is stored of it."""
 
     def __init__(
@@ -51,12 +96,12 @@ class WebhookConversion:
 
         `unmarked`: the version of stored values that do not say theirs.
         """
+        super().__init__()
         self._converter = converter
         self._types = types
         self._kind = kind
         self._own, self._storage, self._unmarked = own, storage, unmarked
         self._memo: dict[tuple[bytes, str], Object] = {}
-        self._events: OrderedDict[bytes, tuple[asyncio.Future[list[bytes]], int]] = OrderedDict()
 
     def is_foreign(self, value: bytes) -> bool:
         """Whether the stored value is of another version than ours."""
@@ -131,24 +176,3 @@ class WebhookConversion:
             sent = {"apiVersion": self._own, **codec.copy(obj), "kind": self._kind}
             (found,) = await self._converter.convert([sent], version)
             memo[_memo_key(obj, version)] = self._types[version].pruned(found)
-
-    # -- watches
-
-    async def of_events(self, values: Sequence[bytes]) -> list[bytes]:
-        """The same for events: what several watchers see is converted once."""
-        events = self._events
-        missing = [value for value in dict.fromkeys(values) if value not in events]
-        if missing:
-            batch = asyncio.ensure_future(self.from_storage(missing))
-            batch.add_done_callback(self._forget_failure)
-            for index, value in enumerate(missing):
-                events[value] = (batch, index)
-        found = [events[value] for value in values]
-        while len(events) > _KEEP_EVENTS:
-            events.popitem(last=False)
-        return [(await asyncio.shield(batch))[index] for batch, index in found]
-
-    def _forget_failure(self, batch: asyncio.Future[list[bytes]]) -> None:
-        if batch.cancelled() or batch.exception() is not None:
-            for value in [v for v, (kept, _) in self._events.items() if kept is batch]:
-                del self._events[value]

@@ -14,7 +14,7 @@ from typing import Protocol
 import orjson
 
 from pykcp.machinery.status import StatusError
-from pykcp.registry.conversion_webhook import WebhookConversion
+from pykcp.registry.conversion_webhook import StorageConversion
 from pykcp.registry.hub import Sink
 from pykcp.storage.interface import Event
 
@@ -53,7 +53,7 @@ class RawEncoder:
 class ConvertingSink:
     """Between the hub and a stream. Only while something waits, a task is at work."""
 
-    def __init__(self, sink: Sink, lines: EventLines, webhook: WebhookConversion) -> None:
+    def __init__(self, sink: Sink, lines: EventLines, webhook: StorageConversion) -> None:
         self._sink, self._lines, self._webhook = sink, lines, webhook
         self._waiting: deque[bytes] = deque()
         self._size = 0

@@ -7,9 +7,11 @@ Nothing exists for a cluster that nobody asks, and events forget what changed.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import orjson
@@ -18,7 +20,8 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp_catalog import BOUND_CRDS
 from pykcp.apis.loader import shared_type
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
-from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
+from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd, definition_from_text
+from pykcp.machinery.schema.crd_text import CrdText, read_crd
 from pykcp.machinery.status import NotFound
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import WILDCARD, object_key, resource_prefix, split_key, spread_prefix
@@ -30,9 +33,36 @@ from pykcp.types import Object
 _PREFIX = resource_prefix(CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource)
 _KEEP_CLUSTERS = 1024
 _KEEP_DEFINITIONS = 2048
+_SLICE = 0.005
+"""Seconds of work between two looks at what else there is to do."""
 
 MakeCustom = Callable[[ResourceDefinition, str, int], Resource]
 """Definition, version, and the revision since when it is as it is."""
+
+
+class ResourceVersions(Mapping[str, Resource]):
+    """The versions of a custom resource, each made when it is first asked for."""
+
+    def __init__(self, names: Sequence[str], make: Callable[[str], Resource]) -> None:
+        self._names, self._make = dict.fromkeys(names), make
+        self._made: dict[str, Resource] = {}
+
+    def __getitem__(self, version: str) -> Resource:
+        found = self._made.get(version)
+        if found is None:
+            if version not in self._names:
+                raise KeyError(version)
+            found = self._made[version] = self._make(version)
+        return found
+
+    def __contains__(self, version: object) -> bool:
+        return version in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 class CustomResources:
@@ -41,11 +71,12 @@ class CustomResources:
     def __init__(self, store: Store, make: MakeCustom) -> None:
         self._store = store
         self._make = make
-        self._resources: OrderedDict[tuple[str, str], dict[str, Resource]] = OrderedDict()
+        self._resources: OrderedDict[tuple[str, str], ResourceVersions] = OrderedDict()
         self._lists: OrderedDict[str, tuple[ResourceDefinition, ...]] = OrderedDict()
         self._bases: OrderedDict[str, ResourceDefinition] = OrderedDict()
         """Definitions by content, whichever clusters have them."""
         self._schemas = SchemaStore(shared_type)
+        self._changes = 0
         store.listen(self._follow)
 
     def _follow(self, events: Sequence[Event]) -> None:
@@ -54,6 +85,7 @@ class CustomResources:
                 parts = split_key(event.key)
                 self._resources.pop((parts.cluster, parts.name), None)
                 self._lists.pop(parts.cluster, None)
+                self._changes += 1
 
     def find(
         self, cluster: str, group: str, version: str, plural: str, identity: str
@@ -87,45 +119,50 @@ class CustomResources:
                     return made
         return None
 
-    def _load(self, cluster: str, name: str) -> dict[str, Resource] | None:
+    def _load(self, cluster: str, name: str) -> ResourceVersions | None:
         entry = self._store.get(object_key(_PREFIX, cluster, "", name))
         if entry is None:
             return None
-        crd = decode(entry.value)
-        if not is_established(crd):
+        text = read_crd(entry.value)
+        if not is_established(text.crd):
             return None
-        definition = self._definition(cluster, crd)
-        made = {
-            version: self._make(definition, version, entry.revision)
-            for version in definition.versions or _last_version(crd)
-        }
+        definition = self._definition(cluster, text)
+        made = ResourceVersions(
+            definition.versions or _last_version(text.crd),
+            lambda version: self._make(definition, version, entry.revision),
+        )
         self._resources[cluster, name] = made
         if len(self._resources) > _KEEP_DEFINITIONS:
             self._resources.popitem(last=False)
         return made
 
-    def _definition(self, cluster: str, crd: Object) -> ResourceDefinition:
+    def _definition(self, cluster: str, text: CrdText) -> ResourceDefinition:
+        crd = text.crd
         status = crd.get("status") or {}
         content = (
-            crd["spec"],
+            crd["spec"] if text.is_whole else None,
             status.get("acceptedNames"),
             status.get("storedVersions"),
             crd["metadata"].get("deletionTimestamp"),
         )
-        text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-        fingerprint = hashlib.blake2b(text, digest_size=16).hexdigest()
+        short = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+        fingerprint = hashlib.blake2b(text.spec + short, digest_size=16).hexdigest()
         base = self._bases.get(fingerprint)
+        key = object_key(_PREFIX, cluster, "", crd["metadata"]["name"])
+        source = stored_source(self._store, key)
         if base is None:
-            base = self._bases[fingerprint] = self._define(crd, fingerprint)
+            base = self._bases[fingerprint] = self._define(text, source, fingerprint)
             if len(self._bases) > _KEEP_DEFINITIONS:
                 self._bases.popitem(last=False)
         # A cluster's own copy only says where it is; schemas, columns and all the rest are shared.
-        key = object_key(_PREFIX, cluster, "", crd["metadata"]["name"])
-        return replace(base, origin=cluster, source=stored_source(self._store, key))
+        return replace(base, origin=cluster, source=source)
 
-    def _define(self, crd: Object, fingerprint: str) -> ResourceDefinition:
-        definition = replace(definition_from_crd(crd, self._schemas), fingerprint=fingerprint)
-        if crd["metadata"].get("deletionTimestamp"):
+    def _define(
+        self, text: CrdText, source: Callable[[], bytes], fingerprint: str
+    ) -> ResourceDefinition:
+        definition = definition_from_text(text, self._schemas, source)
+        definition = replace(definition, fingerprint=fingerprint)
+        if text.crd["metadata"].get("deletionTimestamp"):
             verbs = tuple(v for v in definition.verbs if v != "create")
             return replace(definition, verbs=verbs, is_leaving=True)
         return definition
@@ -136,18 +173,37 @@ class CustomResources:
             return ()
         known = self._lists.get(cluster)
         if known is None:
-            crds = (decode(value) for value in self._read_all(f"{_PREFIX}{cluster}/"))
-            known = tuple(self._definition(cluster, crd) for crd in crds if is_established(crd))
-            self._lists[cluster] = known
-            if len(self._lists) > _KEEP_CLUSTERS:
-                self._lists.popitem(last=False)
+            read = (self._read(cluster, key) for key in self._store.keys(f"{_PREFIX}{cluster}/"))
+            known = self._remember(cluster, [d for d in read if d is not None])
         return known
 
-    def _read_all(self, prefix: str) -> Iterator[bytes]:
-        for key in self._store.keys(prefix):
-            entry = self._store.get(key)
-            if entry is not None:
-                yield entry.value
+    async def load(self, cluster: str) -> None:
+        """The same without holding the loop, where there are many definitions or large ones."""
+        if cluster in ("", WILDCARD) or cluster in self._lists:
+            return
+        began, found, seen = time.perf_counter(), [], self._changes
+        for key in self._store.keys(f"{_PREFIX}{cluster}/"):
+            found.append(self._read(cluster, key))
+            if time.perf_counter() - began > _SLICE:
+                await asyncio.sleep(0)
+                began = time.perf_counter()
+        if seen == self._changes:
+            self._remember(cluster, [d for d in found if d is not None])
+
+    def _remember(
+        self, cluster: str, found: Sequence[ResourceDefinition]
+    ) -> tuple[ResourceDefinition, ...]:
+        known = self._lists[cluster] = tuple(found)
+        if len(self._lists) > _KEEP_CLUSTERS:
+            self._lists.popitem(last=False)
+        return known
+
+    def _read(self, cluster: str, key: str) -> ResourceDefinition | None:
+        entry = self._store.get(key)
+        if entry is None:
+            return None
+        text = read_crd(entry.value)
+        return self._definition(cluster, text) if is_established(text.crd) else None
 
 
 def stored_source(store: Store, key: str) -> Callable[[], bytes]:

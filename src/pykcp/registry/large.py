@@ -105,6 +105,12 @@ class LargeWork(Protocol):
         subresource: str,
     ) -> Judged: ...
 
+    async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
+        """Stored values as if they had been stored now, in the resource's version."""
+
+    async def stored_form(self, resource: Resource, text: bytes) -> bytes:
+        """An object of the resource's version as it is stored."""
+
 
 class LargeRequest(AdmissionRequest):
     """A write whose objects are decoded only for plug-ins that look at them."""
@@ -255,7 +261,8 @@ async def update_large(
     shown = "" if subresource == WHOLE else subresource
     made = await work.changed_object(resource, ctx, name, recipe, entry.value, shown)
     _warn(ctx, made.warnings)
-    request = LargeRequest(ctx, resource, "UPDATE", namespace, made, entry.value, shown)
+    old = await resource.own_form(entry.value)
+    request = LargeRequest(ctx, resource, "UPDATE", namespace, made, old, shown)
     request.name = name
     await admission.mutate(request)
     judged = await work.judged_change(resource, ctx, name, request.text(), entry.value, subresource)
@@ -270,7 +277,7 @@ async def _commit(resource: Resource, ctx: RequestContext, judged: Judged, entry
     if judged.is_removed:
         operation = Delete(entry.key, judged.value, entry.revision)
     elif judged.is_unchanged and not entry.is_stale and not resource.is_outdated(entry.value):
-        return entry.value
+        return await resource.own_form(entry.value)
     else:
         operation = Put(entry.key, judged.value, judged.terms, judged.indexes, entry.revision)
     if ctx.dry_run:
@@ -278,7 +285,7 @@ async def _commit(resource: Resource, ctx: RequestContext, judged: Judged, entry
     (revision,) = await resource.services.store.write((operation,))
     if judged.is_removed:
         revision = entry.revision  # who took the last finalizer away sees what there was
-    return codec.fill(judged.value, revision)
+    return await resource.own_form(codec.fill(judged.value, revision))
 
 
 async def _edited(resource: Resource, ctx: RequestContext, change: Change, value: bytes) -> Edited:

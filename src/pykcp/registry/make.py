@@ -7,6 +7,7 @@ from pykcp.apis.kube.validation import strategy_for
 from pykcp.apis.kube.validation.rules import KindRules, metadata_rules
 from pykcp.apis.loader import shared_type
 from pykcp.machinery.resources import API_RESOURCE_SCHEMAS, CUSTOM_RESOURCE_DEFINITIONS
+from pykcp.machinery.schema.crd_text import LARGE_SCHEMA
 from pykcp.machinery.schema.custom import CustomType, custom_type
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.schema.openapi_json import to_json
@@ -15,6 +16,7 @@ from pykcp.registry.conversion_review import Converter
 from pykcp.registry.conversion_webhook import WebhookConversion
 from pykcp.registry.kcp_versions import between_versions, conversion_for
 from pykcp.registry.kinds import Kind
+from pykcp.registry.large_kind import LargeConversion, LargeKind
 from pykcp.registry.native import NativeKind
 from pykcp.registry.resource import Conversion, Resource, Services
 from pykcp.registry.schema_kind import SchemaKind
@@ -81,6 +83,8 @@ def make_custom(
     definition: ResourceDefinition, version: str, revision: int, services: Services
 ) -> Resource:
     """A resource that a CRD defines, as it is since a revision; equal schemas are compiled once."""
+    if _is_compiled_elsewhere(definition, version, services):
+        return make_large(definition, version, revision, services)
     compiled = custom_type(definition.schema(version), _object_meta())
     webhook = _by_webhook(definition, version, services)
     converted = webhook.converted if webhook is not None else None
@@ -101,6 +105,33 @@ def make_custom(
     )
     if webhook is None:
         resource.source = definition.source
+    return resource
+
+
+def _is_compiled_elsewhere(
+    definition: ResourceDefinition, version: str, services: Services
+) -> bool:
+    return (
+        services.large is not None
+        and definition.source is not None
+        and definition.webhook is None
+        and definition.version(version).weight > LARGE_SCHEMA
+    )
+
+
+def make_large(
+    definition: ResourceDefinition, version: str, revision: int, services: Services
+) -> Resource:
+    """A resource with a schema that only worker processes compile."""
+
+    def kind() -> SchemaKind:
+        compiled = custom_type(definition.schema(version), _object_meta())
+        return SchemaKind(definition, version, compiled)
+
+    resource = Resource(definition, version, LargeKind(kind), services, since=revision)
+    resource.source = definition.source
+    resource.large_above = -1
+    resource.webhook = LargeConversion(resource)
     return resource
 
 

@@ -22,7 +22,7 @@ from pykcp.registry.admitting import Admission
 from pykcp.registry.clock import Sources
 from pykcp.registry.codec import decode, revision_of, type_prefix
 from pykcp.registry.conversion_review import ConversionFailed, Post
-from pykcp.registry.conversion_webhook import WebhookConversion
+from pykcp.registry.conversion_webhook import StorageConversion
 from pykcp.registry.hub import Hub
 from pykcp.registry.indexes import OF_KIND, index_entries
 from pykcp.registry.keys import object_key, resource_prefix
@@ -121,7 +121,7 @@ class Resource:
         *,
         refresh: Callable[[Object], Object] | None = None,
         since: int = 0,
-        webhook: WebhookConversion | None = None,
+        webhook: StorageConversion | None = None,
     ) -> None:
         """`refresh` brings objects older than revision `since` under the schema of today."""
         self.definition = definition
@@ -159,7 +159,7 @@ class Resource:
         self.conversion = conversion
         self.refresh = refresh
         self.since = since
-        self.webhook = webhook
+        self.webhook: StorageConversion | None = webhook
         """Converts what is stored; its results are what all other methods here are given."""
         self.mark = self._version_mark()
         self.source: Callable[[], bytes] | None = None

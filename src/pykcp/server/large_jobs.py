@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from pykcp.apis.loader import shared_type
 from pykcp.auth.user import User
 from pykcp.machinery.patch.idle import without_idle_times
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
+from pykcp.registry import codec
 from pykcp.registry.admitting import NoAdmission
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.context import RequestContext
@@ -138,6 +139,23 @@ def judged_change(
         return _judged(resource, ctx, new, shown)._replace(is_removed=True)
     new = without_idle_times(old, new)
     return _judged(resource, ctx, new, shown)._replace(is_unchanged=new == old)
+
+
+def read_values(ref: KindRef, values: Sequence[bytes]) -> list[bytes]:
+    """Stored values as if they had been stored now, in the resource's version."""
+    resource = _resource(ref)
+    return [_read_value(resource, value) for value in values]
+
+
+def stored_form(ref: KindRef, text: bytes) -> bytes:
+    """An object of the resource's version as it is stored."""
+    return orjson.dumps(_resource(ref).unstored_form(orjson.loads(text)))
+
+
+def _read_value(resource: Resource, value: bytes) -> bytes:
+    obj = resource.object_of(value)
+    cluster = obj["metadata"]["annotations"][codec.CLUSTER_ANNOTATION]
+    return codec.fill(codec.encode(obj, cluster), codec.revision_of(value))
 
 
 def _made(obj: Object, ctx: RequestContext) -> Made:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pykcp.machinery.status import InternalError, RequestEntityTooLarge, Timeout
@@ -13,6 +14,8 @@ from pykcp.server.large_jobs import Asker, KindRef
 from pykcp.workers.pool import JobTooLarge, JobTooLong, WorkerDied, WorkerPool
 
 _JOBS = "pykcp.server.large_jobs:"
+_PAGE = 200
+"""Objects that one job reads."""
 
 
 class WorkerWork:
@@ -69,16 +72,20 @@ class WorkerWork:
         )
         return judged
 
+    async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
+        ref, read = _ref(resource), []
+        for start in range(0, len(values), _PAGE):
+            page = list(values[start : start + _PAGE])
+            tenant = resource.definition.origin
+            read += await self._submit("read_values", tenant, ref, page)
+        return read
+
+    async def stored_form(self, resource: Resource, text: bytes) -> bytes:
+        tenant = resource.definition.origin
+        stored: bytes = await self._submit("stored_form", tenant, _ref(resource), text)
+        return stored
+
     async def _run(self, job: str, resource: Resource, ctx: RequestContext, *args: Any) -> Any:
-        assert resource.source is not None
-        ref = KindRef(
-            resource.group,
-            resource.plural,
-            resource.version,
-            resource.source(),
-            resource.definition.stored_versions,
-            resource.since,
-        )
         user = ctx.user
         asker = Asker(
             ctx.cluster,
@@ -90,8 +97,11 @@ class WorkerWork:
             ctx.dry_run,
             ctx.field_validation,
         )
+        return await self._submit(job, ctx.cluster, _ref(resource), asker, *args)
+
+    async def _submit(self, job: str, tenant: str, *args: Any) -> Any:
         try:
-            return await self._pool.run(_JOBS + job, ref, asker, *args, tenant=ctx.cluster)
+            return await self._pool.run(_JOBS + job, *args, tenant=tenant)
         except JobTooLong as error:
             seconds = round(self._pool.settings.job_seconds)
             raise Timeout(f"the request took more than {seconds} seconds of computation") from error
@@ -101,3 +111,15 @@ class WorkerWork:
             ) from error
         except WorkerDied as error:
             raise InternalError("the worker process of the request ended, try again") from error
+
+
+def _ref(resource: Resource) -> KindRef:
+    assert resource.source is not None
+    return KindRef(
+        resource.group,
+        resource.plural,
+        resource.version,
+        resource.source(),
+        resource.definition.stored_versions,
+        resource.since,
+    )

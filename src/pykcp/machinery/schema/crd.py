@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from pykcp.machinery.discovery import version_priority
+from pykcp.machinery.schema.crd_text import CrdText, schema_of
 from pykcp.machinery.schema.definition import ResourceDefinition, ResourceVersion, Subresource
 from pykcp.machinery.schema.library import reference
 from pykcp.machinery.schema.model import Schema
@@ -110,15 +111,40 @@ def component_name(group: str, version: str, kind: str) -> str:
     return ".".join((*reversed(group.split(".")), version, kind))
 
 
-def definition_from_crd(
-    crd: Object, schemas: SchemaStore, *, origin: str = ""
+def definition_from_text(
+    text: CrdText, schemas: SchemaStore, read: Callable[[], bytes], *, origin: str = ""
 ) -> ResourceDefinition:
-    """What a CustomResourceDefinition defines. `origin` is the logical cluster it is in."""
+    """What a stored CustomResourceDefinition defines; `read` reads it again for its schemas."""
+    definition = definition_from_crd(
+        text.crd,
+        schemas,
+        origin=origin,
+        load=None if text.is_whole else lambda version: schema_of(read(), version),
+    )
+    weighed = tuple(replace(v, weight=text.weights[v.name]) for v in definition.all_versions)
+    return replace(definition, all_versions=weighed, source=read)
+
+
+def definition_from_crd(
+    crd: Object,
+    schemas: SchemaStore,
+    *,
+    origin: str = "",
+    load: Callable[[str], Object | None] | None = None,
+) -> ResourceDefinition:
+    """What a CustomResourceDefinition defines. `origin` is the logical cluster it is in.
+
+    `load` finds the schema of a version where the definition is given without.
+    """
     spec = crd["spec"]
     names = {**spec["names"], **(crd.get("status", {}).get("acceptedNames") or {})}
-    definition = _definition(
-        spec, names, schemas, lambda v: (v.get("schema") or {}).get("openAPIV3Schema"), origin
-    )
+
+    def schema_of_version(version: Object) -> Object | None:
+        if load is not None:
+            return load(version["name"])
+        return (version.get("schema") or {}).get("openAPIV3Schema")
+
+    definition = _definition(spec, names, schemas, schema_of_version, origin)
     conversion = spec.get("conversion") or {}
     return replace(
         definition,
@@ -148,6 +174,8 @@ def _definition(
     group = spec["group"]
     versions = sorted(spec["versions"], key=lambda v: version_priority(v["name"]))
     stored = next((v["name"] for v in versions if v.get("storage")), versions[0]["name"])
+    current = (v["name"] for v in versions if v.get("served") and not v.get("deprecated"))
+    newest = next(current, "")
     return ResourceDefinition(
         group=group,
         plural=names["plural"],
@@ -156,7 +184,7 @@ def _definition(
         list_kind=list_kind,
         namespaced=spec["scope"] == "Namespaced",
         all_versions=tuple(
-            _version(spec, kind, list_kind, v, schemas, schema_of(v)) for v in versions
+            _version(spec, kind, list_kind, v, schemas, schema_of, newest) for v in versions
         ),
         verbs=VERBS,
         storage_version=stored,
@@ -175,13 +203,15 @@ def _version(
     list_kind: str,
     version: Object,
     schemas: SchemaStore,
-    json: Object | None,
+    schema_of: Callable[[Object], Object | None],
+    newest: str,
 ) -> ResourceVersion:
+    """`newest`: the first served version that is not deprecated; "" if there is none."""
     name, group = version["name"], spec["group"]
     ref = component_name(group, name, kind)
 
     def load() -> Schema:
-        return schemas.schema(ref, json)
+        return schemas.schema(ref, schema_of(version))
 
     subresources = version.get("subresources") or {}
     return ResourceVersion.lazy(
@@ -192,7 +222,7 @@ def _version(
         subresources=_subresources(kind, subresources),
         served=bool(version.get("served", True)),
         deprecated=bool(version.get("deprecated")),
-        deprecation_warning=_warning(spec, kind, version),
+        deprecation_warning=_warning(spec, kind, version, newest),
         selectable_fields=frozenset(
             f["jsonPath"].removeprefix(".") for f in version.get("selectableFields") or ()
         ),
@@ -209,7 +239,7 @@ def _subresources(kind: str, given: dict[str, Any]) -> tuple[Subresource, ...]:
     return tuple(out)
 
 
-def _warning(spec: Object, kind: str, version: Object) -> str:
+def _warning(spec: Object, kind: str, version: Object, newest: str) -> str:
     """What users of a deprecated version are told: which newer one there is, if there is one."""
     if not version.get("deprecated"):
         return ""
@@ -217,13 +247,6 @@ def _warning(spec: Object, kind: str, version: Object) -> str:
         return str(version["deprecationWarning"])
     group, name = spec["group"], version["name"]
     text = f"{group}/{name} {kind} is deprecated"
-    newer = [
-        v["name"]
-        for v in spec["versions"]
-        if v.get("served")
-        and not v.get("deprecated")
-        and version_priority(v["name"]) < version_priority(name)
-    ]
-    if not newer:
+    if not newest or version_priority(newest) >= version_priority(name):
         return text
-    return f"{text}; use {group}/{min(newer, key=version_priority)} {kind}"
+    return f"{text}; use {group}/{newest} {kind}"

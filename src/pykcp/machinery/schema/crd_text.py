@@ -1,0 +1,119 @@
+"""A CustomResourceDefinition read from its stored JSON, without its schemas if it is large.
+
+Who looks for a resource, lists what a cluster serves or settles names does not need schemas,
+and decoding a large one takes tens of milliseconds. So they are skipped, and how large they
+are is kept instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import orjson
+
+from pykcp.types import Object
+
+WHOLE_UP_TO = 32 * 1024
+"""Octets of a definition that is decoded as a whole."""
+LARGE_SCHEMA = 64 * 1024
+"""The weight above which a schema is only compiled by worker processes."""
+_RULE = 4096
+"""What a CEL rule weighs: compiling it takes as long as so many octets of schema."""
+
+
+class CrdText(NamedTuple):
+    crd: Object
+    """As it is stored; versions have no schema unless `is_whole`."""
+    is_whole: bool
+    weights: Mapping[str, int]
+    """Of the versions' schemas."""
+    spec: bytes
+    """The text of a large definition's spec, which stands for its content."""
+
+
+def read_crd(value: bytes) -> CrdText:
+    if len(value) <= WHOLE_UP_TO:
+        crd: Object = orjson.loads(value)
+        weight = _weight(value)
+        return CrdText(crd, True, {v["name"]: weight for v in crd["spec"]["versions"]}, b"")
+    outer = _outer.decode(value)
+    spec = _spec.decode(outer.spec)
+    weights = {version.name: _weight(bytes(version.schema)) for version in spec.versions}
+    head: Object = {"metadata": outer.metadata, "spec": _as_json(spec)}
+    if outer.status is not None:
+        head["status"] = outer.status
+    return CrdText(head, False, weights, bytes(outer.spec))
+
+
+def schema_of(value: bytes, version: str) -> Object | None:
+    """The schema of one version of a stored definition."""
+    spec = _spec.decode(_outer.decode(value).spec)
+    for candidate in spec.versions:
+        if candidate.name == version:
+            found: Object | None = (orjson.loads(bytes(candidate.schema)) or {}).get(
+                "openAPIV3Schema"
+            )
+            return found
+    return None
+
+
+def _weight(text: bytes) -> int:
+    return len(text) + _RULE * text.count(b'"rule":')
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    name: str
+    served: bool = True
+    storage: bool = False
+    deprecated: bool | None = None
+    deprecation_warning: str | None = None
+    schema: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
+    subresources: Any = None
+    additional_printer_columns: Any = None
+    selectable_fields: Any = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    group: str
+    names: Any
+    scope: str
+    versions: list[_Version]
+    conversion: Any = None
+
+
+class _Outer(msgspec.Struct):
+    metadata: Any
+    spec: msgspec.Raw
+    status: Any = None
+
+
+_outer = msgspec.json.Decoder(_Outer)
+_spec = msgspec.json.Decoder(_Spec)
+
+
+_OPTIONAL = (
+    ("deprecated", "deprecated"),
+    ("deprecation_warning", "deprecationWarning"),
+    ("subresources", "subresources"),
+    ("additional_printer_columns", "additionalPrinterColumns"),
+    ("selectable_fields", "selectableFields"),
+)
+
+
+def _as_json(spec: _Spec) -> Object:
+    out: Object = {"group": spec.group, "names": spec.names, "scope": spec.scope}
+    if spec.conversion is not None:
+        out["conversion"] = spec.conversion
+    out["versions"] = [_version_as_json(version) for version in spec.versions]
+    return out
+
+
+def _version_as_json(version: _Version) -> Object:
+    out: Object = {"name": version.name, "served": version.served, "storage": version.storage}
+    for attribute, name in _OPTIONAL:
+        value = getattr(version, attribute)
+        if value is not None:
+            out[name] = value
+    return out
