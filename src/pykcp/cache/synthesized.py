@@ -67,6 +67,12 @@ class SynthesizedResources:
         wanted = self._wanted(resource_entry("" if group == CORE else group, plural))
         return None if wanted is None else self._resources(wanted).get(version)
 
+    def is_loaded(self, cluster: str) -> bool:
+        return True
+
+    async def load(self, cluster: str) -> None:
+        """Nothing: what there is was made by those who asked for it."""
+
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         if not cluster or is_wildcard(cluster):
             return ()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp_catalog import BOUND_CRDS, is_exported
 from pykcp.apis.loader import shared_type
@@ -334,6 +335,18 @@ class BoundResources:
     async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
         """kcp's own kinds can be read over all clusters as metadata without their identity."""
         return self._find_system(group, version, plural) if is_exported(group, plural) else None
+
+    def is_loaded(self, cluster: str) -> bool:
+        return cluster in self._lists or cluster in ("", WILDCARD)
+
+    async def load(self, cluster: str) -> None:
+        """Make what the cluster's bindings bring, in slices; `definitions` then finds it made."""
+        if self.is_loaded(cluster):
+            return
+        slices = Slices()
+        for _ in self._definitions(cluster):
+            if slices.is_over():
+                await slices.next()
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         if cluster in ("", WILDCARD):

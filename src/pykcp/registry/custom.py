@@ -7,15 +7,14 @@ Nothing exists for a cluster that nobody asks, and events forget what changed.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import orjson
 
+from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp_catalog import BOUND_CRDS
 from pykcp.apis.loader import shared_type
@@ -33,8 +32,6 @@ from pykcp.types import Object
 _PREFIX = resource_prefix(CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource)
 _KEEP_CLUSTERS = 1024
 _KEEP_DEFINITIONS = 2048
-_SLICE = 0.005
-"""Seconds of work between two looks at what else there is to do."""
 
 MakeCustom = Callable[[ResourceDefinition, str, int], Resource]
 """Definition, version, and the revision since when it is as it is."""
@@ -177,16 +174,18 @@ class CustomResources:
             known = self._remember(cluster, [d for d in read if d is not None])
         return known
 
+    def is_loaded(self, cluster: str) -> bool:
+        return cluster in self._lists or cluster in ("", WILDCARD)
+
     async def load(self, cluster: str) -> None:
         """The same without holding the loop, where there are many definitions or large ones."""
         if cluster in ("", WILDCARD) or cluster in self._lists:
             return
-        began, found, seen = time.perf_counter(), [], self._changes
+        found, seen, slices = [], self._changes, Slices()
         for key in self._store.keys(f"{_PREFIX}{cluster}/"):
             found.append(self._read(cluster, key))
-            if time.perf_counter() - began > _SLICE:
-                await asyncio.sleep(0)
-                began = time.perf_counter()
+            if slices.is_over():
+                await slices.next()
         if seen == self._changes:
             self._remember(cluster, [d for d in found if d is not None])
 

@@ -26,6 +26,12 @@ class ResourceSource(Protocol):
     async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
         """A resource as the clusters that have it share it: its metadata."""
 
+    def is_loaded(self, cluster: str) -> bool:
+        """Whether `definitions` answers at once."""
+
+    async def load(self, cluster: str) -> None:
+        """Make `definitions` ready in slices."""
+
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]: ...
 
 
@@ -105,6 +111,15 @@ class Directory:
         resource = self.find("", group, version, plural)
         assert resource is not None, f"{plural}.{version}.{group} is not built in"
         return resource
+
+    def is_loaded(self, cluster: str) -> bool:
+        """Whether `definitions` answers at once."""
+        return all(source.is_loaded(cluster) for source in self._sources)
+
+    async def load(self, cluster: str) -> None:
+        """Read the definitions of a cluster in slices: they may be many, and large."""
+        for source in self._sources:
+            await source.load(cluster)
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         own: tuple[ResourceDefinition, ...] = ()

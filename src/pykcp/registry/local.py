@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import orjson
+
+from pykcp.aio.turns import heavy_turn
 from pykcp.auth.user import MASTERS, User
 from pykcp.machinery.resources import NAMESPACES, GroupVersionResource
 from pykcp.machinery.status import NotFound
@@ -17,9 +20,10 @@ from pykcp.registry.create import create
 from pykcp.registry.delete import delete
 from pykcp.registry.deletion import DeleteOptions
 from pykcp.registry.directory import Directory
+from pykcp.registry.large import Edited, create_large
 from pykcp.registry.moulds import Alike
 from pykcp.registry.read import ListOptions, list_objects
-from pykcp.registry.resource import Resource
+from pykcp.registry.resource import LARGE, Resource
 from pykcp.registry.together import Cast, Changed, New, Write, write_together
 from pykcp.registry.update import Change, update
 from pykcp.storage.interface import Store
@@ -88,10 +92,24 @@ class LocalClient:
 
     async def create(self, cluster: str, kind: GroupVersionResource, obj: Object) -> Object:
         resource = self.resource(cluster, kind)
-        decoded = resource.rules.decode(obj, [])
         namespace = (obj.get("metadata") or {}).get("namespace", "")
+        if resource.large_above < LARGE:  # only such objects of controllers can be large
+            text = orjson.dumps(obj)
+            if resource.is_large(len(text)):
+                made = Edited(text)
+                return await self._object(
+                    resource, await create_large(resource, self._context(cluster), namespace, made)
+                )
+        decoded = resource.rules.decode(obj, [])
         value = await create(resource, self._context(cluster), namespace, decoded)
         return resource.object_of(value)
+
+    async def _object(self, resource: Resource, value: bytes) -> Object:
+        """A written object; a large one is decoded when it is its turn."""
+        if not resource.is_large(len(value)):
+            return resource.object_of(value)
+        async with heavy_turn():
+            return resource.object_of(value)
 
     async def update(
         self, cluster: str, kind: GroupVersionResource, obj: Object, subresource: str = ""
@@ -138,7 +156,7 @@ class LocalClient:
             Change(changed, is_patch=True, edit=make),
             subresource,
         )
-        return resource.object_of(written.value)
+        return await self._object(resource, written.value)
 
     async def write_together(self, writes: Sequence[Write]) -> None:
         """Creates, changes of spec and status alike, removals: all of them or none."""

@@ -93,6 +93,12 @@ class OldNames:
     async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
         return None
 
+    def is_loaded(self, cluster: str) -> bool:
+        return True
+
+    async def load(self, cluster: str) -> None:
+        """Nothing: there is none of its own."""
+
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         return ()
 
@@ -105,6 +111,8 @@ class WithOldNames:
         self.find = directory.find
         self.find_partial = directory.find_partial
         self.is_custom_group = directory.is_custom_group
+        self.is_loaded = directory.is_loaded
+        self.load = directory.load
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         return self._directory.definitions(cluster) + old_definitions()

@@ -269,7 +269,12 @@ class ApiServer:
 
     def _route(self, call: Call) -> Coroutine[Any, Any, None] | None:
         self._check_presence(call)
-        pending = self._resource(call) if call.info.is_resource else self._paths.handle(call)
+        if call.info.is_resource:
+            pending = self._resource(call)
+        elif self._directory.is_loaded(call.cluster):
+            pending = self._paths.handle(call)
+        else:
+            pending = self._handle_path_later(call)
         if pending is None or self._flow is None or call.is_seated:
             return pending
         return self._flow.govern(call, pending)
@@ -293,9 +298,25 @@ class ApiServer:
             return self._serve_resource(call, resource)
         if is_wildcard(call.cluster) and not info.identity and info.verb in ("list", "watch"):
             return self._serve_partial(call)
-        if self._directory.is_custom_group(call.cluster, info.group):
-            raise PageNotFound
-        raise NotFound.path()
+        if not self._directory.is_loaded(call.cluster):
+            return self._not_served(call)
+        raise self._no_such_resource(call)
+
+    async def _not_served(self, call: Call) -> None:
+        await self._directory.load(call.cluster)
+        raise self._no_such_resource(call)
+
+    def _no_such_resource(self, call: Call) -> StatusError:
+        if self._directory.is_custom_group(call.cluster, call.info.group):
+            return PageNotFound()
+        return NotFound.path()
+
+    async def _handle_path_later(self, call: Call) -> None:
+        """Paths may tell what a cluster serves, which takes a while to find out."""
+        await self._directory.load(call.cluster)
+        pending = self._paths.handle(call)
+        if pending is not None:
+            await pending
 
     async def _serve_partial(self, call: Call) -> None:
         """A custom resource over all clusters, whose schemas may differ: only its metadata."""

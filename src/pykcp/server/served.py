@@ -21,4 +21,10 @@ class ServedResources(Protocol):
     def is_custom_group(self, cluster: str, group: str) -> bool:
         """Whether the group has kinds that are not built in."""
 
+    def is_loaded(self, cluster: str) -> bool:
+        """Whether `definitions` answers at once; otherwise `load` is awaited first."""
+
+    async def load(self, cluster: str) -> None:
+        """Read the definitions of a cluster in slices: they may be many, and large."""
+
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]: ...

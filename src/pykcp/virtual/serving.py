@@ -211,6 +211,12 @@ class _Served:
     def is_custom_group(self, cluster: str, group: str) -> bool:
         return True  # what there is not is answered as by the server of custom resources
 
+    def is_loaded(self, cluster: str) -> bool:
+        return True
+
+    async def load(self, cluster: str) -> None:
+        """Nothing: a view's definitions are made one by one."""
+
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         return self._view.definitions(cluster)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.clients.interface import Client
 from pykcp.controllers.kube.crd_conditions import after_naming, condition_of, set_condition
@@ -20,11 +21,12 @@ from pykcp.machinery.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     GroupVersionResource,
 )
+from pykcp.machinery.schema.crd_text import read_crd
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.registry.hub import Hub
-from pykcp.registry.keys import kind_prefix, resource_prefix, split_key
+from pykcp.registry.keys import kind_prefix, object_key, resource_prefix, split_key
 from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
@@ -66,7 +68,7 @@ class CustomResourceDefinitions:
         parts = split_key(event.key)
         self.controller.add(ObjectKey(parts.cluster, "", parts.name))
         if event.deleted:
-            self._forget(parts.cluster, decode(event.value)["spec"])
+            self._forget(parts.cluster, read_crd(event.value).crd["spec"])
 
     def _forget(self, cluster: str, spec: Object) -> None:
         """Watches of a type that is gone end; others may have waited for its names."""
@@ -84,9 +86,10 @@ class CustomResourceDefinitions:
         if key.name.startswith("*."):
             await self._revisit_group(key.cluster, key.name[2:])
             return None
-        crd = self._client.get(key.cluster, CUSTOM_RESOURCE_DEFINITIONS, key.name)
-        if crd is None:
+        entry = self._store.get(object_key(_PREFIX, key.cluster, "", key.name))
+        if entry is None:
             return None
+        crd = read_crd(entry.value).crd
         if meta.is_deleting(crd):
             await self._clean_up(key.cluster, crd)
         else:
@@ -94,34 +97,46 @@ class CustomResourceDefinitions:
         return None
 
     async def _revisit_group(self, cluster: str, group: str) -> None:
-        for crd in await self._client.list(cluster, CUSTOM_RESOURCE_DEFINITIONS):
-            if crd["spec"]["group"] == group:
-                self.controller.add(ObjectKey(cluster, "", meta.name(crd)))
+        for crd in await self._of_group(cluster, group):
+            self.controller.add(ObjectKey(cluster, "", meta.name(crd)))
+
+    async def _of_group(self, cluster: str, group: str) -> list[Object]:
+        """The cluster's definitions in a group, large ones without their schemas."""
+        found, slices = [], Slices()
+        for key in self._store.keys(f"{_PREFIX}{cluster}/"):
+            if not key.endswith(f".{group or 'core'}"):  # names end with the group
+                continue
+            entry = self._store.get(key)
+            if entry is not None:
+                found.append(read_crd(entry.value).crd)
+            if slices.is_over():
+                await slices.next()
+        return found
 
     # -- names
 
     async def _accept(self, cluster: str, crd: Object) -> None:
         others = [] if cluster == bound_crd.CLUSTER else await self._rivals(cluster, crd)
         now = self._now()
+        names: Object = {}
 
         def settle(live: Object) -> None:
             live["status"] = after_naming(live, others, now)
+            names.clear()
+            names.update(live["status"].get("acceptedNames") or {})
 
-        changed = await self._client.change(
+        await self._client.change(
             cluster, CUSTOM_RESOURCE_DEFINITIONS, meta.name(crd), settle, subresource="status"
         )
         before = (crd.get("status") or {}).get("acceptedNames")
-        if before and before != changed["status"].get("acceptedNames"):
+        if before and before != names:
             self._revisit_later(cluster, crd["spec"]["group"])  # it may have given up names
 
     async def _rivals(self, cluster: str, crd: Object) -> list[Object]:
         """Definitions that may want the same names, and bindings that have them."""
         group = crd["spec"]["group"]
-        rivals = [
-            other
-            for other in await self._client.list(cluster, CUSTOM_RESOURCE_DEFINITIONS)
-            if other["spec"]["group"] == group and meta.uid(other) != meta.uid(crd)
-        ]
+        others = await self._of_group(cluster, group)
+        rivals = [other for other in others if meta.uid(other) != meta.uid(crd)]
         return rivals + [_named(d) for d in self._bound(cluster) if d.group == group]
 
     # -- the end
