@@ -18,7 +18,9 @@ DECIMAL_EXPONENT = "DecimalExponent"
 NANO, MILLI = -9, -3
 
 _SPLIT = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-_TEXT = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
+# possessive: what was read is not read again when the rest does not fit
+_TEXT = re.compile(r"([+-]?)(0*+)([0-9]*+)(?:\.([0-9]*+))?+([eEinumkKMGTP]*+[-+]?[0-9]*+)")
+_MAX_LENGTH = 1000
 _INT64_MAX = (1 << 63) - 1
 _INT64_DIGITS = 18
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -33,6 +35,7 @@ class QuantityError(ValueError):
 
 _WRONG_FORMAT = f"quantities must match the regular expression '{_SPLIT}'"
 _WRONG_SUFFIX = "unable to parse quantity's suffix"
+_TOO_LONG = f"quantities must have at most {_MAX_LENGTH} characters"
 
 
 @total_ordering
@@ -172,6 +175,8 @@ def _text_of(value: str | float) -> str:
 def _parse(text: str) -> Quantity:
     if text == "0":
         return Quantity(0, 0, DECIMAL_SI, "0")
+    if len(text) > _MAX_LENGTH:
+        raise QuantityError(_TOO_LONG)
     match = _TEXT.fullmatch(text)
     if not text or match is None:
         raise QuantityError(_WRONG_FORMAT)

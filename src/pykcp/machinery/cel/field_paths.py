@@ -10,7 +10,6 @@ _ESCAPES = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'",
     "\\": "\\",
 }  # fmt: skip
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*?'|'(?:.*?[^\\])?'", re.DOTALL)
 
 
 class FieldPathError(Exception):

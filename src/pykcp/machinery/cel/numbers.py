@@ -7,9 +7,10 @@ import re
 from decimal import Decimal
 
 _INT = re.compile(r"[+-]?[0-9]+")
+# possessive: what was read is not read again when the rest does not fit
 _FLOAT = re.compile(
-    r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-    r"|0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)"
+    r"[+-]?(?:(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
+    r"|0[xX](?:[0-9a-fA-F]++\.?[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)"
 )
 _SPECIAL = {"inf": math.inf, "infinity": math.inf, "nan": math.nan}
 

@@ -20,6 +20,8 @@ _CARD = re.compile(
     r"|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35[0-9]{3})[0-9]{11}"
 )
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_MAX_EMAIL = 1000
+"""Addresses have at most 320 characters; more than that is a name beside it."""
 _OCTETS = re.compile(r"0*([0-9]{1,3})")
 _NOT_DIGITS = re.compile(r"[^0-9]+")
 _SPACES_AND_MINUS = re.compile(r"[\s-]+", re.ASCII)
@@ -48,7 +50,12 @@ def _email(text: str) -> bool:
     """An address as in a mail's header, with or without a name."""
     from email.utils import parseaddr
 
-    _, address = parseaddr(text)
+    if len(text) > _MAX_EMAIL:
+        return False
+    try:
+        _, address = parseaddr(text)
+    except RecursionError:  # comments within comments
+        return False
     local, _, domain = address.rpartition("@")
     return bool(local and domain) and not any(c.isspace() for c in address)
 
@@ -88,9 +95,11 @@ def _is_host_char(char: str) -> bool:
 
 def _plain_v4(text: str) -> str | None:
     """Without the leading zeroes that older versions of Go took."""
+    if text.count(".") != 3:
+        return None
     parts = text.split(".")
     found = [_OCTETS.fullmatch(p) for p in parts]
-    return ".".join(str(int(m.group())) for m in found if m) if all(found) else None
+    return ".".join(str(int(m[1])) for m in found if m) if all(found) else None
 
 
 def _ipv4(text: str) -> bool:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from pykcp.machinery.status import go_quote
 
-_BLOCK = re.compile(rb"(?:^|\n)-----BEGIN ([^\n]*?)-----[ \t\r]*\n(.*?)-----END \1-----", re.DOTALL)
+_BEGIN, _END, _DASHES = b"-----BEGIN ", b"-----END ", b"-----"
 _CERTIFICATE = "CERTIFICATE"
 
 
@@ -32,16 +31,42 @@ def decoded(text: str | None) -> bytes:
 def blocks(text: bytes) -> list[Block]:
     """The blocks that can be decoded, in order; anything between them is passed over."""
     found = []
-    for match in _BLOCK.finditer(text):
-        lines = match[2].split(b"\n")
+    for kind, content in _texts(text):
+        lines = content.split(b"\n")
         headers = [line for line in lines if b":" in line]
         body = b"".join(line.strip() for line in lines if b":" not in line)
         try:
             data = base64.b64decode(body, validate=True)
         except binascii.Error:
             continue
-        found.append(Block(match[1].decode(errors="replace"), data, bool(headers)))
+        found.append(Block(kind.decode(errors="replace"), data, bool(headers)))
     return found
+
+
+def _texts(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """What stands between a line that begins a block and the next one that ends any."""
+    at = 0
+    while (begin := _at_line_start(text, _BEGIN, at)) >= 0:
+        line_end = text.find(b"\n", begin)
+        if line_end < 0:
+            return
+        at = line_end + 1
+        kind = text[begin + len(_BEGIN) : line_end].rstrip(b" \t\r")
+        if not kind.endswith(_DASHES):
+            continue
+        end = _at_line_start(text, _END, at)
+        if end < 0:
+            return
+        if text.startswith(kind, end + len(_END)):
+            yield kind.removesuffix(_DASHES), text[at:end]
+        at = end + len(_END)
+
+
+def _at_line_start(text: bytes, word: bytes, at: int) -> int:
+    if text.startswith(word, at) and (at == 0 or text[at - 1 : at] == b"\n"):
+        return at
+    found = text.find(b"\n" + word, at)
+    return found + 1 if found >= 0 else -1
 
 
 def certificates_error(text: bytes) -> str | None:

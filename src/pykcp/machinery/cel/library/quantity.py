@@ -9,7 +9,9 @@ from typing import Any
 from pykcp.machinery.cel.values import INT_MAX, INT_MIN, EvalError
 
 _FORM = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-_PARTS = re.compile(r"([+-]?)([0-9]*)(?:(\.)([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
+# possessive: what was read is not read again when the rest does not fit
+_PARTS = re.compile(r"([+-]?)([0-9]*+)(?:(\.)([0-9]*+))?+([eEinumkKMGTP]*+[-+]?[0-9]*+)")
+_MAX_LENGTH = 1000
 _DECIMAL = {
     "": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
 }  # fmt: skip
@@ -79,6 +81,8 @@ def _sum(a: Quantity, b: Quantity, value: int, scale: int) -> Quantity:
 def to_quantity(text: str) -> Quantity:
     if not text:
         raise EvalError(f"quantities must match the regular expression '{_FORM}'")
+    if len(text) > _MAX_LENGTH:
+        raise EvalError(f"quantities must have at most {_MAX_LENGTH} characters")
     found = _PARTS.fullmatch(text)
     if found is None:
         raise EvalError(f"quantities must match the regular expression '{_FORM}'")

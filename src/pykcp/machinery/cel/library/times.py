@@ -24,7 +24,8 @@ _RFC3339 = re.compile(
 )
 _LOCAL = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})")
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
-_LOOSE = re.compile(r"(([0-9]+)\s*([A-Za-zµ]+))")
+_LOOSE = re.compile(r"([0-9]++)(?:\s*+([A-Za-zµ]++))?")
+_MAX_DIGITS = 19
 _LOOSE_UNITS = (
     (("ns", "nano"), 1),
     (("us", "µs", "micro"), 1000),
@@ -52,10 +53,15 @@ def parse_duration(text: str) -> int | None:
         if found is None or not (found.group(1) or found.group(2)):
             return None
         whole, fraction, unit = found.group(1) or "0", found.group(2) or "", _UNITS[found.group(3)]
-        total += int(whole) * unit
+        whole = whole.lstrip("0")
+        if len(whole) > _MAX_DIGITS:
+            return None
+        total += int(whole or "0") * unit
         if fraction:
             total += int(fraction[:18]) * unit // 10 ** len(fraction[:18])
         at = found.end()
+        if total > INT_MAX + 1:
+            return None
     if at == 0 or total > INT_MAX + (text[:1] == "-"):
         return None
     return -total if text.startswith("-") else total
@@ -67,8 +73,12 @@ def parse_loose_duration(text: str) -> int | None:
     if nanos is not None:
         return nanos
     total, known = 0, False
-    for _, factor, word in _LOOSE.findall(text):
-        unit = word.lower()
+    for digits, word in _LOOSE.findall(text):
+        if not word:
+            continue
+        factor, unit = digits.lstrip("0") or "0", word.lower()
+        if len(factor) > _MAX_DIGITS or int(factor) > INT_MAX:
+            return None
         for names, multiplier in _LOOSE_UNITS:
             if unit in names or unit.startswith(names[-1]):
                 known = True
