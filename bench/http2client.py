@@ -50,6 +50,7 @@ class Connection(asyncio.Protocol):
         self._taken = 0
         self._window = 65535
         self._waiting: list[bytes] = []
+        self._is_lost = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: asyncio.Transport = transport  # type: ignore[assignment]
@@ -166,9 +167,13 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail_all(ConnectionError(f"connection lost: {exc}"))
+        self._is_lost.set()
 
     def close(self) -> None:
         self._transport.close()
+
+    async def wait_closed(self) -> None:
+        await self._is_lost.wait()
 
 
 async def connect(

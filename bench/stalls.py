@@ -46,6 +46,7 @@ def line(row: Row) -> str:
         f" | {row.write_p99:.0f} / {row.write_longest:.0f} | {row.watch_longest:.0f}"
         f" | {row.own_lateness:.0f} | {row.cpu:.1f} s"
         f" | {row.memory:.0f} MiB ({row.memory_growth:+.0f})"
+        f"{f' + {row.workers:.0f}' if row.workers else ''}"
         f" | {f'≤ {row.loop_cpu:.0f} ms CPU' if row.loop_cpu else ''} |"
     )
 
@@ -57,6 +58,8 @@ def notes(row: Row) -> list[str]:
         out.append(f"  problem: {row.problem}")
     if row.failures:
         out.append(f"  innocent failures: {row.failures}")
+    if not row.is_calm:
+        out.append("  the server was still busy when the attacker's room had been deleted")
     if row.lost:
         out.append(f"  innocent writes that its watch did not show: {row.lost}")
     return out
@@ -100,6 +103,8 @@ def main() -> None:
     rows: list[Row] = []
     with contextlib.suppress(PermissionError):
         os.nice(-options.priority)
+        with contextlib.suppress(OSError):  # nice counts within a session only, if there are groups
+            pathlib.Path("/proc/self/autogroup").write_text(str(-options.priority))
     print(_HEAD)
     with tempfile.TemporaryDirectory(prefix="stalls-") as folder:
         if not options.peer_only:

@@ -15,11 +15,11 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from http2client import Reply
+from http2client import Connection, Reply
 from stalls_places import Place, Room
 
 GETS_PER_SECOND = 100
@@ -42,6 +42,8 @@ class Delays:
     failures: dict[str, int] = field(default_factory=dict)
     lost: int = 0
     """Acknowledged writes that the watch did not show, or not in order."""
+    kept: int = 0
+    not_read_back: int = 0
 
     def fail(self, what: str) -> None:
         self.failures[what] = self.failures.get(what, 0) + 1
@@ -58,7 +60,10 @@ def part(values: list[float], share: float) -> float:
 class Innocent:
     """One measurement."""
 
-    def __init__(self, place: Place, room: Room) -> None:
+    def __init__(self, place: Place, room: Room, *, keeps: bool = False) -> None:
+        """`keeps`: every other write creates an object, and all are read back in the end."""
+        self._keeps = keeps
+        self._kept: set[str] = set()
         self._target = place.target(room)
         self._base = f"{room.prefix}/api/v1/namespaces/{room.namespace}/configmaps"
         self._delays = Delays()
@@ -68,12 +73,16 @@ class Innocent:
         self._shown: dict[str, float] = {}
         self._last_version = 0
         self._number = 0
+        self._run = f"{time.time_ns():x}"
+        """Part of what is written, since a write that changes nothing is no event."""
         self._rest = b""
         self._pending: set[asyncio.Task[None]] = set()
+        self._connections: list[Connection] = []
 
     async def open(self) -> None:
         self._reading = await self._target.connect()
         self._writing = await self._target.connect()
+        self._connections = [self._reading, self._writing]
         for n in range(_OBJECTS):
             body = {"metadata": {"name": f"innocent-{n}"}, "data": {"n": "0", "text": "x" * 1000}}
             reply = await self._writing.request("POST", self._base, json.dumps(body).encode())
@@ -84,20 +93,23 @@ class Innocent:
         watching = await self._writing.request("GET", path, on_data=self._on_event)
         assert watching.status == 200, watching.status
 
-    def close(self) -> None:
-        self._reading.close()
-        self._writing.close()
+    async def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+            await connection.wait_closed()
 
     async def sample(self, is_over: Callable[[], bool]) -> Delays:
         await asyncio.gather(
             self._repeat(GETS_PER_SECOND, self._get, is_over),
-            self._repeat(WRITES_PER_SECOND, self._write, is_over),
+            self._repeat(WRITES_PER_SECOND, self._act, is_over),
         )
         if self._pending:
             await asyncio.wait(self._pending, timeout=_LAST_ANSWERS)
         for task in self._pending:
             task.cancel()
         await self._settle()
+        if self._keeps:
+            await self._read_back()
         delays = self._delays
         delays.watches = [
             self._shown.get(number, time.perf_counter()) - self._sent[number]
@@ -130,9 +142,12 @@ class Innocent:
         path = f"{self._base}/innocent-{self._number % _OBJECTS}"
         await self._timed(self._delays.gets, "GET", lambda: self._reading.request("GET", path))
 
+    def _act(self) -> Coroutine[Any, Any, None]:
+        return self._create() if self._keeps and self._number % 2 else self._write()
+
     async def _write(self) -> None:
         self._number += 1
-        number = str(self._number)
+        number = f"{self._run}-{self._number}"
         path = f"{self._base}/innocent-{self._number % _OBJECTS}"
         body = json.dumps({"data": {"n": number}}).encode()
         self._sent[number] = time.perf_counter()
@@ -143,6 +158,27 @@ class Innocent:
         )
         if reply is not None and reply.status == 200:
             self._acknowledged.append(number)
+
+    async def _create(self) -> None:
+        self._number += 1
+        number = f"{self._run}-{self._number}"
+        body = {"metadata": {"name": f"kept-{number}"}, "data": {"n": number}}
+        self._sent[number] = time.perf_counter()
+        reply = await self._timed(
+            self._delays.writes,
+            "POST",
+            lambda: self._writing.request("POST", self._base, json.dumps(body).encode()),
+        )
+        if reply is not None and reply.status == 201:
+            self._acknowledged.append(number)
+            self._kept.add(number)
+
+    async def _read_back(self) -> None:
+        """Count what was acknowledged and is not there."""
+        reply = await self._reading.request("GET", self._base)
+        found = {o.get("data", {}).get("n") for o in json.loads(reply.content())["items"]}
+        self._delays.not_read_back = len(self._kept - found)
+        self._delays.kept = len(self._kept)
 
     async def _timed(
         self, into: list[float], what: str, send: Callable[[], asyncio.Future[Reply]]
@@ -159,7 +195,7 @@ class Innocent:
             into.append(time.perf_counter() - began)
             raise
         into.append(time.perf_counter() - began)
-        if reply.status != 200:
+        if reply.status not in (200, 201):
             self._delays.fail(f"{what} {reply.status}")
         return reply
 
@@ -175,8 +211,10 @@ class Innocent:
             self._shown.setdefault(found.get("data", {}).get("n", "0"), now)
 
 
-async def _measure(pipe: multiprocessing.connection.Connection, place: Place, room: Room) -> None:
-    innocent = Innocent(place, room)
+async def _measure(
+    pipe: multiprocessing.connection.Connection, place: Place, room: Room, keeps: bool
+) -> None:
+    innocent = Innocent(place, room, keeps=keeps)
     try:
         await innocent.open()
     except Exception as error:
@@ -186,17 +224,17 @@ async def _measure(pipe: multiprocessing.connection.Connection, place: Place, ro
     delays = await innocent.sample(pipe.poll)
     pipe.recv()
     pipe.send(delays)
-    innocent.close()
+    await innocent.close()
 
 
 class InnocentProcess:
     """The process, as the one that measures sees it. It is forked per server, to inherit it."""
 
-    def __init__(self, place: Place, room: Room) -> None:
+    def __init__(self, place: Place, room: Room, *, keeps: bool = False) -> None:
         context = multiprocessing.get_context("fork")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(
-            target=_one, args=(theirs, place, room), name="innocent", daemon=True
+            target=_one, args=(theirs, place, room, keeps), name="innocent", daemon=True
         )
         self._process.start()
         problem = self._pipe.recv()
@@ -213,8 +251,10 @@ class InnocentProcess:
         self._process.kill()
 
 
-def _one(pipe: multiprocessing.connection.Connection, place: Place, room: Room) -> None:
+def _one(
+    pipe: multiprocessing.connection.Connection, place: Place, room: Room, keeps: bool
+) -> None:
     with contextlib.suppress(PermissionError):
         os.nice(-5)
     gc.disable()
-    asyncio.run(_measure(pipe, place, room))
+    asyncio.run(_measure(pipe, place, room, keeps))

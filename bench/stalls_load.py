@@ -24,7 +24,7 @@ def _add(name: str, script: Script, *, has_peer: bool = True) -> None:
 
 async def fill(a: Attacker, room: Room, count: int, *, size: int = 1400) -> None:
     """So many ConfigMaps in a room."""
-    path = f"{room.prefix}/api/v1/namespaces/{room.namespace}/configmaps"
+    path = _configmaps(room)
     connections = [await a.target(room).connect() for _ in range(4)]
     numbers = itertools.count()
 
@@ -60,8 +60,34 @@ def _wire(name: str, *, objects: int = 0) -> Script:
     return script
 
 
+def _closed_windows(streams: int) -> Script:
+    """Paged lists whose answers nobody takes, in all rooms of the attacker."""
+
+    async def script(a: Attacker) -> AsyncIterator[None]:
+        for room in a.rooms:
+            await fill(a, room, 2_000)
+        headers = [("authorization", f"Bearer {a.room.token}")]
+        context = a.place.client_context()
+
+        async def wait(socket: floods.Socket, _ids: Any) -> None:
+            await asyncio.wait_for(socket.closed.wait(), _FLOOD_SECONDS)
+
+        yield
+        where = (a.place.host, a.place.port, context, _FLOOD_SECONDS)
+        each = streams // len(a.rooms)
+        async with asyncio.timeout(_FLOOD_SECONDS + 2):
+            await asyncio.gather(
+                *(
+                    floods._windows(where, f"{_configmaps(room)}?limit=500", headers, wait, 1, each)
+                    for room in a.rooms
+                )
+            )
+
+    return script
+
+
 def _many(
-    work: Callable[[Attacker, Connection, int], Awaitable[int]],
+    work: Callable[[Connection, Room], Awaitable[int]],
     *,
     connections: int = 8,
     streams: int = 8,
@@ -84,7 +110,7 @@ def _many(
             while time.perf_counter() < until:
                 began = time.perf_counter()
                 try:
-                    status = await work(a, connection, place)
+                    status = await work(connection, a.rooms[place % connections % rooms])
                 except ConnectionError:
                     a.note("reset", time.perf_counter() - began)
                     return
@@ -99,41 +125,43 @@ def _many(
 
 
 _NUMBERS = itertools.count()
+_DOCUMENTS = ("/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1", "/apis")
 
 
-async def _get_one(a: Attacker, connection: Connection, place: int) -> int:
-    return (await connection.request("GET", f"{a.room.prefix}{a.configmaps}/m1")).status
+def _configmaps(room: Room) -> str:
+    return f"{room.prefix}/api/v1/namespaces/{room.namespace}/configmaps"
 
 
-async def _get_missing(a: Attacker, connection: Connection, place: int) -> int:
-    path = f"{a.room.prefix}{a.configmaps}/none{next(_NUMBERS)}"
+async def _get_one(connection: Connection, room: Room) -> int:
+    return (await connection.request("GET", f"{_configmaps(room)}/m1")).status
+
+
+async def _get_missing(connection: Connection, room: Room) -> int:
+    path = f"{_configmaps(room)}/none{next(_NUMBERS)}"
     return (await connection.request("GET", path)).status
 
 
-async def _create_one(a: Attacker, connection: Connection, place: int) -> int:
+async def _create_one(connection: Connection, room: Room) -> int:
     body = json.dumps({"metadata": {"name": f"n{next(_NUMBERS)}"}, "data": {"a": "b" * 1000}})
-    path = a.room.prefix + a.configmaps
-    return (await connection.request("POST", path, body.encode())).status
+    return (await connection.request("POST", _configmaps(room), body.encode())).status
 
 
-async def _list_all(a: Attacker, connection: Connection, place: int) -> int:
-    room = a.rooms[place % len(a.rooms)]
-    path = f"{room.prefix}/api/v1/namespaces/{room.namespace}/configmaps"
+async def _list_all(connection: Connection, room: Room) -> int:
+    return (await connection.request("GET", _configmaps(room))).status
+
+
+async def _list_page(connection: Connection, room: Room) -> int:
+    return (await connection.request("GET", f"{_configmaps(room)}?limit=500")).status
+
+
+async def _list_selected(connection: Connection, room: Room) -> int:
+    path = f"{_configmaps(room)}?labelSelector=none%3D{next(_NUMBERS)}&limit=10"
     return (await connection.request("GET", path)).status
 
 
-async def _list_page(a: Attacker, connection: Connection, place: int) -> int:
-    return (await connection.request("GET", f"{a.room.prefix}{a.configmaps}?limit=500")).status
-
-
-async def _list_selected(a: Attacker, connection: Connection, place: int) -> int:
-    path = f"{a.room.prefix}{a.configmaps}?labelSelector=none%3D{next(_NUMBERS)}&limit=10"
-    return (await connection.request("GET", path)).status
-
-
-async def _openapi(a: Attacker, connection: Connection, place: int) -> int:
-    path = ("/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1", "/apis")[place % 4]
-    return (await connection.request("GET", a.room.prefix + path)).status
+async def _openapi(connection: Connection, room: Room) -> int:
+    path = _DOCUMENTS[next(_NUMBERS) % len(_DOCUMENTS)]
+    return (await connection.request("GET", room.prefix + path)).status
 
 
 def _table() -> Script:
@@ -255,6 +283,7 @@ for _name, _peer in (
 ):  # fmt: skip
     _add(f"flood: {_name.replace('_', ' ')}", _wire(_name), has_peer=_peer)
 _add("100 slow readers of a list of 17 MB", _wire("slow_readers", objects=10_000))
+_add("256 paged lists with closed windows in four rooms", _closed_windows(256))
 _add("800 lists of 17 MB with closed windows", _wire("zero_windows", objects=10_000))
 _add("800 lists of 17 MB, windows of one octet", _wire("tiny_windows", objects=10_000))
 _add("GET flood, 256 streams", _many(_get_one, streams=32, objects=2))

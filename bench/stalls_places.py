@@ -225,6 +225,12 @@ class Place:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return context
 
+    def stall_lines(self) -> list[str]:
+        """What the server has logged about its event loop."""
+        log = self.log_path
+        lines = log.read_text(errors="replace").splitlines() if log is not None else []
+        return [line for line in lines if "event loop late" in line]
+
     @property
     def log_path(self) -> pathlib.Path | None:
         return self._ours.log_path if self._ours is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import pathlib
 import re
 import time
@@ -14,9 +15,9 @@ from stalls_attacker import Attack, AttackerProcess, Outcome
 from stalls_hook import add_hook
 from stalls_innocent import Delays, InnocentProcess, part
 from stalls_places import Place, Room
-from target import Target
 
 _numbers = itertools.count(1)
+_TICK, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 _LEAD_SECONDS = 0.4
 _SETTLE_SECONDS = 6.0
 """After the last answer: what the attack has left for controllers to do."""
@@ -42,6 +43,10 @@ class Row:
     cpu: float = 0.0
     memory: float = 0.0
     memory_growth: float = 0.0
+    workers: float = 0.0
+    """MiB of worker processes that are still there."""
+    is_calm: bool = True
+    """Whether the server had nothing more to do when the attacker's room was deleted."""
     loop_cpu: float = 0.0
     """The bound, in milliseconds, of the longest stretch of CPU on the event loop."""
     stalls: list[str] = field(default_factory=list)
@@ -50,15 +55,28 @@ class Row:
     lost: int = 0
 
 
-def usage(place: Place) -> tuple[float, float]:
-    """CPU seconds and MiB of the server's processes, those that it started included."""
-    cpu = memory = 0.0
+@dataclass(slots=True)
+class Usage:
+    """CPU seconds of the server with the processes that it started, and MiB of both."""
+
+    cpu: float = 0.0
+    memory: float = 0.0
+    workers: float = 0.0
+
+
+def usage(place: Place) -> Usage:
+    found = Usage()
     for pid in place.all_pids():
-        target = Target("", "", 0, "", "", place.context, (pid,))
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            cpu += target.cpu()
-            memory += target.memory()
-    return cpu, memory
+            stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            # user, system, and both of children that have ended
+            found.cpu += sum(int(number) for number in stat[11:15]) / _TICK
+            resident = int(stat[21]) * _PAGE / 2**20
+            if pid in place.pids:
+                found.memory += resident
+            else:
+                found.workers += resident
+    return found
 
 
 def busy_buckets(place: Place) -> dict[str, int]:
@@ -96,19 +114,18 @@ class Bench:
         attacker = AttackerProcess(attack, self.place, rooms) if attack else None
         if attacker is not None:
             row.problem = attacker.wait_until_prepared()
+        names = [f"attack-{number}-{n}" for n in range(len(rooms))]
         if row.problem:
             assert attacker is not None
             attacker.kill()
         else:
-            self._measure(row, attacker, is_hooked=attack is not None and attack.is_hooked)
+            self._measure(row, attacker, names, is_hooked=bool(attack and attack.is_hooked))
         if not self.place.is_alive():
             row.problem = row.problem or "the server no longer answers"
             self.place.interrupt()
+        if row.problem or not row.is_calm:  # the next row is not to suffer from this one
             self.place.restart()
             self._log_at = 0
-        else:
-            for n in range(len(rooms)):
-                self.place.drop_room(f"attack-{number}-{n}")
         return row
 
     def _innocent_room(self, *, is_hooked: bool) -> Room:
@@ -118,37 +135,44 @@ class Bench:
         add_hook(self.place, room)
         return room
 
-    def _measure(self, row: Row, attacker: AttackerProcess | None, *, is_hooked: bool) -> None:
+    def _measure(
+        self, row: Row, attacker: AttackerProcess | None, names: list[str], *, is_hooked: bool
+    ) -> None:
         place = self.place
         self._read_log()
         self._wait_until_calm(3.0)
         innocent = InnocentProcess(place, self._innocent_room(is_hooked=is_hooked))
         buckets = busy_buckets(place)
-        cpu, memory = usage(place)
+        before = usage(place)
         time.sleep(_LEAD_SECONDS)
         if attacker is not None:
             attacker.attack()
             _show_outcome(row, attacker.outcome())
             self._wait_until_calm(_SETTLE_SECONDS)
+            for name in names:  # deleting what was made is part of the attack
+                place.drop_room(name)
+            row.is_calm = self._wait_until_calm(_SETTLE_SECONDS)
         else:
             time.sleep(6)
         delays = innocent.finish()
         _show_delays(row, delays)
-        after, row.memory = usage(place)
-        row.cpu, row.memory_growth = after - cpu, row.memory - memory
+        after = usage(place)
+        row.cpu, row.memory, row.workers = after.cpu - before.cpu, after.memory, after.workers
+        row.memory_growth = after.memory - before.memory
         row.loop_cpu = longest_busy(buckets, busy_buckets(place))
         row.stalls = self._read_log()
 
-    def _wait_until_calm(self, seconds: float) -> None:
+    def _wait_until_calm(self, seconds: float) -> bool:
         """Until the server does hardly more than for the innocent tenant."""
         deadline = time.monotonic() + seconds
-        before = usage(self.place)[0]
+        before = usage(self.place).cpu
         while time.monotonic() < deadline:
             time.sleep(0.5)
-            now = usage(self.place)[0]
-            if now - before < 0.1:
-                return
+            now = usage(self.place).cpu
+            if now - before < (0.4 if self.place.is_peer else 0.1):
+                return True
             before = now
+        return False
 
     def _read_log(self) -> list[str]:
         path: pathlib.Path | None = self.place.log_path

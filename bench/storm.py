@@ -1,0 +1,126 @@
+"""A storm of abusive requests by four tenants, beside one tenant who must not notice.
+
+    bench/run storm [--seconds 300] [--seed N] [--only REGEX]
+
+Four tenants send attacks of `bench/run stalls` in random order. A fifth reads, writes and watches
+from a process of its own. Reported are its delays, and whether everything that it was told of holds:
+every acknowledged write is read back in the end, and was shown by its watch, in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import pathlib
+import random
+import re
+import tempfile
+import time
+from collections import Counter
+
+from stalls import ATTACKS
+from stalls_attacker import Attack, attack_until
+from stalls_innocent import Delays, InnocentProcess, part
+from stalls_places import Place, Room
+from stalls_run import busy_buckets, longest_busy, usage
+
+TENANTS = 4
+
+
+def _tenant(
+    pipe: multiprocessing.connection.Connection,
+    place: Place,
+    rooms: list[Room],
+    attacks: list[Attack],
+    seed: int,
+    seconds: float,
+) -> None:
+    os.nice(3)
+    chosen = random.Random(seed)
+    until = time.monotonic() + seconds
+    pipe.send(asyncio.run(attack_until(place, rooms, lambda: chosen.choice(attacks), until)))
+
+
+def start_tenants(
+    place: Place, attacks: list[Attack], seed: int, seconds: float
+) -> list[tuple[multiprocessing.connection.Connection, multiprocessing.process.BaseProcess]]:
+    """Processes that attack until the time is over; each sends what it has made."""
+    context = multiprocessing.get_context("fork")
+    started = []
+    for n in range(TENANTS):
+        rooms = [place.make_room(f"storm-{n}-{m}", f"storm{n}") for m in range(2)]
+        ours, theirs = context.Pipe()
+        process = context.Process(
+            target=_tenant, args=(theirs, place, rooms, attacks, seed + n, seconds)
+        )
+        process.start()
+        started.append((ours, process))
+    return started
+
+
+def report(place: Place, delays: Delays, made: Counter[str], longest: float) -> None:
+    print(f"attacks: {sum(made.values())}")
+    for name, count in sorted(made.items()):
+        print(f"  {count:4} {name}")
+    for what, values in (
+        ("GET", delays.gets),
+        ("write", delays.writes),
+        ("watch", delays.watches),
+        ("own lateness", delays.late),
+    ):
+        shown = ", ".join(
+            f"{label} {part(values, share):.0f} ms"
+            for label, share in (("p50", 0.5), ("p99", 0.99), ("longest", 1))
+        )
+        print(f"{what}: {len(values)}, {shown}")
+    print(f"longest on the event loop: ≤ {longest:.0f} ms of CPU")
+    print(f"acknowledged writes that the watch did not show: {delays.lost}")
+    print(f"acknowledged creates that were not read back: {delays.not_read_back} of {delays.kept}")
+    print(f"failures: {delays.failures or 'none'}")
+    for line in place.stall_lines():
+        print(line[:600])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--only", default="", help="a regular expression for the names of attacks")
+    parser.add_argument("--priority", type=int, default=5)
+    options = parser.parse_args()
+    attacks = [a for a in ATTACKS if re.search(options.only, a.name) and not a.is_hooked]
+    with contextlib.suppress(PermissionError, OSError):
+        os.nice(-options.priority)
+        pathlib.Path("/proc/self/autogroup").write_text(str(-options.priority))
+    print(f"seed {options.seed}, {len(attacks)} attacks to choose from")
+    with tempfile.TemporaryDirectory(prefix="stalls-") as folder:
+        place = Place("pykcp", pathlib.Path(folder) / "ours", is_peer=False)
+        place.start()
+        try:
+            room = place.make_room("innocent", "innocent")
+            before, buckets = usage(place), busy_buckets(place)
+            innocent = InnocentProcess(place, room, keeps=True)
+            made: Counter[str] = Counter()
+            for pipe, process in start_tenants(place, attacks, options.seed, options.seconds):
+                if pipe.poll(options.seconds + 60):
+                    made += pipe.recv()
+                process.kill()
+            delays = innocent.finish()
+            after = usage(place)
+            report(place, delays, made, longest_busy(buckets, busy_buckets(place)))
+            print(
+                f"memory {before.memory:.0f} -> {after.memory:.0f} MiB, workers {after.workers:.0f}"
+            )
+            print(f"CPU {after.cpu - before.cpu:.0f} s")
+        finally:
+            place.stop()
+
+
+if __name__ == "__main__":
+    main()
