@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pykcp.machinery.status import InternalError, RequestEntityTooLarge, Timeout
 from pykcp.registry.context import RequestContext
 from pykcp.registry.large import Assigned, Judged, Made
 from pykcp.registry.resource import Resource
 from pykcp.registry.update import Recipe
 from pykcp.server.large_jobs import Asker, KindRef
-from pykcp.workers.pool import JobTooLarge, JobTooLong, WorkerDied, WorkerPool
+from pykcp.server.worker_calls import compute
+from pykcp.workers.pool import WorkerPool
 
 _JOBS = "pykcp.server.large_jobs:"
 _PAGE = 200
@@ -100,17 +100,7 @@ class WorkerWork:
         return await self._submit(job, ctx.cluster, _ref(resource), asker, *args)
 
     async def _submit(self, job: str, tenant: str, *args: Any) -> Any:
-        try:
-            return await self._pool.run(_JOBS + job, *args, tenant=tenant)
-        except JobTooLong as error:
-            seconds = round(self._pool.settings.job_seconds)
-            raise Timeout(f"the request took more than {seconds} seconds of computation") from error
-        except JobTooLarge as error:
-            raise RequestEntityTooLarge(
-                "the request needs more memory than the server allows for one request"
-            ) from error
-        except WorkerDied as error:
-            raise InternalError("the worker process of the request ended, try again") from error
+        return await compute(self._pool, _JOBS + job, *args, tenant=tenant)
 
 
 def _ref(resource: Resource) -> KindRef:

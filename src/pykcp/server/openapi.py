@@ -5,28 +5,48 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from pykcp import __version__
+from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.machinery.status import RequestEntityTooLarge
 from pykcp.server.answers import JSON_HEADERS, PageNotFound
 from pykcp.server.call import Call
 from pykcp.server.negotiation import parse_accept
 from pykcp.server.served import ServedResources
+from pykcp.server.worker_calls import compute
+from pykcp.workers.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from pykcp.server.openapi_jobs import DefinitionRef
 
 _KEEP_BYTES = 16 << 20
 """How much of what was made is kept for the next to ask."""
+_MOST_SOURCE = 64 << 20
+"""Octets of definitions that one document is made of."""
+_SMALL = 32 << 10
+"""Octets of definitions whose document takes a few milliseconds."""
+_JOB = "pykcp.server.openapi_jobs:make"
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """The answer's type also for those who ask with `@v1.0`, which Go's parser refuses in an answer."""
 
 
 class OpenAPI:
-    def __init__(self, directory: ServedResources, *, is_view: bool = False) -> None:
-        """`is_view`: of a virtual workspace."""
+    def __init__(
+        self,
+        directory: ServedResources,
+        workers: WorkerPool | None = None,
+        *,
+        is_view: bool = False,
+    ) -> None:
+        """`workers` make the documents; `is_view`: of a virtual workspace."""
         self._directory = directory
+        self._workers = workers
+        self._making: dict[str, asyncio.Future[bytes]] = {}
         self._is_view = is_view
         self._made: OrderedDict[str, bytes] = OrderedDict()
         self._held = 0
@@ -65,7 +85,7 @@ class OpenAPI:
             call.exchange.respond(404, [])  # upstream has no words for it either
             return
         chosen = relevant(definitions, group_version)
-        body, tag = await self._make(group_version, chosen, self._v3_maker(group_version))
+        body, tag = await self._make(call.cluster, group_version, chosen)
         asked = call.info.param("hash")
         more: tuple[tuple[str, str], ...] = ()
         if asked == tag:
@@ -78,42 +98,86 @@ class OpenAPI:
     async def _v2(self, call: Call) -> None:
         definitions = self._directory.definitions(call.cluster)
         accept = call.exchange.request.header("accept") or ""
-        from pykcp.machinery.openapi import v2
-
         if "proto-openapi.spec.v2" in accept:
-            body, tag = await self._make("v2.protobuf", definitions, v2.protobuf)
+            body, tag = await self._make(call.cluster, "v2.protobuf", definitions)
             _respond(call, body, tag, V2_PROTOBUF)
             return
         if accept and not _takes_json(accept):
             call.exchange.respond(406, [])
             return
-        body, tag = await self._make("v2.json", definitions, lambda d: orjson.dumps(v2.document(d)))
+        body, tag = await self._make(call.cluster, "v2.json", definitions)
         _respond(call, body, tag, "application/json")
 
-    def _v3_maker(self, name: str) -> Callable[[tuple[ResourceDefinition, ...]], bytes]:
-        from pykcp.machinery.openapi import v3
-
-        return lambda definitions: orjson.dumps(
-            v3.document(definitions, name, is_view=self._is_view)
-        )
-
     async def _make(
-        self,
-        name: str,
-        definitions: tuple[ResourceDefinition, ...],
-        make: Callable[[tuple[ResourceDefinition, ...]], bytes],
+        self, cluster: str, name: str, definitions: tuple[ResourceDefinition, ...]
     ) -> tuple[bytes, str]:
         """A document and its tag; clusters that serve the same share it."""
         tag = tag_of(name, definitions)
         body = self._made.get(tag)
-        if body is None:
-            body = self._made[tag] = await asyncio.to_thread(make, definitions)
-            self._held += len(body)
-            while self._held > _KEEP_BYTES and len(self._made) > 1:
-                self._held -= len(self._made.popitem(last=False)[1])
-        else:
+        if body is not None:
             self._made.move_to_end(tag)
-        return body, tag
+            return body, tag
+        making = self._making.get(tag)
+        if making is None:
+            making = asyncio.ensure_future(self._document_of(cluster, name, definitions))
+            self._making[tag] = making
+            making.add_done_callback(lambda done: self._keep(tag, done))
+        return await asyncio.shield(making), tag
+
+    def _keep(self, tag: str, made: asyncio.Future[bytes]) -> None:
+        del self._making[tag]
+        if made.cancelled() or made.exception() is not None:
+            return
+        body = made.result()
+        if len(body) > _KEEP_BYTES // 4:
+            return
+        self._made[tag] = body
+        self._held += len(body)
+        while self._held > _KEEP_BYTES and len(self._made) > 1:
+            self._held -= len(self._made.popitem(last=False)[1])
+
+    async def _document_of(
+        self, cluster: str, name: str, definitions: tuple[ResourceDefinition, ...]
+    ) -> bytes:
+        from pykcp.server import openapi_jobs
+
+        if self._workers is not None and any(d.fingerprint for d in definitions):
+            refs = await _refs(definitions)
+            is_small = not name.startswith("v2.") and _size(refs or ()) < _SMALL
+            if refs is not None and not is_small:
+                made: bytes = await compute(
+                    self._workers, _JOB, name, self._is_view, refs, tenant=cluster
+                )
+                return made
+        return await asyncio.to_thread(
+            openapi_jobs.document, name, definitions, is_view=self._is_view
+        )
+
+
+def _size(refs: Sequence[DefinitionRef]) -> int:
+    return sum(len(ref.source) for ref in refs)
+
+
+async def _refs(definitions: tuple[ResourceDefinition, ...]) -> list[DefinitionRef] | None:
+    """The definitions as a worker process can make them again; None if one cannot be."""
+    from pykcp.server.openapi_jobs import DefinitionRef
+
+    refs, size, slices = [], 0, Slices()
+    for definition in definitions:
+        source = b""
+        if definition.fingerprint:
+            if definition.source is None:
+                return None
+            source = definition.source()
+        size += len(source)
+        if size > _MOST_SOURCE:
+            raise RequestEntityTooLarge(
+                "the definitions of this logical cluster are too large for an OpenAPI document"
+            )
+        refs.append(DefinitionRef(definition.group, definition.plural, source, definition.verbs))
+        if slices.is_over():
+            await slices.next()
+    return refs
 
 
 def relevant(

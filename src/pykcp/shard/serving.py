@@ -31,6 +31,7 @@ from pykcp.shard.clusters import LogicalClusters
 from pykcp.shard.credentials import Credentials
 from pykcp.shard.settings import ShardSettings
 from pykcp.storage.interface import Store
+from pykcp.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from pykcp.server.filters.audit import AuditFilter
@@ -63,6 +64,7 @@ def make_server(  # a composition root: every part by name
     owner: TaskOwner,
     audit: AuditFilter | None,
     lookup: Lookup,
+    workers: WorkerPool | None,
 ) -> ApiServer:
     authorization = CallAuthorization(authorizer, Impersonation(authorizer))
     homes = None
@@ -79,7 +81,7 @@ def make_server(  # a composition root: every part by name
         health=health,
         metrics=metrics,
         discovery=Discovery(shown, lambda: credentials.address),
-        openapi=OpenAPI(shown),
+        openapi=OpenAPI(shown, workers),
         issuer=credentials,
         debug={"/debug/tasks": owner.describe, "/debug/fsck": lambda: _consistency(store)},
     )

@@ -155,6 +155,7 @@ def wire(
     )
     conversions = ConversionCalls()
     owner.start_restartable("conversion-webhooks", conversions.run)
+    workers = _worker_pool(settings, metrics, owner)
     services = Services(
         store,
         hub,
@@ -163,7 +164,7 @@ def wire(
         check_cel,
         schema_checks,
         conversions,
-        _large_work(settings, metrics, owner),
+        WorkerWork(workers) if workers is not None else None,
     )
 
     def make(definition: ResourceDefinition, version: str) -> Resource:
@@ -217,13 +218,14 @@ def wire(
         owner,
         audit,
         lookup,
+        workers,
     )
     bound.find_storage = partial(find_storage, lookup)
     now, window = services.sources.now, settings.workspace_undelete_window
     trash = Trash(store, directory, lookup, now, window)
     shown = VirtualSettings(settings.shard_name, settings.gates)
     front = Front(
-        Host(server, authorizer, lambda: credentials.address),
+        Host(server, authorizer, lambda: credentials.address, workers),
         virtual_workspaces(
             store, directory, bound, lookup, authorizer, cache, clusters.inactive, trash, shown
         )
@@ -270,8 +272,8 @@ def wire(
     return shard
 
 
-def _large_work(settings: ShardSettings, metrics: Registry, owner: TaskOwner) -> WorkerWork | None:
-    """What large writes are computed by: worker processes, unless there are to be none."""
+def _worker_pool(settings: ShardSettings, metrics: Registry, owner: TaskOwner) -> WorkerPool | None:
+    """Processes that compute large requests, unless there are to be none."""
     if not settings.workers.processes:
         return None
     pool = WorkerPool(settings.workers)
@@ -291,7 +293,7 @@ def _large_work(settings: ShardSettings, metrics: Registry, owner: TaskOwner) ->
             lambda: pool.failures,
         ),
     )
-    return WorkerWork(pool)
+    return pool
 
 
 def _elsewhere(settings: ShardSettings, owner: TaskOwner) -> Elsewhere | None:

@@ -14,15 +14,21 @@ from pykcp.server.discovery import Discovery
 from pykcp.server.openapi import OpenAPI
 from pykcp.server.served import ServedResources
 from pykcp.server.version import version
+from pykcp.workers.pool import WorkerPool
 
 _PATHS = ("/api", "/api/v1", "/api/v1/", "/apis", "/apis/", "/openapi", "/openapi/", "/version")
 
 
 class ViewPaths:
-    def __init__(self, served: ServedResources, address: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        served: ServedResources,
+        address: Callable[[], str],
+        workers: WorkerPool | None = None,
+    ) -> None:
         # One list per group version: kcp's clients of views expect them so.
         self._discovery = Discovery(served, address, aggregates=False)
-        self._openapi = OpenAPI(served, is_view=True)
+        self._openapi = OpenAPI(served, workers, is_view=True)
 
     def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
         root = call.info.path.strip("/").partition("/")[0]

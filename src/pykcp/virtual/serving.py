@@ -28,6 +28,7 @@ from pykcp.virtual.forwarding import Elsewhere, is_for_here
 from pykcp.virtual.framework import Undecided, View, VirtualWorkspace, Visit
 from pykcp.virtual.paths import ViewPaths
 from pykcp.wire.exchange import Application, Exchange, Request
+from pykcp.workers.pool import WorkerPool
 
 ROOT = "/services/"
 _OLD_PLUGIN = "Go-http-client/2.0"
@@ -44,6 +45,7 @@ class Host:
     shard: ApiServer
     authorizer: Authorizer
     address: Callable[[], str]
+    workers: WorkerPool | None = None
 
 
 class Front:
@@ -155,7 +157,7 @@ class ViewServer(ApiServer):
             authorization=_ViewAuthorization(view, host.authorizer),
             clusters=_Resolved(),
             directory=served,
-            paths=view.paths or ViewPaths(served, host.address),
+            paths=view.paths or ViewPaths(served, host.address, host.workers),
         )
         self._view = view
         self._shard = host.shard

@@ -1,0 +1,60 @@
+"""OpenAPI documents, made by worker processes: definitions as bytes in, a document out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import orjson
+
+from pykcp.apis.catalog import definition_of
+from pykcp.apis.loader import shared_type
+from pykcp.machinery.openapi import v2, v3
+from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
+from pykcp.machinery.schema.definition import ResourceDefinition
+
+V2_JSON, V2_PROTOBUF = "v2.json", "v2.protobuf"
+_KEEP = 512
+
+
+class DefinitionRef(NamedTuple):
+    """A definition by its name, or by the JSON of a CustomResourceDefinition."""
+
+    group: str
+    plural: str
+    source: bytes
+    """Empty for built-in kinds."""
+    verbs: tuple[str, ...]
+
+
+def make(name: str, is_view: bool, refs: Sequence[DefinitionRef]) -> bytes:
+    """The document of this name: one of the two forms of v2, or a group version of v3."""
+    return document(name, tuple(_definition(ref) for ref in refs), is_view=is_view)
+
+
+def document(name: str, definitions: tuple[ResourceDefinition, ...], *, is_view: bool) -> bytes:
+    if name == V2_PROTOBUF:
+        return v2.protobuf(definitions)
+    if name == V2_JSON:
+        return orjson.dumps(v2.document(definitions))
+    return orjson.dumps(v3.document(definitions, name, is_view=is_view))
+
+
+_definitions: OrderedDict[tuple[bytes, tuple[str, ...]], ResourceDefinition] = OrderedDict()
+_schemas = SchemaStore(shared_type)
+
+
+def _definition(ref: DefinitionRef) -> ResourceDefinition:
+    if not ref.source:
+        return replace(definition_of(ref.group, ref.plural), verbs=ref.verbs)
+    key = (hashlib.blake2b(ref.source, digest_size=16).digest(), ref.verbs)
+    found = _definitions.get(key)
+    if found is None:
+        made = definition_from_crd(orjson.loads(ref.source), _schemas)
+        found = _definitions[key] = replace(made, verbs=ref.verbs, fingerprint=key[0].hex())
+        if len(_definitions) > _KEEP:
+            _definitions.popitem(last=False)
+    return found
