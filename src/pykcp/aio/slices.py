@@ -1,10 +1,14 @@
-"""Long work on the event loop, cut into slices.
+"""Long work on the event loop, cut into slices: between two of them others are served.
 
-slices = Slices()
-for item in items:
-    …
-    if slices.is_over():
-        await slices.next()
+A loop that awaits something asks after each round whether it is time:
+
+    slices = Slices(tenant)
+    for item in items:
+        …
+        if slices.is_over():
+            await slices.next()
+
+Work that is pure is written as `Steps` and done by `await in_slices(steps, tenant)`.
 """
 
 from __future__ import annotations
@@ -12,20 +16,48 @@ from __future__ import annotations
 import asyncio
 import time
 
+from pykcp.aio.turns import heavy_turn
+from pykcp.steps import Result, Steps
+
 SLICE = 0.005
 """Seconds of work after which others have their turn."""
+FREE = 0.001
+"""Seconds of work that never wait for a turn."""
 
 
 class Slices:
-    __slots__ = ("_began",)
+    __slots__ = ("_began", "_tenant")
 
-    def __init__(self) -> None:
+    def __init__(self, tenant: str = "") -> None:
+        self._tenant = tenant
         self._began = time.perf_counter()
 
     def is_over(self) -> bool:
         return time.perf_counter() - self._began > SLICE
 
     async def next(self) -> None:
-        """Let the loop do everything else that is ready."""
+        """Let the loop do everything else that is ready; tenants take turns."""
         await asyncio.sleep(0)
-        self._began = time.perf_counter()
+        async with heavy_turn(self._tenant):
+            self._began = time.perf_counter()
+
+
+async def in_slices(steps: Steps[Result], tenant: str = "") -> Result:
+    """The result of all steps; tenants whose work takes long take turns."""
+    try:
+        _advance(steps, FREE)
+        while True:
+            async with heavy_turn(tenant):
+                _advance(steps, SLICE)
+    except StopIteration as end:  # of the steps: coroutines do not raise it
+        result: Result = end.value
+        return result
+    finally:
+        steps.close()
+
+
+def _advance(steps: Steps[Result], seconds: float) -> None:
+    """Some steps. Raises StopIteration when there are no more."""
+    deadline = time.perf_counter() + seconds
+    while time.perf_counter() < deadline:
+        next(steps)
