@@ -9,11 +9,12 @@ from __future__ import annotations
 import pytest
 
 from pykcp.machinery import clusters
-from pykcp.testing.client import TestClient
+from pykcp.testing.client import Reply, TestClient
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.workspaces import LOGICAL_CLUSTER, WORKSPACES, inside, make_workspace
 from pykcp.wire.settings import WireSettings
 
+SECRETS = "/api/v1/namespaces/default/secrets"
 _MOST = WireSettings().max_path
 
 
@@ -81,3 +82,70 @@ def test_workspaces_are_not_nested_deeper_than_paths_are_followed(root: TestClie
     reply = deepest.post(WORKSPACES, workspace)
     assert reply.status == 403, reply
     assert "workspaces cannot be nested deeper than 256 levels" in reply.json["message"]
+
+
+def _post_secrets(cluster: TestClient, count: int) -> None:
+    for number in range(count):
+        labels = {"n": str(number), "even": str(number % 2 == 0).lower()}
+        body = {"metadata": {"name": f"m{number}", "labels": labels}, "data": {}}
+        assert cluster.post(SECRETS, body).status == 201
+
+
+def _names(reply: Reply) -> list[str]:
+    assert reply.status == 200, reply
+    return [item["metadata"]["name"] for item in reply.json["items"]]
+
+
+MANY = 15_000
+
+
+@pytest.mark.parametrize(
+    ("labels", "fields", "expected"),
+    [
+        (",".join(f"!k{n}" for n in range(MANY)), "", ["m0", "m1", "m2", "m3"]),
+        (",".join(f"n!={n + 2}" for n in range(MANY)), "", ["m0", "m1"]),
+        (",".join(f"k{n}=v" for n in range(MANY)), "", []),
+        (f"n in ({','.join(str(n + 3) for n in range(MANY))})", "", ["m3"]),
+        (f"n notin ({','.join(str(n + 1) for n in range(MANY))}),even", "", ["m0"]),
+        (",".join(["even=true"] * MANY), "", ["m0", "m2"]),
+        ("", ",".join(f"metadata.name!=m{n + 1}" for n in range(MANY)), ["m0"]),
+        ("", ",".join(["metadata.name=m3"] * MANY), ["m3"]),
+        ("", ",".join(f"metadata.name=m{n}" for n in range(MANY)), []),
+    ],
+)
+def test_selectors_of_thousands_of_terms(
+    cluster: TestClient, labels: str, fields: str, expected: list[str]
+) -> None:
+    """They are answered by lists, watches and deletions alike."""
+    _post_secrets(cluster, 4)
+    query = {k: v for k, v in (("labelSelector", labels), ("fieldSelector", fields)) if v}
+    assert _names(cluster.get(SECRETS, **query)) == expected
+    page = cluster.get(SECRETS, limit=1, **query)
+    assert _names(page) == expected[:1]
+    token = page.json["metadata"].get("continue", "")
+    if token:
+        later = cluster.get(SECRETS, **{"limit": 10, "continue": token}, **query)
+        assert _names(later) == expected[1:]
+    events = cluster.watch(SECRETS, timeoutSeconds=1, resourceVersion="0", **query)
+    seen = [event["object"]["metadata"]["name"] for event in events]
+    assert seen == expected
+    assert cluster.delete(SECRETS, **query).status == 200
+    left = [f"m{n}" for n in range(4) if f"m{n}" not in expected]
+    assert _names(cluster.get(SECRETS)) == left
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"labelSelector": "a=b," * MANY + "="}, "found '=', expected: identifier after ','"),
+        ({"fieldSelector": "metadata.name=b," * MANY + "c"}, "can't understand 'c'"),
+        ({"fieldSelector": "spec.x=b," * MANY}, "field label not supported: spec.x"),
+    ],
+)
+def test_long_selectors_that_are_wrong(
+    cluster: TestClient, query: dict[str, str], message: str
+) -> None:
+    for method in ("GET", "DELETE"):
+        reply = cluster.request(method, SECRETS, **query)
+        assert reply.status == 400, reply
+        assert message in reply.json["message"]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from pykcp.machinery import terms
-from pykcp.machinery.labels import SelectorError
+from pykcp.machinery.labels import MANY, SelectorError
 from pykcp.machinery.terms import Condition
+from pykcp.steps import Steps, at_once
 
 NAME = "metadata.name"
 NAMESPACE = "metadata.namespace"
@@ -22,6 +23,10 @@ DEFAULT_FIELDS = (NAME, NAMESPACE)
 
 _OPERATOR = re.compile(r"!=|==|=")
 _SPECIAL = re.compile(r"[\\,=]")
+_TERM = re.compile(r"[^\\,]*(?:\\.?[^\\,]*)*", re.DOTALL)
+"""Up to a comma that no backslash stands before."""
+_SORT_MAX = 4096
+"""More terms stay in the order in which they were sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +49,55 @@ class Selector:
     """All requirements must hold."""
 
     requirements: tuple[Requirement, ...] = ()
+    tests: FieldTests | None = field(default=None, compare=False, repr=False)
+    """The same as the requirements, for a large selector."""
 
     @property
     def empty(self) -> bool:
         return not self.requirements
 
     def matches(self, fields: Mapping[str, str]) -> bool:
+        if self.tests is not None:
+            return self.tests.hold(fields)
         return all(requirement.matches(fields) for requirement in self.requirements)
 
     def exact(self, path: str) -> str | None:
         """The one value this field must have, if there is one (`metadata.name=x` is a get)."""
+        if self.tests is not None:
+            return self.tests.wanted.get(path)
         for requirement in self.requirements:
             if requirement.path == path and not requirement.negated:
                 return requirement.value
         return None
 
-    def without(self, *paths: str) -> Selector:
-        """What is left when these fields are taken care of elsewhere."""
-        return Selector(tuple(r for r in self.requirements if r.path not in paths))
-
     def __str__(self) -> str:
         return ",".join(str(requirement) for requirement in self.requirements)
+
+
+class FieldTests:
+    """What a large selector asks for, by field."""
+
+    __slots__ = ("_excluded", "_is_impossible", "wanted")
+
+    def __init__(self) -> None:
+        self.wanted: dict[str, str] = {}
+        self._excluded: dict[str, set[str]] = {}
+        self._is_impossible = False
+
+    def add(self, requirement: Requirement) -> None:
+        path, value = requirement.path, requirement.value
+        if requirement.negated:
+            self._excluded.setdefault(path, set()).add(value)
+        elif self.wanted.setdefault(path, value) != value:
+            self._is_impossible = True
+
+    def hold(self, fields: Mapping[str, str]) -> bool:
+        if self._is_impossible:
+            return False
+        get = fields.get
+        return all(get(path, "") == value for path, value in self.wanted.items()) and all(
+            get(path, "") not in values for path, values in self._excluded.items()
+        )
 
 
 EVERYTHING = Selector()
@@ -76,32 +109,53 @@ _KEEP_MAX = 512
 
 def parse(text: str) -> Selector:
     """The selector a text means; raises SelectorError in upstream's words."""
-    return _known(text) if len(text) <= _KEEP_MAX else _parse(text)
+    return _known(text) if len(text) <= _KEEP_MAX else at_once(parse_in_steps(text))
 
 
-def _parse(text: str) -> Selector:
-    requirements = []
-    for part in sorted(_split_terms(text)):
+def parse_in_steps(text: str) -> Steps[Selector]:
+    parts = yield from _split_terms(text)
+    if len(parts) <= _SORT_MAX:
+        parts.sort()
+    requirements: list[Requirement] = []
+    for part in parts:
+        yield
         if not part:
             continue
         operator = _OPERATOR.search(part)
         if operator is None:
-            raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
+            shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
+            raise SelectorError(f"invalid selector: '{shown}'; can't understand '{part}'")
         value = unescape(part[operator.end() :])
         requirements.append(Requirement(part[: operator.start()], value, operator[0] == "!="))
-    return Selector(tuple(requirements))
+    return (yield from _selector(requirements))
 
 
-_known = lru_cache(maxsize=1024)(_parse)
+_SHOWN_MAX = 16 * 1024
 
 
-def check(selector: Selector, known: Collection[str] | None) -> Selector:
-    """The selector itself if the kind knows its fields; raises SelectorError otherwise.
+@lru_cache(maxsize=1024)
+def _known(text: str) -> Selector:
+    return at_once(parse_in_steps(text))
+
+
+def _selector(requirements: list[Requirement]) -> Steps[Selector]:
+    if len(requirements) <= MANY:
+        return Selector(tuple(requirements))
+    tests = FieldTests()
+    for requirement in requirements:
+        tests.add(requirement)
+        yield
+    return Selector(tuple(requirements), tests)
+
+
+def check(selector: Selector, known: Collection[str] | None) -> Steps[None]:
+    """Nothing if the kind knows the selector's fields; raises SelectorError otherwise.
 
     `known` is None for kinds that registered nothing of their own: upstream words the refusal
     differently for them.
     """
     for requirement in selector.requirements:
+        yield
         if requirement.path in (DEFAULT_FIELDS if known is None else known):
             continue
         if known is None:
@@ -109,23 +163,40 @@ def check(selector: Selector, known: Collection[str] | None) -> Selector:
                 f'"{requirement.path}" is not a known field selector: only "{NAME}", "{NAMESPACE}"'
             )
         raise SelectorError(f"field label not supported: {requirement.path}")
-    return selector
+
+
+def renamed(selector: Selector, names: Mapping[str, str]) -> Steps[Selector]:
+    """The selector with other names for some of its fields."""
+    if not names:
+        return selector
+    requirements: list[Requirement] = []
+    for one in selector.requirements:
+        path = names.get(one.path, one.path)
+        requirements.append(Requirement(path, one.value, one.negated))
+        yield
+    return (yield from _selector(requirements))
 
 
 def to_conditions(
     selector: Selector,
 ) -> tuple[tuple[Condition, ...], Callable[[str], bool] | None]:
-    """What the store can test on the terms text; there is never a rest."""
-    conditions = []
-    for requirement in selector.requirements:
-        if requirement.value:
-            text = terms.field_term(requirement.path, requirement.value)
-            conditions.append(Condition((text,), requirement.negated))
-        else:
-            # Only fields with a value have a term.
-            text = terms.field_key_term(requirement.path)
-            conditions.append(Condition((text,), not requirement.negated))
-    return tuple(conditions), None
+    """What the store can test on the terms text, and a test for what it does not (or None).
+
+    Of a large selector the store tests some terms, so that it need not show every object.
+    """
+    tests = selector.tests
+    if tests is None:
+        return tuple(map(_condition, selector.requirements)), None
+    some = tuple(map(_condition, selector.requirements[:MANY]))
+    return some, lambda text: tests.hold(terms.fields_of(text))
+
+
+def _condition(requirement: Requirement) -> Condition:
+    if requirement.value:
+        text = terms.field_term(requirement.path, requirement.value)
+        return Condition((text,), requirement.negated)
+    # Only fields with a value have a term.
+    return Condition((terms.field_key_term(requirement.path),), not requirement.negated)
 
 
 def escape(value: str) -> str:
@@ -150,16 +221,16 @@ def unescape(text: str) -> str:
     return "".join(out)
 
 
-def _split_terms(text: str) -> list[str]:
+def _split_terms(text: str) -> Steps[list[str]]:
     """Split at commas that no backslash stands before; the backslashes stay."""
-    parts, start, escaped = [], 0, False
-    for index, ch in enumerate(text):
-        if escaped:
-            escaped = False
-        elif ch == "\\":
-            escaped = True
-        elif ch == ",":
-            parts.append(text[start:index])
-            start = index + 1
-    parts.append(text[start:])
+    if "\\" not in text:
+        return text.split(",")
+    parts: list[str] = []
+    position = 0
+    while match := _TERM.match(text, position):
+        parts.append(match[0])
+        position = match.end() + 1
+        if position > len(text):
+            break
+        yield
     return parts

@@ -2,20 +2,25 @@
 
 The grammar (`a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1,m<2`) and every error text are
 upstream's. A selector is parsed once and kept: clients send the same few over and over.
+
+Selectors of thousands of terms or values are parsed in steps, and tested by looking the
+labels of an object up in them rather than the other way round (`label_tests`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from pykcp.machinery import names, terms
 from pykcp.machinery.status import FieldError, go_quote, invalid, not_supported
 from pykcp.machinery.terms import Condition
 from pykcp.machinery.terms import label_terms as label_terms  # noqa: PLC0414 — part of this API
+from pykcp.steps import Steps, at_once
 
 Labels = Mapping[str, str]
 
@@ -51,7 +56,7 @@ class Requirement:
 
     def compares(self, value: str | None) -> bool:
         """Whether `> n` or `< n` holds; never for what is not an integer."""
-        left, right = _int64(value), _int64(self.values[0])
+        left, right = int64(value), int64(self.values[0])
         if left is None or right is None:
             return False
         return left > right if self.operator == "gt" else left < right
@@ -68,12 +73,18 @@ class Requirement:
         return f"{self.key}{sign}{joined}"
 
 
+MANY = 16
+"""Selectors of more terms, or of more values in one, are large: there are tests for them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selector:
     """All requirements must hold. An empty selector matches everything, NOTHING nothing."""
 
     requirements: tuple[Requirement, ...] = ()
     matches_nothing: bool = False
+    tests: LabelTests | None = field(default=None, compare=False, repr=False)
+    """The same as the requirements, for a large selector."""
 
     @property
     def empty(self) -> bool:
@@ -84,10 +95,74 @@ class Selector:
         if self.matches_nothing:
             return False
         found = labels or {}
+        if self.tests is not None:
+            return self.tests.hold(found)
         return all(requirement.matches(found) for requirement in self.requirements)
 
     def __str__(self) -> str:
         return ",".join(str(requirement) for requirement in self.requirements)
+
+
+class LabelTests:
+    """What a large selector asks for, by label: the time of a test depends on the object."""
+
+    __slots__ = ("_absent", "_by_key", "_present")
+
+    def __init__(self) -> None:
+        self._present: set[str] = set()
+        self._absent: set[str] = set()
+        self._by_key: dict[str, _ValueTest] = {}
+
+    def add(self, requirement: Requirement) -> None:
+        key, operator = requirement.key, requirement.operator
+        if operator == "!":
+            self._absent.add(key)
+            return
+        if operator not in {"!=", "notin"}:
+            self._present.add(key)
+        if operator != "exists":
+            self._by_key.setdefault(key, _ValueTest()).add(requirement)
+
+    def hold(self, labels: Labels) -> bool:
+        if not self._present.issubset(labels) or not self._absent.isdisjoint(labels):
+            return False
+        by_key = self._by_key
+        for key, value in labels.items():
+            test = by_key.get(key)
+            if test is not None and not test.holds(value):
+                return False
+        return True
+
+
+class _ValueTest:
+    """All that is asked of one label's value, if it is there."""
+
+    __slots__ = ("_allowed", "_comparisons", "_excluded")
+
+    def __init__(self) -> None:
+        self._allowed: frozenset[str] | None = None
+        self._excluded: set[str] = set()
+        self._comparisons: dict[str, Requirement] = {}
+        """The narrowest of each kind."""
+
+    def add(self, requirement: Requirement) -> None:
+        operator = requirement.operator
+        if operator in {"=", "==", "in"}:
+            values = frozenset(requirement.values)
+            self._allowed = values if self._allowed is None else self._allowed & values
+        elif operator in {"!=", "notin"}:
+            self._excluded.update(requirement.values)
+        else:
+            narrowest = self._comparisons.get(operator)
+            if narrowest is None or narrowest.compares(requirement.values[0]):
+                self._comparisons[operator] = requirement
+
+    def holds(self, value: str) -> bool:
+        if self._allowed is not None and value not in self._allowed:
+            return False
+        if value in self._excluded:
+            return False
+        return all(requirement.compares(value) for requirement in self._comparisons.values())
 
 
 EVERYTHING = Selector()
@@ -98,17 +173,36 @@ _KEEP_MAX = 512
 """Longer texts are parsed anew each time: clients do not fill our memory."""
 
 
+_SORT_MAX = 4096
+"""More terms or values stay in the order in which they were sent."""
+
+
 def parse(text: str) -> Selector:
     """The selector a text means; raises SelectorError in upstream's words."""
-    return _known(text) if len(text) <= _KEEP_MAX else _parse(text)
+    return _known(text) if len(text) <= _KEEP_MAX else at_once(parse_in_steps(text))
 
 
-def _parse(text: str) -> Selector:
-    requirements = _Parser(text).parse()
-    return Selector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
+def parse_in_steps(text: str) -> Steps[Selector]:
+    requirements = yield from _Parser(text).parse()
+    return (yield from _selector(requirements))
 
 
-_known = lru_cache(maxsize=2048)(_parse)
+@lru_cache(maxsize=2048)
+def _known(text: str) -> Selector:
+    return at_once(parse_in_steps(text))
+
+
+def _selector(requirements: list[Requirement]) -> Steps[Selector]:
+    if len(requirements) <= _SORT_MAX:
+        requirements.sort(key=lambda requirement: requirement.key)
+    is_large = len(requirements) > MANY or any(len(r.values) > MANY for r in requirements)
+    if not is_large:
+        return Selector(tuple(requirements))
+    tests = LabelTests()
+    for requirement in requirements:
+        tests.add(requirement)
+        yield
+    return Selector(tuple(requirements), tests=tests)
 
 
 def from_labels(labels: Labels) -> Selector:
@@ -118,41 +212,52 @@ def from_labels(labels: Labels) -> Selector:
 
 def from_label_selector(selector: Mapping[str, Any] | None) -> Selector:
     """The selector of a LabelSelector (matchLabels, matchExpressions); None matches nothing."""
+    return at_once(from_label_selector_in_steps(selector))
+
+
+def from_label_selector_in_steps(selector: Mapping[str, Any] | None) -> Steps[Selector]:
     if selector is None:
         return NOTHING
-    requirements = [
-        new_requirement(key, "=", [value])
-        for key, value in (selector.get("matchLabels") or {}).items()
-    ]
+    requirements: list[Requirement] = []
+    for key, value in (selector.get("matchLabels") or {}).items():
+        requirements.append(new_requirement(key, "=", [value]))
+        yield
     for expression in selector.get("matchExpressions") or ():
         operator = _FROM_API.get(expression.get("operator", ""))
         if operator is None:
             name = go_quote(expression.get("operator", ""))
             raise SelectorError(f"{name} is not a valid label selector operator")
         values = expression.get("values") or []
-        requirements.append(new_requirement(expression.get("key", ""), operator, values))
-    return Selector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
+        checked = _checked(expression.get("key", ""), operator, values)
+        requirements.append((yield from checked))
+    return (yield from _selector(requirements))
 
 
 def to_conditions(
     selector: Selector,
 ) -> tuple[tuple[Condition, ...], Callable[[str], bool] | None]:
-    """What the store can test on the terms text, and a test for what it cannot say (or None)."""
+    """What the store can test on the terms text, and a test for what it cannot say (or None).
+
+    Of a large selector the store tests some terms, so that it need not show every object.
+    """
     if selector.matches_nothing:
         return (Condition((terms.NEVER,)),), None
-    conditions: list[Condition] = []
-    comparisons: list[Requirement] = []
-    for requirement in selector.requirements:
-        key, operator = requirement.key, requirement.operator
-        if operator in {"exists", "!"}:
-            conditions.append(Condition((terms.label_key_term(key),), operator == "!"))
-        elif operator in {"gt", "lt"}:
-            conditions.append(Condition((terms.label_key_term(key),)))
-            comparisons.append(requirement)
-        else:
-            choices = tuple(terms.label_term(key, value) for value in requirement.values)
-            conditions.append(Condition(choices, operator in {"!=", "notin"}))
-    return tuple(conditions), _residual(comparisons)
+    tests = selector.tests
+    if tests is not None:
+        small = (r for r in selector.requirements[: 4 * MANY] if len(r.values) <= MANY)
+        some = tuple(_condition(requirement) for requirement in islice(small, MANY))
+        return some, lambda text: tests.hold(terms.labels_of(text))
+    comparisons = [r for r in selector.requirements if r.operator in {"gt", "lt"}]
+    return tuple(map(_condition, selector.requirements)), _residual(comparisons)
+
+
+def _condition(requirement: Requirement) -> Condition:
+    """The requirement itself; for `>` and `<` only that there is such a label."""
+    key, operator = requirement.key, requirement.operator
+    if operator in {"exists", "!", "gt", "lt"}:
+        return Condition((terms.label_key_term(key),), operator == "!")
+    choices = tuple(terms.label_term(key, value) for value in requirement.values)
+    return Condition(choices, operator in {"!=", "notin"})
 
 
 def _residual(comparisons: Sequence[Requirement]) -> Callable[[str], bool] | None:
@@ -167,14 +272,24 @@ def _residual(comparisons: Sequence[Requirement]) -> Callable[[str], bool] | Non
 
 def new_requirement(key: str, operator: str, values: Sequence[str]) -> Requirement:
     """A checked requirement; raises SelectorError with all that is wrong."""
+    return at_once(_checked(key, operator, values))
+
+
+def _checked(key: str, operator: str, values: Sequence[str]) -> Steps[Requirement]:
     errors = [*_key_errors(key, "key"), *_arity_errors(operator, values)]
     for index, value in enumerate(values):
         messages = names.label_value(value)
         if messages:
             errors.append(invalid(f"values[{index}][{key}]", value, "; ".join(messages)))
+            if len(errors) > _MOST_ERRORS:
+                break
+        yield
     if errors:
         raise SelectorError(aggregate(errors))
     return Requirement(key, operator, tuple(values))
+
+
+_MOST_ERRORS = 500
 
 
 def _arity_errors(operator: str, values: Sequence[str]) -> list[FieldError]:
@@ -203,7 +318,7 @@ def _comparison_errors(values: Sequence[str]) -> list[FieldError]:
         why = "for 'Gt', 'Lt' operators, exactly one value is required"
         errors.append(invalid("values", list(values), why))
     for index, value in enumerate(values):
-        if _int64(value) is None:
+        if int64(value) is None:
             why = "for 'Gt', 'Lt' operators, the value must be an integer"
             errors.append(invalid(f"values[{index}]", value, why))
     return errors
@@ -220,7 +335,8 @@ def aggregate(errors: Sequence[FieldError]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-def _int64(text: str | None) -> int | None:
+def int64(text: str | None) -> int | None:
+    """The number a label's value stands for; None if it is no integer of 64 bits."""
     if text is None or not _INT64.fullmatch(text):
         return None
     number = int(text)
@@ -238,13 +354,13 @@ _IDENTIFIER = "identifier"
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        self._tokens = list(_tokens(text))
-        self._position = 0
+        self._tokens = _tokens(text)
+        self._next = next(self._tokens)
 
-    def parse(self) -> list[Requirement]:
+    def parse(self) -> Steps[list[Requirement]]:
         requirements: list[Requirement] = []
         while True:
-            kind, literal = self._peek()
+            kind, literal = self._next
             if kind == _END:
                 return requirements
             if kind not in {_IDENTIFIER, "!"}:
@@ -252,7 +368,7 @@ class _Parser:
                     f"found '{literal}', expected: !, identifier, or 'end of string'"
                 )
             try:
-                requirements.append(self._requirement())
+                requirements.append((yield from self._requirement()))
             except SelectorError as error:
                 raise SelectorError(f"unable to parse requirement: {error}") from None
             kind, literal = self._take()
@@ -260,18 +376,17 @@ class _Parser:
                 return requirements
             if kind != ",":
                 raise SelectorError(f"found '{literal}', expected: ',' or 'end of string'")
-            kind, literal = self._peek()
+            kind, literal = self._next
             if kind not in {_IDENTIFIER, "!"}:
                 raise SelectorError(f"found '{literal}', expected: identifier after ','")
 
-    def _peek(self) -> tuple[str, str]:
-        return self._tokens[self._position]
-
     def _take(self) -> tuple[str, str]:
-        self._position += 1
-        return self._tokens[self._position - 1]
+        token = self._next
+        self._next = next(self._tokens, token)  # the end stays where it is
+        return token
 
-    def _requirement(self) -> Requirement:
+    def _requirement(self) -> Steps[Requirement]:
+        yield
         kind, literal = self._take()
         absent = kind == "!"
         if absent:
@@ -282,12 +397,15 @@ class _Parser:
         if errors:
             raise SelectorError(aggregate(errors))
         if absent:
-            return new_requirement(literal, "!", [])
-        if self._peek()[0] in {_END, ","}:
-            return new_requirement(literal, "exists", [])
+            return Requirement(literal, "!")
+        if self._next[0] in {_END, ","}:
+            return Requirement(literal, "exists")
         operator = self._operator()
-        values = self._set() if operator in {"in", "notin"} else self._exact()
-        return new_requirement(literal, operator, sorted(values))
+        if operator in {"in", "notin"}:
+            values: Iterable[str] = yield from self._set()
+        else:
+            values = (self._exact(),)
+        return (yield from _checked(literal, operator, list(values)))
 
     def _operator(self) -> str:
         kind, literal = self._take()
@@ -297,60 +415,55 @@ class _Parser:
             return "lt" if kind == "<" else "gt"
         raise SelectorError(f"found '{literal}', expected: {', '.join(_BINARY)}")
 
-    def _set(self) -> set[str]:
+    def _set(self) -> Steps[Iterable[str]]:
         kind, literal = self._take()
         if kind != "(":
             raise SelectorError(f"found '{literal}' expected: '('")
-        kind, literal = self._peek()
+        kind, literal = self._next
         if kind == ")":
             self._take()
-            return {""}
+            return ("",)
         if kind not in {_IDENTIFIER, ","}:
             raise SelectorError(f"found '{literal}', expected: ',', ')' or identifier")
-        values = self._identifiers()
+        values = yield from self._identifiers()
         self._take()
-        return values
+        return sorted(values) if len(values) <= _SORT_MAX else values
 
-    def _identifiers(self) -> set[str]:
+    def _identifiers(self) -> Steps[dict[str, None]]:
         """Up to, not including, the closing parenthesis; an empty place is the empty value."""
-        values: set[str] = set()
+        values: dict[str, None] = {}
         while True:
+            yield
             kind, literal = self._take()
-            following, following_literal = self._peek_safely()
+            following, following_literal = self._next
             if kind == _IDENTIFIER:
-                values.add(literal)
+                values[literal] = None
                 if following == ")":
                     return values
                 if following != ",":
                     raise SelectorError(f"found '{following_literal}', expected: ',' or ')'")
             elif kind == ",":
                 if not values or following in {")", ","}:
-                    values.add("")
+                    values[""] = None
                 if following == ")":
                     return values
             else:
                 raise SelectorError(f"found '{literal}', expected: ',', or identifier")
 
-    def _peek_safely(self) -> tuple[str, str]:
-        last = len(self._tokens) - 1
-        return self._tokens[min(self._position, last)]
-
-    def _exact(self) -> set[str]:
-        if self._peek()[0] in {_END, ","}:
-            return {""}
+    def _exact(self) -> str:
+        if self._next[0] in {_END, ","}:
+            return ""
         kind, literal = self._take()
         if kind != _IDENTIFIER:
             raise SelectorError(f"found '{literal}', expected: identifier")
-        return {literal}
+        return literal
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
     """The tokens up to the end, which is marked; a NUL ends an identifier or the text."""
-    found: list[tuple[str, str]] = []
     position = 0
     while match := _TOKEN.match(text, position):
         literal = match[1].rstrip("\0")
-        found.append((literal if literal in _SPECIAL else _IDENTIFIER, literal))
+        yield (literal if literal in _SPECIAL else _IDENTIFIER, literal)
         position = match.end()
-    found.append((_END, ""))
-    return found
+    yield (_END, "")

@@ -12,7 +12,7 @@ values can be any text (an event's reason), so they are escaped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 TERM_SEPARATOR = "\x1f"
@@ -26,6 +26,29 @@ class Condition(NamedTuple):
 
     any_of: tuple[str, ...]
     negated: bool = False
+
+
+Predicate = Callable[[str], bool]
+"""A test on terms."""
+
+
+def matcher(conditions: Sequence[Condition], residual: Predicate | None = None) -> Predicate | None:
+    """One test for all conditions and for what they cannot say; None if nothing is asked."""
+    if not conditions:
+        return residual
+    if residual is None and len(conditions) == 1 and len(conditions[0].any_of) == 1:
+        text = conditions[0].any_of[0]
+        if conditions[0].negated:
+            return lambda terms: text not in terms
+        return lambda terms: text in terms
+
+    def matches(terms: str) -> bool:
+        for any_of, negated in conditions:
+            if any(text in terms for text in any_of) == negated:
+                return False
+        return residual is None or residual(terms)
+
+    return matches
 
 
 def label_key_term(key: str) -> str:
@@ -64,6 +87,32 @@ def label_value(terms: str, key: str) -> str | None:
         return None
     start += len(lead)
     return terms[start : terms.index(TERM_SEPARATOR, start)]
+
+
+def labels_of(terms: str) -> dict[str, str]:
+    """The labels as the terms text has them."""
+    return _pairs(terms, "l:")
+
+
+def fields_of(terms: str) -> dict[str, str]:
+    """The selectable fields that have a value."""
+    found = _pairs(terms, "f:")
+    if _ESCAPE in terms:
+        return {path: _unescape(value) for path, value in found.items()}
+    return found
+
+
+def _pairs(terms: str, kind: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for term in terms.split(TERM_SEPARATOR):
+        if term.startswith(kind):
+            key, _, value = term.partition("=")
+            found[key[2:]] = value
+    return found
+
+
+def _unescape(value: str) -> str:
+    return value.replace(_ESCAPE + "s", TERM_SEPARATOR).replace(_ESCAPE + "e", _ESCAPE)
 
 
 def _escape(value: str) -> str:

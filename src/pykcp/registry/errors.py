@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from pykcp.machinery.status import (
     Cause,
     Expired,
@@ -13,9 +15,14 @@ from pykcp.machinery.status import (
 )
 from pykcp.storage import errors
 
+_log = logging.getLogger(__name__)
+
 
 def translate(error: errors.StoreError) -> StatusError:
-    """The status a client should see for a storage error that no verb handles itself."""
+    """The status a client should see for a storage error that no verb handles itself.
+
+    What it says of files and addresses is for the operator: it is logged, not told.
+    """
     match error:
         case errors.Compacted():
             return Expired(
@@ -26,11 +33,14 @@ def translate(error: errors.StoreError) -> StatusError:
         case errors.TooLarge():
             return RequestEntityTooLarge(str(error), details=False)
         case errors.StoreFull():
-            return ServiceUnavailable(f"the store is full: {error}", retry_after=10)
+            _log.error("the store is full: %s", error)
+            return ServiceUnavailable("the store is full", retry_after=10)
         case errors.Unavailable():
-            return ServiceUnavailable(f"the store is not available: {error}", retry_after=1)
+            _log.warning("the store is not available: %s", error)
+            return ServiceUnavailable("the store is not available", retry_after=1)
         case _:
-            return InternalError(str(error))
+            _log.error("the store failed: %s", error)
+            return InternalError("the store failed")
 
 
 def too_large_revision(asked: int, current: int) -> StatusError:

@@ -27,8 +27,9 @@ from pykcp.registry.hub import Hub
 from pykcp.registry.indexes import OF_KIND, index_entries
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.kinds import Kind
-from pykcp.registry.selection import Selection, select
+from pykcp.registry.selection import Selection, select, select_in_steps
 from pykcp.registry.traits import IGNORES_DEPENDENTS, RETURNS_DELETED
+from pykcp.steps import Steps
 from pykcp.storage.interface import Entry, Store, Value
 from pykcp.types import Object
 
@@ -177,6 +178,11 @@ class Resource:
         """Label and field selectors of a request, in terms of what is stored."""
         names = self.conversion.field_names if self.conversion else None
         chosen = select(label_text, field_text, self.known_fields, names)
+        return chosen if self.scope is None else self.scope.joined(chosen)
+
+    def select_in_steps(self, label_text: str, field_text: str) -> Steps[Selection]:
+        names = self.conversion.field_names if self.conversion else None
+        chosen = yield from select_in_steps(label_text, field_text, self.known_fields, names)
         return chosen if self.scope is None else self.scope.joined(chosen)
 
     def viewed(

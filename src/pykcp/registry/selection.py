@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from pykcp.machinery import fields, labels
+from pykcp.machinery import fields, labels, terms
 from pykcp.machinery.status import BadRequest
-from pykcp.machinery.terms import NEVER, Condition
+from pykcp.machinery.terms import NEVER, Condition, Predicate
+from pykcp.steps import Steps, at_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +41,21 @@ class Selection:
 
     def matcher(self) -> Callable[[str], bool] | None:
         """A test on an object's terms; None if everything matches."""
-        if self.selects_all:
-            return None
-        return _matcher(self.conditions, self.residual)
-
-
-def _matcher(
-    conditions: tuple[Condition, ...], residual: Callable[[str], bool] | None
-) -> Callable[[str], bool]:
-    if residual is None and len(conditions) == 1 and len(conditions[0].any_of) == 1:
-        text = conditions[0].any_of[0]
-        if conditions[0].negated:
-            return lambda terms: text not in terms
-        return lambda terms: text in terms
-
-    def matches(terms: str) -> bool:
-        for any_of, negated in conditions:
-            if any(text in terms for text in any_of) == negated:
-                return False
-        return residual is None or residual(terms)
-
-    return matches
+        return terms.matcher(self.conditions, self.residual)
 
 
 EVERYTHING = Selection()
 NOTHING = Selection("nothing", (Condition((NEVER,)),))
+
+
+_KEEP_MAX = 1024
+"""Longer texts are parsed anew each time: clients do not fill our memory."""
+_LARGE = 4096
+
+
+def is_large(label_text: str, field_text: str) -> bool:
+    """Whether selectors are so long that they are better parsed in slices."""
+    return len(label_text) + len(field_text) > _LARGE
 
 
 def select(
@@ -76,30 +68,50 @@ def select(
     if not label_text and not field_text:
         return EVERYTHING
     names = tuple(sorted(stored_names.items())) if stored_names else ()
-    return _select(label_text, field_text, known_fields, names)
+    if len(label_text) + len(field_text) <= _KEEP_MAX:
+        return _known(label_text, field_text, known_fields, names)
+    return at_once(select_in_steps(label_text, field_text, known_fields, stored_names))
 
 
 @lru_cache(maxsize=1024)
-def _select(
+def _known(
     label_text: str,
     field_text: str,
     known_fields: frozenset[str] | None,
     stored_names: tuple[tuple[str, str], ...],
 ) -> Selection:
+    return at_once(select_in_steps(label_text, field_text, known_fields, dict(stored_names)))
+
+
+def select_in_steps(
+    label_text: str,
+    field_text: str,
+    known_fields: frozenset[str] | None,
+    stored_names: Mapping[str, str] | None = None,
+) -> Steps[Selection]:
     try:
-        conditions, residual = labels.to_conditions(labels.parse(label_text))
-        field_selector = fields.check(fields.parse(field_text), known_fields)
+        label_selector = yield from labels.parse_in_steps(label_text)
+        field_selector = yield from fields.parse_in_steps(field_text)
+        yield from fields.check(field_selector, known_fields)
     except labels.SelectorError as error:
         raise BadRequest(str(error)) from error
-    renamed = dict(stored_names)
-    stored = fields.Selector(
-        tuple(replace(r, path=renamed.get(r.path, r.path)) for r in field_selector.requirements)
-    )
-    more, _ = fields.to_conditions(stored)
+    stored = yield from fields.renamed(field_selector, stored_names or {})
+    conditions, residual = labels.to_conditions(label_selector)
+    more, further = fields.to_conditions(stored)
     return Selection(
-        f"{label_text}&{field_text}",
+        _key(f"{label_text}&{field_text}"),
         conditions + more,
-        residual,
+        _both(residual, further),
         field_selector.exact(fields.NAME) or "",
         field_selector.exact(fields.NAMESPACE) or "",
     )
+
+
+def _key(text: str) -> str:
+    return text if len(text) <= _KEEP_MAX else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _both(one: Predicate | None, other: Predicate | None) -> Predicate | None:
+    if one is None or other is None:
+        return one or other
+    return lambda text: one(text) and other(text)

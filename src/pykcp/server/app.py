@@ -343,7 +343,15 @@ class ApiServer:
         routing.check(call)
         if info.verb in _MAY_CREATE and not info.subresource:
             call.context.authorize_create = lambda: self._authorization.check_create(call)
+        if info.query and call.has_long_selectors():
+            return self._parse_first(call)
         return self._handler(call)(call)
+
+    async def _parse_first(self, call: Call) -> None:
+        await call.parse_selectors()
+        pending = self._handler(call)(call)
+        if pending is not None:
+            await pending
 
     def _handler(self, call: Call) -> Handler:
         info = call.info

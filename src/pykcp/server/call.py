@@ -7,10 +7,12 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.user import User
 from pykcp.machinery.status import BadRequest
 from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
+from pykcp.registry.selection import Selection, is_large
 from pykcp.server import negotiation
 from pykcp.server.numbers import BadNumber, int64
 from pykcp.server.request_info import TOO_MANY_PARAMETERS, RequestInfo
@@ -37,6 +39,7 @@ class Call:
         "is_seated",
         "is_vouched",
         "resource",
+        "selection",
         "started",
         "stream",
         "user",
@@ -57,6 +60,8 @@ class Call:
         self.is_seated = False
         """It is part of another request, which has been waited for already."""
         self.resource: Resource = None  # type: ignore[assignment]  # set before handlers run
+        self.selection: Selection | None = None
+        """What long selectors mean, once they are parsed; see `select`."""
         self.accepted: negotiation.Accepted = _JSON
         self.started = time.perf_counter()
         self.stream: Stream | None = None
@@ -97,6 +102,25 @@ class Call:
     def _dry_run(self) -> bool:
         values = [v for v in self.info.query.get("dryRun", ()) if v]
         return "All" in values
+
+    def has_long_selectors(self) -> bool:
+        info = self.info
+        return is_large(info.param("labelSelector"), info.param("fieldSelector"))
+
+    async def parse_selectors(self) -> None:
+        """Parse long selectors in slices, before `select` is asked for them."""
+        info = self.info
+        steps = self.resource.select_in_steps(
+            info.param("labelSelector"), info.param("fieldSelector")
+        )
+        self.selection = await in_slices(steps, self.cluster)
+
+    def select(self) -> Selection:
+        """The objects that the selectors of the query mean."""
+        if self.selection is not None:
+            return self.selection
+        info = self.info
+        return self.resource.select(info.param("labelSelector"), info.param("fieldSelector"))
 
     def negotiate(
         self,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 
+from pykcp.machinery.terms import matcher
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import Change, Row
 from pykcp.storage.errors import Compacted, FutureRevision
 from pykcp.storage.interface import Entry, Event, Keys, Operation, Page, Query, Revisions
 from pykcp.storage.keys import start_of_range
 from pykcp.storage.listeners import Listeners
-from pykcp.storage.terms import is_filtered, predicate, split_indexes
+from pykcp.storage.terms import is_filtered, split_indexes
 
 Changes = list[Change]
 
@@ -46,7 +47,7 @@ class MemoryStore:
             raise Compacted(at, self.compacted)
         if at > self.revision:
             raise FutureRevision(at, self.revision)
-        wanted = predicate(query.where, query.residual)
+        wanted = matcher(query.where, query.residual)
         found = [
             change
             for change in self._range(query.prefix, query.after, at)

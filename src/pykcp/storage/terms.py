@@ -1,39 +1,35 @@
 """Filtering by terms: which values a query wants, told from their terms alone.
 
-The same conditions are said twice: here for Python, and as SQL for the scans of
-SQLite. The conformance suite holds both to the same answers.
+The same conditions are said twice: in `machinery.terms` for Python, and here as SQL for the
+scans of SQLite. The conformance suite holds both to the same answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
+from pykcp.machinery.terms import matcher
 from pykcp.storage.interface import TERM_SEPARATOR, Condition, Query
-
-Predicate = Callable[[str], bool]
-
-
-def holds(condition: Condition, terms: str) -> bool:
-    for text in condition.any_of:
-        if text in terms:
-            return not condition.negated
-    return condition.negated
-
-
-def predicate(where: Sequence[Condition], residual: Predicate | None) -> Predicate | None:
-    """One test for everything the query asks of the terms; None when it asks nothing."""
-    if not where:
-        return residual
-    conditions = tuple(where)
-    if residual is None:
-        return lambda terms: all(holds(condition, terms) for condition in conditions)
-    return lambda terms: (
-        all(holds(condition, terms) for condition in conditions) and residual(terms)
-    )
 
 
 def is_filtered(query: Query) -> bool:
     return bool(query.where) or query.residual is not None
+
+
+MOST_IN_SQL = 256
+"""Substrings that one statement looks for: SQLite has limits, and gets slow before them."""
+
+
+def split_for_sql(query: Query) -> Query:
+    """The query with as many conditions as SQL should have; the others become its residual."""
+    room = MOST_IN_SQL
+    for number, condition in enumerate(query.where):
+        room -= len(condition.any_of)
+        if room < 0:
+            rest = matcher(query.where[number:], query.residual)
+            return replace(query, where=query.where[:number], residual=rest)
+    return query
 
 
 def sql_conditions(where: Sequence[Condition], column: str) -> tuple[str, list[str]]:

@@ -114,9 +114,7 @@ class SchemasView(FixedView):
         send_object(call, transformed(call, schema) if call.accepted.transform else schema)
 
     def _list(self, call: Call) -> None:
-        info = call.info
-        chosen = self._base.select(info.param("labelSelector"), info.param("fieldSelector"))
-        matches = chosen.matcher()
+        matches = call.select().matcher()
         found = (self._schema(cluster, name) for name, cluster in sorted(self._bound().items()))
         objects = [
             schema

@@ -106,10 +106,7 @@ class ConsumersView(View):
         return self._list if call.info.group == GROUP else None
 
     async def _list(self, call: Call) -> None:
-        chosen = call.resource.select(
-            call.info.param("labelSelector"), call.info.param("fieldSelector")
-        )
-        matches, found = chosen.matcher(), []
+        matches, found = call.select().matcher(), []
         for number, binding in enumerate(self._bindings(call.cluster)):
             consumer = await self._consumer(binding)
             if matches is None or matches(call.resource.terms_of(consumer, call.cluster)):

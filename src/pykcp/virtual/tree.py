@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.attributes import Decision
 from pykcp.machinery import clusters, labels
 from pykcp.machinery.resources import WORKSPACES
@@ -85,7 +86,7 @@ class TreeView(View):
     async def _show(self, call: Call) -> None:
         call.negotiate()
         limit, depth = _not_negative(call, "limit"), _not_negative(call, "depth")
-        wanted = _filter(call)
+        wanted = await _filter(call)
         top = self._parts.lookup.canonical_path(call.cluster)
         walk = Walk(self._store, self._sight(call))
         after = _decode_token(call.info.param("continue"))
@@ -111,12 +112,12 @@ def _not_negative(call: Call, name: str) -> int:
     return found
 
 
-def _filter(call: Call) -> Callable[[Item], bool]:
+async def _filter(call: Call) -> Callable[[Item], bool]:
     """By phase and labels. What is left out may have something below it that is not."""
     phases = frozenset(filter(None, call.info.param("phase").split(",")))
     text = call.info.param("labelSelector")
     try:
-        selector = labels.parse(text) if text else None
+        selector = await in_slices(labels.parse_in_steps(text)) if text else None
     except labels.SelectorError as error:
         raise BadRequest(str(error)) from error
 

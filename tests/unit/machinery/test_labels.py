@@ -215,3 +215,74 @@ def test_terms_text() -> None:
 def test_field_values_cannot_forge_terms() -> None:
     text = labels.label_terms({}, {"reason": "x\x1fl:admin=true\x1f"})
     assert not holds(labels.to_conditions(labels.parse("admin"))[0], text)
+
+
+# --- large selectors --------------------------------------------------------------
+
+
+KEYS, VALUES = st.sampled_from(["a", "b", "c"]), st.sampled_from(["", "1", "2", "10", "x"])
+REQUIREMENTS = st.lists(
+    st.one_of(
+        st.builds(labels.Requirement, KEYS, st.sampled_from(["exists", "!"])),
+        st.builds(
+            labels.Requirement, KEYS, st.sampled_from(["=", "==", "!="]), VALUES.map(lambda v: (v,))
+        ),
+        st.builds(
+            labels.Requirement,
+            KEYS,
+            st.sampled_from(["in", "notin"]),
+            st.lists(VALUES, min_size=1, max_size=3).map(tuple),
+        ),
+        st.builds(
+            labels.Requirement,
+            KEYS,
+            st.sampled_from(["gt", "lt"]),
+            st.sampled_from(["1", "2", "10"]).map(lambda v: (v,)),
+        ),
+    ),
+    max_size=5,
+)
+
+
+@given(REQUIREMENTS, st.dictionaries(KEYS, VALUES))
+def test_tests_by_label_say_what_the_requirements_say(
+    requirements: list[labels.Requirement], found: dict[str, str]
+) -> None:
+    tests = labels.LabelTests()
+    for requirement in requirements:
+        tests.add(requirement)
+    expected = all(requirement.matches(found) for requirement in requirements)
+    assert tests.hold(found) == expected
+    assert tests.hold(terms.labels_of(labels.label_terms(found, {"f": "x"}))) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",".join(f"k{number}=v" for number in range(15_000)),
+        ",".join(f"!k{number}" for number in range(60_000)),
+        ",".join(f"a!=v{number}" for number in range(60_000)),
+        f"a in ({','.join(f'v{number}' for number in range(150_000))})",
+        f"a notin ({','.join(f'v{number}' for number in range(150_000))})",
+        ",".join(f"a>{number}" for number in range(60_000)),
+    ],
+)
+def test_a_test_of_tens_of_thousands_of_terms_is_a_look_at_the_labels(text: str) -> None:
+    """One after the other they would take hours."""
+    selector = labels.parse(text)
+    conditions, residual = labels.to_conditions(selector)
+    assert sum(len(condition.any_of) for condition in conditions) < 1000
+    assert residual is not None
+    for number in range(5_000):
+        found = {"a": str(number), "b": "x"}
+        is_meant = text.startswith(("!", "a!=", "a notin"))
+        assert selector.matches(found) is is_meant
+        assert residual(labels.label_terms(found)) is is_meant
+    assert sum(1 for _ in labels.parse_in_steps(text)) > 10_000
+
+
+def test_bad_values_are_named_up_to_a_limit() -> None:
+    values = [f"-{number}" for number in range(100_000)]
+    with pytest.raises(labels.SelectorError) as raised:
+        labels.new_requirement("a", "in", values)
+    assert len(str(raised.value)) < 500_000

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykcp.machinery.terms import matcher
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import Row
 from pykcp.storage.errors import Mismatch
@@ -24,7 +25,7 @@ from pykcp.storage.interface import (
 from pykcp.storage.keys import end_of_prefix, start_of_range
 from pykcp.storage.listeners import Listeners
 from pykcp.storage.ring import EVENT_OVERHEAD, RecentEvents
-from pykcp.storage.terms import join_indexes, predicate, split_indexes, sql_conditions
+from pykcp.storage.terms import join_indexes, split_indexes, sql_conditions
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 
@@ -77,7 +78,7 @@ class TestTerms:
             Condition(tuple(f"{TERM_SEPARATOR}{one}{TERM_SEPARATOR}" for one in any_of), negated)
             for any_of, negated in asked
         ]
-        wanted = predicate(where, None)
+        wanted = matcher(where, None)
         sql, parameters = sql_conditions(where, "terms")
         connection = sqlite3.connect(":memory:")
         query = f"SELECT count(*) FROM (SELECT ? AS terms) WHERE 1{sql}"
@@ -89,7 +90,7 @@ class TestTerms:
 
     def test_residual_comes_last(self) -> None:
         where = (Condition(("x",)),)
-        wanted = predicate(where, lambda terms: terms.endswith("y"))
+        wanted = matcher(where, lambda terms: terms.endswith("y"))
         assert wanted is not None
         assert [wanted(terms) for terms in ("xy", "x", "y", "")] == [True, False, False, False]
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from pykcp.storage.errors import Compacted, Mismatch, StoreFull
-from pykcp.storage.interface import Delete, Event, Put, Query, Value
+from pykcp.storage.interface import Condition, Delete, Event, Put, Query, Value
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore, scans, sweeps
 
 BODY = b"x" * 1500
@@ -266,6 +266,64 @@ class TestReading:
             turns += 1
         assert len(listing.result().values) == 10_000
         assert turns > 2
+
+    @pytest.mark.parametrize("at_newest", [True, False])
+    async def test_a_scan_that_is_interrupted_goes_on(
+        self, stores: Stores, monkeypatch: pytest.MonkeyPatch, at_newest: bool
+    ) -> None:
+        """SQLite finds nothing for too long: the same rows come, a few keys at a time."""
+        monkeypatch.setattr(scans, "OPERATIONS_PER_LOOK", 500)
+        monkeypatch.setattr(scans, "ROWS_PER_WINDOW", 7)
+        store = await stores.open()
+        for n in range(300):
+            terms = f"\x1fl:n={n % 10}\x1f"
+            await store.write([Put(f"/a/{n:05}", Value(b"", b"%d" % n), terms)])
+        await store.write([delete("/a/00042"), delete("/a/00299"), put("/b/1")])
+        at = 0 if at_newest else store.revision
+        if not at_newest:
+            await store.write([delete("/a/00052"), put("/a/00062"), put("/a/00063")])
+        three, not_three = (Condition(("\x1fl:n=3\x1f",), negated) for negated in (False, True))
+        queries = [
+            Query("/a/", at=at, where=where, residual=residual, limit=limit, after=after)
+            for where in ((), (three,), (not_three,), (three, not_three))
+            for residual in (None, lambda terms: "=2" not in terms)
+            for limit, after in ((0, ""), (5, ""), (29, "/a/00100"))
+        ]
+        expected = [await store.list(query) for query in queries]
+        monkeypatch.setattr(scans, "FETCH_SECONDS", -1.0)
+        for query, page in zip(queries, expected, strict=True):
+            assert await store.list(query) == page
+
+    async def test_looking_for_what_is_nowhere_takes_turns(
+        self, stores: Stores, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(scans, "FETCH_SECONDS", -1.0)
+        monkeypatch.setattr(scans, "SLICE_SECONDS", 0.0)
+        store = await stores.open()
+        await fill(store, 5_000)
+        turns = 0
+        query = Query("/a/", where=(Condition(("\x1fnowhere\x1f",)),))
+        listing = asyncio.create_task(store.list(query))
+        while not listing.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert not listing.result().values
+        assert turns > 5_000 // scans.ROWS_PER_WINDOW
+
+    async def test_conditions_beyond_what_a_statement_may_have(self, stores: Stores) -> None:
+        store = await stores.open()
+        await fill(store, 10)
+        some = tuple(f"\x1f{n}\x1f" for n in range(50_000))
+        for where, count in (
+            ((Condition(some),), 0),
+            ((Condition(some, negated=True),), 10),
+            (tuple(Condition((text,), negated=True) for text in some), 10),
+            (tuple(Condition(("\x1fx\x1f", text)) for text in some), 10),
+        ):
+            assert len((await store.list(Query("/a/", where=where))).values) == count
+            at = store.revision
+            await store.write([put("/b/1")])
+            assert len((await store.list(Query("/a/", where=where, at=at))).values) == count
 
     async def test_more_scans_than_readers(self, stores: Stores) -> None:
         store = await stores.open(readers=2)

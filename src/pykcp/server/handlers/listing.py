@@ -122,7 +122,7 @@ def list_options(call: Call) -> ListOptions:
     if not info.query:
         scope = call.resource.scope
         return ListOptions(scope) if scope is not None else _PLAIN
-    selection = call.resource.select(info.param("labelSelector"), info.param("fieldSelector"))
+    selection = call.select()
     limit = integer(call, "limit")
     version = info.param("resourceVersion")
     match = info.param("resourceVersionMatch")

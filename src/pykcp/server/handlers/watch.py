@@ -60,7 +60,7 @@ def _subprotocol(call: Call) -> str:
 
 def watch_options(call: Call) -> WatchOptions:
     info = call.info
-    selection = call.resource.select(info.param("labelSelector"), info.param("fieldSelector"))
+    selection = call.select()
     version = info.param("resourceVersion")
     _check_initial(call)
     revision = parse_revision(version)

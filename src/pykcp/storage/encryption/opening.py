@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 from pykcp.machinery.status import go_quote
+from pykcp.machinery.terms import matcher
 from pykcp.storage.encryption import sealed
 from pykcp.storage.encryption.errors import Unreadable
 from pykcp.storage.encryption.transformers import ResourceTransformers, Transformers
 from pykcp.storage.interface import SEALED_INDEX, Delete, Entry, Event, Operation, Put, Query
-from pykcp.storage.terms import predicate
 
 
 class Plain(NamedTuple):
@@ -71,7 +71,7 @@ class Opening:
         rules = self._transformers.of(query.prefix)
         if rules is None and not self._spans_encrypted(query.prefix):
             return query
-        wanted = predicate(query.where, query.residual)
+        wanted = matcher(query.where, query.residual)
         assert wanted is not None  # there is a condition
         return Query(
             query.prefix, query.after, query.limit, query.at, (),

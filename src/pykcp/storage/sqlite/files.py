@@ -43,6 +43,7 @@ def connect(
     cache_kib: int = 2048,
     mmap_bytes: int = 0,
     journal_bytes: int = 32 << 20,
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
 ) -> sqlite3.Connection:
     """A connection in autocommit mode that never starts transactions or checkpoints by itself."""
     connection = sqlite3.connect(
@@ -51,6 +52,7 @@ def connect(
         check_same_thread=False,
         cached_statements=64,
         timeout=BUSY_SECONDS,
+        factory=factory,
     )
     for pragma in (
         f"synchronous={synchronous}",

@@ -161,7 +161,7 @@ class ReadingHalf:
         return self._points
 
     def _connect_reader(self, cache_kib: int = 2048) -> sqlite3.Connection:
-        connection = files.connect(self._path, cache_kib=cache_kib)
+        connection = files.connect(self._path, cache_kib=cache_kib, factory=scans.ScanConnection)
         connection.execute("PRAGMA query_only=ON").close()
         return connection
 

@@ -8,13 +8,16 @@ is not seen. A short one never suspends.
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from functools import lru_cache
 from time import perf_counter
+from typing import Any
 
+from pykcp.machinery.terms import matcher
 from pykcp.storage import terms
 from pykcp.storage.errors import Unavailable
 from pykcp.storage.interface import Entry, Event, Query
@@ -25,6 +28,12 @@ SLICE_SECONDS = 0.002
 ROWS_PER_FETCH = 256
 KEYS_PER_COUNT = 20_000
 ROWS_PER_HISTORY_STEP = 1_000
+ROWS_PER_TEST = 32
+ROWS_PER_WINDOW = 256
+FETCH_SECONDS = 0.008
+"""How long SQLite may look for the next rows before it is interrupted."""
+OPERATIONS_PER_LOOK = 4_000
+"""Of its virtual machine, from one look at the clock to the next: some tenths of a millisecond."""
 
 GET = (
     "SELECT c.seq, l.value, c.terms FROM current c CROSS JOIN log l ON l.seq = c.seq"
@@ -198,46 +207,103 @@ async def scan(
 
 
 Found = list[tuple[str, bytes]]
+Row = tuple[Any, ...]
+Range = tuple[str, str | bytes]
 
 
 def current_rows(connection: sqlite3.Connection, query: Query) -> Generator[Found, None, None]:
     """Keys and values, some at a time."""
+    query = terms.split_for_sql(query)
     conditions, parameters = terms.sql_conditions(query.where, "c.terms")
     residual = query.residual
-    cursor = connection.execute(
-        select_current(conditions, query.limit > 0, residual is not None),
-        (*key_range(query), *parameters),
-    )
-    try:
-        size = rows_per_fetch(query)
-        while batch := cursor.fetchmany(size):
-            yield batch if residual is None else [row for row in batch if residual(row[2])]
-            size = ROWS_PER_FETCH
-    finally:
-        cursor.close()
+    statement = select_current(conditions, query.limit > 0, residual is not None)
+    for batch in batches(connection, query, statement, parameters):
+        yield batch if residual is None else [row[:2] for row in batch if residual(row[2])]
 
 
 def rows_at(connection: sqlite3.Connection, query: Query, at: int) -> Generator[Found, None, None]:
     """The same at an older revision: newer rows lead back to the one that was current then."""
+    query = terms.split_for_sql(query)
     conditions, parameters = terms.sql_conditions(query.where, "c.terms")
-    residual, wanted = query.residual, terms.predicate(query.where, query.residual)
-    cursor = connection.execute(select_at(conditions), (*key_range(query), at, *parameters))
+    residual, wanted = query.residual, matcher(query.where, query.residual)
+    for batch in batches(connection, query, select_at(conditions), [at, *parameters]):
+        found: Found = []
+        for key, value, row_terms, seq, previous in batch:
+            if seq <= at:
+                if residual is None or residual(row_terms):
+                    found.append((key, value))
+                continue
+            older = row_at(connection, previous, at)
+            if older is not None and (wanted is None or wanted(older[0])):
+                found.append((key, older[1]))
+        yield found
+
+
+def batches(
+    connection: sqlite3.Connection, query: Query, statement: str, parameters: Sequence[str | int]
+) -> Generator[list[Row], None, None]:
+    """The rows of a statement about a range of keys, some at a time.
+
+    A statement that is interrupted since it looks at too many rows without finding any (see
+    `Patience`) begins anew, on a few rows at a time.
+    """
+    count = 0
+    try:
+        for rows in _fetched(connection, query, statement, key_range(query), parameters):
+            count += len(rows)
+            yield rows
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname != "SQLITE_INTERRUPT":
+            raise
+        yield from _in_windows(connection, query, statement, parameters, count)
+
+
+def _fetched(
+    connection: sqlite3.Connection,
+    query: Query,
+    statement: str,
+    keys: Range,
+    parameters: Sequence[str | int],
+) -> Generator[list[Row], None, None]:
+    patience = connection.patience if isinstance(connection, ScanConnection) else nullcontext()
+    with patience:
+        cursor = connection.execute(statement, (*keys, *parameters))
     try:
         size = rows_per_fetch(query)
-        while batch := cursor.fetchmany(size):
-            found: Found = []
-            for key, value, row_terms, seq, previous in batch:
-                if seq <= at:
-                    if residual is None or residual(row_terms):
-                        found.append((key, value))
-                    continue
-                older = row_at(connection, previous, at)
-                if older is not None and (wanted is None or wanted(older[0])):
-                    found.append((key, older[1]))
-            yield found
+        while True:
+            with patience:
+                rows = cursor.fetchmany(size)
+            if not rows:
+                return
+            if query.residual is None:
+                yield rows
+            else:  # our own test of a row may take long: others have their turn in between
+                for start in range(0, len(rows), ROWS_PER_TEST):
+                    yield rows[start : start + ROWS_PER_TEST]
             size = ROWS_PER_FETCH
     finally:
         cursor.close()
+
+
+def _in_windows(
+    connection: sqlite3.Connection,
+    query: Query,
+    statement: str,
+    parameters: Sequence[str | int],
+    known: int,
+) -> Generator[list[Row], None, None]:
+    """The same without the first rows, which are known, looking at a few keys at a time."""
+    start, end = key_range(query)
+    is_last = False
+    while not is_last:
+        yield []
+        row = connection.execute(SKIP, (start, end, ROWS_PER_WINDOW)).fetchone()
+        is_last = row is None
+        keys = (start, end if is_last else row[0])
+        found = connection.execute(statement, (*keys, *parameters)).fetchall()
+        yield found[known:]
+        known = max(0, known - len(found))
+        start = keys[1] if isinstance(keys[1], str) else start
 
 
 def row_at(connection: sqlite3.Connection, seq: int, at: int) -> tuple[str, bytes] | None:
@@ -277,6 +343,33 @@ def select_at(conditions: str) -> str:
         " WHERE c.key >= ? AND c.key < ?"
         f" AND (c.seq > ? OR (c.deleted = 0{conditions})) ORDER BY c.key"
     )
+
+
+class Patience:
+    """Interrupts a statement that takes too long; in a `with` around its execution."""
+
+    __slots__ = ("_deadline",)
+
+    def __init__(self) -> None:
+        self._deadline = math.inf
+
+    def __enter__(self) -> None:
+        self._deadline = perf_counter() + FETCH_SECONDS
+
+    def __exit__(self, *_: object) -> None:
+        self._deadline = math.inf
+
+    def is_exhausted(self) -> bool:
+        return perf_counter() > self._deadline
+
+
+class ScanConnection(sqlite3.Connection):
+    """A connection for scans, which are interrupted when they find nothing for too long."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.patience = Patience()
+        self.set_progress_handler(self.patience.is_exhausted, OPERATIONS_PER_LOOK)
 
 
 async def count(connection: sqlite3.Connection, query: Query, at: int | None) -> int:
