@@ -14,7 +14,7 @@ Work that is pure is written as `Steps` and done by `await in_slices(steps, tena
 from __future__ import annotations
 
 import asyncio
-import time
+from time import perf_counter
 
 from pykcp.aio.turns import heavy_turn
 from pykcp.steps import Result, Steps
@@ -30,16 +30,16 @@ class Slices:
 
     def __init__(self, tenant: str = "") -> None:
         self._tenant = tenant
-        self._began = time.perf_counter()
+        self._began = perf_counter()
 
     def is_over(self) -> bool:
-        return time.perf_counter() - self._began > SLICE
+        return perf_counter() - self._began > SLICE
 
     async def next(self) -> None:
         """Let the loop do everything else that is ready; tenants take turns."""
         await asyncio.sleep(0)
         async with heavy_turn(self._tenant):
-            self._began = time.perf_counter()
+            self._began = perf_counter()
 
 
 async def in_slices(steps: Steps[Result], tenant: str = "") -> Result:
@@ -58,6 +58,6 @@ async def in_slices(steps: Steps[Result], tenant: str = "") -> Result:
 
 def _advance(steps: Steps[Result], seconds: float) -> None:
     """Some steps. Raises StopIteration when there are no more."""
-    deadline = time.perf_counter() + seconds
-    while time.perf_counter() < deadline:
+    deadline = perf_counter() + seconds
+    while perf_counter() < deadline:
         next(steps)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from pykcp.aio.slices import Slices
 from pykcp.auth.authn.request_header import extra_key
 from pykcp.auth.authz.attributes import Attributes, Decision, forbidden
 from pykcp.auth.bounded import Bounded
@@ -35,6 +36,7 @@ from pykcp.auth.user import (
 )
 from pykcp.machinery import names
 from pykcp.machinery.status import BadRequest, Forbidden, go_quote, invalid
+from pykcp.steps import Steps
 from pykcp.wire.exchange import Header
 
 USER_HEADER = "impersonate-user"
@@ -69,7 +71,7 @@ def requested_user(headers: Sequence[Header]) -> User | None:
     """Whom the headers ask for, as they say it; None if for nobody. Raises BadRequest."""
     name = uid = ""
     groups: list[str] = []
-    extra: dict[str, tuple[str, ...]] = {}
+    collected: dict[str, list[str]] = {}
     for header, value in headers:
         if header == USER_HEADER:
             name = name or value
@@ -78,8 +80,8 @@ def requested_user(headers: Sequence[Header]) -> User | None:
         elif header == GROUP_HEADER:
             groups.append(value)
         elif header.startswith(EXTRA_PREFIX):
-            key = extra_key(header[len(EXTRA_PREFIX) :])
-            extra[key] = (*extra.get(key, ()), value)
+            collected.setdefault(extra_key(header[len(EXTRA_PREFIX) :]), []).append(value)
+    extra = {key: tuple(values) for key, values in collected.items()}
     if name:
         return User(name, uid, tuple(groups), extra)
     if uid or groups or extra:
@@ -88,25 +90,28 @@ def requested_user(headers: Sequence[Header]) -> User | None:
     return None
 
 
-def check_gate(requestor: User, wanted: User) -> None:
+def check_gate(requestor: User, wanted: User) -> Steps[None]:
     """kcp's gatekeeper: special groups are for those who have them. Raises Forbidden.
 
     Also in warrants; and the groups by which virtual workspaces vouch for their requests.
     """
     if MASTERS in requestor.groups:
         return
+    yield
     for group in wanted.groups:
         is_special = group in _SPECIAL_GROUPS or has_lifecycle_group((group,))
         if is_special and group not in requestor.groups:
             why = "impersonation is not allowed for the requestor"
             raise Forbidden.resource("", "", "", why)
     for warrant in warrants(wanted):
-        check_gate(requestor, warrant)
+        yield from check_gate(requestor, warrant)
 
 
-def tie_to_cluster(requestor: User, impersonated: User, cluster: str) -> User:
+def tie_to_cluster(requestor: User, impersonated: User, cluster: str) -> Steps[User]:
     """The impersonated user, valid in this logical cluster only (unless a master asks)."""
-    return impersonated if MASTERS in requestor.groups else scoped(impersonated, cluster)
+    if MASTERS in requestor.groups:
+        return impersonated
+    return (yield from scoped(impersonated, cluster))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +161,13 @@ class Impersonator:
     async def impersonate(self, authorize: Authorize, attributes: Attributes, wanted: User) -> User:
         """The new identity for the request `attributes` describe. Raises Forbidden."""
         requestor = attributes.user
+        slices = Slices(requestor.name)
+
+        async def ask(question: Attributes) -> Decision:
+            if slices.is_over():  # there may be thousands of groups to ask for
+                await slices.next()
+            return await authorize(question)
+
         last = self._last.get(requestor.name)
         order = _MODES if last is None else (last, *(mode for mode in _MODES if mode is not last))
         refusal: Forbidden | None = None
@@ -163,7 +175,7 @@ class Impersonator:
             if not mode.applies(wanted):
                 continue
             try:
-                user = await _try_mode(mode, authorize, attributes, wanted)
+                user = await _try_mode(mode, ask, attributes, wanted)
             except Forbidden as error:
                 refusal = refusal or error
                 continue

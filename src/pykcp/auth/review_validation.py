@@ -7,27 +7,32 @@ from typing import Any
 
 from pykcp.machinery import fields, labels, names
 from pykcp.machinery.status import FieldError, forbidden, invalid, required
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 _EITHER = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 _BOTH = "cannot be specified in combination with resourceAttributes"
 _RESOURCE = "spec.resourceAttributes"
+_MOST_ERRORS = 1000
+"""Enough of them: no answer names more."""
 _IGNORED_METADATA = frozenset({"namespace", "managedFields"})
 
 
-def subject_review_errors(review: Object) -> list[FieldError]:
-    errors = _subject_errors(review.get("spec") or {})
+def subject_review_errors(review: Object) -> Steps[list[FieldError]]:
+    errors = yield from _subject_errors(review.get("spec") or {})
     return errors + _metadata_errors(review, "must be empty")
 
 
-def self_review_errors(review: Object) -> list[FieldError]:
-    errors = _spec_errors(review.get("spec") or {})
-    return errors + _metadata_errors(review, "must be empty")
-
-
-def local_review_errors(review: Object) -> list[FieldError]:
+def self_review_errors(review: Object) -> Steps[list[FieldError]]:
     spec = review.get("spec") or {}
-    errors = _subject_errors(spec)
+    errors = _spec_errors(spec)
+    errors += yield from _selector_errors(spec.get("resourceAttributes"))
+    return errors + _metadata_errors(review, "must be empty")
+
+
+def local_review_errors(review: Object) -> Steps[list[FieldError]]:
+    spec = review.get("spec") or {}
+    errors = yield from _subject_errors(spec)
     errors += _metadata_errors(review, "must be empty except for namespace")
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     namespace = (review.get("metadata") or {}).get("namespace") or ""
@@ -40,22 +45,22 @@ def local_review_errors(review: Object) -> list[FieldError]:
     return errors
 
 
-def _subject_errors(spec: Object) -> list[FieldError]:
-    errors = _spec_errors(spec, with_selectors=False)
+def _subject_errors(spec: Object) -> Steps[list[FieldError]]:
+    errors = _spec_errors(spec)
     if not spec.get("user") and not spec.get("groups"):
         why = "at least one of user or group must be specified"
         errors.append(invalid("spec.user", spec.get("user") or "", why))
-    return errors + _selector_errors(spec.get("resourceAttributes"))
+    return errors + (yield from _selector_errors(spec.get("resourceAttributes")))
 
 
-def _spec_errors(spec: Object, *, with_selectors: bool = True) -> list[FieldError]:
+def _spec_errors(spec: Object) -> list[FieldError]:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     errors: list[FieldError] = []
     if resource is not None and path is not None:
         errors.append(invalid("spec.nonResourceAttributes", _go_path(path), _BOTH))
     if resource is None and path is None:
         errors.append(invalid(_RESOURCE, None, _EITHER))
-    return errors + (_selector_errors(resource) if with_selectors else [])
+    return errors
 
 
 def _go_path(path: Mapping[str, Any]) -> dict[str, str]:
@@ -73,7 +78,7 @@ def _metadata_errors(review: Object, why: str) -> list[FieldError]:
 # --- selectors ----------------------------------------------------------------
 
 
-def _selector_errors(resource: Mapping[str, Any] | None) -> list[FieldError]:
+def _selector_errors(resource: Mapping[str, Any] | None) -> Steps[list[FieldError]]:
     if resource is None:
         return []
     errors: list[FieldError] = []
@@ -90,14 +95,17 @@ def _selector_errors(resource: Mapping[str, Any] | None) -> list[FieldError]:
             why = f"when {path} is specified, requirements or rawSelector is required"
             errors.append(required(f"{path}.requirements", why))
         for index, requirement in enumerate(wanted or ()):
-            where = f"{path}.requirements[{index}]"
-            errors += _requirement_errors(requirement, where, is_label=key == "labelSelector")
+            where, is_label = f"{path}.requirements[{index}]", key == "labelSelector"
+            errors += yield from _requirement_errors(requirement, where, is_label=is_label)
+            if len(errors) > _MOST_ERRORS:
+                break
     return errors
 
 
 def _requirement_errors(
     requirement: Mapping[str, Any], path: str, *, is_label: bool
-) -> list[FieldError]:
+) -> Steps[list[FieldError]]:
+    yield
     key, values = requirement.get("key") or "", requirement.get("values") or []
     errors = _arity_errors(requirement.get("operator") or "", values, path)
     if not is_label:
@@ -105,8 +113,12 @@ def _requirement_errors(
         return missing + errors
     errors += [invalid(f"{path}.key", key, why) for why in names.qualified_name(key)]
     for index, value in enumerate(values):
-        where = f"{path}.values[{index}]"
-        errors += [invalid(where, value, why) for why in names.label_value(value)]
+        why_not = names.label_value(value)
+        if why_not:
+            errors += [invalid(f"{path}.values[{index}]", value, why) for why in why_not]
+            if len(errors) > _MOST_ERRORS:
+                break
+        yield
     return errors
 
 
@@ -121,53 +133,44 @@ def _arity_errors(operator: str, values: Sequence[str], path: str) -> list[Field
     return []
 
 
-def selector_problems(resource: Mapping[str, Any] | None) -> list[str]:
+def selector_problems(resource: Mapping[str, Any] | None) -> Steps[list[str]]:
     """Which selectors could not be understood and were ignored, for `evaluationError`."""
     if resource is None:
         return []
-    checks = (("fieldSelector", _field_outcome), ("labelSelector", _label_outcome))
     problems: list[str] = []
-    for key, outcome in checks:
+    for key, parse, is_good in (
+        ("fieldSelector", fields.parse_in_steps, _is_good_field),
+        ("labelSelector", labels.parse_in_steps, _is_good_label),
+    ):
         selector = resource.get(key)
         if selector is None:
             continue
-        understood, failed = outcome(selector)
+        understood = failed = 0
+        if selector.get("rawSelector"):
+            try:
+                yield from parse(selector["rawSelector"])
+            except labels.SelectorError:
+                failed = 1
+        else:
+            for requirement in selector.get("requirements") or ():
+                is_understood = is_good(requirement)
+                understood += is_understood
+                failed += not is_understood
+                yield
         if failed:
             how = "partially ignored" if understood else "ignored"
             problems.append(f"{_RESOURCE}.{key} {how} due to parse error")
     return problems
 
 
-def _label_outcome(selector: Mapping[str, Any]) -> tuple[int, int]:
-    """(understood, failed) requirements."""
-    if selector.get("rawSelector"):
-        try:
-            labels.parse(selector["rawSelector"])
-        except labels.SelectorError:
-            return 0, 1
-        return 1, 0
-    good = bad = 0
-    for requirement in selector.get("requirements") or ():
-        try:
-            labels.from_label_selector({"matchExpressions": [requirement]})
-            good += 1
-        except labels.SelectorError:
-            bad += 1
-    return good, bad
+def _is_good_label(requirement: Mapping[str, Any]) -> bool:
+    try:
+        labels.from_label_selector({"matchExpressions": [requirement]})
+    except labels.SelectorError:
+        return False
+    return True
 
 
-def _field_outcome(selector: Mapping[str, Any]) -> tuple[int, int]:
-    if selector.get("rawSelector"):
-        try:
-            fields.parse(selector["rawSelector"])
-        except ValueError:
-            return 0, 1
-        return 1, 0
-    good = bad = 0
-    for requirement in selector.get("requirements") or ():
-        single = len(requirement.get("values") or ()) == 1
-        if requirement.get("operator") in {"In", "NotIn"} and single:
-            good += 1
-        else:
-            bad += 1
-    return good, bad
+def _is_good_field(requirement: Mapping[str, Any]) -> bool:
+    is_single = len(requirement.get("values") or ()) == 1
+    return requirement.get("operator") in {"In", "NotIn"} and is_single

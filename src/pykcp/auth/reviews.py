@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authn.interface import Rejected
 from pykcp.auth.authz.attributes import Attributes, Decision, Verdict, path_attributes
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.auth.authz.rules import Rule
 from pykcp.auth.errors import aggregate
 from pykcp.auth.review_validation import (
     local_review_errors,
@@ -23,8 +25,11 @@ from pykcp.auth.review_validation import (
 from pykcp.auth.user import User
 from pykcp.machinery import meta
 from pykcp.machinery.status import BadRequest, FieldError, InternalError, Invalid
+from pykcp.steps import Steps
 from pykcp.types import Object
 
+_MOST_VALUES = 100_000
+"""Verbs, groups, resources, names and URLs in one answer; with more it is incomplete."""
 _AUTHORIZATION = "authorization.k8s.io"
 
 
@@ -32,7 +37,7 @@ async def subject_access_review(
     authorizer: Authorizer, cluster: str, review: Object, *, is_deep: bool = False
 ) -> Object:
     """May this user do that?"""
-    _refuse(subject_review_errors(review))
+    _refuse(await in_slices(subject_review_errors(review), cluster))
     spec = review["spec"]
     return await _answer(authorizer, cluster, review, _spec_user(spec), is_deep)
 
@@ -44,7 +49,7 @@ async def local_subject_access_review(
     if not namespace:
         raise BadRequest("namespace is required on this type: ")
     review = {**review, "metadata": {"namespace": namespace, **(review.get("metadata") or {})}}
-    _refuse(local_review_errors(review))
+    _refuse(await in_slices(local_review_errors(review), cluster))
     if namespace != meta.namespace(review):
         raise BadRequest(f"spec.resourceAttributes.namespace must match namespace: {namespace}")
     return await _answer(authorizer, cluster, review, _spec_user(review["spec"]), is_deep=False)
@@ -54,7 +59,7 @@ async def self_subject_access_review(
     authorizer: Authorizer, cluster: str, review: Object, user: User
 ) -> Object:
     """May I do that?"""
-    _refuse(self_review_errors(review))
+    _refuse(await in_slices(self_review_errors(review), cluster))
     return await _answer(authorizer, cluster, review, user, is_deep=False)
 
 
@@ -66,8 +71,17 @@ async def self_subject_rules_review(
     if not namespace:
         raise BadRequest("no namespace on request")
     rules, errors = await authorizer.rules_for(cluster, user, namespace)
+    status = await in_slices(_shown_rules(rules), cluster)
+    if errors:
+        status["evaluationError"] = aggregate(errors)
+    # Upstream answers with the status alone: neither metadata nor spec are kept.
+    return _reply(review, {"metadata": {}, "spec": {}, "status": status})
+
+
+def _shown_rules(rules: Sequence[Rule]) -> Steps[Object]:
     resources: list[Object] = []
     urls: list[Object] = []
+    room = _MOST_VALUES
     for rule in rules:
         shown = rule.to_json()
         names = shown.pop("nonResourceURLs", None)
@@ -75,11 +89,11 @@ async def self_subject_rules_review(
             resources.append({"verbs": [], **shown})
         if names:
             urls.append({"verbs": list(rule.verbs), "nonResourceURLs": names})
-    status: Object = {"resourceRules": resources, "nonResourceRules": urls, "incomplete": False}
-    if errors:
-        status["evaluationError"] = aggregate(errors)
-    # Upstream answers with the status alone: neither metadata nor spec are kept.
-    return _reply(review, {"metadata": {}, "spec": {}, "status": status})
+        room -= sum(map(len, (rule.verbs, rule.api_groups, rule.resources, rule.names, rule.urls)))
+        if room < 0:
+            break
+        yield
+    return {"resourceRules": resources, "nonResourceRules": urls, "incomplete": room < 0}
 
 
 def self_subject_review(review: Object, user: User, now: float) -> Object:
@@ -128,7 +142,8 @@ async def _answer(
     deep = is_deep and attributes.group != _AUTHORIZATION
     decision = await authorizer.authorize(cluster, attributes, is_deep=deep)
     problems = [decision.error] if decision.error else []
-    problems += selector_problems(spec.get("resourceAttributes"))
+    resource = spec.get("resourceAttributes")
+    problems += await in_slices(selector_problems(resource), cluster)
     return {**review, "status": _status(decision, "; ".join(problems))}
 
 

@@ -5,6 +5,8 @@ outside of them it counts as an anonymous member of `system:authenticated`. A *w
 (extra `authorization.kcp.io/warrant`) is a further identity, as JSON, that a user may act
 as when its own rights do not suffice. Service accounts belong to the logical cluster that
 issued their token, and are known in others by a global name.
+
+A user may carry any number of warrants, so what looks at all of them is done in steps.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from pykcp.auth.user import (
     User,
     is_service_account,
 )
+from pykcp.steps import Steps
 
 _GLOBAL_SERVICE_ACCOUNT_PREFIX = "system:kcp:serviceaccount:"
 
@@ -57,7 +60,7 @@ def effective_scopes(values: Sequence[str]) -> list[str]:
         return []
     scopes = values[0].split(",")
     for value in values[1:]:
-        further = value.split(",")
+        further = frozenset(value.split(","))
         scopes = [scope for scope in scopes if scope in further]
     return scopes
 
@@ -101,13 +104,13 @@ def _is_strings(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def effective_users(cluster: str, user: User) -> tuple[User, ...]:
+def effective_users(cluster: str, user: User) -> Steps[tuple[User, ...]]:
     """As whom a user counts in one logical cluster: itself if in scope, and its warrants."""
     if not user.extra and not is_service_account(user):
         return (user,)  # nearly everybody
     found: list[User] = []
     fallen: set[bool] = set()
-    _collect_effective(cluster, user, found, fallen)
+    yield from _collect_effective(cluster, user, found, fallen)
     if True in fallen:
         found.append(User(ANONYMOUS, groups=(AUTHENTICATED, *_origin_groups(user))))
     if False in fallen:
@@ -123,7 +126,9 @@ def is_tied(user: User) -> bool:
 _TYING = frozenset((SCOPES_KEY, WARRANT_KEY, CLUSTER_NAME_KEY))
 
 
-def _collect_effective(cluster: str, user: User, found: list[User], fallen: set[bool]) -> None:
+def _collect_effective(
+    cluster: str, user: User, found: list[User], fallen: set[bool]
+) -> Steps[None]:
     """Append what `user` counts as; note in `fallen` whether one out of scope was authenticated."""
     if is_in_scope(user, cluster):
         found.append(user)
@@ -134,12 +139,12 @@ def _collect_effective(cluster: str, user: User, found: list[User], fallen: set[
         if len(origin) == 1 and _counts_globally(user, origin[0], cluster):
             found.append(_as_global_service_account(user, origin[0]))
     for warrant in warrants(user):
+        yield
         if is_service_account(warrant) and not warrant.extra.get(CLUSTER_NAME_KEY):
             continue  # a service account without a cluster could be anybody's
         groups = (*warrant.groups, *_origin_groups(warrant))
-        _collect_effective(
-            cluster, User(warrant.name, warrant.uid, groups, warrant.extra), found, fallen
-        )
+        counted = User(warrant.name, warrant.uid, groups, warrant.extra)
+        yield from _collect_effective(cluster, counted, found, fallen)
 
 
 def _counts_globally(user: User, origin: str, cluster: str) -> bool:
@@ -165,18 +170,16 @@ def _as_global_service_account(user: User, origin: str) -> User:
     return User(_global_service_account_name(user, origin), groups=tuple(groups), extra=user.extra)
 
 
-def scoped(user: User, cluster: str) -> User:
+def scoped(user: User, cluster: str) -> Steps[User]:
     """The user with its warrants, as far as they are valid in this logical cluster."""
     extra = {**user.extra, SCOPES_KEY: (*user.extra.get(SCOPES_KEY, ()), CLUSTER_SCOPE + cluster)}
     if WARRANT_KEY in extra:
-        extra[WARRANT_KEY] = tuple(_warrant_json(scoped(one, cluster)) for one in warrants(user))
+        carried: list[str] = []
+        for warrant in warrants(user):
+            carried.append(_warrant_json((yield from scoped(warrant, cluster))))
+            yield
+        extra[WARRANT_KEY] = tuple(carried)
     return User(user.name, user.uid, user.groups, extra)
-
-
-def effective_groups(cluster: str, user: User) -> frozenset[str]:
-    """All groups of all effective users."""
-    users = effective_users(cluster, user)
-    return frozenset(group for one in users for group in one.groups)
 
 
 def has_lifecycle_group(groups: Iterable[str]) -> bool:
@@ -184,7 +187,7 @@ def has_lifecycle_group(groups: Iterable[str]) -> bool:
     return any(g.startswith((INITIALIZER_PREFIX, TERMINATOR_PREFIX)) for g in groups)
 
 
-def prefixed(user: User, prefix: str) -> User:
+def prefixed(user: User, prefix: str) -> Steps[User]:
     """The user as a maximal permission policy knows it: name, groups and warrants prefixed."""
     name = prefix + user.name
     if is_service_account(user):
@@ -194,9 +197,12 @@ def prefixed(user: User, prefix: str) -> User:
             return User(prefix + ANONYMOUS, groups=(prefix + kind,))
         name = prefix + _global_service_account_name(user, origin[0])
     extra = {key: values for key, values in user.extra.items() if key != WARRANT_KEY}
-    carried = tuple(_warrant_json(prefixed(warrant, prefix)) for warrant in warrants(user))
+    carried: list[str] = []
+    for warrant in warrants(user):
+        carried.append(_warrant_json((yield from prefixed(warrant, prefix))))
+        yield
     if carried:
-        extra[WARRANT_KEY] = carried
+        extra[WARRANT_KEY] = tuple(carried)
     return User(name, user.uid, tuple(prefix + group for group in user.groups), extra)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.attributes import Attributes, Decision
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.impersonation import (
@@ -28,7 +29,7 @@ class Impersonation:
         wanted = requested_user(call.exchange.request.headers)
         if wanted is None:
             return call.user
-        check_gate(call.user, wanted)
+        await in_slices(check_gate(call.user, wanted), call.cluster)
 
         async def authorize(question: Attributes) -> Decision:
             return await self._authorizer.authorize(call.cluster, question)
@@ -36,4 +37,4 @@ class Impersonation:
         user = await self._impersonator.impersonate(authorize, attributes, wanted)
         if call.audit is not None:
             call.audit.constraint = self._impersonator.constraint(call.user)
-        return tie_to_cluster(call.user, user, call.cluster)
+        return await in_slices(tie_to_cluster(call.user, user, call.cluster), call.cluster)

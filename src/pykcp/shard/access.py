@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.rbac import RbacObjects
 from pykcp.auth.authz.role_cache import WATCHED, ClusterContent, RoleCache
 from pykcp.cache.replica import Replica
@@ -17,6 +18,7 @@ from pykcp.machinery.resources import (
 )
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import object_key, resource_prefix, split_key
+from pykcp.steps import Steps
 from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
@@ -54,7 +56,7 @@ class AccessObjects:
     async def _all(self, cluster: str, kind: GroupVersionResource) -> list[Object]:
         prefix = f"{resource_prefix(kind.group, kind.resource)}{cluster}/"
         page = await self._store.list(Query(prefix))
-        return [decode(value) for value in page.values]
+        return await in_slices(_decoded(page.values), cluster)
 
     def follow(self, roles: RoleCache) -> None:
         """Tell the cache what changed, as it is committed."""
@@ -73,3 +75,11 @@ class AccessObjects:
 
         self._store.listen(changed)
         self._replica.listen(changed_elsewhere)
+
+
+def _decoded(values: Sequence[bytes]) -> Steps[list[Object]]:
+    found: list[Object] = []
+    for value in values:
+        found.append(decode(value))
+        yield
+    return found

@@ -19,6 +19,7 @@ from pykcp.machinery.status import go_quote
 from pykcp.registry.bound import BoundResources
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.lookup import Lookup
+from pykcp.steps import Steps
 from pykcp.storage.interface import Event, Store
 
 PREFIX = "apis.kcp.io:binding:"
@@ -41,7 +42,9 @@ class PermissionCeiling:
         """Logical clusters whose roles limited somebody elsewhere."""
         store.listen(self._follow)
 
-    def __call__(self, attributes: Attributes, cluster: str, state_of: StateOf) -> stages.Finding:
+    def __call__(
+        self, attributes: Attributes, cluster: str, state_of: StateOf
+    ) -> Steps[stages.Finding]:
         if not cluster or not attributes.is_resource:
             return _UNBOUND
         bound = self._bound.of_cluster(cluster).get((attributes.group, attributes.resource))
@@ -56,7 +59,7 @@ class PermissionCeiling:
         if policy is None or policy.get("local") is None:
             kind = "maximum" if policy is None else "local maximum"
             return stages.delegate(f"no {kind} permission policy in API Export {described}")
-        answer = self._ask(attributes, cluster, place, state_of)
+        answer = yield from self._ask(attributes, cluster, place, state_of)
         reason = f"API export {described} policy: {answer.reason}"
         if answer.allowed:
             return stages.delegate(reason)._replace(depends_on_name=answer.depends_on_name)
@@ -64,19 +67,20 @@ class PermissionCeiling:
 
     def _ask(
         self, attributes: Attributes, cluster: str, place: str, state_of: StateOf
-    ) -> rbac.RbacAnswer:
+    ) -> Steps[rbac.RbacAnswer]:
         """The roles of the export's cluster, about the user as they know it."""
         self._note(place)
         state, admin = state_of(place), state_of(ADMIN_CLUSTER).policy
         policies = [state.policy, admin]
         if state.replicated is not None:
             policies.insert(1, state.replicated)
-        user = prefixed(attributes.user, PREFIX)
-        users, asked = effective_users(cluster, user), attributes._replace(user=user)
+        user = yield from prefixed(attributes.user, PREFIX)
+        users = yield from effective_users(cluster, user)
+        asked = attributes._replace(user=user)
         by_name: rbac.RbacAnswer | None = None
         depends_on_name, reasons = False, []
         for policy in policies:
-            answer = rbac.authorize(policy, policies, users, asked)
+            answer = yield from rbac.authorize(policy, policies, users, asked)
             if answer.allowed and not answer.depends_on_name:
                 return answer
             depends_on_name = depends_on_name or answer.depends_on_name

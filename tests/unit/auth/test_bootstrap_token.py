@@ -11,6 +11,7 @@ import pytest
 from pykcp.auth.authn.bootstrap_token import BootstrapTokens
 from pykcp.auth.scopes import effective_users
 from pykcp.auth.user import User
+from pykcp.steps import at_once
 
 NOW = 1_800_000_000.0
 TOKEN = "abcdef.0123456789abcdef"
@@ -67,8 +68,10 @@ async def test_tokens_of_a_logical_cluster_are_good_there_only() -> None:
     assert found is not None
     user, _, is_portable = found
     assert not is_portable
-    assert [one.name for one in effective_users("one", user)] == ["system:bootstrap:abcdef"]
-    assert [one.name for one in effective_users("two", user)] == ["system:anonymous"]
+    assert [one.name for one in at_once(effective_users("one", user))] == [
+        "system:bootstrap:abcdef"
+    ]
+    assert [one.name for one in at_once(effective_users("two", user))] == ["system:anonymous"]
     assert await found_in(secrets, cluster="two") is None
     assert await found_in(secrets, cluster="") is None
     assert await found_in(secrets, cluster="*") is None

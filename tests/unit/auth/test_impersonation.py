@@ -18,6 +18,7 @@ from pykcp.auth.impersonation import (
 from pykcp.auth.scopes import effective_users
 from pykcp.auth.user import User
 from pykcp.machinery.status import BadRequest, Forbidden
+from pykcp.steps import at_once
 
 ALICE = User("alice")
 SA = "system:serviceaccount:ns:sa"
@@ -92,14 +93,14 @@ WARRANT = "authorization.kcp.io/warrant"
 def test_the_gatekeeper_keeps_special_groups_to_their_members(group: str) -> None:
     wanted = User("x", groups=("team", group))
     with pytest.raises(Forbidden) as caught:
-        check_gate(ALICE, wanted)
+        at_once(check_gate(ALICE, wanted))
     assert caught.value.message == "forbidden: impersonation is not allowed for the requestor"
-    check_gate(User("alice", groups=(group,)), wanted)
-    check_gate(MASTER, wanted)
+    at_once(check_gate(User("alice", groups=(group,)), wanted))
+    at_once(check_gate(MASTER, wanted))
 
 
 def test_ordinary_groups_pass_the_gate() -> None:
-    check_gate(ALICE, User("x", groups=("team", "system:nodes")))
+    at_once(check_gate(ALICE, User("x", groups=("team", "system:nodes"))))
 
 
 @pytest.mark.parametrize("group", SPECIAL)
@@ -108,17 +109,18 @@ def test_the_gatekeeper_looks_into_warrants(group: str) -> None:
     outer = json.dumps({"user": "y", "extra": {WARRANT: [inner]}})
     wanted = User("x", extra={WARRANT: (outer,)})
     with pytest.raises(Forbidden):
-        check_gate(ALICE, wanted)
-    check_gate(User("alice", groups=(group,)), wanted)
-    check_gate(MASTER, wanted)
+        at_once(check_gate(ALICE, wanted))
+    at_once(check_gate(User("alice", groups=(group,)), wanted))
+    at_once(check_gate(MASTER, wanted))
 
 
 def test_warrants_are_tied_to_the_cluster_with_who_carries_them() -> None:
     inner = json.dumps({"user": "z"})
     outer = json.dumps({"user": "y", "groups": ["g"], "extra": {WARRANT: [inner]}})
-    tied = tie_to_cluster(ALICE, User("x", extra={WARRANT: (outer, "nonsense")}), "ws")
-    assert [one.name for one in effective_users("ws", tied)] == ["x", "y", "z"]
-    assert [one.name for one in effective_users("other", tied)] == ["system:anonymous"]
+    wanted = User("x", extra={WARRANT: (outer, "nonsense")})
+    tied = at_once(tie_to_cluster(ALICE, wanted, "ws"))
+    assert [one.name for one in at_once(effective_users("ws", tied))] == ["x", "y", "z"]
+    assert [one.name for one in at_once(effective_users("other", tied))] == ["system:anonymous"]
 
 
 @pytest.mark.parametrize(
@@ -136,15 +138,15 @@ def test_whose_service_account_somebody_acts_as(
 ) -> None:
     """An administrator of `home` could have a token of its accounts, but of no others."""
     account = User(SA, extra={"authentication.kcp.io/cluster-name": (origin,)})
-    tied = tie_to_cluster(ALICE, account, "home")
-    assert [one.name for one in effective_users(cluster, tied)] == expected
+    tied = at_once(tie_to_cluster(ALICE, account, "home"))
+    assert [one.name for one in at_once(effective_users(cluster, tied))] == expected
 
 
 def test_an_impersonated_user_is_tied_to_its_cluster() -> None:
     scopes = "authentication.kcp.io/scopes"
     wanted = User("bob", extra={scopes: ("cluster:a",)})
-    assert tie_to_cluster(ALICE, wanted, "ws").extra[scopes] == ("cluster:a", "cluster:ws")
-    assert tie_to_cluster(MASTER, wanted, "ws") is wanted
+    assert at_once(tie_to_cluster(ALICE, wanted, "ws")).extra[scopes] == ("cluster:a", "cluster:ws")
+    assert at_once(tie_to_cluster(MASTER, wanted, "ws")) is wanted
 
 
 class Policy:

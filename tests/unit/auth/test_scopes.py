@@ -7,7 +7,6 @@ import json
 import pytest
 
 from pykcp.auth.scopes import (
-    effective_groups,
     effective_scopes,
     effective_users,
     has_lifecycle_group,
@@ -15,6 +14,7 @@ from pykcp.auth.scopes import (
     prefixed,
 )
 from pykcp.auth.user import User
+from pykcp.steps import at_once
 
 SCOPES = "authentication.kcp.io/scopes"
 CLUSTER = "authentication.kcp.io/cluster-name"
@@ -78,7 +78,7 @@ def warranted(user: User, *warrants: object) -> User:
 
 
 def names(user: User, cluster: str = "this") -> list[str]:
-    return [one.name for one in effective_users(cluster, user)]
+    return [one.name for one in at_once(effective_users(cluster, user))]
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,14 @@ def test_effective_users(user: User, expected: list[str]) -> None:
 def test_out_of_scope_users_are_known_by_where_they_come_from() -> None:
     extra = {SCOPES: ("cluster:a,cluster:b", "cluster:b,cluster:c")}
     user = User("u", groups=("team", "system:authenticated"), extra=extra)
-    assert effective_users("elsewhere", user) == (
+    assert at_once(effective_users("elsewhere", user)) == (
         User("system:anonymous", groups=("system:authenticated", "system:cluster:b")),
     )
 
 
 def test_out_of_scope_and_never_authenticated_is_anonymous() -> None:
-    assert effective_groups("elsewhere", scoped("cluster:a")) == {"system:unauthenticated"}
+    (found,) = at_once(effective_users("elsewhere", scoped("cluster:a")))
+    assert found.groups == ("system:unauthenticated",)
 
 
 def test_a_foreign_service_account_keeps_only_what_it_is_elsewhere() -> None:
@@ -147,15 +148,10 @@ def test_a_foreign_service_account_keeps_only_what_it_is_elsewhere() -> None:
         groups=("system:serviceaccounts", "system:authenticated"),
         extra={CLUSTER: ("home",), SCOPES: ("cluster:home",)},
     )
-    everywhere, fallen = effective_users("elsewhere", user)
+    everywhere, fallen = at_once(effective_users("elsewhere", user))
     assert everywhere.name == "system:kcp:serviceaccount:home:ns:sa"
     assert everywhere.groups == ("system:authenticated", "system:cluster:home")
     assert fallen.groups == ("system:authenticated", "system:cluster:home")
-
-
-def test_effective_groups_include_those_of_warrants() -> None:
-    user = warranted(User("a", groups=("g",)), {"user": "b", "groups": ["h"]})
-    assert effective_groups("this", user) == {"g", "h"}
 
 
 def test_lifecycle_groups_are_told_by_their_prefix() -> None:
@@ -184,4 +180,17 @@ def test_lifecycle_groups_are_told_by_their_prefix() -> None:
     ],
 )
 def test_prefixed_users_are_those_a_permission_policy_binds(user: User, expected: User) -> None:
-    assert prefixed(user, "p:") == expected
+    assert at_once(prefixed(user, "p:")) == expected
+
+
+def test_tens_of_thousands_of_warrants_are_looked_at_one_by_one() -> None:
+    """In as many steps, so that others need not wait for all of them."""
+    user = warranted(User("a"), *({"user": f"u{number}"} for number in range(60_000)))
+    assert len(at_once(effective_users("this", user))) == 60_001
+    assert sum(1 for _ in effective_users("this", user)) >= 60_000
+    assert sum(1 for _ in prefixed(user, "p:")) >= 60_000
+
+
+def test_many_long_scopes_are_intersected() -> None:
+    many = ",".join(f"cluster:c{number}" for number in range(50_000))
+    assert len(effective_scopes([many, many, many])) == 50_000

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import orjson
+
 from pykcp.machinery import labels
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 
@@ -13,20 +16,47 @@ def is_aggregated(cluster_role: Object) -> bool:
     return cluster_role.get("aggregationRule") is not None
 
 
-def aggregated_rules(cluster_role: Object, all_cluster_roles: Iterable[Object]) -> list[Any]:
+def aggregated_rules(cluster_role: Object, all_cluster_roles: Iterable[Object]) -> Steps[list[Any]]:
     """The rules an aggregated role should have: by selector, then by name, each rule once."""
-    candidates = sorted(all_cluster_roles, key=_name)
     own_name = _name(cluster_role)
-    rules: list[Any] = []
+    candidates = sorted((r for r in all_cluster_roles if _name(r) != own_name), key=_name)
+    by_label = _by_label(candidates)
+    rules: dict[bytes, Any] = {}
+    taken: set[int] = set()
     for selector in (cluster_role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
         chosen = labels.from_label_selector(selector)
-        for role in candidates:
-            if _name(role) == own_name or not chosen.matches(_labels(role)):
+        yield
+        for number in _possible(chosen, by_label, range(len(candidates))):
+            role = candidates[number]
+            yield
+            if number in taken or not chosen.matches(_labels(role)):
                 continue
+            taken.add(number)
             for rule in role.get("rules") or ():
-                if rule not in rules:
-                    rules.append(rule)
-    return rules
+                rules.setdefault(orjson.dumps(rule, option=orjson.OPT_SORT_KEYS), rule)
+                yield
+    return list(rules.values())
+
+
+_ByLabel = dict[tuple[str, str], list[int]]
+
+
+def _by_label(roles: Sequence[Object]) -> _ByLabel:
+    found: _ByLabel = {}
+    for number, role in enumerate(roles):
+        for label in _labels(role).items():
+            found.setdefault(label, []).append(number)
+    return found
+
+
+def _possible(
+    selector: labels.Selector, by_label: _ByLabel, everything: Sequence[int]
+) -> Sequence[int]:
+    """The roles that have a label which the selector asks for, if it asks for one."""
+    for requirement in selector.requirements:
+        if requirement.operator == "=":
+            return by_label.get((requirement.key, requirement.values[0]), ())
+    return everything
 
 
 def _name(role: Object) -> str:

@@ -11,6 +11,7 @@ from functools import cache
 from pykcp.auth.authz import bootstrap_roles
 from pykcp.auth.authz.aggregation import aggregated_rules
 from pykcp.auth.authz.rbac import RbacObjects
+from pykcp.steps import at_once
 from pykcp.types import Object
 
 API_GROUP = "rbac.authorization.k8s.io"
@@ -100,7 +101,7 @@ def objects() -> RbacObjects:
             role["rules"] = []
     for name in reversed(_AGGREGATED):  # view first: edit gathers it, and admin gathers edit
         role = next(one for one in cluster_roles if one["metadata"]["name"] == name)
-        role["rules"] = aggregated_rules(role, cluster_roles)
+        role["rules"] = at_once(aggregated_rules(role, cluster_roles))
     return RbacObjects(
         cluster_roles,
         list(_cluster_role_bindings()),

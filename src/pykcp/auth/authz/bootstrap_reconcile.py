@@ -7,7 +7,8 @@ annotated not to be updated is left alone.
 from __future__ import annotations
 
 from pykcp.auth.authz.bootstrap_policy import AUTO_UPDATE
-from pykcp.auth.authz.rules import Rule, uncovered
+from pykcp.auth.authz.covering import uncovered
+from pykcp.auth.authz.rules import Rule
 from pykcp.types import Object
 
 

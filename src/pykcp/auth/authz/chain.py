@@ -5,7 +5,8 @@ allows or denies is right. Clients are told `access granted` or `access denied` 
 chain and nothing more; the steps stay with the decision for the audit log.
 
 A decision costs a lookup when it is known, some tens of microseconds when the cluster's
-policy is in memory, and a read of the store otherwise; only the last of them waits.
+policy is in memory, and a read of the store otherwise; only the last of them waits, and what
+takes longer than usual for the sake of its size is done in slices.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.attributes import ALLOW, NO_OPINION, Attributes, Decision, Verdict, is_kept
 from pykcp.auth.authz.rbac import Rules
 from pykcp.auth.authz.rbac_chain import RbacChain
@@ -28,6 +30,7 @@ from pykcp.auth.authz.rules import Rule
 from pykcp.auth.bounded import Bounded
 from pykcp.auth.scopes import effective_users, is_tied
 from pykcp.auth.user import MASTERS, User
+from pykcp.steps import Steps
 from pykcp.types import JSON
 
 DEFAULT_ORDER = ("AlwaysAllowGroups", "AlwaysAllowPaths", "RBAC", "Webhook")
@@ -143,7 +146,7 @@ class Authorizer:
         bare = ClusterState(alike, ClusterContent(), -admin.serial)
         bare.facts = facts
         decision, _ = await self._loading(
-            lambda held: self._rbac.decide(alike, attributes, False, held, bare)
+            alike, lambda held: self._rbac.decide(alike, attributes, False, held, bare)
         )
         return decision.allowed
 
@@ -152,13 +155,13 @@ class Authorizer:
     ) -> tuple[list[Rule], list[str]]:
         """What a user may do by RBAC, and what could not be found out."""
         return await self._loading(
-            lambda held: self._rbac.rules_for(cluster, user, namespace, held)
+            cluster, lambda held: self._rbac.rules_for(cluster, user, namespace, held)
         )
 
     async def role_rules(self, cluster: str, kind: str, name: str, namespace: str) -> Rules:
         """The rules a roleRef stands for. Raises RoleError."""
         return await self._loading(
-            lambda held: self._rbac.role_rules(cluster, kind, name, namespace, held)
+            cluster, lambda held: self._rbac.role_rules(cluster, kind, name, namespace, held)
         )
 
     async def _ask(
@@ -173,7 +176,7 @@ class Authorizer:
             return (ALLOW if open_path else NO_OPINION), False
         if name == "RBAC":
             return await self._loading(
-                lambda held: self._rbac.decide(cluster, attributes, is_deep, held)
+                cluster, lambda held: self._rbac.decide(cluster, attributes, is_deep, held)
             )
         return await self._ask_webhook(cluster, attributes), True
 
@@ -182,7 +185,7 @@ class Authorizer:
         if self._webhook is None:
             return NO_OPINION
         reasons: list[str] = []
-        for user in effective_users(cluster, attributes.user):
+        for user in await in_slices(effective_users(cluster, attributes.user), cluster):
             decision = await self._webhook(cluster, attributes._replace(user=user))
             if decision.verdict is not Verdict.NO_OPINION:
                 return decision
@@ -190,12 +193,14 @@ class Authorizer:
                 reasons.append(decision.reason)
         return Decision(Verdict.NO_OPINION, "\n".join(reasons))
 
-    async def _loading(self, evaluate: Callable[[dict[str, ClusterState]], Answer]) -> Answer:
+    async def _loading(
+        self, cluster: str, evaluate: Callable[[dict[str, ClusterState]], Steps[Answer]]
+    ) -> Answer:
         """Evaluate, loading the logical clusters it turns out to need."""
         held: dict[str, ClusterState] = {}
         for _ in range(_MAX_LOADS):
             try:
-                return evaluate(held)
+                return await in_slices(evaluate(held), cluster)
             except NotLoaded as missing:
                 held[missing.cluster] = await self._rbac.roles.load(missing.cluster)
         raise RuntimeError("authorization needs too many logical clusters")

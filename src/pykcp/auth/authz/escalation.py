@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.auth.authz.covering import escalation_message
 from pykcp.auth.authz.rbac import RoleError
-from pykcp.auth.authz.rules import Rule, escalation_message
+from pykcp.auth.authz.rules import Rule
 from pykcp.auth.user import MASTERS, User
 from pykcp.machinery import meta
 from pykcp.machinery.status import Forbidden, NotFound
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 GROUP = "rbac.authorization.k8s.io"
@@ -43,12 +46,15 @@ async def check_role_write(
         return
     name = meta.name(role)
     owned, errors = await authorizer.rules_for(cluster, user, namespace)
-    wanted = [Rule.from_json(rule) for rule in role.get("rules") or ()]
-    message = escalation_message(user, owned, wanted, errors)
+    wanted = await in_slices(_rules(role), cluster)
+    message = await in_slices(escalation_message(user, owned, wanted, errors), cluster)
     if message:
         raise Forbidden.resource(GROUP, resource, name, message)
     gathers = _gathers(role) or (existing is not None and _gathers(existing))
-    if gathers and escalation_message(user, owned, _EVERYTHING):
+    if not gathers:
+        return
+    message = await in_slices(escalation_message(user, owned, _EVERYTHING), cluster)
+    if message:
         raise Forbidden.resource(GROUP, resource, name, _AGGREGATION)
 
 
@@ -78,7 +84,7 @@ async def check_binding_write(
         # Upstream names the resource that was being written, not the one that is missing.
         raise NotFound.resource(GROUP, resource, role_name) from error
     owned, errors = await authorizer.rules_for(cluster, user, namespace)
-    message = escalation_message(user, owned, wanted, errors)
+    message = await in_slices(escalation_message(user, owned, wanted, errors), cluster)
     if message:
         raise Forbidden.resource(GROUP, resource, meta.name(binding), message)
 
@@ -93,6 +99,14 @@ async def _may_bind(
     group, name = ref.get("apiGroup") or "", ref.get("name") or ""
     attributes = Attributes(user, "bind", namespace, group, resource, name=name, version="*")
     return (await authorizer.authorize(cluster, attributes)).allowed
+
+
+def _rules(role: Object) -> Steps[list[Rule]]:
+    found: list[Rule] = []
+    for rule in role.get("rules") or ():
+        found.append(Rule.from_json(rule))
+        yield
+    return found
 
 
 def _gathers(role: Object) -> bool:

@@ -7,19 +7,24 @@ roles can be bound everywhere). All of it is pure: objects in, decisions out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pykcp.auth.authz.attributes import Attributes
+from pykcp.auth.authz.rule_index import RuleIndex
 from pykcp.auth.authz.rules import Match, Rule
 from pykcp.auth.errors import aggregate
 from pykcp.auth.user import User, service_account_name
 from pykcp.machinery.status import go_quote
+from pykcp.steps import Steps, at_once
 from pykcp.types import Object
 
 Rules = tuple[Rule, ...]
 Namespaced = tuple[str, str]
+
+_MANY_RULES = 32
+"""From so many on, the rules of a role are looked up rather than tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,28 @@ class RbacObjects:
     role_bindings: Sequence[Object] = ()
 
 
+class RuleSet:
+    """The rules of a role."""
+
+    __slots__ = ("_index", "rules")
+
+    def __init__(self, rules: Rules, index: RuleIndex | None = None) -> None:
+        self.rules, self._index = rules, index
+
+    def match(self, attributes: Attributes, combined: str) -> Match:
+        """How the best of the rules fits a request."""
+        if self._index is not None:
+            return self._index.match(attributes, combined)
+        best = Match.NONE
+        for rule in self.rules:
+            match = rule.match(attributes, combined)
+            if match is Match.FOR_ALL_NAMES:
+                return match
+            if match is not Match.NONE and match > best:
+                best = match
+        return best
+
+
 class Grant(NamedTuple):
     """A binding as it applies to one subject."""
 
@@ -40,12 +67,14 @@ class Grant(NamedTuple):
     namespace: str
     role_kind: str
     role_name: str
-    subject: str
+    subject_kind: str
+    subject_name: str
 
     def describe(self) -> str:
         kind = "RoleBinding" if self.namespace else "ClusterRoleBinding"
         role = f"{self.role_kind} {go_quote(self.role_name)}"
-        return f"{kind} {go_quote(self.binding)} of {role} to {self.subject}"
+        subject = f"{self.subject_kind} {go_quote(self.subject_name)}"
+        return f"{kind} {go_quote(self.binding)} of {role} to {subject}"
 
 
 @dataclass(slots=True)
@@ -55,36 +84,40 @@ class _Subjects:
     users: dict[str, list[Grant]] = field(default_factory=dict)
     groups: dict[str, list[Grant]] = field(default_factory=dict)
 
-    def add(self, binding: Object, namespace: str) -> None:
+    def add(self, binding: Object, namespace: str) -> Steps[int]:
+        """Returns how many were added."""
         meta, ref = binding.get("metadata") or {}, binding.get("roleRef") or {}
         name = meta.get("name", "")
         label = f"{name}/{namespace}" if namespace else name
-        kind, role = ref.get("kind", ""), ref.get("name", "")
-        for subject in binding.get("subjects") or ():
-            who, index, key = self._place(subject, namespace)
+        granted = (label, namespace, ref.get("kind", ""), ref.get("name", ""))
+        subjects = binding.get("subjects") or ()
+        for subject in subjects:
+            kind, shown, index, key = self._place(subject, namespace)
             if key:
-                index.setdefault(key, []).append(Grant(label, namespace, kind, role, who))
+                index.setdefault(key, []).append(Grant(*granted, kind, shown))
+            yield
+        return len(subjects)
 
     def _place(
         self, subject: Mapping[str, str], namespace: str
-    ) -> tuple[str, dict[str, list[Grant]], str]:
+    ) -> tuple[str, str, dict[str, list[Grant]], str]:
         """How a subject is called, which index it belongs to and under which key ("": none)."""
         kind, name = subject.get("kind", ""), subject.get("name", "")
         if kind == "User":
-            return f"User {go_quote(name)}", self.users, name
+            return kind, name, self.users, name
         if kind == "Group":
-            return f"Group {go_quote(name)}", self.groups, name
+            return kind, name, self.groups, name
         home = subject.get("namespace") or namespace
         if kind != "ServiceAccount" or not home:
-            return "", self.users, ""
-        described = f"ServiceAccount {go_quote(f'{name}/{home}')}"
-        return described, self.users, service_account_name(home, name)
+            return "", "", self.users, ""
+        return kind, f"{name}/{home}", self.users, service_account_name(home, name)
 
-    def of(self, users: Iterable[User]) -> Iterator[Grant]:
-        for user in users:
-            yield from self.users.get(user.name, ())
-            for group in user.groups:
-                yield from self.groups.get(group, ())
+    def of(self, user: User) -> Iterator[Grant]:
+        yield from self.users.get(user.name, ())
+        groups = self.groups
+        if groups:
+            for group in [group for group in user.groups if group in groups]:
+                yield from groups[group]
 
 
 _NOBODY = _Subjects()
@@ -93,37 +126,80 @@ _NOBODY = _Subjects()
 class Policy:
     """One logical cluster's roles and bindings, indexed."""
 
-    __slots__ = ("_by_namespace", "_cluster_roles", "_cluster_wide", "_roles")
+    __slots__ = ("_by_namespace", "_cluster_roles", "_cluster_wide", "_roles", "size")
 
     def __init__(self, objects: RbacObjects) -> None:
-        self._cluster_roles = {_name(role): _rules(role) for role in objects.cluster_roles}
-        self._roles = {(_namespace(r), _name(r)): _rules(r) for r in objects.roles}
+        at_once(self._build(objects))
+
+    @classmethod
+    def in_steps(cls, objects: RbacObjects) -> Steps[Policy]:
+        policy = cls.__new__(cls)
+        yield from policy._build(objects)
+        return policy
+
+    def _build(self, objects: RbacObjects) -> Steps[None]:
+        self.size = 0
+        """Rules and grants, roughly: what it takes to keep it."""
+        lists = _SharedLists()
+        self._cluster_roles: dict[str, RuleSet] = {}
+        for role in objects.cluster_roles:
+            self._cluster_roles[_name(role)] = yield from self._rules(role, lists)
+        self._roles: dict[Namespaced, RuleSet] = {}
+        for role in objects.roles:
+            self._roles[_namespace(role), _name(role)] = yield from self._rules(role, lists)
         self._cluster_wide = _Subjects()
         for binding in sorted(objects.cluster_role_bindings, key=_name):
-            self._cluster_wide.add(binding, "")
+            self.size += yield from self._cluster_wide.add(binding, "")
         self._by_namespace: dict[str, _Subjects] = {}
         for binding in sorted(objects.role_bindings, key=_name):
             namespace = _namespace(binding)
-            self._by_namespace.setdefault(namespace, _Subjects()).add(binding, namespace)
+            subjects = self._by_namespace.setdefault(namespace, _Subjects())
+            self.size += yield from subjects.add(binding, namespace)
 
-    def grants(self, users: Iterable[User], namespace: str) -> Iterator[Grant]:
-        """Bindings of these users: cluster-wide, and in the namespace if there is one."""
-        users = tuple(users)
-        yield from self._cluster_wide.of(users)
-        if namespace:
-            yield from self._by_namespace.get(namespace, _NOBODY).of(users)
+    def _rules(self, role: Object, lists: _SharedLists) -> Steps[RuleSet]:
+        found: list[Rule] = []
+        for rule in role.get("rules") or ():
+            found.append(lists.rule(rule))
+            yield
+        self.size += len(found) + 1
+        if len(found) < _MANY_RULES:
+            return RuleSet(tuple(found))
+        index = RuleIndex(len(found))
+        for one in found:
+            index.add(one)
+            yield
+        return RuleSet(tuple(found), index)
 
-    def role_rules(self, kind: str, namespace: str, name: str) -> Rules | None:
+    def subjects(self, namespace: str) -> tuple[_Subjects, ...]:
+        """Where bindings are found: cluster-wide, and in the namespace if there is one."""
+        if not namespace:
+            return (self._cluster_wide,)
+        return (self._cluster_wide, self._by_namespace.get(namespace, _NOBODY))
+
+    def role_rules(self, kind: str, namespace: str, name: str) -> RuleSet | None:
         if kind == "ClusterRole":
             return self._cluster_roles.get(name)
         return self._roles.get((namespace, name))
+
+
+class _SharedLists:
+    """Rules of one logical cluster, most of which say `get, list, watch`: kept once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def rule(self, rule: Mapping[str, Any]) -> Rule:
+        return Rule(*[self._kept(tuple(rule.get(name) or ())) for name in Rule.FIELDS])
+
+    def _kept(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        return self._known.setdefault(values, values)
 
 
 class RoleError(LookupError):
     """A binding whose role cannot be resolved."""
 
 
-def resolve(grant_kind: str, name: str, namespace: str, roles: Sequence[Policy]) -> Rules:
+def resolve(grant_kind: str, name: str, namespace: str, roles: Sequence[Policy]) -> RuleSet:
     """The rules of a referenced role: the first policy that has it. Raises RoleError."""
     if grant_kind not in {"ClusterRole", "Role"}:
         raise RoleError(f"unsupported role reference kind: {go_quote(grant_kind)}")
@@ -144,7 +220,7 @@ class RbacAnswer(NamedTuple):
 
 def authorize(
     bindings: Policy, roles: Sequence[Policy], users: Sequence[User], attributes: Attributes
-) -> RbacAnswer:
+) -> Steps[RbacAnswer]:
     """Whether any rule of any grant allows the request.
 
     A rule that allows whatever the name is preferred to one that names the object, so that
@@ -155,41 +231,55 @@ def authorize(
         combined = f"{combined}/{attributes.subresource}"
     by_name: Grant | None = None
     depends_on_name = False
+    seen: set[tuple[str, str, str]] = set()
     errors: list[str] = []
-    for grant in bindings.grants(users, attributes.namespace if attributes.is_resource else ""):
+    namespace = attributes.namespace if attributes.is_resource else ""
+    for grant in bindings_of(bindings, users, namespace):
+        yield
+        if grant is None or grant[1:4] in seen:
+            continue  # another binding of the same role
+        seen.add(grant[1:4])
         try:
             rules = resolve(grant.role_kind, grant.role_name, grant.namespace, roles)
         except RoleError as error:
             errors.append(str(error))
             continue
-        for rule in rules:
-            match = rule.match(attributes, combined)
-            if match is Match.NONE:
-                continue
-            if match is Match.FOR_ALL_NAMES:
-                return RbacAnswer(True, f"RBAC: allowed by {grant.describe()}", False)
-            depends_on_name = True
-            if match is Match.FOR_THIS_NAME and by_name is None:
-                by_name = grant
+        match = rules.match(attributes, combined)
+        if match is Match.NONE:
+            continue
+        if match is Match.FOR_ALL_NAMES:
+            return RbacAnswer(True, f"RBAC: allowed by {grant.describe()}", False)
+        depends_on_name = True
+        if match is Match.FOR_THIS_NAME and by_name is None:
+            by_name = grant
     if by_name is not None:
         return RbacAnswer(True, f"RBAC: allowed by {by_name.describe()}", True)
     reason = f"RBAC: {aggregate(errors)}" if errors else ""
     return RbacAnswer(False, reason, depends_on_name)
 
 
+def bindings_of(bindings: Policy, users: Sequence[User], namespace: str) -> Iterator[Grant | None]:
+    """The grants of these users, and None in between: there may be many users without any."""
+    for subjects in bindings.subjects(namespace):
+        for user in users:
+            yield from subjects.of(user)
+            yield None
+
+
 def rules_for(
     bindings: Policy, roles: Sequence[Policy], users: Sequence[User], namespace: str
-) -> tuple[list[Rule], list[str]]:
+) -> Steps[tuple[list[Rule], list[str]]]:
     """All rules these users hold, each binding once, and what could not be resolved."""
     rules: list[Rule] = []
     errors: list[str] = []
     seen: set[tuple[str, str]] = set()
-    for grant in bindings.grants(users, namespace):
-        if (grant.binding, grant.namespace) in seen:
+    for grant in bindings_of(bindings, users, namespace):
+        yield
+        if grant is None or grant[:2] in seen:
             continue
-        seen.add((grant.binding, grant.namespace))
+        seen.add(grant[:2])
         try:
-            rules.extend(resolve(grant.role_kind, grant.role_name, grant.namespace, roles))
+            rules.extend(resolve(grant.role_kind, grant.role_name, grant.namespace, roles).rules)
         except RoleError as error:
             errors.append(str(error))
     return rules, errors
@@ -203,10 +293,6 @@ def _name(obj: Object) -> str:
 def _namespace(obj: Object) -> str:
     namespace: str = (obj.get("metadata") or {}).get("namespace", "")
     return namespace
-
-
-def _rules(role: Object) -> Rules:
-    return tuple(Rule.from_json(rule) for rule in role.get("rules") or ())
 
 
 EMPTY_POLICY = Policy(RbacObjects())

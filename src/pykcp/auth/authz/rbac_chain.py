@@ -3,8 +3,9 @@
     01-requiredgroups → 02-content → 03-systemcrd → 04-maxpermissionpolicy →
     05-bootstrap | 05-local | 05-global
 
-Evaluation is synchronous and pure over cluster states that are in memory; if one is missing
-it raises NotLoaded, the caller loads it and evaluates again.
+Evaluation is pure over cluster states that are in memory; if one is missing it raises
+NotLoaded, the caller loads it and evaluates again. It can be interrupted between its steps:
+some users have tens of thousands of groups, warrants or bindings.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pykcp.auth.authz.attributes import (
     is_kept,
     path_attributes,
 )
-from pykcp.auth.authz.rbac import Policy, RbacAnswer
+from pykcp.auth.authz.rbac import Policy
 from pykcp.auth.authz.role_cache import (
     ADMIN_CLUSTER,
     NOWHERE,
@@ -34,6 +35,7 @@ from pykcp.auth.bounded import Bounded
 from pykcp.auth.scopes import effective_users
 from pykcp.auth.user import User
 from pykcp.machinery.status import go_quote
+from pykcp.steps import Steps
 
 _GRANTED, _DENIED = "access granted", "access denied"
 _NO_CEILING = stages.delegate("no relevant binding found")
@@ -44,8 +46,18 @@ StateOf = Callable[[str], ClusterState]
 class Ceiling(Protocol):
     """Stage 04: the maximal permission policy of bound APIs."""
 
-    def __call__(self, attributes: Attributes, cluster: str, state_of: StateOf) -> stages.Finding:
+    def __call__(
+        self, attributes: Attributes, cluster: str, state_of: StateOf
+    ) -> Steps[stages.Finding]:
         """Hand on with `stages.delegate`, or refuse. May raise NotLoaded."""
+
+
+class _Asked(NamedTuple):
+    """A question, and what the stages know of who asks it."""
+
+    attributes: Attributes
+    situation: stages.Situation
+    users: Sequence[User]
 
 
 class ChainAnswer(NamedTuple):
@@ -71,7 +83,7 @@ class RbacChain:
         is_deep: bool,
         held: dict[str, ClusterState],
         state: ClusterState | None = None,
-    ) -> ChainAnswer:
+    ) -> Steps[ChainAnswer]:
         """One decision. `held` are states that were loaded for it. Raises NotLoaded.
 
         `state`: what is to be taken for the cluster's, instead of its own.
@@ -79,27 +91,37 @@ class RbacChain:
         state_of = self.state_getter(held)
         if state is None:
             state = state_of(cluster) if cluster else NOWHERE
-        users = effective_users(cluster, attributes.user)
+        users = yield from effective_users(cluster, attributes.user)
         groups = frozenset(group for user in users for group in user.groups)
-        situation = stages.Situation(cluster, state.facts, groups, is_deep)
-
-        in_order: tuple[tuple[str, Callable[[], stages.Finding]], ...] = (
-            ("01-requiredgroups", lambda: stages.required_groups(attributes, situation)),
-            ("02-content", lambda: self._content(attributes, situation, state, users, state_of)),
-            ("03-systemcrd", lambda: stages.system_crd(attributes, situation)),
-            ("04-maxpermissionpolicy", lambda: self._limit(attributes, situation, state_of)),
-        )
+        asked = _Asked(attributes, stages.Situation(cluster, state.facts, groups, is_deep), users)
         passed: list[tuple[str, str]] = []
         by_name = False
-        for stage, look in in_order:
-            verdict, reason, depends_on_name = look()
+        for stage in ("01-requiredgroups", "02-content", "03-systemcrd", "04-maxpermissionpolicy"):
+            verdict, reason, depends_on_name = yield from self._look(stage, asked, state, state_of)
             by_name = by_name or depends_on_name
             if verdict is not None:
                 steps = [Step(stage, verdict, reason)]
                 return ChainAnswer(_conclude(verdict, steps, passed), by_name)
             passed.append((stage, reason))
-        answer = self._rbac(attributes, state, users, passed, state_of)
+        answer = yield from self._rbac(attributes, state, users, passed, state_of)
         return answer._replace(depends_on_name=True) if by_name else answer
+
+    def _look(
+        self, stage: str, asked: _Asked, state: ClusterState, state_of: StateOf
+    ) -> Steps[stages.Finding]:
+        """What one of the stages in front of RBAC finds."""
+        attributes, situation, _ = asked
+        match stage:
+            case "01-requiredgroups":
+                return stages.required_groups(attributes, situation)
+            case "02-content":
+                finding = stages.content(attributes, situation)
+                if finding is not None:
+                    return finding
+                return stages.access((yield from self._has_access(asked, state, state_of)))
+            case "03-systemcrd":
+                return stages.system_crd(attributes, situation)
+        return (yield from self._limit(attributes, situation, state_of))
 
     def state_getter(self, held: dict[str, ClusterState]) -> StateOf:
         def state_of(cluster: str) -> ClusterState:
@@ -113,34 +135,25 @@ class RbacChain:
 
     def _limit(
         self, attributes: Attributes, situation: stages.Situation, state_of: StateOf
-    ) -> stages.Finding:
+    ) -> Steps[stages.Finding]:
         if situation.is_deep:
             return stages.delegate("deep SAR request")
         if self._ceiling is None:
             return _NO_CEILING
-        return self._ceiling(attributes, situation.cluster, state_of)
+        return (yield from self._ceiling(attributes, situation.cluster, state_of))
 
-    def _content(
-        self,
-        attributes: Attributes,
-        situation: stages.Situation,
-        state: ClusterState,
-        users: Sequence[User],
-        state_of: StateOf,
-    ) -> stages.Finding:
-        def has_access() -> bool:
-            key = (state.serial, attributes.user)
-            known = self._access.get(key)
-            if known is not None:
-                return known
-            admin = state_of(ADMIN_CLUSTER)
-            allowed = _may_enter(attributes.user, state, users, admin.policy)
-            is_current = admin is self.roles.get(ADMIN_CLUSTER)  # or it changed while it was read
-            if is_current and is_kept(attributes):
-                self._access.put(key, allowed)
-            return allowed
-
-        return stages.content(attributes, situation, has_access)
+    def _has_access(self, asked: _Asked, state: ClusterState, state_of: StateOf) -> Steps[bool]:
+        user = asked.attributes.user
+        key = (state.serial, user)
+        known = self._access.get(key)
+        if known is not None:
+            return known
+        admin = state_of(ADMIN_CLUSTER)
+        allowed = yield from _may_enter(user, state, asked.users, admin.policy)
+        is_current = admin is self.roles.get(ADMIN_CLUSTER)  # or it changed while it was read
+        if is_current and is_kept(asked.attributes):
+            self._access.put(key, allowed)
+        return allowed
 
     def _rbac(
         self,
@@ -149,7 +162,7 @@ class RbacChain:
         users: Sequence[User],
         passed: list[tuple[str, str]],
         state_of: StateOf,
-    ) -> ChainAnswer:
+    ) -> Steps[ChainAnswer]:
         """05: a union of what is granted everywhere, here, and in a replica of here."""
         admin = state_of(ADMIN_CLUSTER).policy
         here = f"cluster {go_quote(state.name)} policy"
@@ -161,7 +174,7 @@ class RbacChain:
         steps: list[Step] = []
         depends_on_name = False
         for stage, source, policy in sources:
-            answer: RbacAnswer = rbac.authorize(policy, (policy, admin), users, attributes)
+            answer = yield from rbac.authorize(policy, (policy, admin), users, attributes)
             depends_on_name = depends_on_name or answer.depends_on_name
             verdict = Verdict.ALLOW if answer.allowed else Verdict.NO_OPINION
             steps.append(Step(stage, verdict, f"{source}: {answer.reason}"))
@@ -172,34 +185,40 @@ class RbacChain:
 
     def rules_for(
         self, cluster: str, user: User, namespace: str, held: dict[str, ClusterState]
-    ) -> tuple[list[Rule], list[str]]:
+    ) -> Steps[tuple[list[Rule], list[str]]]:
         """What a user may do by RBAC alone, everywhere and here. Raises NotLoaded."""
         state_of = self.state_getter(held)
-        users = effective_users(cluster, user)
+        users = yield from effective_users(cluster, user)
         admin = state_of(ADMIN_CLUSTER).policy
-        rules, errors = rbac.rules_for(admin, (admin,), users, namespace)
+        rules, errors = yield from rbac.rules_for(admin, (admin,), users, namespace)
         if not cluster:
             return rules, [*errors, "empty cluster name"]
         local = state_of(cluster).policy
-        local_rules, local_errors = rbac.rules_for(local, (local, admin), users, namespace)
-        return rules + local_rules, errors + local_errors
+        more, further = yield from rbac.rules_for(local, (local, admin), users, namespace)
+        return rules + more, errors + further
 
     def role_rules(
         self, cluster: str, kind: str, name: str, namespace: str, held: dict[str, ClusterState]
-    ) -> rbac.Rules:
+    ) -> Steps[rbac.Rules]:
         """The rules a roleRef stands for. Raises RoleError or NotLoaded."""
+        yield
         state_of = self.state_getter(held)
         policies = (state_of(cluster).policy, state_of(ADMIN_CLUSTER).policy)
-        return rbac.resolve(kind, name, namespace, policies)
+        return rbac.resolve(kind, name, namespace, policies).rules
 
 
-def _may_enter(user: User, state: ClusterState, users: Sequence[User], admin: Policy) -> bool:
+def _may_enter(
+    user: User, state: ClusterState, users: Sequence[User], admin: Policy
+) -> Steps[bool]:
     """Verb `access` on `/`, granted here, in a replica of here, or in `system:admin`."""
     question = path_attributes(user, "access", "/")
     policies = [state.policy, admin]
     if state.replicated is not None:
         policies.insert(1, state.replicated)
-    return any(rbac.authorize(policy, policies, users, question).allowed for policy in policies)
+    for policy in policies:
+        if (yield from rbac.authorize(policy, policies, users, question)).allowed:
+            return True
+    return False
 
 
 def _conclude(verdict: Verdict, steps: list[Step], passed: list[tuple[str, str]]) -> Decision:

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.rbac import Policy, RbacObjects
 from pykcp.auth.bounded import Bounded
+from pykcp.steps import Steps, at_once
 from pykcp.types import Object
 
 ADMIN_CLUSTER = "system:admin"
@@ -64,13 +66,29 @@ class ClusterState:
     __slots__ = ("facts", "name", "policy", "replicated", "serial")
 
     def __init__(self, name: str, content: ClusterContent, serial: int) -> None:
+        at_once(self._build(name, content, serial))
+
+    @classmethod
+    def in_steps(cls, name: str, content: ClusterContent, serial: int) -> Steps[ClusterState]:
+        state = cls.__new__(cls)
+        yield from state._build(name, content, serial)
+        return state
+
+    def _build(self, name: str, content: ClusterContent, serial: int) -> Steps[None]:
         self.name = name
-        self.policy = Policy(content.objects)
-        self.replicated = None if content.replicated is None else Policy(content.replicated)
+        self.policy = yield from Policy.in_steps(content.objects)
+        self.replicated: Policy | None = None
+        if content.replicated is not None:
+            self.replicated = yield from Policy.in_steps(content.replicated)
         found = content.logical_cluster
         self.facts = None if found is None else ClusterFacts.of(found)
         self.serial = serial
         """Changes whenever a decision made in this cluster might."""
+
+    @property
+    def size(self) -> int:
+        """Rules and grants, roughly: what it takes to keep it."""
+        return self.policy.size + (self.replicated.size if self.replicated is not None else 0)
 
 
 NOWHERE = ClusterState("", ClusterContent(), 0)
@@ -98,8 +116,10 @@ class RoleSource(Protocol):
 class RoleCache:
     """A bounded memory of cluster states."""
 
-    def __init__(self, load: Loader, remember: int = 2048) -> None:
+    def __init__(self, load: Loader, remember: int = 2048, remember_size: int = 1_000_000) -> None:
+        """Keeps so many states, of so many rules and grants together, roughly."""
         self._load = load
+        self._cost = max(1, remember_size // remember)
         self._states: Bounded[str, ClusterState] = Bounded(remember)
         self._admin: ClusterState | None = None
         self._serials = count(1)
@@ -116,7 +136,8 @@ class RoleCache:
         self._tickets.setdefault(cluster, set()).add(ticket)
         try:
             content = await self._load(cluster)
-            state = ClusterState(cluster, content, next(self._serials))
+            steps = ClusterState.in_steps(cluster, content, next(self._serials))
+            state = await in_slices(steps, cluster)
             if ticket in self._tickets.get(cluster, ()):
                 self._keep(state)
             return state
@@ -155,7 +176,7 @@ class RoleCache:
         if state.name == ADMIN_CLUSTER:
             self._admin = state
         else:
-            self._states.put(state.name, state)
+            self._states.put(state.name, state, max(1, state.size // self._cost))
 
     def _drop_ticket(self, cluster: str, ticket: object) -> None:
         held = self._tickets.get(cluster)

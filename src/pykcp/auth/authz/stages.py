@@ -7,7 +7,6 @@ with API bindings and has its place there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from pykcp.auth.authz.attributes import Attributes, Verdict
@@ -76,10 +75,8 @@ def required_groups(attributes: Attributes, situation: Situation) -> Finding:
     return Finding(Verdict.DENY, f"user is not a member of required groups: {wanted}")
 
 
-def content(
-    attributes: Attributes, situation: Situation, has_access: Callable[[], bool]
-) -> Finding:
-    """02: the user must have access to the workspace as such (verb `access` on `/`)."""
+def content(attributes: Attributes, situation: Situation) -> Finding | None:
+    """02: the user must have access to the workspace as such: None asks for `access`."""
     if not attributes.is_resource and attributes.path in SHARD_PATHS:
         return delegate("shard-level path")
     if not situation.cluster or situation.cluster.startswith("system:"):
@@ -98,7 +95,12 @@ def content(
         return Finding(Verdict.ALLOW, "lifecycle VW pre-authorized access")
     if is_service_account(user) and is_in_scope(user, situation.cluster):
         return delegate("local service account access")
-    if not has_access():
+    return None
+
+
+def access(is_granted: bool) -> Finding:
+    """02, the last of it: whether the user has the verb `access` on `/`."""
+    if not is_granted:
         return Finding(Verdict.NO_OPINION, "no verb=access permission on /")
     return delegate("user logical cluster access")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.aggregation import aggregated_rules, is_aggregated
 from pykcp.clients.interface import Client
 from pykcp.controllers.runtime.controller import Controller, is_cluster
@@ -37,7 +38,7 @@ class RoleAggregation:
                 await self._aggregate(cluster, role, roles)
 
     async def _aggregate(self, cluster: str, role: Object, roles: list[Object]) -> None:
-        rules = aggregated_rules(role, roles)
+        rules = await in_slices(aggregated_rules(role, roles), cluster)
         if rules == (role.get("rules") or []):
             return
         applied = {

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import orjson
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.attributes import ALLOW, Attributes, Decision, forbidden
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.scopes import prefixed
@@ -31,6 +32,7 @@ from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
 from pykcp.registry.lookup import CLUSTER_ANNOTATION, Lookup
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
+from pykcp.steps import Steps
 from pykcp.types import Object
 from pykcp.virtual.apiexport.grants import Grants
 from pykcp.virtual.framework import DENIED, Undecided
@@ -104,7 +106,8 @@ class ExportAccess:
         providers = self._lookup.exports_of(identity)
         if not providers:
             return DENIED
-        question = attributes._replace(user=_as_consumer(attributes.user))
+        consumer = await in_slices(_as_consumer(attributes.user))
+        question = attributes._replace(user=consumer)
         for provider in providers:
             policy = (provider.get("spec") or {}).get("maximalPermissionPolicy") or {}
             if policy.get("local") is None:
@@ -146,9 +149,9 @@ def claimed_identity(export: Object, group: str, resource: str) -> str:
     return ""
 
 
-def _as_consumer(user: User) -> User:
+def _as_consumer(user: User) -> Steps[User]:
     """The user as other exports' policies know it."""
-    known = prefixed(user, _BINDING_PREFIX)
+    known = yield from prefixed(user, _BINDING_PREFIX)
     if not is_service_account(user):
         return known
     # Tokens of service accounts are for their own workspace; the policy is asked in another.

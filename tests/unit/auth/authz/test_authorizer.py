@@ -14,6 +14,7 @@ from pykcp.auth.authz.rbac_chain import RbacChain
 from pykcp.auth.authz.role_cache import ClusterContent, RoleCache
 from pykcp.auth.authz.stages import Finding, delegate
 from pykcp.auth.user import User
+from pykcp.steps import Steps
 
 ALICE = User("alice", groups=("system:authenticated",))
 MASTER = User("root", groups=("system:masters",))
@@ -257,7 +258,8 @@ async def test_replicated_policy_counts_as_the_clusters_own() -> None:
 
 
 async def test_a_ceiling_can_refuse_and_hand_on(world: World) -> None:
-    def ceiling(attributes: Attributes, cluster: str, state_of: Any) -> Finding:
+    def ceiling(attributes: Attributes, cluster: str, state_of: Any) -> Steps[Finding]:
+        yield
         state_of("closed")  # another cluster is loaded when it is asked for
         if attributes.name == "limited":
             return Finding(Verdict.NO_OPINION, "policy", depends_on_name=True)

@@ -11,9 +11,11 @@ from pykcp.auth.authz.aggregation import aggregated_rules, is_aggregated
 from pykcp.auth.authz.attributes import Attributes, path_attributes
 from pykcp.auth.authz.bootstrap_policy import namespaces, objects, parse_rule
 from pykcp.auth.authz.bootstrap_reconcile import RoleRefChanged, reconciled
+from pykcp.auth.authz.covering import uncovered
 from pykcp.auth.authz.rbac import Policy
-from pykcp.auth.authz.rules import Rule, uncovered
+from pykcp.auth.authz.rules import Rule
 from pykcp.auth.user import ANONYMOUS_USER, User
+from pykcp.steps import at_once
 
 
 def cluster_role(name: str) -> dict[str, Any]:
@@ -92,14 +94,14 @@ def test_what_the_defaults_grant_everywhere(
 ) -> None:
     policy = Policy(objects())
     asked = path_attributes(user, *attributes)
-    assert rbac.authorize(policy, [policy], [user], asked).allowed is allowed
+    assert at_once(rbac.authorize(policy, [policy], [user], asked)).allowed is allowed
 
 
 def test_controllers_are_bound_to_their_service_accounts() -> None:
     policy = Policy(objects())
     collector = User("system:serviceaccount:kube-system:generic-garbage-collector")
     asked = Attributes(collector, "delete", "ns", "any.group", "things")
-    assert rbac.authorize(policy, [policy], [collector], asked).allowed
+    assert at_once(rbac.authorize(policy, [policy], [collector], asked)).allowed
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_aggregation_goes_by_selector_then_by_name_and_takes_each_rule_once() ->
     others = [labelled("c", "x", "1", "2"), labelled("a", "x", "2", "3"), labelled("d", "y", "9"),
               target, {"metadata": {"name": "e"}}]  # fmt: skip
     assert is_aggregated(target)
-    assert [rule["verbs"] for rule in aggregated_rules(target, others)] == [
+    assert [rule["verbs"] for rule in at_once(aggregated_rules(target, others))] == [
         ["9"], ["2"], ["3"], ["1"],
     ]  # fmt: skip
 
@@ -143,7 +145,7 @@ def test_aggregation_goes_by_selector_then_by_name_and_takes_each_rule_once() ->
 @pytest.mark.parametrize("rule", [{}, {"clusterRoleSelectors": None}, {"clusterRoleSelectors": []}])
 def test_an_empty_aggregation_gathers_nothing(rule: dict[str, Any]) -> None:
     role = {"metadata": {"name": "a"}, "aggregationRule": rule}
-    assert aggregated_rules(role, [labelled("b", "x", "1")]) == []
+    assert at_once(aggregated_rules(role, [labelled("b", "x", "1")])) == []
 
 
 # --- a later start ------------------------------------------------------------

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pykcp.auth.authz import rbac
 from pykcp.auth.authz.attributes import Attributes, path_attributes
 from pykcp.auth.authz.rbac import Policy, RbacObjects, RoleError
-from pykcp.auth.authz.rules import Rule
+from pykcp.auth.authz.rule_index import RuleIndex
+from pykcp.auth.authz.rules import Match, Rule
 from pykcp.auth.user import User
+from pykcp.steps import Steps, at_once
 
 ALICE = User("alice", groups=("team",))
 BOT = User("system:serviceaccount:ns:bot")
@@ -53,7 +57,7 @@ def ask(
     policy: Policy, who: User, namespace: str = "", name: str = "", roles: Any = None
 ) -> rbac.RbacAnswer:
     attributes = Attributes(who, "get", namespace, "", "configmaps", name=name)
-    return rbac.authorize(policy, roles or [policy], [who], attributes)
+    return at_once(rbac.authorize(policy, roles or [policy], [who], attributes))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +99,7 @@ def test_a_role_binding_counts_in_its_namespace_only(subject: dict[str, str], wh
     assert not ask(policy, who, "other").allowed
     assert not ask(policy, who).allowed
     asked = path_attributes(who, "get", "/x")
-    assert not rbac.authorize(policy, [policy], [who], asked).allowed
+    assert not at_once(rbac.authorize(policy, [policy], [who], asked)).allowed
 
 
 def test_roles_are_looked_up_in_the_bindings_namespace() -> None:
@@ -189,7 +193,7 @@ def test_rules_for_lists_each_binding_once() -> None:
         role_bindings=[binding("one", "a", user("alice"), namespace="ns")],
     )
     policy = Policy(objects)
-    rules, errors = rbac.rules_for(policy, [policy], [ALICE], "ns")
+    rules, errors = at_once(rbac.rules_for(policy, [policy], [ALICE], "ns"))
     assert sorted(rules, key=repr) == sorted(
         [Rule.from_json(READ), Rule.from_json(URL), Rule.from_json(READ)], key=repr
     )
@@ -206,3 +210,81 @@ def test_objects_with_parts_missing_grant_nothing() -> None:
         RbacObjects([{}], [{}, {"metadata": None, "subjects": None}], [{}], [{"subjects": [{}]}])
     )
     assert not ask(policy, User("")).allowed
+
+
+# --- many rules, bindings and groups --------------------------------------------
+
+
+def _some(*values: str) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(values), max_size=3)
+
+
+RULE = st.builds(
+    Rule,
+    _some("get", "list", "*"),
+    _some("", "apps", "*"),
+    _some("a", "b", "a/x", "*/x", "*"),
+    _some("m", "n"),
+    _some("/u", "/u/*", "/u/v", "*"),
+)
+QUESTION = st.one_of(
+    st.builds(
+        Attributes,
+        st.just(ALICE),
+        verb=st.sampled_from(["get", "list"]),
+        group=st.sampled_from(["", "apps", "c"]),
+        resource=st.sampled_from(["a", "b"]),
+        subresource=st.sampled_from(["", "x"]),
+        name=st.sampled_from(["", "m", "n"]),
+    ),
+    st.builds(
+        path_attributes,
+        st.just(ALICE),
+        st.sampled_from(["get", "list"]),
+        st.sampled_from(["/u", "/u/v", "/w", ""]),
+    ),
+)
+
+
+@given(st.lists(RULE, max_size=6), QUESTION)
+def test_an_index_finds_what_rules_match_one_by_one(
+    rules: list[Rule], attributes: Attributes
+) -> None:
+    combined = attributes.resource
+    if attributes.subresource:
+        combined += "/" + attributes.subresource
+    index = RuleIndex(len(rules))
+    for rule in rules:
+        index.add(rule)
+    expected = max((rule.match(attributes, combined) for rule in rules), default=Match.NONE)
+    assert index.match(attributes, combined) is expected
+
+
+def _steps(steps: Steps[Any]) -> int:
+    return sum(1 for _ in steps)
+
+
+def test_a_role_of_thousands_of_rules_is_one_look() -> None:
+    """Tens of thousands of questions to a role of tens of thousands of rules."""
+    names = [f"n{number}" for number in range(20_000)]
+    rules = [{**READ, "resourceNames": [name]} for name in names]
+    policy = Policy(RbacObjects([role("r", *rules)], [binding("b", "r", user("alice"))]))
+    assert all(ask(policy, ALICE, name=name).allowed for name in names)
+    assert not ask(policy, ALICE, name="other").allowed
+    asked = Attributes(ALICE, "get", "", "", "configmaps", name=names[-1])
+    assert _steps(rbac.authorize(policy, [policy], [ALICE], asked)) < 10
+
+
+def test_thousands_of_bindings_to_the_same_role() -> None:
+    bindings = [binding(f"b{number}", "r", *[user("alice")] * 10) for number in range(1000)]
+    policy = Policy(RbacObjects([role("r", READ), role("x", URL)], bindings))
+    asked = Attributes(ALICE, "list", "", "", "configmaps")
+    answer = at_once(rbac.authorize(policy, [policy], [ALICE], asked))
+    assert not answer.allowed
+
+
+def test_a_policy_is_built_in_steps() -> None:
+    """Each of a rule or a subject, so that none takes long."""
+    objects = RbacObjects([role("r", *[READ] * 1000)], [binding("b", "r", *[user("alice")] * 1000)])
+    assert _steps(Policy.in_steps(objects)) >= 2000
+    assert at_once(Policy.in_steps(objects)).size >= 2000

@@ -90,7 +90,7 @@ def test_required_groups(where: Any, user: User | None, verdict: Any, reason: st
     ],
 )  # fmt: skip
 def test_content(where: Any, user: User | None, access: bool, verdict: Any, reason: str) -> None:
-    found = stages.content(asked(user), where, lambda: access)
+    found = stages.content(asked(user), where) or stages.access(access)
     assert (found.verdict, found.reason) == (verdict, reason)
 
 
@@ -102,7 +102,7 @@ def test_content(where: Any, user: User | None, access: bool, verdict: Any, reas
     ],
 )  # fmt: skip
 def test_a_workspace_is_open_in_some_phases(phase: str, is_open: bool) -> None:
-    found = stages.content(asked(), situation(facts=ClusterFacts(phase)), lambda: True)
+    found = stages.content(asked(), situation(facts=ClusterFacts(phase))) or stages.access(True)
     if is_open:
         assert found.verdict is None
     else:
@@ -117,13 +117,17 @@ def test_lifecycle_groups_pass_only_while_the_workspace_comes_or_goes(
     phase: str, verdict: Verdict
 ) -> None:
     user = User("c", groups=("system:kcp:initializer:root:x",))
-    found = stages.content(asked(user), situation(facts=ClusterFacts(phase)), lambda: False)
+    found = stages.content(asked(user), situation(facts=ClusterFacts(phase))) or stages.access(
+        False
+    )
     assert found.verdict is verdict
 
 
 def test_metrics_belong_to_the_shard() -> None:
     attributes = path_attributes(User("u"), "get", "/metrics")
-    found = stages.content(attributes, situation(facts=None, cluster="root"), lambda: False)
+    found = stages.content(attributes, situation(facts=None, cluster="root")) or stages.access(
+        False
+    )
     assert found == stages.delegate("shard-level path")
 
 
