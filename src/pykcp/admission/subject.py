@@ -34,7 +34,7 @@ class Subject:
     """One write. What does not change while plug-ins work on it."""
 
     __slots__ = (
-        "_shown", "cluster", "kind", "name", "namespace", "operation", "request", "resource",
+        "_shown", "cluster", "encoded", "kind", "name", "namespace", "operation", "request", "resource",
         "subresource",
     )  # fmt: skip
 
@@ -50,6 +50,8 @@ class Subject:
         if self.is_namespace and request.operation == "CREATE":
             self.namespace = request.name
         self._shown: dict[Resource, tuple[Object | None, Object | None]] = {}
+        self.encoded: dict[Resource, tuple[bytes, bytes]] = {}
+        """What webhooks are sent of the objects, until one of them changes."""
 
     def shown(self, target: Resource) -> tuple[Object | None, Object | None]:
         """The new and the old object as `target` shows them; see `show` for other versions."""
@@ -71,6 +73,7 @@ class Subject:
     def changed(self) -> None:
         """The object changed: other versions of it are out of date."""
         self._shown.clear()
+        self.encoded.clear()
 
     @property
     def is_namespace(self) -> bool:

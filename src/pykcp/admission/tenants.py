@@ -6,7 +6,6 @@ cluster has a configuration: a server without any does not pay for them at its s
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from pykcp.admission.configurations import NONE, Configurations, Hooks, Provider
 from pykcp.admission.subject import is_exempt
 from pykcp.apis.kube.validation.rules import CelUse
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.clients.outbound import Outbound
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import FieldError
 from pykcp.registry.admitting import AdmissionRequest
@@ -78,6 +78,7 @@ class TenantAdmission:
         store: Store,
         directory: Callable[[], Directory],
         authorizer: Callable[[], Authorizer],
+        outbound: Outbound,
         resolve: ServiceResolver | None = None,
         provider_of: ProviderOf | None = None,
     ) -> None:
@@ -86,7 +87,7 @@ class TenantAdmission:
         `provider_of` finds whose configurations apply to bound resources.
         """
         self._store, self._directory, self._authorizer = store, directory, authorizer
-        self._resolve = resolve
+        self._outbound, self._resolve = outbound, resolve
         self.configurations = known = Configurations(store, provider_of)
         self.mutating_policies = Deferred(
             "MutatingAdmissionPolicy", known, lambda h: h.mutating_policies, self._mutating_policies
@@ -121,7 +122,8 @@ class TenantAdmission:
         from pykcp.admission.webhooks.calling import Callers
         from pykcp.admission.webhooks.client import WebhookClient
 
-        return Callers(WebhookClient(self._resolve), self._surroundings, self._authorizer)
+        client = WebhookClient(self._outbound, self._resolve)
+        return Callers(client, self._surroundings, self._authorizer)
 
     @cached_property
     def _policies(self) -> Policies:
@@ -148,19 +150,6 @@ class TenantAdmission:
         from pykcp.admission.plugins.validating_webhooks import ValidatingWebhooks
 
         return ValidatingWebhooks(self._callers)
-
-    async def run(self) -> None:
-        """Ends with the process, and ends the connections to webhooks with it."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await self.close()
-
-    async def close(self) -> None:
-        """Close the connections to webhooks, if there were any."""
-        callers: Callers | None = self.__dict__.get("_callers")
-        if callers is not None:
-            await callers.client.close()
 
 
 def policy_status(directory: Directory, cluster: str, policy: Object) -> Object:

@@ -142,3 +142,15 @@ def split_service_account(username: str) -> tuple[str, str] | None:
 
 def is_service_account(user: User) -> bool:
     return user.name.startswith(SERVICE_ACCOUNT_PREFIX)
+
+
+def global_name(user: User, cluster: str) -> str:
+    """A name that stands for the same user everywhere, by which limits can count.
+
+    Names of the system and of users who are tied to a logical cluster (service accounts, users
+    of its own issuers, impersonated ones) mean somebody else in each.
+    """
+    is_tied = SCOPES_KEY in user.extra or CLUSTER_NAME_KEY in user.extra
+    if is_tied or user.name.startswith("system:"):
+        return f"{user.name}@{cluster}"
+    return user.name

@@ -17,14 +17,17 @@ import orjson
 
 from pykcp.apis.kube.validation.objectmeta import validate_annotations, validate_labels
 from pykcp.machinery.status import StatusError, go_quote
+from pykcp.registry.codec import CLUSTER_ANNOTATION
 from pykcp.types import Object
 
 GROUP = "apiextensions.k8s.io"
 TIMEOUT = 30
 """Seconds, as upstream waits."""
 _VERSIONS = ("v1", "v1beta1")
-_BATCH = 500
-"""Objects in one call; a webhook holds all of them in memory, as do we."""
+_BATCH, _BATCH_BYTES = 500, 1024 * 1024
+"""What is sent in one call; a webhook holds all of it in memory, as do we."""
+_SHOWN = 200
+"""Characters of an answer that an error repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,11 @@ class CallFailed(Exception):
     """There is no answer; the text says why."""
 
 
-Post: TypeAlias = Callable[[Endpoint, bytes], Awaitable[Object]]
-"""Sends a review and returns the one it is answered with; raises CallFailed."""
+Post: TypeAlias = Callable[[Endpoint, bytes, str], Awaitable[Object]]
+"""Sends a review for a logical cluster and returns the one it is answered with.
+
+Raises CallFailed.
+"""
 
 
 def endpoint_of(conversion: Object) -> Endpoint:
@@ -95,24 +101,34 @@ class Converter:
 
     async def convert(self, objects: Sequence[Object], api_version: str) -> list[Object]:
         """Objects, with their type, as objects of the version; ConversionFailed."""
-        done: list[Object] = []
-        for start in range(0, len(objects), _BATCH):
-            done += await self._convert(objects[start : start + _BATCH], api_version)
-        return done
-
-    async def _convert(self, objects: Sequence[Object], api_version: str) -> list[Object]:
         if not self._version:
             raise ConversionFailed("no supported conversion review versions")
+        done: list[Object] = []
+        batch: list[orjson.Fragment] = []
+        size = 0
+        for index, obj in enumerate(objects):
+            encoded = orjson.dumps(obj)
+            batch.append(orjson.Fragment(encoded))
+            size += len(encoded)
+            if size >= _BATCH_BYTES or len(batch) == _BATCH or index == len(objects) - 1:
+                start = index + 1 - len(batch)
+                done += await self._convert(objects[start : index + 1], batch, api_version)
+                batch, size = [], 0
+        return done
+
+    async def _convert(
+        self, objects: Sequence[Object], encoded: list[orjson.Fragment], api_version: str
+    ) -> list[Object]:
         who = f"conversion webhook for {_shown(objects[0]['apiVersion'], self._kind)}"
         uid = str(uuid.uuid4())
-        request = {"uid": uid, "desiredAPIVersion": api_version, "objects": objects}
+        request = {"uid": uid, "desiredAPIVersion": api_version, "objects": encoded}
         review = {
             "kind": "ConversionReview",
             "apiVersion": f"{GROUP}/{self._version}",
             "request": request,
         }
         try:
-            answer = await self._post(self._endpoint, orjson.dumps(review))
+            answer = await self._post(self._endpoint, orjson.dumps(review), _cluster(objects))
             found = _converted_objects(answer, self._version, uid)
         except CallFailed as error:
             raise ConversionFailed(f"{who} failed: {error}") from error
@@ -136,6 +152,13 @@ class Converter:
         return found
 
 
+def _cluster(objects: Sequence[Object]) -> str:
+    """The logical cluster that pays for a call; "" if the objects do not say where they are."""
+    annotations = (objects[0].get("metadata") or {}).get("annotations") or {}
+    found: str = annotations.get(CLUSTER_ANNOTATION) or ""
+    return found
+
+
 def _shown(api_version: str, kind: str) -> str:
     """A type as Go prints it."""
     group, _, version = api_version.rpartition("/")
@@ -148,14 +171,16 @@ def _converted_objects(answer: Object, version: str, uid: str) -> list[Any]:
         if given != (f"{GROUP}/v1", "ConversionReview"):
             raise CallFailed(
                 f"expected webhook response of {_shown(f'{GROUP}/v1', 'ConversionReview')}, "
-                f"got {_shown(str(given[0]), str(given[1]))}"
+                f"got {_shown(str(given[0])[:_SHOWN], str(given[1])[:_SHOWN])}"
             )
     response = answer.get("response")
     if not isinstance(response, dict):
         raise CallFailed("no response provided")
     got = response.get("uid") or ""
     if version == "v1" and got != uid:
-        raise CallFailed(f"expected response.uid={go_quote(uid)}, got {go_quote(str(got))}")
+        raise CallFailed(
+            f"expected response.uid={go_quote(uid)}, got {go_quote(str(got)[:_SHOWN])}"
+        )
     result = response.get("result")
     status = result.get("status") if isinstance(result, dict) else ""
     if not isinstance(result, dict) or status != "Success":
@@ -181,9 +206,11 @@ def _check_type(before: Object, after: Any, api_version: str, kind: str) -> None
         raise _BadObject("expected an object")
     given = after.get("apiVersion") or ""
     if given != api_version:
-        raise _BadObject(f"invalid groupVersion (expected {api_version}, received {given})")
+        shown = str(given)[:_SHOWN]
+        raise _BadObject(f"invalid groupVersion (expected {api_version}, received {shown})")
     if after.get("kind") != kind:
-        raise _BadObject(f"invalid kind (expected {kind}, received {after.get('kind') or ''})")
+        shown = str(after.get("kind") or "")[:_SHOWN]
+        raise _BadObject(f"invalid kind (expected {kind}, received {shown})")
 
 
 def _check_object(before: Object, after: Object) -> None:
@@ -193,7 +220,7 @@ def _check_object(before: Object, after: Object) -> None:
     for name, word in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
         expected, got = was.get(name) or "", given.get(name) or ""
         if expected != got:
-            raise _BadObject(f"must have the same {word}: {expected} != {got}")
+            raise _BadObject(f"must have the same {word}: {expected} != {str(got)[:_SHOWN]}")
 
 
 def _restore_metadata(before: Object, after: Object) -> None:

@@ -139,6 +139,7 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
 
     async def _finish_start(self, shard: Shard, credentials: Credentials) -> None:
         shard.port = self._listener.port
+        shard.egress.listens_on(self._settings.bind_address, shard.port)
         credentials.publish(shard.port)
         await bootstrap(shard.client)
         _finish(shard, _POLICY)

@@ -8,6 +8,7 @@ from pykcp.aio.owner import TaskOwner
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authn.interface import TokenAuthenticator
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.clients.outbound import Outbound
 from pykcp.observe.metrics import Registry
 from pykcp.registry.directory import Directory
 from pykcp.registry.local import LocalClient
@@ -29,6 +30,7 @@ from pykcp.server.paths import PathHandlers
 from pykcp.server.subresources import Answered
 from pykcp.shard.clusters import LogicalClusters
 from pykcp.shard.credentials import Credentials
+from pykcp.shard.egress import Egress
 from pykcp.shard.settings import ShardSettings
 from pykcp.storage.interface import Store
 from pykcp.workers.pool import WorkerPool
@@ -65,17 +67,19 @@ def make_server(  # a composition root: every part by name
     audit: AuditFilter | None,
     lookup: Lookup,
     workers: WorkerPool | None,
+    egress: Egress,
 ) -> ApiServer:
     authorization = CallAuthorization(authorizer, Impersonation(authorizer))
     homes = None
     if settings.home_workspaces:
         homes = Homes(store, client, lookup, authorizer, authorization)
     mounts = MountProxy(
+        egress.mounts,
         settings.mount_proxy_client_cert_file,
         settings.mount_proxy_client_key_file,
+        settings.mount_proxy_ca_file,
         authentication.is_proxied,
     )
-    owner.start_restartable("mounts", mounts.run)
     shown = WithOldNames(directory) if "CacheAPIs" in settings.gates else directory
     paths = PathHandlers(
         health=health,
@@ -107,7 +111,11 @@ async def _consistency(store: Store) -> str:
 
 
 def workspace_sign_in(
-    settings: ShardSettings, credentials: Credentials, lookup: Lookup, owner: TaskOwner
+    settings: ShardSettings,
+    credentials: Credentials,
+    lookup: Lookup,
+    owner: TaskOwner,
+    outbound: Outbound,
 ) -> list[TokenAuthenticator]:
     """Issuers that types of workspaces bring, if they may."""
     if not settings.feature_gates.get("WorkspaceAuthentication"):
@@ -115,7 +123,7 @@ def workspace_sign_in(
     from pykcp.auth.authn.workspace import WorkspaceTokens
     from pykcp.shard.workspace_sign_in import StoredConfigurations
 
-    tokens = WorkspaceTokens(StoredConfigurations(lookup), credentials.audiences)
+    tokens = WorkspaceTokens(StoredConfigurations(lookup), credentials.audiences, outbound)
     owner.start_restartable("workspace-sign-in", tokens.run)
     return [tokens]
 

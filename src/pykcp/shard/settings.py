@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pykcp.auth.settings import SignInSettings
+from pykcp.clients.destinations import BadEntry, parse_entry
 from pykcp.observe.audit.settings import AuditSettings
 from pykcp.workers.pool import WorkerSettings
 
@@ -38,6 +39,12 @@ class ShardSettings:
     """Otherwise requests under /services/ go to the URL above, if there is one."""
     mount_proxy_client_cert_file: str = ""
     mount_proxy_client_key_file: str = ""
+    mount_proxy_ca_file: str = ""
+    tenant_egress_allow: tuple[str, ...] = ()
+    """What may be called for tenants; see docs/operate/limits.md for this and the following."""
+    tenant_egress_deny: tuple[str, ...] = ()
+    tenant_egress_connections: int = 512
+    tenant_egress_forwards: int = 4096
     root_identities_file: str = ""
     """Keys of the exports of root that are given rather than made."""
     home_workspaces: bool = True
@@ -157,6 +164,8 @@ class ShardSettings:
                 out.append(f"--{flag.replace('_', '-')} must be greater than 0")
         if self.stall_log_threshold < 0:
             out.append("--stall-log-threshold must not be negative")
+        out += _egress_problems("tenant-egress-allow", self.tenant_egress_allow)
+        out += _egress_problems("tenant-egress-deny", self.tenant_egress_deny)
         if self.workspace_undelete_window < 0:
             out.append("--workspace-undelete-window must not be negative")
         unknown = self.batteries - _BATTERIES
@@ -188,6 +197,7 @@ _FILES = (
     "etcd_keyfile",
     "etcd_cafile",
     "shard_virtual_workspace_ca_file",
+    "mount_proxy_ca_file",
     "encryption_provider_config",
 )
 _POSITIVE = (
@@ -196,8 +206,20 @@ _POSITIVE = (
     "fairness_queue_length",
     "fairness_queue_wait",
     "fairness_watches_per_user",
+    "tenant_egress_connections",
+    "tenant_egress_forwards",
 )
 _BATTERIES = frozenset(("workspace-types", "admin", "user", "metrics-viewer"))
+
+
+def _egress_problems(flag: str, entries: tuple[str, ...]) -> list[str]:
+    problems = []
+    for text in entries:
+        try:
+            parse_entry(text)
+        except BadEntry as error:
+            problems.append(f"--{flag}: {error}")
+    return problems
 
 
 def _pair_problem(settings: Any, first: str, second: str) -> list[str]:

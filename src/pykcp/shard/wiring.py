@@ -48,6 +48,7 @@ from pykcp.shard.access import AccessObjects
 from pykcp.shard.admission import make_admission
 from pykcp.shard.clusters import LogicalClusters
 from pykcp.shard.credentials import Credentials
+from pykcp.shard.egress import Egress, make_egress
 from pykcp.shard.permission_ceiling import PermissionCeiling
 from pykcp.shard.serving import make_audit, make_server, workspace_sign_in
 from pykcp.shard.settings import ShardSettings
@@ -81,6 +82,7 @@ class Shard:
     quotas: Quotas
     cache: Cache
     trash: Trash
+    egress: Egress
     audit: AuditTrail | None = None
     port: int = 0
 
@@ -140,6 +142,7 @@ def wire(
     health = Health()
     hub = Hub(store, loop)
     sources = Sources(now=Timestamps(time.time))
+    egress = make_egress(settings, metrics, owner)
     quotas = Quotas(store)
     object_count = ObjectCountLimit(store, lambda: directory, settings.total_object_limit)
     object_count.show(metrics, settings.shard_name)
@@ -147,15 +150,14 @@ def wire(
         store,
         lambda: directory,
         lambda: authorizer,
+        egress.webhooks,
         provider_of=lambda *what: bound.provider(*what),
     )
-    owner.start_restartable("admission-webhooks", tenants.run)
     admission = make_admission(
         store, tenants, quotas, object_count, lambda: lookup, lambda: authorizer, lambda: directory
     )
-    conversions = ConversionCalls()
-    owner.start_restartable("conversion-webhooks", conversions.run)
     workers = _worker_pool(settings, metrics, owner)
+    conversions = ConversionCalls(egress.webhooks)
     services = Services(
         store,
         hub,
@@ -200,7 +202,9 @@ def wire(
         webhook=external.authorizer,
     )
     authentication = credentials.authentication(
-        client, external, workspace_sign_in(settings, credentials, lookup, owner)
+        client,
+        external,
+        workspace_sign_in(settings, credentials, lookup, owner, egress.webhooks),
     )
     owner.start_restartable("sign-in", external.run)
     audit = make_audit(settings, store, metrics)
@@ -219,8 +223,8 @@ def wire(
         audit,
         lookup,
         workers,
+        egress,
     )
-    bound.find_storage = partial(find_storage, lookup)
     now, window = services.sources.now, settings.workspace_undelete_window
     trash = Trash(store, directory, lookup, now, window)
     shown = VirtualSettings(settings.shard_name, settings.gates)
@@ -233,15 +237,11 @@ def wire(
         else (),
         _elsewhere(settings, owner),
     )
-    sender = Sender(
-        settings.shard_virtual_workspace_ca_file,
-        settings.shard_client_cert_file,
-        settings.shard_client_key_file,
-    )
-    owner.start_restartable("virtual-resources", sender.run)
-    server.elsewhere = VirtualResources(
-        bound, directory, lookup, settings.shard_name, front, sender.send
-    ).serve
+    if "CacheAPIs" in settings.gates:
+        bound.find_storage = partial(find_storage, lookup)
+        server.elsewhere = _virtual_resources(
+            settings, bound, directory, lookup, front, egress
+        ).serve
     address = lambda: credentials.address  # noqa: E731
     front.mount("cache", make_cache_server(cache, authentication, Registry(), address))
     for check in front.checks:
@@ -267,6 +267,7 @@ def wire(
         quotas,
         cache,
         trash,
+        egress,
     )
     shard.audit = audit.trail if audit is not None else None
     return shard
@@ -294,6 +295,23 @@ def _worker_pool(settings: ShardSettings, metrics: Registry, owner: TaskOwner) -
         ),
     )
     return pool
+
+
+def _virtual_resources(
+    settings: ShardSettings,
+    bound: BoundResources,
+    directory: Directory,
+    lookup: Lookup,
+    front: Front,
+    egress: Egress,
+) -> VirtualResources:
+    sender = Sender(
+        egress.virtual_resources,
+        settings.shard_virtual_workspace_ca_file,
+        settings.shard_client_cert_file,
+        settings.shard_client_key_file,
+    )
+    return VirtualResources(bound, directory, lookup, settings.shard_name, front, sender.send)
 
 
 def _elsewhere(settings: ShardSettings, owner: TaskOwner) -> Elsewhere | None:

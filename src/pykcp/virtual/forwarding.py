@@ -8,39 +8,43 @@ they are answered there.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+from pykcp.clients.direct import Direct
+from pykcp.clients.outbound import Tenant
 from pykcp.machinery.status import StatusError
 from pykcp.server.answers import send_status
 from pykcp.server.call import Call
-from pykcp.server.filters.mounts import MountProxy
+from pykcp.server.filters.forwarding import Forwarder, offered_protocols, sent_headers
 from pykcp.server.request_info import RequestInfo
 from pykcp.wire.exchange import Exchange, Header, Request
 
 ANSWER_HERE = "x-pykcp-virtual-workspaces"
 """Set on requests that have been through the other process."""
+_NOBODY = Tenant("")
+"""The operator chose the server."""
 
 
-class Elsewhere(MountProxy):
-    """Another server, whose certificate is checked."""
+class Elsewhere:
+    """Another server of the same operator."""
 
     def __init__(self, url: str, tls: ssl.SSLContext) -> None:
-        super().__init__()
-        self._url, self._context = url, tls
-
-    def _tls(self) -> ssl.SSLContext:
-        return self._context
+        self._url = url
+        self._connections = Direct()
+        self._forwarder = Forwarder(self._connections, tls)
 
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         request = exchange.request
         info = RequestInfo(request.method, unquote(request.path), verb=request.method.lower())
-        return self.answer(Call(exchange, info))
+        return self.answer(Call(exchange, info), sent_headers(request))
 
-    async def answer(self, call: Call) -> None:
+    async def answer(self, call: Call, headers: Sequence[Header]) -> None:
+        """Send a request on with these headers, and answer it in any case."""
+        protocols = offered_protocols(call.exchange.request)
         try:
-            await self.forward(call, self._url)
+            await self._forwarder.forward(call, self._url, headers, protocols, _NOBODY)
         except StatusError as error:
             if call.exchange.responded:
                 raise
@@ -49,11 +53,10 @@ class Elsewhere(MountProxy):
     def wants_streaming(self, request: Request) -> bool:
         return False
 
+    async def run(self) -> None:
+        """Until cancelled; then the connections are closed."""
+        await self._connections.run()
+
 
 def is_for_here(request: Request) -> bool:
     return request.header(ANSWER_HERE) is not None
-
-
-def without(headers: list[Header], *starts: str) -> list[Header]:
-    """The headers whose names start with none of these."""
-    return [(name, value) for name, value in headers if not name.startswith(starts)]

@@ -76,7 +76,7 @@ FAILURES = {
     ),
     "500": (
         lambda r: _text("boom", 500),
-        'an error on the server ("boom") has prevented the request from succeeding',
+        'an error on the server ("unknown") has prevented the request from succeeding',
     ),
     "404": (lambda r: _text("", 404), "the server could not find the requested resource"),
     "302": (
@@ -85,7 +85,7 @@ FAILURES = {
     ),
     "status": (
         lambda r: web.json_response({"kind": "Status", "message": "said so"}, status=422),
-        "failed to call webhook: said so",
+        "the server rejected our request due to an error in our request",
     ),
 }
 

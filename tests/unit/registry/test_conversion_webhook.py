@@ -36,7 +36,7 @@ class Webhook:
         self.answer_later = asyncio.Event()
         self.answer_later.set()
 
-    async def __call__(self, endpoint: Endpoint, body: bytes) -> Object:
+    async def __call__(self, endpoint: Endpoint, body: bytes, cluster: str) -> Object:
         await self.answer_later.wait()
         request = orjson.loads(body)["request"]
         self.batches.append(len(request["objects"]))

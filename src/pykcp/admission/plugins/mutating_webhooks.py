@@ -14,6 +14,7 @@ from pykcp.admission.surroundings import converted
 from pykcp.admission.webhooks.calling import Callers, WebhookFailed
 from pykcp.admission.webhooks.review import Answer
 from pykcp.admission.webhooks.webhook import Webhook
+from pykcp.aio.turns import heavy_turn
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.status import InternalError, StatusError, go_quote
 from pykcp.registry import codec
@@ -23,6 +24,11 @@ from pykcp.registry.resource import Resource
 _LOG = logging.getLogger(__name__)
 _MUTATED = "mutation.webhook.admission.k8s.io/"
 _PATCHED = "patch.webhook.admission.k8s.io/"
+MAX_PATCH = 3 * 1024 * 1024
+"""As long as the body of a request."""
+MAX_CONTAINERS = 300_000
+"""Objects and arrays in a patch: more take longer to decode than others should wait."""
+_HEAVY = 64 * 1024
 
 
 class MutatingWebhooks:
@@ -75,7 +81,7 @@ async def _changed(
     webhook: Webhook, subject: Subject, target: Resource, answer: Answer, place: str
 ) -> bool:
     """Apply the patch of an answer; whether it made a difference."""
-    operations = _operations(webhook, answer)
+    operations = await _operations(webhook, answer, subject.cluster)
     if not operations:
         return False
     request, own = subject.request, subject.resource
@@ -115,11 +121,26 @@ async def _changed(
     return True
 
 
-def _operations(webhook: Webhook, answer: Answer) -> list[Any]:
-    if not answer.patch:
+async def _operations(webhook: Webhook, answer: Answer, tenant: str) -> list[Any]:
+    patch = answer.patch
+    if not patch:
         return []
+    if len(patch) < _HEAVY:
+        return _decoded_patch(webhook, patch)
+    if len(patch) > MAX_PATCH:
+        raise _undecodable(webhook, f"it is larger than {MAX_PATCH} bytes")
+    if patch.count(b"[") + patch.count(b"{") > MAX_CONTAINERS:
+        raise _undecodable(webhook, f"it has more than {MAX_CONTAINERS} objects and arrays")
+    async with heavy_turn(tenant):
+        return _decoded_patch(webhook, patch)
+
+
+def _decoded_patch(webhook: Webhook, patch: bytes) -> list[Any]:
     try:
-        return jsonpatch.decode(answer.patch, strict=False)[0]
+        return jsonpatch.decode(patch, strict=False)[0]
     except StatusError as error:
-        why = f"received undecodable patch in webhook response: {error.message}"
-        raise WebhookFailed(webhook, why) from error
+        raise _undecodable(webhook, error.message) from error
+
+
+def _undecodable(webhook: Webhook, why: str) -> WebhookFailed:
+    return WebhookFailed(webhook, f"received undecodable patch in webhook response: {why}")

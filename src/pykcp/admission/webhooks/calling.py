@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+import orjson
+
 from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.expressions.evaluating import MATCH_BUDGET, Evaluation, conditions_hold
 from pykcp.admission.subject import Subject, request_json, stamped
@@ -22,12 +24,15 @@ from pykcp.admission.webhooks.review import (
 )
 from pykcp.admission.webhooks.webhook import Webhook
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.auth.user import global_name
+from pykcp.clients.outbound import Tenant
 from pykcp.machinery.status import (
     BadRequest,
     InternalError,
     StatusError,
     go_quote,
 )
+from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
 from pykcp.types import Object
 
@@ -87,10 +92,9 @@ class Callers:
             why = f"could not create admission objects: {NO_KNOWN_VERSION}"
             raise WebhookFailed(webhook, why)
         uid = str(uuid4())
-        obj, old = seen(subject, target)
-        body = question(subject, target, obj, old, version=version, uid=uid)
+        body = question(subject, target, encoded(subject, target), version=version, uid=uid)
         try:
-            review = await self.client.call(webhook, body, version)
+            review = await self.client.call(webhook, body, version, tenant_of(context))
         except CallFailed as error:
             raise WebhookFailed(webhook, f"failed to call webhook: {error}") from error
         try:
@@ -105,6 +109,20 @@ class Callers:
         if not answer.allowed:
             raise refusal(webhook.name, answer.result)
         return answer
+
+
+def tenant_of(context: RequestContext) -> Tenant:
+    """For whom a webhook is called."""
+    return Tenant(context.cluster, global_name(context.user, context.cluster))
+
+
+def encoded(subject: Subject, target: Resource) -> tuple[bytes, bytes]:
+    """The same as JSON; made once for all webhooks that see the same."""
+    found = subject.encoded.get(target)
+    if found is None:
+        obj, old = seen(subject, target)
+        found = subject.encoded[target] = orjson.dumps(obj), orjson.dumps(old)
+    return found
 
 
 def seen(subject: Subject, target: Resource) -> tuple[Object | None, Object | None]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import orjson
 
+from pykcp.aio.turns import heavy_turn
+from pykcp.clients.outbound import Answer, Outbound, Tenant
 from pykcp.registry.conversion_review import CallFailed, Endpoint
 from pykcp.types import Object
 
 if TYPE_CHECKING:
     from pykcp.admission.webhooks.client import ServiceResolver, WebhookClient
     from pykcp.admission.webhooks.webhook import Service
+
+MIN_ANSWER = 4 * 1024 * 1024
+"""An answer may have twice the size of the question, and this in any case."""
+MAX_CONTAINERS = 300_000
+"""Objects and arrays in an answer: more take longer to decode than others should wait."""
+_HEAVY = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,45 +34,43 @@ class _Target:
 class ConversionCalls:
     """Posts conversion reviews; the HTTP client is imported for the first one."""
 
-    def __init__(self, resolve: ServiceResolver | None = None) -> None:
-        self._resolve = resolve
+    def __init__(self, outbound: Outbound, resolve: ServiceResolver | None = None) -> None:
+        self._outbound, self._resolve = outbound, resolve
         self._client: WebhookClient | None = None
 
-    async def __call__(self, endpoint: Endpoint, body: bytes) -> Object:
+    async def __call__(self, endpoint: Endpoint, body: bytes, cluster: str) -> Object:
         from pykcp.admission.webhooks import client as http
         from pykcp.admission.webhooks.webhook import Service
 
         if self._client is None:
-            self._client = http.WebhookClient(self._resolve)
+            self._client = http.WebhookClient(self._outbound, self._resolve)
         service = endpoint.service
         found = None
         if service is not None:
             found = Service(service.namespace, service.name, service.path, service.port)
         target = _Target(endpoint.url, found, endpoint.ca_bundle, endpoint.timeout)
+        payer = cluster or endpoint.url
+        limit = max(MIN_ANSWER, 2 * len(body))
         try:
-            answer = await self._client.answer(target, body)
+            answer = await self._client.answer(target, (body,), Tenant(payer), limit)
         except http.CallFailed as error:
             raise CallFailed(str(error)) from error
-        return _decode(*answer)
-
-    async def run(self) -> None:
-        """Ends with the process, and ends the connections to webhooks with it."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await self.close()
-
-    async def close(self) -> None:
-        if self._client is not None:
-            await self._client.close()
+        if len(answer.body) < _HEAVY:
+            return _decode(answer)
+        async with heavy_turn(payer):
+            return _decode(answer)
 
 
-def _decode(status: int, content_type: str, text: bytes) -> Object:
+def _decode(answer: Answer) -> Object:
     """The review in an answer, in the words of a Go client if there is none."""
+    text = answer.body
     if not text:
         raise CallFailed(
-            f"0-length response with status code: {status} and content type: {content_type}"
+            f"0-length response with status code: {answer.status} "
+            f"and content type: {answer.content_type}"
         )
+    if text.count(b"[") + text.count(b"{") > MAX_CONTAINERS:
+        raise CallFailed(f"the answer has more than {MAX_CONTAINERS} objects and arrays")
     try:
         review = orjson.loads(text)
     except orjson.JSONDecodeError as error:

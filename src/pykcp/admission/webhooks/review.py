@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import string
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import orjson
 
 from pykcp.admission.subject import Subject, request_json
@@ -18,7 +19,13 @@ from pykcp.types import Object
 GROUP = "admission.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
 _KIND = "AdmissionReview"
-_BASE64 = frozenset(string.ascii_letters + string.digits + "+/")
+_NOT_BASE64 = re.compile("[^A-Za-z0-9+/]")
+_MAX_FIELD = 256 * 1024
+"""Bytes of each part of an answer but its patch."""
+_MAX_WARNINGS = 128
+"""All that a client is shown has less room."""
+_SHOWN = 200
+"""Characters of an answer that an error repeats."""
 NO_KNOWN_VERSION = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
 
 
@@ -42,20 +49,28 @@ def review_version(accepted: tuple[str, ...]) -> str | None:
 
 
 def question(
-    subject: Subject,
-    target: Resource,
-    obj: Object | None,
-    old: Object | None,
-    *,
-    version: str,
-    uid: str,
-) -> bytes:
-    """The review that is sent."""
+    subject: Subject, target: Resource, shown: tuple[bytes, bytes], *, version: str, uid: str
+) -> tuple[bytes, ...]:
+    """The review that is sent, in parts; `shown` are the encoded objects, new and old."""
     request = {"uid": uid, **request_json(subject, target)}
-    options = request.pop("options")
-    dry_run = request.pop("dryRun")
-    request |= {"object": obj, "oldObject": old, "dryRun": dry_run, "options": options}
-    return orjson.dumps({"kind": _KIND, "apiVersion": f"{GROUP}/{version}", "request": request})
+    last = {"dryRun": request.pop("dryRun"), "options": request.pop("options")}
+    review = {"kind": _KIND, "apiVersion": f"{GROUP}/{version}", "request": request}
+    obj, old = shown
+    head = orjson.dumps(review).removesuffix(b"}}")
+    tail = orjson.dumps(last)[1:] + b"}}"
+    return (head + b',"object":', obj, b',"oldObject":', old, b"," + tail.removesuffix(b"}"))
+
+
+class _Review(msgspec.Struct, gc=False):
+    """The parts of an answer, undecoded: what is not looked at costs nothing but its bytes."""
+
+    api_version: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="apiVersion")
+    kind: msgspec.Raw = msgspec.Raw(b"null")
+    response: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_REVIEW = msgspec.json.Decoder(_Review)
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def decode(body: bytes, version: str, *, status: int, content_type: str) -> Object:
@@ -65,44 +80,83 @@ def decode(body: bytes, version: str, *, status: int, content_type: str) -> Obje
             f"0-length response with status code: {status} and content type: {content_type}"
         )
     try:
-        review = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        review = ""  # upstream reads YAML too, in which nearly every text is a string
-    if not isinstance(review, dict):
-        raise BadAnswer(f"couldn't get version/kind; json parse error: {unfit(review)}")
+        parts = _REVIEW.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        raise BadAnswer(f"couldn't get version/kind; json parse error: {_misfit(body)}") from None
+    review: Object = {
+        "apiVersion": _part("apiVersion", parts.api_version),
+        "kind": _part("kind", parts.kind),
+    }
     _check_type(review, version)
-    response = review.get("response")
-    if response is not None and not isinstance(response, dict):
+    word = _word_of(parts.response)
+    if word == "null":
+        return review
+    if word != "object":
         raise BadAnswer(
-            f"json: cannot unmarshal {_word(response)} into Go struct field "
+            f"json: cannot unmarshal {word} into Go struct field "
             f"AdmissionReview.response of type {version}.AdmissionResponse"
         )
-    for name, (wanted, go_type) in _FIELDS.items():
-        value = (response or {}).get(name)
-        if value is not None and not isinstance(value, wanted):
-            raise BadAnswer(
-                f"json: cannot unmarshal {_word(value)} into Go struct field "
-                f"AdmissionResponse.response.{name} of type {go_type}"
-            )
+    review["response"] = _response(parts.response)
     return review
 
 
-_FIELDS: dict[str, tuple[type, str]] = {
-    "uid": (str, "types.UID"),
-    "allowed": (bool, "bool"),
-    "status": (dict, "v1.Status"),
-    "patch": (str, "[]uint8"),
-    "patchType": (str, "v1.PatchType"),
-    "auditAnnotations": (dict, "map[string]string"),
-    "warnings": (list, "[]string"),
+def _misfit(body: bytes) -> str:
+    """What is wrong with an answer that is no object; upstream reads YAML, too, in which nearly
+    every text is a string."""
+    return unfit([] if body.lstrip()[:1] == b"[" else "")
+
+
+def _response(raw: msgspec.Raw) -> Object:
+    try:
+        parts = _PARTS.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        raise BadAnswer(f"couldn't get version/kind; json parse error: {unfit('')}") from None
+    found: Object = {}
+    for name, (wanted, go_type) in _FIELDS.items():
+        part = parts.get(name)
+        if part is None or (word := _word_of(part)) == "null":
+            continue
+        if word != wanted:
+            raise BadAnswer(
+                f"json: cannot unmarshal {word} into Go struct field "
+                f"AdmissionResponse.response.{name} of type {go_type}"
+            )
+        found[name] = _part(f"response.{name}", part, is_large=name == "patch")
+    return found
+
+
+def _part(name: str, raw: msgspec.Raw, *, is_large: bool = False) -> Any:
+    if not is_large and len(bytes(raw)) > _MAX_FIELD:
+        raise BadAnswer(f"{name} is larger than {_MAX_FIELD} bytes")
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        raise BadAnswer(f"couldn't get version/kind; json parse error: {unfit('')}") from None
+
+
+def _word_of(raw: msgspec.Raw) -> str:
+    """The type of an undecoded value, by its first character."""
+    return _WORDS.get(bytes(memoryview(raw)[:1]), "number")
+
+
+_WORDS = {b"{": "object", b"[": "array", b'"': "string", b"t": "bool", b"f": "bool", b"n": "null"}
+_FIELDS = {
+    "uid": ("string", "types.UID"),
+    "allowed": ("bool", "bool"),
+    "status": ("object", "v1.Status"),
+    "patch": ("string", "[]uint8"),
+    "patchType": ("string", "v1.PatchType"),
+    "auditAnnotations": ("object", "map[string]string"),
+    "warnings": ("array", "[]string"),
 }
 
 
 def _check_type(review: Object, version: str) -> None:
-    api_version, kind = review.get("apiVersion") or "", review.get("kind") or ""
+    api_version = str(review.get("apiVersion") or "")[:_SHOWN]
+    kind = str(review.get("kind") or "")[:_SHOWN]
     if not api_version or not kind or (api_version, kind) == (f"{GROUP}/{version}", _KIND):
         return  # what is missing is found later, if it matters
-    group, _, given = str(api_version).rpartition("/")
+    group, _, given = api_version.rpartition("/")
     if group == GROUP and given in _VERSIONS and kind == _KIND:
         why = f"converting ({given}.{_KIND}) to ({version}.{_KIND}): unknown conversion"
     else:
@@ -148,7 +202,7 @@ def verified(review: Object, version: str, uid: str, *, mutating: bool) -> Answe
         patch,
         patch_type,
         response.get("status"),
-        tuple(str(text) for text in response.get("warnings") or ()),
+        tuple(str(text) for text in (response.get("warnings") or ())[:_MAX_WARNINGS]),
         {str(k): str(v) for k, v in (response.get("auditAnnotations") or {}).items()},
     )
 
@@ -156,8 +210,9 @@ def verified(review: Object, version: str, uid: str, *, mutating: bool) -> Answe
 def _check_v1(review: Object, response: Object, uid: str, *, mutating: bool) -> None:
     given = response.get("uid") or ""
     if given != uid:
-        raise BadAnswer(f"expected response.uid={go_quote(uid)}, got {go_quote(str(given))}")
-    api_version, kind = review.get("apiVersion") or "", review.get("kind") or ""
+        raise BadAnswer(f"expected response.uid={go_quote(uid)}, got {go_quote(given[:_SHOWN])}")
+    api_version = str(review.get("apiVersion") or "")[:_SHOWN]
+    kind = str(review.get("kind") or "")[:_SHOWN]
     if (api_version, kind) != (f"{GROUP}/v1", _KIND):
         group, _, version = str(api_version).rpartition("/")
         raise BadAnswer(
@@ -185,5 +240,6 @@ def patch_bytes(response: Object) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        at = next((i for i, c in enumerate(text) if c not in _BASE64), len(text))
-        raise BadAnswer(f"illegal base64 data at input byte {at}") from error
+        at = _NOT_BASE64.search(text)
+        place = len(text) if at is None else at.start()
+        raise BadAnswer(f"illegal base64 data at input byte {place}") from error

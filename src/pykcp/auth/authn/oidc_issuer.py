@@ -14,14 +14,16 @@ import logging
 import ssl
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-import orjson
+import msgspec
 
 from pykcp.auth.authn.oidc_keys import IssuerKey, KeyProblem, parse_key_set
 from pykcp.auth.http_body import read_at_most
 from pykcp.auth.tokens import OPENID_CONFIGURATION_PATH
+from pykcp.clients.outbound import Outbound, Outgoing, SendFailed, Tenant
+from pykcp.clients.trust import BadBundle
 from pykcp.machinery.status import go_quote
 
 if TYPE_CHECKING:
@@ -37,11 +39,102 @@ START_PAUSE = 10.0
 """Between attempts to reach an issuer for the first time; upstream's."""
 REFRESH_PAUSE = 5.0
 KEYS_MAX_AGE = 300.0
-_MAX_DOCUMENT = 1 << 20
+MAX_DOCUMENT = 1 << 20
+_HEADERS = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": "kcp",
+}
 
 
 class IssuerError(Exception):
     """The issuer did not give what was asked for. The text holds nothing that it sent."""
+
+
+class Fetcher(Protocol):
+    """How documents of an issuer are fetched."""
+
+    async def get(self, url: str) -> bytes:
+        """A document, at most MAX_DOCUMENT long. Raises IssuerError."""
+
+    async def close(self) -> None: ...
+
+
+class OperatorFetcher:
+    """Fetches from an issuer that the operator chose: as upstream does, also through a proxy."""
+
+    def __init__(self, certificate_authority: str) -> None:
+        self._authority = certificate_authority
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, url: str) -> bytes:
+        import aiohttp
+
+        try:
+            session = self._open_session()
+            async with session.get(url, proxy=_proxy_for(url)) as response:
+                hops = [one.url for one in (*response.history, response)]
+                if any(hop.scheme != "https" for hop in hops):
+                    raise IssuerError(f"{url}: redirected away from https")
+                if response.status != 200:
+                    raise IssuerError(f"{url}: status {response.status}")
+                body = await read_at_most(response, MAX_DOCUMENT)
+        except TimeoutError:
+            raise IssuerError(f"{url}: no answer within {FETCH_SECONDS:g}s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise IssuerError(f"{url}: {error}") from error
+        if body is None:
+            raise IssuerError(f"{url}: answer is larger than {MAX_DOCUMENT} bytes")
+        return body
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            context = ssl.create_default_context(cadata=self._authority or None)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=context, limit=4),
+                timeout=aiohttp.ClientTimeout(total=FETCH_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                headers={"Accept-Encoding": "identity"},
+            )
+        return self._session
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+class TenantFetcher:
+    """Fetches from an issuer that a tenant chose."""
+
+    def __init__(self, outbound: Outbound, tenant: Tenant, certificate_authority: str) -> None:
+        self._outbound, self._tenant = outbound, tenant
+        self._authority = certificate_authority.encode()
+
+    async def get(self, url: str) -> bytes:
+        try:
+            tls = await self._outbound.bundles.context(self._authority, self._tenant.cluster)
+            answer = await self._outbound.send(
+                Outgoing(url, self._tenant, tls, FETCH_SECONDS, MAX_DOCUMENT, headers=_HEADERS)
+            )
+        except (SendFailed, BadBundle) as error:
+            raise IssuerError(f"{url}: {error}") from error
+        if answer.status != 200:
+            raise IssuerError(f"{url}: status {answer.status}")
+        return answer.body
+
+    async def close(self) -> None:
+        """Its connections are everybody's."""
+
+
+class _Discovery(msgspec.Struct):
+    """What is read of a discovery document; the rest is skipped undecoded."""
+
+    issuer: Any = None
+    jwks_uri: Any = None
 
 
 class RemoteIssuer:
@@ -53,13 +146,15 @@ class RemoteIssuer:
         discovery_url: str = "",
         certificate_authority: str = "",
         clock: Callable[[], float] = time.monotonic,
+        fetcher: Fetcher | None = None,
     ) -> None:
+        """`fetcher`: for an issuer that a tenant chose; others are the operator's."""
         self.url = url
         self._discovery_url = discovery_url or url.removesuffix("/") + OPENID_CONFIGURATION_PATH
         self._authority = certificate_authority
         self._clock = clock
+        self._fetcher = fetcher or OperatorFetcher(certificate_authority)
         self._keys_url = ""
-        self._session: aiohttp.ClientSession | None = None
         self._starting: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._attempted = self._fetched = float("-inf")
@@ -89,9 +184,7 @@ class RemoteIssuer:
         tasks = [task for task in (self._starting, self._refreshing) if task is not None]
         for task in tasks:
             task.cancel()
-        if self._session is not None:  # first: it aborts what tasks would only begin to close
-            await self._session.close()
-            self._session = None
+        await self._fetcher.close()  # first: it aborts what tasks would only begin to close
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _reach(self) -> None:
@@ -134,7 +227,7 @@ class RemoteIssuer:
             if not self._keys_url:
                 self._keys_url = await self._discover()
                 self._ready.set()
-            self.keys = parse_key_set(await self._get(self._keys_url))
+            self.keys = parse_key_set(await self._fetcher.get(self._keys_url))
         except (IssuerError, KeyProblem) as error:
             self._keys_url = ""  # the issuer may have moved its keys
             self._tell(str(error))
@@ -151,13 +244,14 @@ class RemoteIssuer:
 
     async def _discover(self) -> str:
         """The address of the keys."""
-        document = await self._get(self._discovery_url)
+        document = await self._fetcher.get(self._discovery_url)
         try:
-            found: Any = orjson.loads(document)
-        except orjson.JSONDecodeError:
+            found = msgspec.json.decode(document, type=_Discovery)
+        except msgspec.ValidationError:
+            found = _Discovery()  # JSON, but not an object
+        except (msgspec.DecodeError, RecursionError):
             raise IssuerError("oidc: failed to decode provider discovery object") from None
-        found = found if isinstance(found, dict) else {}
-        issuer, keys_url = found.get("issuer"), found.get("jwks_uri")
+        issuer, keys_url = found.issuer, found.jwks_uri
         if issuer != self.url:
             raise IssuerError(
                 "oidc: issuer did not match the issuer returned by provider, expected "
@@ -168,38 +262,6 @@ class RemoteIssuer:
         if urlsplit(keys_url).scheme != "https":
             raise IssuerError("oidc: the provider's JWKS URL is not https")
         return keys_url
-
-    async def _get(self, url: str) -> bytes:
-        import aiohttp
-
-        try:
-            session = self._open_session()
-            async with session.get(url, proxy=_proxy_for(url)) as response:
-                hops = [one.url for one in (*response.history, response)]
-                if any(hop.scheme != "https" for hop in hops):
-                    raise IssuerError(f"{url}: redirected away from https")
-                if response.status != 200:
-                    raise IssuerError(f"{url}: status {response.status}")
-                body = await read_at_most(response, _MAX_DOCUMENT)
-        except TimeoutError:
-            raise IssuerError(f"{url}: no answer within {FETCH_SECONDS:g}s") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise IssuerError(f"{url}: {error}") from error
-        if body is None:
-            raise IssuerError(f"{url}: answer is larger than {_MAX_DOCUMENT} bytes")
-        return body
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        import aiohttp
-
-        if self._session is None:
-            context = ssl.create_default_context(cadata=self._authority or None)
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=context, limit=4),
-                timeout=aiohttp.ClientTimeout(total=FETCH_SECONDS),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return self._session
 
 
 def _proxy_for(url: str) -> str | None:

@@ -32,9 +32,12 @@ ALGORITHMS = (
 """Signatures that can be verified; upstream's, and EdDSA."""
 _CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
 _RSA = frozenset(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"))
-_MAX_RSA_BITS = 16384
+_MAX_RSA_BITS = 8192
 """Verifying with a larger key would take milliseconds."""
-_MAX_KEYS = 256
+_MAX_EXPONENT = 2**31 - 1
+"""Go's limit; with larger ones verifying takes as long as signing."""
+_MAX_KEYS = 64
+"""A token that names no key is tried with all of them."""
 
 
 class KeyProblem(Exception):
@@ -120,7 +123,7 @@ def _rsa(entry: dict[str, Any]) -> tuple[frozenset[str], Any]:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 
     exponent, modulus = _number(entry, "e"), _number(entry, "n")
-    if modulus.bit_length() > _MAX_RSA_BITS:
+    if modulus.bit_length() > _MAX_RSA_BITS or exponent > _MAX_EXPONENT:
         raise ValueError("too large")
     return _RSA, RSAPublicNumbers(exponent, modulus).public_key()
 

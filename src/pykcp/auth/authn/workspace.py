@@ -22,11 +22,12 @@ from pykcp.auth.authn.config import AuthenticationConfig, ConfigError, read_jwt
 from pykcp.auth.authn.config_validation import compile_config
 from pykcp.auth.authn.interface import Authenticated, Rejected
 from pykcp.auth.authn.oidc import JwtAuthenticator, JwtTokens
-from pykcp.auth.authn.oidc_issuer import RemoteIssuer
+from pykcp.auth.authn.oidc_issuer import Fetcher, RemoteIssuer, TenantFetcher
 from pykcp.auth.bounded import Bounded
 from pykcp.auth.errors import aggregate
 from pykcp.auth.tokens import unverified_claims
 from pykcp.auth.user import CLUSTER_NAME_KEY, CLUSTER_SCOPE, SCOPES_KEY, User
+from pykcp.clients.outbound import Outbound, Tenant
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ TYPES = 256
 TOKEN_TTL = 10.0
 _SYSTEM = "system:"
 _RESERVED_EXTRA = "kcp.io"
+_CLUSTER = "kcp.io/cluster"
 
 
 class TypeConfigurations(Protocol):
@@ -59,9 +61,14 @@ class TypeIssuers:
     """The issuers of one type of workspaces, as its configurations said at one time."""
 
     def __init__(
-        self, configurations: Sequence[Object], audiences: Sequence[str], now: float
+        self,
+        configurations: Sequence[Object],
+        audiences: Sequence[str],
+        now: float,
+        outbound: Outbound | None = None,
     ) -> None:
-        """Raises ConfigError."""
+        """Raises ConfigError. `outbound`: the way to issuers that tenants chose."""
+        self._outbound = outbound
         self.stamp = stamp(configurations)
         self._deadline = now + REACH_SECONDS
         self._issuers: dict[tuple[str, str, str], RemoteIssuer] = {}
@@ -74,12 +81,25 @@ class TypeIssuers:
         authenticators: list[JwtAuthenticator] = []
         for one in compile_config(AuthenticationConfig(jwt)):
             config = one.config.issuer
-            issuer = RemoteIssuer(config.url, config.discovery_url, config.certificate_authority)
+            authority = config.certificate_authority
+            issuer = RemoteIssuer(
+                config.url,
+                config.discovery_url,
+                authority,
+                fetcher=self._fetcher(configuration, authority),
+            )
             issuer = self._issuers.setdefault(issuer.identity, issuer)
             authenticators.append(JwtAuthenticator(one, issuer))
         tokens = JwtTokens(audiences)
         tokens.replace(authenticators)
         return tokens
+
+    def _fetcher(self, configuration: Object, authority: str) -> Fetcher | None:
+        if self._outbound is None:
+            return None
+        annotations = configuration["metadata"].get("annotations") or {}
+        tenant = Tenant(annotations.get(_CLUSTER) or configuration["metadata"].get("uid", ""))
+        return TenantFetcher(self._outbound, tenant, authority)
 
     def start(self) -> None:
         for issuer in self._issuers.values():
@@ -125,8 +145,14 @@ class TypeIssuers:
 class WorkspaceTokens:
     """The authenticator of tokens that mean something in some workspaces only."""
 
-    def __init__(self, types: TypeConfigurations, api_audiences: Sequence[str]) -> None:
-        self._types = types
+    def __init__(
+        self,
+        types: TypeConfigurations,
+        api_audiences: Sequence[str],
+        outbound: Outbound | None = None,
+    ) -> None:
+        """`outbound`: the way to issuers that tenants chose; None: any server may be asked."""
+        self._types, self._outbound = types, outbound
         self._audiences = tuple(api_audiences)
         self._by_type: OrderedDict[str, TypeIssuers] = OrderedDict()
         self._broken: Bounded[str, tuple[tuple[str, str], ...]] = Bounded(TYPES)
@@ -175,7 +201,7 @@ class WorkspaceTokens:
         if not configurations or self._broken.get(type_name) == current:
             return None
         try:
-            issuers = TypeIssuers(configurations, self._audiences, now)
+            issuers = TypeIssuers(configurations, self._audiences, now, self._outbound)
         except ConfigError as error:
             _log.error("issuers of workspace type %s cannot be used: %s", type_name, error)
             self._broken.put(type_name, current)

@@ -1,49 +1,70 @@
-"""Requests sent on to a virtual workspace in another process, with the caller's name."""
+"""Requests sent on to a virtual workspace in another process, with the caller's name.
+
+An export's owner says where the virtual workspace is, and need not be trusted. So credentials
+do not travel, and nothing is sent to a server that does not show a certificate of the
+operator's authority for virtual workspaces.
+"""
 
 from __future__ import annotations
 
-import ssl
-from urllib.parse import quote
+import logging
+from urllib.parse import quote, urlsplit
 
 from pykcp.auth.authn.bearer import without_token_protocol
-from pykcp.auth.user import User
+from pykcp.auth.user import User, global_name
+from pykcp.clients.direct import verified
+from pykcp.clients.outbound import Outbound, Tenant
 from pykcp.machinery.endpoints import HOPS_HEADER
 from pykcp.server.call import Call
-from pykcp.server.filters.mounts import MountProxy
+from pykcp.server.filters.forwarding import (
+    BadGateway,
+    Forwarder,
+    offered_protocols,
+    sent_headers,
+    without,
+)
 from pykcp.wire.exchange import Header, Request
 
-_IDENTITY = ("x-remote-", "impersonate-", "authorization")
+_log = logging.getLogger(__name__)
+
+_IDENTITY = ("x-remote-", "impersonate-", "authorization", "cookie")
 """Headers that say who asks: that is ours to say. Credentials are for us alone, and go no further."""
 
 
-class Sender(MountProxy):
-    """Like a mount's proxy, but it vouches for the user and knows whom it talks to."""
+class Sender:
+    """Sends requests for virtual resources, and vouches for the user."""
 
-    def __init__(self, ca: str, certificate: str, key: str) -> None:
-        super().__init__(certificate, key)
-        self._ca = ca
+    def __init__(self, outbound: Outbound, authority: str, certificate: str, key: str) -> None:
+        """`authority`: the file with the authority of virtual workspaces; "": none is trusted."""
+        self._outbound, self._authority = outbound, authority
+        self._certificate, self._key = certificate, key
+        self._forwarder: Forwarder | None = None
 
     async def send(self, call: Call, target: str, hops: int) -> None:
-        more = [*identity_headers(call.user), (HOPS_HEADER, str(hops))]
-        await self.forward(call, target, more)
+        if not self._authority or urlsplit(target).scheme != "https":
+            _log.warning(
+                "a request for virtual resources is not sent: "
+                "it needs an https address and --shard-virtual-workspace-ca-file"
+            )
+            raise BadGateway
+        if self._forwarder is None:
+            tls = verified(self._authority, self._certificate, self._key)
+            self._forwarder = Forwarder(self._outbound, tls)
+        request = call.exchange.request
+        headers = [*self.headers(request, call.user), (HOPS_HEADER, str(hops))]
+        tenant = Tenant(call.cluster, global_name(call.user, call.cluster))
+        await self._forwarder.forward(call, target, headers, protocols(request), tenant)
 
-    def _headers(self, request: Request, url: str) -> list[Header]:
-        return [
-            (name, value)
-            for name, value in super()._headers(request, url)
-            if not name.startswith(_IDENTITY) and name != HOPS_HEADER
-        ]
+    def headers(self, request: Request, user: User) -> list[Header]:
+        """Without a certificate nobody would believe who the user is, so nobody is told."""
+        headers = without(sent_headers(request), *_IDENTITY, HOPS_HEADER, "sec-websocket")
+        return [*headers, *identity_headers(user)] if self._certificate else headers
 
-    def _protocols(self, request: Request) -> list[str]:
-        """Without the one in which browsers hide a token."""
-        offered = without_token_protocol(",".join(super()._protocols(request)))
-        return offered.split(",") if offered else []
 
-    def _tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self._ca or None)
-        if self._certificate:
-            context.load_cert_chain(self._certificate, self._key)
-        return context
+def protocols(request: Request) -> list[str]:
+    """Without the one in which browsers hide a token."""
+    offered = without_token_protocol(",".join(offered_protocols(request)))
+    return offered.split(",") if offered else []
 
 
 def identity_headers(user: User) -> list[Header]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Coroutine
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
@@ -18,19 +17,18 @@ from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.impersonation import is_requested
 from pykcp.auth.user import MASTERS, User
 from pykcp.auth.webhook_client import Endpoint, make_context
-from pykcp.machinery.status import Forbidden, StatusError, Unauthorized
+from pykcp.machinery.status import Forbidden, Unauthorized
 from pykcp.server.answers import PageNotFound, send_status, send_text
 from pykcp.server.call import Call
+from pykcp.server.filters.forwarding import sent_headers, without
 from pykcp.server.health import Health
 from pykcp.server.request_info import RequestInfo, parse_query
-from pykcp.virtual.forwarding import ANSWER_HERE, Elsewhere, without
+from pykcp.virtual.forwarding import ANSWER_HERE, Elsewhere
 from pykcp.virtual.serving import ROOT
 from pykcp.wire.exchange import Exchange, Header, Request
 
 _HEALTH = ("healthz", "livez", "readyz")
 _IMPERSONATE = "impersonate-"
-_asking: ContextVar[User] = ContextVar("asking")
-"""For whom the task at hand asks."""
 
 
 class Door:
@@ -40,8 +38,9 @@ class Door:
         self._authentication = authentication
         self._health = health
         url = _origin(endpoint.url)
-        self.passing_on = PassingOn(url, _without_certificate(endpoint))
-        self.vouching = Vouching(url, make_context(endpoint), endpoint.token)
+        self._token = endpoint.token
+        self.passing_on = Elsewhere(url, _without_certificate(endpoint))
+        self.vouching = Elsewhere(url, make_context(endpoint))
 
     def wants_streaming(self, request: Request) -> bool:
         return False
@@ -59,7 +58,7 @@ class Door:
             send_text(call, "404 page not found\n", 404)
             return None
         if request.peer.certificate is None:
-            return self.passing_on.handle(exchange)
+            return self.passing_on.answer(call, passed_on(request))
         return self._vouch(call)
 
     def _answer_health(self, call: Call) -> None:
@@ -76,46 +75,29 @@ class Door:
             if request.header("authorization") is None:
                 send_status(call, error)
                 return
-            await self.passing_on.answer(call)  # a token, over a connection with any certificate
+            # a token, over a connection with any certificate
+            await self.passing_on.answer(call, passed_on(request))
             return
-        try:
-            await self.vouching.ask_for(call, user)
-        except StatusError as error:
-            if call.exchange.responded:
-                raise
-            send_status(call, error)
-
-
-class PassingOn(Elsewhere):
-    """Requests with credentials of their own, or none."""
-
-    def _headers(self, request: Request, url: str) -> list[Header]:
-        headers = without(super()._headers(request, url), "x-remote-", ANSWER_HERE)
-        return [*headers, (ANSWER_HERE, "true")]
-
-
-class Vouching(Elsewhere):
-    """Requests of users whom only we can know, with our credentials."""
-
-    def __init__(self, url: str, tls: ssl.SSLContext, token: str) -> None:
-        super().__init__(url, tls)
-        self._token = token
-
-    async def ask_for(self, call: Call, user: User) -> None:
-        request = call.exchange.request
         if is_requested(request.headers) and MASTERS not in user.groups:
-            raise Forbidden("impersonation is not allowed for the requestor")
-        _asking.set(user)
-        await self.forward(call, self._url)
+            send_status(call, Forbidden("impersonation is not allowed for the requestor"))
+            return
+        await self.vouching.answer(call, vouched_for(request, user, self._token))
 
-    def _headers(self, request: Request, url: str) -> list[Header]:
-        headers = without(super()._headers(request, url), "x-remote-", "authorization", ANSWER_HERE)
-        headers.append((ANSWER_HERE, "true"))
-        if self._token:
-            headers.append(("authorization", f"Bearer {self._token}"))
-        if is_requested(request.headers):
-            return headers  # a master, who wants to be somebody else
-        return [*without(headers, _IMPERSONATE), *impersonation(_asking.get())]
+
+def passed_on(request: Request) -> list[Header]:
+    """Headers of a request with credentials of its own, or none."""
+    headers = without(sent_headers(request), "x-remote-", ANSWER_HERE)
+    return [*headers, (ANSWER_HERE, "true")]
+
+
+def vouched_for(request: Request, user: User, token: str) -> list[Header]:
+    """Headers of a request of a user whom only we can know, with our credentials."""
+    headers = without(passed_on(request), "authorization")
+    if token:
+        headers.append(("authorization", f"Bearer {token}"))
+    if is_requested(request.headers):
+        return headers  # a master, who wants to be somebody else
+    return [*without(headers, _IMPERSONATE), *impersonation(user)]
 
 
 def impersonation(user: User) -> list[Header]:

@@ -6,10 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
+from pykcp.auth.user import User
+from pykcp.clients.destinations import Destinations
+from pykcp.clients.names import Names
+from pykcp.clients.outbound import Outbound
+from pykcp.clients.shares import Shares
 from pykcp.machinery.status import BadRequest
 from pykcp.server.call import Call
-from pykcp.server.filters.mounts import MountProxy, address
-from pykcp.server.filters.sending import Sender
+from pykcp.server.filters.forwarding import address, offered_protocols
+from pykcp.server.filters.mounts import MountProxy
+from pykcp.server.filters.sending import Sender, protocols
 
 
 @pytest.mark.parametrize(
@@ -42,19 +48,26 @@ HEADERS = {
 }
 
 
+def outbound() -> Outbound:
+    return Outbound(Destinations(), Names(), Shares(1))
+
+
 def test_whoever_is_told_the_users_name_is_not_given_their_credentials(
     make_call: Callable[..., Call],
 ) -> None:
     """An export's owner says where its virtual resources are, and need not be trusted."""
-    request, sender = make_call(headers=HEADERS).exchange.request, Sender("", "", "")
-    sent = dict(sender._headers(request, "https://x"))
+    request = make_call(headers=HEADERS).exchange.request
+    sent = dict(Sender(outbound(), "ca", "cert", "key").headers(request, User("alice")))
     assert sent["accept"] == "application/json"
-    assert not sent.keys() & {"authorization", "x-remote-user", "impersonate-user"}
-    assert sender._protocols(request) == ["v4.channel.k8s.io"]
+    assert sent["x-remote-user"] == "alice"
+    assert not sent.keys() & {"authorization", "impersonate-user", "sec-websocket-protocol"}
+    assert protocols(request) == ["v4.channel.k8s.io"]
+    unproved = dict(Sender(outbound(), "ca", "", "").headers(request, User("alice")))
+    assert "x-remote-user" not in unproved  # who would believe it?
 
 
 def test_a_mount_is_given_them(make_call: Callable[..., Call]) -> None:
     """It has to find out itself who asks."""
-    request, proxy = make_call(headers=HEADERS).exchange.request, MountProxy()
-    assert dict(proxy._headers(request, "https://x"))["authorization"] == "Bearer secret"
-    assert len(proxy._protocols(request)) == 2
+    request, proxy = make_call(headers=HEADERS).exchange.request, MountProxy(outbound())
+    assert dict(proxy.headers(request))["authorization"] == "Bearer secret"
+    assert len(offered_protocols(request)) == 2

@@ -1,0 +1,337 @@
+"""Requests that the server sends for tenants, to addresses that tenants chose.
+
+`Outbound` is the one way out. It resolves names, asks `Destinations` about every address and
+connects to the addresses that were asked about, shares connections fairly (`Shares`), reads
+a bounded answer in a bounded time and follows redirects on the same server only. Errors say
+what a Go client would say, since that is what people search for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pykcp.clients.destinations import Address, Destinations
+from pykcp.clients.names import Names
+from pykcp.clients.shares import Shares, TooManyWaiting
+from pykcp.clients.trust import Bundles
+
+if TYPE_CHECKING:
+    import aiohttp
+    from yarl import URL
+
+    from pykcp.clients.sessions import Pinned
+
+MAX_REDIRECTS = 10
+"""Go's."""
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_KEPT_METHOD = frozenset((307, 308))
+_CHUNK = 1 << 16
+
+
+class SendFailed(Exception):
+    """There is no answer; the text says why and holds nothing that the other side sent."""
+
+
+class NotAllowed(SendFailed):
+    """The operator does not allow the destination."""
+
+
+class TimedOut(SendFailed):
+    def __init__(self) -> None:
+        super().__init__("context deadline exceeded")
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """For whom a request is sent: the logical cluster, and the user if one is known.
+
+    The user is a name that means the same one in all logical clusters.
+    """
+
+    cluster: str
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One request."""
+
+    url: str
+    tenant: Tenant
+    tls: ssl.SSLContext
+    seconds: float
+    """For all of it: waiting for a connection, looking up the name, redirects, the answer."""
+    max_answer: int
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: tuple[bytes, ...] = ()
+    """In parts, so that large ones can be shared by several requests."""
+    server_name: str | None = None
+    """The name in the certificate, if it is another than the URL's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Outbound:
+    """Connections for tenants; they open with the first request. `close` it at the end."""
+
+    def __init__(self, destinations: Destinations, names: Names, shares: Shares) -> None:
+        self._destinations, self._names, self._shares = destinations, names, shares
+        self._session: aiohttp.ClientSession | None = None
+        self._pinned: Pinned | None = None
+        self.bundles = Bundles()
+        self.refused = 0
+        """Requests to addresses that are not allowed."""
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def run(self) -> None:
+        """Until cancelled; then the connections are closed."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self.close()
+
+    async def send(self, request: Outgoing) -> Answer:
+        """The answer, read to its end. Raises SendFailed."""
+        try:
+            async with asyncio.timeout(request.seconds):
+                return await self._follow(request)
+        except TimeoutError:
+            raise TimedOut from None
+
+    async def _follow(self, request: Outgoing) -> Answer:
+        url, method, body = _parsed(request.url), request.method, request.body
+        if url.scheme != "https":
+            raise SendFailed(f'unsupported protocol scheme "{url.scheme}"')
+        for _ in range(MAX_REDIRECTS + 1):
+            async with self.open(
+                url,
+                request.tenant,
+                method=method,
+                headers=_with_length(request.headers, body),
+                data=_payload(body),
+                ssl=request.tls,
+                server_hostname=request.server_name,
+            ) as response:
+                target = response.headers.get("Location", "")
+                if response.status not in _REDIRECTS or not target:
+                    return await _read(response, request.max_answer)
+                if response.status not in _KEPT_METHOD:
+                    method, body = "GET", ()
+            url = _same_server(url, target)
+        raise SendFailed(f"stopped after {MAX_REDIRECTS} redirects")
+
+    @asynccontextmanager
+    async def open(
+        self, url: URL, tenant: Tenant, *, method: str, **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request and look at its answer while it comes. Raises SendFailed before that."""
+        async with self.seat(url, tenant) as session:
+            with in_go_words(url):
+                response = await session.request(method, url, allow_redirects=False, **options)
+            try:
+                with in_go_words(url):
+                    yield response
+            finally:
+                _finish(response)
+
+    @asynccontextmanager
+    async def seat(self, url: URL, tenant: Tenant) -> AsyncIterator[aiohttp.ClientSession]:
+        """A session that may connect to this URL and to no other, for as long as it is needed."""
+        host, port = url.raw_host or "", url.port or 443
+        keys = [f"cluster {tenant.cluster}"]
+        if tenant.user:
+            keys.append(f"user {tenant.user}")
+        addresses = await self._allowed(host, port, keys)
+        keys.append(f"host {host}:{port}")
+        try:
+            await self._shares.take(keys)
+        except TooManyWaiting as error:
+            raise SendFailed(f"dial tcp {host}:{port}: too many requests are waiting") from error
+        try:
+            session = self._open_session()
+            assert self._pinned is not None
+            self._pinned.pin(host, addresses)
+            yield session
+        finally:
+            self._shares.release(keys)
+
+    async def _allowed(self, host: str, port: int, keys: Sequence[str]) -> list[Address]:
+        """The addresses of a host that may be connected to. Raises SendFailed."""
+        try:
+            found = await self._names.look_up(host, keys)
+        except TooManyWaiting as error:
+            raise SendFailed(f"dial tcp: lookup {host}: too many lookups are waiting") from error
+        except OSError as error:
+            raise SendFailed(f"dial tcp: lookup {host}: no such host") from error
+        own: set[Address] = set()
+        for name in self._destinations.own_names(port):
+            own.update(await self._own_addresses(name, keys))
+        allowed = [a for a in found if self._destinations.allows(host, a, port, own)]
+        if not allowed:
+            self.refused += 1
+            raise NotAllowed(f"dial tcp {host}:{port}: the destination is not allowed")
+        return allowed
+
+    async def _own_addresses(self, name: str, keys: Sequence[str]) -> Sequence[Address]:
+        try:
+            return await self._names.look_up(name, keys)
+        except (OSError, TooManyWaiting):
+            return ()  # nobody can be led to a name that does not resolve
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            from pykcp.clients.sessions import Pinned, tenant_session
+
+            self._pinned = Pinned()
+            self._session = tenant_session(self._pinned)
+        return self._session
+
+
+def _finish(response: aiohttp.ClientResponse) -> None:
+    """Keep the connection if the answer was read to its end, or be rid of it at once."""
+    if response.content.at_eof():
+        response.release()
+        return
+    connection = response.connection
+    transport = connection.transport if connection is not None else None
+    if transport is not None:
+        transport.abort()  # a goodbye could take as long as the other side likes
+    response.close()
+
+
+def _parsed(url: str) -> URL:
+    from yarl import URL
+
+    try:
+        found = URL(url)
+        host = found.raw_host if found.port else ""
+    except ValueError as error:
+        raise SendFailed("invalid URL") from error
+    if not host:
+        raise SendFailed("no Host in request URL")
+    return found
+
+
+def _same_server(url: URL, target: str) -> URL:
+    """Where a redirect leads, if that is the same server. Raises SendFailed."""
+    from yarl import URL
+
+    try:
+        found = url.join(URL(target))
+        is_same = found.origin() == url.origin()
+    except ValueError as error:
+        raise SendFailed("failed to parse Location header") from error
+    if not is_same:
+        raise SendFailed("redirects to another server are not followed")
+    return found
+
+
+def _with_length(headers: Mapping[str, str], body: tuple[bytes, ...]) -> dict[str, str]:
+    size = sum(map(len, body))
+    return {**headers, "Content-Length": str(size)} if body else dict(headers)
+
+
+def _payload(body: tuple[bytes, ...]) -> bytes | AsyncIterator[memoryview] | None:
+    """A large body is handed over piece by piece: a server that does not read it holds little."""
+    if sum(map(len, body)) <= _CHUNK:
+        return b"".join(body) or None
+    return _pieces(body)
+
+
+async def _pieces(body: tuple[bytes, ...]) -> AsyncIterator[memoryview]:
+    for part in body:
+        view = memoryview(part)
+        for at in range(0, len(view), _CHUNK):
+            yield view[at : at + _CHUNK]
+
+
+async def _read(response: aiohttp.ClientResponse, limit: int) -> Answer:
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):  # which was not asked for; what it holds could be huge
+        raise SendFailed("the answer is compressed, which was not asked for")
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(_CHUNK):
+        body += chunk
+        if len(body) > limit:
+            raise SendFailed(f"the answer is longer than {limit} bytes")
+    content_type = response.headers.get("Content-Type") or "application/json"
+    return Answer(response.status, content_type, bytes(body))
+
+
+# --- errors -------------------------------------------------------------------
+
+
+@contextmanager
+def in_go_words(url: URL) -> Iterator[None]:
+    """Errors of the HTTP client are raised as SendFailed; others as they are."""
+    try:
+        yield
+    except (SendFailed, TimeoutError):
+        raise
+    except Exception as error:
+        failure = _failure(error, url)
+        if failure is None:
+            raise
+        raise failure from error
+
+
+def _failure(error: Exception, url: URL) -> SendFailed | None:
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return SendFailed(_certificate_problem(error.certificate_error))
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return SendFailed(_dial_problem(error.os_error, url))
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return SendFailed("EOF")
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return SendFailed("unexpected EOF")
+    if isinstance(error, aiohttp.ClientResponseError):  # not HTTP; its text quotes the answer
+        return SendFailed("malformed HTTP response")
+    if isinstance(error, (aiohttp.ClientError, OSError, ValueError)):
+        return SendFailed(str(error) or type(error).__name__)
+    return None
+
+
+def _dial_problem(error: OSError, url: URL) -> str:
+    address = f"{url.host}:{url.port}"
+    if error.errno == errno.ECONNREFUSED:
+        return f"dial tcp {address}: connect: connection refused"
+    if error.errno == errno.EHOSTUNREACH:
+        return f"dial tcp {address}: connect: no route to host"
+    if error.errno == errno.ENETUNREACH:
+        return f"dial tcp {address}: connect: network is unreachable"
+    if isinstance(error, ssl.SSLError):
+        return f"tls: {error.reason or 'handshake failed'}"
+    if isinstance(error, socket.gaierror):
+        return f"dial tcp: lookup {url.host}: no such host"
+    return f"dial tcp {address}: {error}"
+
+
+def _certificate_problem(cause: Exception) -> str:
+    said = getattr(cause, "verify_message", "") or str(cause)
+    lowered = said.lower()
+    if "issuer" in lowered or "self-signed" in lowered or "self signed" in lowered:
+        why = "certificate signed by unknown authority"
+    elif "expired" in lowered:
+        why = "certificate has expired or is not yet valid"
+    else:
+        why = said
+    return f"tls: failed to verify certificate: x509: {why}"

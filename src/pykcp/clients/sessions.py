@@ -1,0 +1,107 @@
+"""aiohttp's part of outgoing requests: sessions without cookies, proxies and compression."""
+
+from __future__ import annotations
+
+import socket
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from pykcp.clients.destinations import Address, host_key
+
+_KEPT = 8192
+_CONNECT_SECONDS = 30.0
+_MAX_HEADER = 16 * 1024
+_MAX_OWN_HEADER = 1024 * 1024
+_BUFFER = 1 << 16
+
+
+class Pinned(AbstractResolver):
+    """Knows the addresses that were allowed, and no others: nothing is looked up again."""
+
+    def __init__(self) -> None:
+        self._addresses: OrderedDict[str, Sequence[Address]] = OrderedDict()
+
+    def pin(self, host: str, addresses: Sequence[Address]) -> None:
+        key = host_key(host)
+        self._addresses[key] = addresses
+        self._addresses.move_to_end(key)
+        if len(self._addresses) > _KEPT:
+            self._addresses.popitem(last=False)
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        addresses = self._addresses.get(host_key(host))
+        if not addresses:
+            raise OSError(f"{host} has no address that is allowed")
+        return [
+            {
+                "hostname": host,
+                "host": str(address),
+                "port": port,
+                "family": socket.AF_INET if address.version == 4 else socket.AF_INET6,
+                "proto": 0,
+                "flags": socket.AI_NUMERICHOST,
+            }
+            for address in addresses
+            if family in (socket.AF_UNSPEC, _family(address))
+        ]
+
+    async def close(self) -> None:
+        self._addresses.clear()
+
+
+def _family(address: Address) -> socket.AddressFamily:
+    return socket.AF_INET if address.version == 4 else socket.AF_INET6
+
+
+async def _stay(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """WebSockets cannot be told not to follow redirects: they must not be led elsewhere."""
+    response = await handler(request)
+    if "Upgrade" in request.headers and 300 <= response.status < 400:
+        response.close()
+        raise aiohttp.WSServerHandshakeError(
+            response.request_info, (), status=response.status, message="redirected"
+        )
+    return response
+
+
+def direct_session() -> aiohttp.ClientSession:
+    """For servers that the operator chose. TLS is stated with each request."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        middlewares=(_stay,),
+        auto_decompress=False,
+        skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+        max_line_size=_MAX_OWN_HEADER,
+        max_field_size=_MAX_OWN_HEADER,
+    )
+
+
+def tenant_session(resolver: AbstractResolver) -> aiohttp.ClientSession:
+    """For addresses that tenants chose. How many connections there are is limited elsewhere."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            resolver=resolver,
+            use_dns_cache=False,
+            limit=0,
+            keepalive_timeout=90,
+        ),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+        trust_env=False,
+        middlewares=(_stay,),
+        auto_decompress=False,
+        skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+        max_line_size=_MAX_HEADER,
+        max_field_size=_MAX_HEADER,
+        read_bufsize=_BUFFER,
+    )

@@ -1,0 +1,88 @@
+"""Whom an outgoing connection trusts. Verification is on unless `unverified` is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+from collections import OrderedDict
+
+from pykcp.aio.turns import heavy_turn
+
+MAX_BUNDLE = 1024 * 1024
+KEPT, KEPT_BYTES = 256, 8 * 1024 * 1024
+_SLICE = 16
+"""Certificates that are loaded in one step: some milliseconds."""
+_END = "-----END CERTIFICATE-----"
+
+
+class BadBundle(ValueError):
+    """Not a bundle of certificates that can be used."""
+
+
+def unverified() -> ssl.SSLContext:
+    """TLS with anybody."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class Bundles:
+    """TLS contexts of the CA bundles in use; servers with the same bundle share connections."""
+
+    def __init__(self) -> None:
+        self._system: ssl.SSLContext | None = None
+        self._made: OrderedDict[bytes, tuple[ssl.SSLContext, int]] = OrderedDict()
+        self._bytes = 0
+
+    async def context(self, bundle: bytes, tenant: str) -> ssl.SSLContext:
+        """TLS that trusts the bundle, or the system's authorities if it is empty.
+
+        Raises BadBundle.
+        """
+        if not bundle.strip():  # never forgotten: loading the system's takes longest
+            if self._system is None:
+                self._system = ssl.create_default_context()
+            return self._system
+        key = hashlib.sha256(bundle).digest()
+        found = self._made.get(key)
+        if found is not None:
+            self._made.move_to_end(key)
+            return found[0]
+        context = await _load(bundle, tenant)
+        self._keep(key, context, len(bundle))
+        return context
+
+    def _keep(self, key: bytes, context: ssl.SSLContext, size: int) -> None:
+        if key in self._made:  # made twice at the same time
+            return
+        self._made[key] = (context, size)
+        self._bytes += size
+        while len(self._made) > KEPT or (self._bytes > KEPT_BYTES and len(self._made) > 1):
+            _, (_, gone) = self._made.popitem(last=False)
+            self._bytes -= gone
+
+
+async def _load(bundle: bytes, tenant: str) -> ssl.SSLContext:
+    if len(bundle) > MAX_BUNDLE:
+        raise BadBundle(f"the CA bundle is larger than {MAX_BUNDLE} bytes")
+    try:
+        slices = _slices(bundle.decode("ascii"))
+        context = ssl.create_default_context(cadata=slices[0])
+        for more in slices[1:]:
+            async with heavy_turn(tenant):
+                context.load_verify_locations(cadata=more)
+    except (ssl.SSLError, ValueError) as error:
+        raise BadBundle(
+            "unable to load root certificates: unable to parse bytes as PEM block"
+        ) from error
+    return context
+
+
+def _slices(text: str) -> list[str]:
+    """The text in parts of some certificates each; what follows the last one is left out."""
+    parts = text.split(_END)
+    if len(parts) <= _SLICE:
+        return [text]
+    whole = [part + _END for part in parts[:-1]]
+    return ["".join(whole[at : at + _SLICE]) for at in range(0, len(whole), _SLICE)]
