@@ -71,38 +71,50 @@ async def _delete_once(
     entry: Entry,
     collection: Sequence[bytes] | None,
 ) -> Deleted:
+    if resource.is_large(len(entry.value)):
+        from pykcp.registry.large import delete_large
+
+        return await delete_large(resource, ctx, namespace, name, options, entry, collection)
     value = await resource.own_form(entry.value)
     obj = codec.decode_without_cluster(value)
-    if (resource.group, resource.plural) == _NAMESPACES:
-        check_namespace_preconditions(obj, options)
-    elif (resource.group, resource.plural) == _DEFINITIONS:
-        check_early_preconditions(obj, options, *_DEFINITIONS)
-    else:
-        check_preconditions(obj, options, resource.error_group, resource.kind)
+    check_wanted(resource, obj, options)
     old = resource.conversion.from_storage(obj) if resource.conversion else obj
     request = AdmissionRequest(ctx, resource, "DELETE", namespace, name, None, old)
     request.deletion, request.collection = options, collection
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)
     uid = obj["metadata"]["uid"]
-    now = resource.services.sources.now()
-    if resource.ignores_finalizers:
-        action = Action.REMOVE
-    elif (resource.group, resource.plural) == _NAMESPACES:
-        action = plan_namespace(obj, options, now)
-    elif (resource.group, resource.plural) == _DEFINITIONS:
-        action = plan_definition(obj, options, now)
-    else:
-        action = plan(obj, options, now=now, collects_garbage=resource.collects_garbage)
+    action = decide(resource, obj, options, resource.services.sources.now())
     if action is Action.REMOVE:
-        await _remove(resource, ctx, entry)
+        await remove(resource, ctx, entry)
         return Deleted(value, is_gone=True, uid=uid)
     if action is Action.NOTHING:
         return Deleted(value, is_gone=False, uid=uid)
     return Deleted(await _mark(resource, ctx, obj, entry), is_gone=False, uid=uid)
 
 
-async def _remove(resource: Resource, ctx: RequestContext, entry: Entry) -> None:
+def check_wanted(resource: Resource, obj: Object, options: DeleteOptions) -> None:
+    """Conflict if the object is not the one that is to be deleted."""
+    if (resource.group, resource.plural) == _NAMESPACES:
+        check_namespace_preconditions(obj, options)
+    elif (resource.group, resource.plural) == _DEFINITIONS:
+        check_early_preconditions(obj, options, *_DEFINITIONS)
+    else:
+        check_preconditions(obj, options, resource.error_group, resource.kind)
+
+
+def decide(resource: Resource, obj: Object, options: DeleteOptions, now: str) -> Action:
+    """What the delete does; the object is changed in place if it is only marked."""
+    if resource.ignores_finalizers:
+        return Action.REMOVE
+    if (resource.group, resource.plural) == _NAMESPACES:
+        return plan_namespace(obj, options, now)
+    if (resource.group, resource.plural) == _DEFINITIONS:
+        return plan_definition(obj, options, now)
+    return plan(obj, options, now=now, collects_garbage=resource.collects_garbage)
+
+
+async def remove(resource: Resource, ctx: RequestContext, entry: Entry) -> None:
     if not ctx.dry_run:
         last = codec.reopen(entry.value)
         await resource.services.store.write((Delete(entry.key, last, entry.revision),))

@@ -164,12 +164,14 @@ def is_finished(metadata: Object) -> bool:
 def _with_propagation(existing: list[str], options: DeleteOptions) -> list[str]:
     orphan = _wants_orphans(existing, options)
     foreground = not orphan and _wants_foreground(existing, options)
+    if orphan == (ORPHAN in existing) and foreground == (FOREGROUND in existing):
+        return existing
     out = [f for f in existing if f not in (ORPHAN, FOREGROUND)]
     if orphan:
         out.append(ORPHAN)
     if foreground:
         out.append(FOREGROUND)
-    return existing if set(out) == set(existing) else out
+    return out
 
 
 def _wants_orphans(existing: list[str], options: DeleteOptions) -> bool:

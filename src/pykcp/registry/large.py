@@ -27,6 +27,8 @@ from pykcp.registry.create import (
     generated_name,
     write_new,
 )
+from pykcp.registry.delete import Deleted, remove
+from pykcp.registry.deletion import Action, DeleteOptions
 from pykcp.registry.resource import Resource
 from pykcp.registry.update import Change, Make, Recipe, live_object
 from pykcp.storage.interface import Delete, Entry, Put, Value
@@ -63,6 +65,15 @@ class Judged(NamedTuple):
     is_removed: bool = False
     """The update took the last finalizer of a deleted object away."""
     is_unchanged: bool = False
+
+
+class Doomed(NamedTuple):
+    """What a delete does to an object."""
+
+    action: Action
+    uid: str
+    marked: Judged | None
+    """The object with its deletion mark, if that is what it does."""
 
 
 class LargeWork(Protocol):
@@ -104,6 +115,11 @@ class LargeWork(Protocol):
         live: bytes,
         subresource: str,
     ) -> Judged: ...
+
+    async def deletion(
+        self, resource: Resource, ctx: RequestContext, value: bytes, options: DeleteOptions
+    ) -> Doomed:
+        """Conflict if the object is not the one that is to be deleted."""
 
     async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
         """Stored values as if they had been stored now, in the resource's version."""
@@ -153,6 +169,9 @@ class LargeRequest(AdmissionRequest):
     @old.setter
     def old(self, value: Object | None) -> None:
         self._old = value
+
+    def may_mention(self, word: str) -> bool:
+        return self._obj is not None or word.encode() in self._text
 
     @property
     def is_decoded(self) -> bool:
@@ -286,6 +305,36 @@ async def _commit(resource: Resource, ctx: RequestContext, judged: Judged, entry
     if judged.is_removed:
         revision = entry.revision  # who took the last finalizer away sees what there was
     return await resource.own_form(codec.fill(judged.value, revision))
+
+
+async def delete_large(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    name: str,
+    options: DeleteOptions,
+    entry: Entry,
+    collection: Sequence[bytes] | None,
+) -> Deleted:
+    """One try of a delete; raises Mismatch if somebody was faster."""
+    doomed = await _work(resource).deletion(resource, ctx, entry.value, options)
+    value = await resource.own_form(entry.value)
+    request = LargeRequest(ctx, resource, "DELETE", namespace, Made(b"null", name, "", []), value)
+    request.deletion, request.collection = options, collection
+    await resource.services.admission.mutate(request)
+    await resource.services.admission.validate(request)
+    if doomed.action is Action.REMOVE:
+        await remove(resource, ctx, entry)
+        return Deleted(value, is_gone=True, uid=doomed.uid)
+    marked = doomed.marked
+    if marked is None:
+        return Deleted(value, is_gone=False, uid=doomed.uid)
+    if ctx.dry_run:
+        return Deleted(marked.dry, is_gone=False, uid=doomed.uid)
+    put = Put(entry.key, marked.value, marked.terms, marked.indexes, entry.revision)
+    (revision,) = await resource.services.store.write((put,))
+    written = await resource.own_form(codec.fill(marked.value, revision))
+    return Deleted(written, is_gone=False, uid=doomed.uid)
 
 
 async def _edited(resource: Resource, ctx: RequestContext, change: Change, value: bytes) -> Edited:

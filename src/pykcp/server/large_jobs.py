@@ -27,7 +27,9 @@ from pykcp.registry.admitting import NoAdmission
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.context import RequestContext
 from pykcp.registry.create import check_unversioned, judge_new, prepare_new
-from pykcp.registry.large import Assigned, Judged, Made
+from pykcp.registry.delete import check_wanted, decide
+from pykcp.registry.deletion import Action, DeleteOptions
+from pykcp.registry.large import Assigned, Doomed, Judged, Made
 from pykcp.registry.make import make_custom, make_resource
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.update import (
@@ -139,6 +141,33 @@ def judged_change(
         return _judged(resource, ctx, new, shown)._replace(is_removed=True)
     new = without_idle_times(old, new)
     return _judged(resource, ctx, new, shown)._replace(is_unchanged=new == old)
+
+
+def deletion(ref: KindRef, asker: Asker, value: bytes, options: DeleteOptions) -> Doomed:
+    """What a delete does to a stored object."""
+    resource, ctx = _resource(ref), asker.context()
+    obj = codec.decode_without_cluster(value)
+    obj.pop("apiVersion", None)  # the mark of the version that it is stored in
+    check_wanted(resource, obj, options)
+    uid = obj["metadata"]["uid"]
+    action = decide(resource, obj, options, resource.services.sources.now())
+    if action is not Action.MARK:
+        return Doomed(action, uid, None)
+    marked = Judged(
+        b"",
+        codec.encode(obj, ctx.cluster, _mark_of(value)),
+        resource.terms_of(obj, ctx.cluster),
+        resource.index_entries(ctx.cluster, obj),
+        [],
+        resource.unversioned(obj, ctx.cluster) if ctx.dry_run else b"",
+    )
+    return Doomed(action, uid, marked)
+
+
+def _mark_of(value: bytes) -> bytes:
+    """The mark of the version that a value is stored in: a delete does not change that."""
+    version = codec.stored_version(value)
+    return codec.version_mark(version) if version else b""
 
 
 def read_values(ref: KindRef, values: Sequence[bytes]) -> list[bytes]:

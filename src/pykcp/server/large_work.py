@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykcp.registry.context import RequestContext
-from pykcp.registry.large import Assigned, Judged, Made
+from pykcp.registry.deletion import DeleteOptions
+from pykcp.registry.large import Assigned, Doomed, Judged, Made
 from pykcp.registry.resource import Resource
 from pykcp.registry.update import Recipe
 from pykcp.server.large_jobs import Asker, KindRef
@@ -71,6 +72,12 @@ class WorkerWork:
             "judged_change", resource, ctx, name, text, live, subresource
         )
         return judged
+
+    async def deletion(
+        self, resource: Resource, ctx: RequestContext, value: bytes, options: DeleteOptions
+    ) -> Doomed:
+        doomed: Doomed = await self._run("deletion", resource, ctx, value, options)
+        return doomed
 
     async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
         ref, read = _ref(resource), []

@@ -2,7 +2,8 @@
 
 Transactions wait in a queue. A batch of them is compared and its rows are
 written on the event loop's thread, which costs some microseconds each and waits
-for nothing; only COMMIT, which waits for the disk, runs in a thread of its own.
+for nothing; only COMMIT, which waits for the disk, runs in a thread of its own, and with it
+the rows of a batch that holds something large.
 While it runs the next batch gathers. When it is done, the outcome is announced
 on the loop: revision, listeners, then the writers.
 
@@ -32,6 +33,11 @@ Maintenance = Callable[[sqlite3.Connection], object]
 """Work on the write connection within a batch; short, by contract."""
 
 
+_LARGE = 256 * 1024
+_LARGE_INDEX = 16 * 1024
+"""Octets of a value, and of its index entries, that are written by the thread that commits."""
+
+
 class Batch:
     """What one COMMIT makes safe, and what is then told to whom."""
 
@@ -44,6 +50,8 @@ class Batch:
         self.rows: dict[str, Row] = {}
         """What the batch itself has changed, for the compares that follow."""
         self.has_maintenance = False
+        self.is_large = False
+        """Writing its rows would hold the event loop for some milliseconds."""
 
     def resolve(self) -> None:
         for future, result in self.results:
@@ -155,13 +163,14 @@ class GroupCommit:
             try:
                 self._begin(batch)
                 self._fill(batch)
-                if batch.changes:
+                if batch.changes and not batch.is_large:
                     tables.apply(self._connection, batch.changes)
             except Exception as error:
                 self._fail(batch, error)
                 continue
             if batch.changes or batch.has_maintenance:
-                self._worker.submit(self._commit, partial(self._done, batch))
+                commit = partial(self._apply_and_commit, batch) if batch.is_large else self._commit
+                self._worker.submit(commit, partial(self._done, batch))
                 return
             self._roll_back()
             batch.resolve()
@@ -216,6 +225,9 @@ class GroupCommit:
         for change in changes:
             rows[change.key] = planning.row_after(change)
             size += len(change.value)
+            indexed = len(change.indexes) + len(change.previous_indexes)
+            if len(change.value) > _LARGE or indexed > _LARGE_INDEX:
+                batch.is_large = True
         self._revision += len(changes)
         batch.changes.extend(changes)
         return size
@@ -223,6 +235,11 @@ class GroupCommit:
     def _commit(self) -> None:
         """In the worker's thread."""
         self._connection.execute("COMMIT")
+
+    def _apply_and_commit(self, batch: Batch) -> None:
+        """In the worker's thread, too: rows that take long to write."""
+        tables.apply(self._connection, batch.changes)
+        self._commit()
 
     def _intermission_over(self, done: Done, error: BaseException | None) -> None:
         done(error)

@@ -35,13 +35,12 @@ class PathAnnotation:
         self._lookup = lookup
 
     def wants(self, request: AdmissionRequest) -> bool:
-        obj = request.obj
-        if obj is None:
-            return False
         kind = request.resource.definition.storage
         if kind in _KINDS:
             return True
-        annotations = obj["metadata"].get("annotations")
+        if not request.may_mention(PATH_ANNOTATION) or request.obj is None:
+            return False
+        annotations = request.obj["metadata"].get("annotations")
         return bool(annotations) and PATH_ANNOTATION in annotations and kind != _CLUSTERS
 
     async def mutate(self, request: AdmissionRequest) -> None:

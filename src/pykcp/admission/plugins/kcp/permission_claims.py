@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pykcp.admission.field_errors import aggregated
 from pykcp.admission.refusing import refusal
 from pykcp.machinery.claims import NOT_PERSISTED, is_claim_label
+from pykcp.machinery.hashes import CLAIM_LABEL_PREFIX
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.status import FieldError, forbidden, go_quote, invalid
 from pykcp.registry.admitting import AdmissionRequest
@@ -23,14 +24,15 @@ class PermissionClaims:
         self._accepted, self._lookup = accepted, lookup
 
     def wants(self, request: AdmissionRequest) -> bool:
-        obj, resource = request.obj, request.resource
-        if request.subresource or obj is None:
+        resource = request.resource
+        if request.subresource:
             return False
         if self._accepted.has_any(request.context.cluster):
             return (resource.group, resource.plural) not in NOT_PERSISTED
-        labels = obj["metadata"].get("labels")
-        if labels and any(map(is_claim_label, labels)):
-            return True
+        if request.may_mention(CLAIM_LABEL_PREFIX) and request.obj is not None:
+            labels = request.obj["metadata"].get("labels")
+            if labels and any(map(is_claim_label, labels)):
+                return True
         return resource.plural == API_BINDINGS.resource and resource.group == API_BINDINGS.group
 
     async def mutate(self, request: AdmissionRequest) -> None:
