@@ -1,7 +1,9 @@
 """`/services/trash/clusters/<parent>/workspaces`: deleted workspaces, and their way back.
 
-Ours, not kcp's, and only there if deleted workspaces are kept. It is for those who may create
-workspaces in the parent.
+Ours, not kcp's, and only there if deleted workspaces are kept. Listing them takes `list` on the
+workspaces of the parent, restoring one takes `create` and `get`. A workspace is restored only if
+it could be created now: its type must exist, be usable by the user and allowed in the parent,
+and the parent's limits and quotas must have room for it.
 
     GET  …/workspaces
     POST …/workspaces/<name>/undelete[?recursive=true][&cluster=<logical cluster>]
@@ -13,11 +15,14 @@ import time
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-from pykcp.auth.authz.attributes import Attributes, Decision
+from pykcp.auth.authz.attributes import Attributes, Decision, forbidden
 from pykcp.controllers.kcp.trash import Trash
 from pykcp.machinery import clusters, meta
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.machinery.status import MethodNotAllowed, NotFound
+from pykcp.registry import codec
+from pykcp.registry.context import RequestContext
+from pykcp.registry.create import create as create_object
 from pykcp.registry.trash import Record
 from pykcp.server.answers import PageNotFound, send_object
 from pykcp.server.call import Call
@@ -48,14 +53,19 @@ class TrashView(View):
         self.paths = self
 
     async def authorize(self, call: Call) -> Decision:
-        attributes = Attributes(
-            call.user,
-            "create",
-            group=WORKSPACES.group,
-            resource=WORKSPACES.resource,
-            version=WORKSPACES.version,
-        )
-        return await self._parts.authorizer.authorize(call.cluster, attributes)
+        match call.info.path.strip("/").split("/"):
+            case ["workspaces", name, "undelete"]:
+                return await self._may_restore(call, call.cluster, name)
+            case _:
+                return await self._may(call, call.cluster, "list")
+
+    async def _may_restore(self, call: Call, cluster: str, name: str) -> Decision:
+        """Whether the user may create and see a workspace of this name in a logical cluster."""
+        decision = await self._may(call, cluster, "create")
+        return await self._may(call, cluster, "get", name) if decision.allowed else decision
+
+    async def _may(self, call: Call, cluster: str, verb: str, name: str = "") -> Decision:
+        return await self._parts.authorizer.authorize(cluster, _attributes(call, verb, name))
 
     def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
         words = call.info.path.strip("/").split("/")
@@ -112,10 +122,40 @@ class TrashView(View):
             record = waiting.pop()
             children = list(self._companions(record)) if call.info.is_true("recursive") else []
             item = self._item(record)
+            if record.parent != call.cluster:
+                await self._check_rights(call, record)
+            await self._check_creation(call, record)
             await self._trash.restore(record)
             restored.append(item)
             waiting.extend(reversed(children))
         send_object(call, _list(restored))
+
+    async def _check_rights(self, call: Call, record: Record) -> None:
+        """Those in the parent were asked about before; what lay below has rights of its own."""
+        decision = await self._may_restore(call, record.parent, record.name)
+        if not decision.allowed:
+            raise forbidden(_attributes(call, "create", record.name), decision.reason)
+
+    async def _check_creation(self, call: Call, record: Record) -> None:
+        """Refuse what could not be created now: its type, quotas and limits are asked again."""
+        resource = self._parts.directory.find(record.parent, *WORKSPACES)
+        if resource is None:
+            raise NotFound.resource(WORKSPACES.group, WORKSPACES.resource, record.name)
+        given = record.workspace
+        spec = {k: v for k, v in (given.get("spec") or {}).items() if k in ("type", "location")}
+        wanted: Object = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": record.name},
+            "spec": codec.copy(spec),
+        }
+        context = RequestContext(record.parent, call.user, dry_run=True)
+        await create_object(resource, context, "", wanted)
+
+
+def _attributes(call: Call, verb: str, name: str = "") -> Attributes:
+    group, version, resource = WORKSPACES
+    return Attributes(call.user, verb, group=group, resource=resource, version=version, name=name)
 
 
 def _expect(call: Call, method: str) -> None:

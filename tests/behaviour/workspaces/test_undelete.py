@@ -15,6 +15,7 @@ import pytest
 
 from pykcp.testing.apis import EXPORTS, bind_cowboys, cowboy
 from pykcp.testing.client import MERGE, Reply, TestClient, eventually
+from pykcp.testing.rights import grant
 from pykcp.testing.server import ServerProcess, environment, server
 from pykcp.testing.workspaces import LOGICAL_CLUSTER, WORKSPACES, inside, make_workspace
 from pykcp.types import Object
@@ -286,6 +287,72 @@ def test_strangers(org: TestClient) -> None:
         address = f"/services/trash/clusters/{place}/workspaces"
         assert bob.get(address).status == 403
         assert bob.post(f"{address}/team/undelete", None).status == 403
+
+
+def test_rights_of_creating_and_seeing(org: TestClient) -> None:
+    """`create` alone is not enough to restore, and not what listing takes."""
+    make_workspace(org, "kept")
+    delete(org, "kept")
+    bob = org.with_token("bob-token")
+    grant(org, "bob", "create", "workspaces", "tenancy.kcp.io")
+    path = f"/services/trash/clusters/{path_of(org)}/workspaces"
+    eventually(lambda: bob.get("/api").status == 200)
+    assert _services(bob).with_token("bob-token").get(path).status == 403
+    assert undelete(bob, "kept").status == 403
+    grant(org, "bob", "list", "workspaces", "tenancy.kcp.io")
+    eventually(lambda: _services(bob).get(path).status == 200)
+    assert undelete(bob, "kept").status == 403
+    grant(org, "bob", "get", "workspaces", "tenancy.kcp.io")
+    grant(org.in_cluster("root"), "bob", "use", "workspacetypes", "tenancy.kcp.io")
+    eventually(lambda: undelete(bob, "kept").status == 200)
+
+
+def test_type_is_asked_again(root: TestClient, org: TestClient) -> None:
+    name = f"rare{next(_numbers)}"
+    kind: Object = {
+        "apiVersion": "tenancy.kcp.io/v1alpha1",
+        "kind": "WorkspaceType",
+        "metadata": {"name": name},
+        "spec": {"extend": {"with": [{"name": "universal", "path": "root"}]}},
+    }
+    types = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
+    assert root.post(types, kind).status == 201
+    make_workspace(org, "typed", type={"name": name, "path": "root"})
+    delete(org, "typed")
+    # not allowed in its parent any more
+    limit = {"spec": {"limitAllowedParents": {"types": [{"name": "home", "path": "root"}]}}}
+    assert root.patch(f"{types}/{name}", limit).status == 200
+    refused = undelete(org, "typed")
+    assert refused.status == 403, refused
+    assert "only allows [root:home] parent workspaces" in refused.json["message"]
+    # its type is gone
+    assert root.delete(f"{types}/{name}").status == 200
+    refused = undelete(org, "typed")
+    assert refused.status == 403, refused
+    assert "not found" in refused.json["message"]
+    assert root.post(types, kind).status == 201
+    assert undelete(org, "typed").status == 200
+
+
+def test_quota_is_asked_again(org: TestClient) -> None:
+    make_workspace(org, "first")
+    delete(org, "first")
+    assert org.post("/api/v1/namespaces", {"metadata": {"name": "admin"}}).status == 201
+    quota = {
+        "metadata": {
+            "name": "few",
+            "annotations": {"experimental.quota.kcp.io/cluster-scoped": "true"},
+        },
+        "spec": {"hard": {"count/workspaces.tenancy.kcp.io": "1"}},
+    }
+    made = org.post("/api/v1/namespaces/admin/resourcequotas", quota)
+    assert made.status == 201, made
+    make_workspace(org, "second")
+    refused = undelete(org, "first")
+    assert refused.status == 403, refused
+    assert "exceeded quota: few" in refused.json["message"]
+    delete(org, "second")
+    eventually(lambda: undelete(org, "first").status == 200)
 
 
 def test_finalizers_of_others_have_their_say(org: TestClient) -> None:
