@@ -52,11 +52,16 @@ def make_admission(
     lookup: Callable[[], Lookup],
     authorizer: Callable[[], Authorizer],
     directory: Callable[[], Directory],
+    *,
+    tenants_set_limits: bool = False,
 ) -> AdmissionChain:
     """By callables come those that are made after admission, and of it."""
     workspaces = WorkspaceRules(lookup)
     type_exists = WorkspaceTypeExists(lookup, authorizer)
-    cluster_finalizer, clusters = LogicalClusterDeletionFinalizer(), LogicalClusterRules()
+    cluster_finalizer, clusters = (
+        LogicalClusterDeletionFinalizer(),
+        LogicalClusterRules(keeps_object_limit=not tenants_set_limits),
+    )
     bindings = APIBindingRules(lookup, authorizer)
     binding_finalizer = APIBindingDeletionFinalizer()
     shards = ShardAddresses()

@@ -87,6 +87,10 @@ class ShardSettings:
     run_controllers: bool = True
     workspace_undelete_window: float = 0.0
     """Seconds that deleted workspaces are kept; 0: they are gone at once."""
+    store_size_limit: int = 8 << 30
+    """Bytes that the store may hold; 0: any amount."""
+    tenant_object_limits: bool = False
+    """Whether users may set the object limit of their logical cluster by its annotation."""
     total_object_limit: int = 0
     """Objects that a logical cluster may hold if it says nothing else; 0 or less: any number."""
     fairness: bool = True

@@ -120,13 +120,15 @@ def _bare_store(settings: ShardSettings) -> Store:
                 keyfile=settings.etcd_keyfile,
                 cafile=settings.etcd_cafile,
                 mirror_path=settings.root_directory / "etcd-mirror.db",
+                most_bytes=settings.store_size_limit,
             )
         )
     from pykcp.storage.sqlite import SQLiteStore
     from pykcp.storage.sqlite.store import SQLiteSettings
 
     erases = bool(settings.encryption_provider_config)
-    return SQLiteStore(settings.root_directory / "store.db", settings=SQLiteSettings(erases=erases))
+    made = SQLiteSettings(erases=erases, most_bytes=settings.store_size_limit)
+    return SQLiteStore(settings.root_directory / "store.db", settings=made)
 
 
 def wire(
@@ -154,7 +156,14 @@ def wire(
         provider_of=lambda *what: bound.provider(*what),
     )
     admission = make_admission(
-        store, tenants, quotas, object_count, lambda: lookup, lambda: authorizer, lambda: directory
+        store,
+        tenants,
+        quotas,
+        object_count,
+        lambda: lookup,
+        lambda: authorizer,
+        lambda: directory,
+        tenants_set_limits=settings.tenant_object_limits,
     )
     workers = _worker_pool(settings, metrics, owner)
     conversions = ConversionCalls(egress.webhooks)
@@ -383,6 +392,16 @@ def _gauges(store: Store, hub: Hub) -> list[Gauge]:
             "pykcp_store_compacted_revision",
             "Older revisions are forgotten.",
             lambda: store.compacted,
+        ),
+        Gauge(
+            "pykcp_store_size_bytes",
+            "Bytes of the store that are in use, as last measured.",
+            lambda: store.size.used,
+        ),
+        Gauge(
+            "pykcp_store_size_limit_bytes",
+            "Bytes from which on the store takes only what does not add to it; 0 is no limit.",
+            lambda: store.size.most_bytes,
         ),
         Gauge("apiserver_longrunning_requests", "Open watches.", lambda: hub.count),
         Gauge(

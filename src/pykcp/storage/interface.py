@@ -144,7 +144,22 @@ class Event:
         """Encoded forms of this event, made once by whoever needs one first."""
 
 
+class Size(Protocol):
+    """How full a store is."""
+
+    @property
+    def used(self) -> int:
+        """Bytes in use, as last measured."""
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that may be in use before writes that add to them raise StoreFull; 0: any."""
+
+
 class Store(Protocol):
+    @property
+    def size(self) -> Size: ...
+
     @property
     def revision(self) -> int:
         """The newest revision whose events have been delivered to listeners."""

@@ -12,13 +12,15 @@ from pykcp.storage.errors import Compacted, FutureRevision
 from pykcp.storage.interface import Entry, Event, Keys, Operation, Page, Query, Revisions
 from pykcp.storage.keys import start_of_range
 from pykcp.storage.listeners import Listeners
+from pykcp.storage.size_limit import SizeLimit
 from pykcp.storage.terms import is_filtered, split_indexes
 
 Changes = list[Change]
 
 
 class MemoryStore:
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = 0) -> None:
+        self.size = SizeLimit(most_bytes, self._used_bytes)
         self.revision = 0
         self.compacted = 0
         self._keys: list[str] = []
@@ -83,6 +85,8 @@ class MemoryStore:
         return found[:limit] if limit else found
 
     async def write(self, operations: Sequence[Operation]) -> Revisions:
+        if self.size.is_reached:
+            self.size.check(operations, self.get)
         changes = planning.plan(operations, self._row, self.revision)
         for change in changes:
             if change.key not in self._changes:
@@ -94,6 +98,7 @@ class MemoryStore:
             self._events.extend(events)
             self.revision = changes[-1].revision
             self._listeners.tell(events)
+            self.size.note(sum(len(change.value) for change in changes))
         return planning.revisions(operations, changes)
 
     def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
@@ -120,6 +125,10 @@ class MemoryStore:
         self._events = [event for event in self._events if event.revision > revision]
         for key in tuple(self._keys):
             self._forget(key, revision)
+        self.size.look()
+
+    def _used_bytes(self) -> int:
+        return sum(len(change.value) for changes in self._changes.values() for change in changes)
 
     def health(self) -> str | None:
         return None

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.client import Reply, TestClient, eventually
 from pykcp.testing.clusters import make_cluster
+from pykcp.testing.rights import grant
 from pykcp.testing.server import ServerProcess, server
 from pykcp.types import Object
 
@@ -194,3 +195,26 @@ def test_nearly_full_clusters_are_in_the_metrics(
     ]
     assert client.delete(f"{CM}/nine-tenths").status == 200
     assert shown() == []
+
+
+def test_tenants_do_not_lift_the_limit(client: TestClient, limited: ServerProcess) -> None:
+    """They may change other annotations of their LogicalCluster, and in kcp's way this one, too."""
+    grant(client, "alice", "*", "logicalclusters", "core.kcp.io")
+    alice = {"Impersonate-User": "alice", "Impersonate-Group": "system:authenticated"}
+
+    def annotate(tenant: TestClient, key: str, value: str | None) -> Reply:
+        return tenant.patch(LC, {"metadata": {"annotations": {key: value}}}, headers=alice)
+
+    eventually(lambda: annotate(client, "mine", "yes").status == 200)
+    _annotate(client, "20")
+    for value in ("0", "1000", "1", None):
+        refused = annotate(client, ANNOTATION, value)
+        assert refused.status == 403, refused
+        assert refused.json["message"].endswith(
+            f"metadata.annotations[{ANNOTATION}] can only be changed by system privileged users"
+        )
+    flags = ("--logical-cluster-total-object-limit=20", "--logical-cluster-object-limit-by-tenants")
+    with server(*flags) as process:
+        other = make_cluster(process, "others")
+        grant(other, "alice", "*", "logicalclusters", "core.kcp.io")
+        eventually(lambda: annotate(other, ANNOTATION, "0").status == 200)

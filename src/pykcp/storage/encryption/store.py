@@ -32,6 +32,7 @@ from pykcp.storage.interface import (
     Page,
     Query,
     Revisions,
+    Size,
     Store,
 )
 from pykcp.storage.listeners import Listeners
@@ -227,6 +228,10 @@ class EncryptedStore:
 
     def health(self) -> str | None:
         return self._store.health()
+
+    @property
+    def size(self) -> Size:
+        return self._store.size
 
     def providers_health(self) -> str | None:
         """None when all KMS plugins are well, otherwise what is wrong with them."""

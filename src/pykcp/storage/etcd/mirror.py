@@ -26,6 +26,7 @@ from pykcp.storage.etcd.envelope import (
 )
 from pykcp.storage.interface import Event
 from pykcp.storage.ring import RecentEvents
+from pykcp.storage.size_limit import SizeLimit
 from pykcp.storage.sqlite import files, scans, sweeps, tables
 from pykcp.storage.sqlite.checkpoints import Checkpoints
 from pykcp.storage.sqlite.reading import ReadingHalf
@@ -43,7 +44,13 @@ OLD_KEYS = "SELECT key, seq, terms FROM current WHERE deleted = 0 ORDER BY key"
 
 class Mirror(ReadingHalf):
     def __init__(
-        self, path: pathlib.Path, keyspace: Keyspace, *, recent_bytes: int, readers: int
+        self,
+        path: pathlib.Path,
+        keyspace: Keyspace,
+        *,
+        recent_bytes: int,
+        readers: int,
+        most_bytes: int = 0,
     ) -> None:
         super().__init__(path, recent_bytes=recent_bytes, readers=readers)
         self.applied = 0
@@ -53,6 +60,7 @@ class Mirror(ReadingHalf):
         self._changing = asyncio.Lock()
         """Held while the tables are replaced or swept, which takes several turns of the loop."""
         self._connection: sqlite3.Connection | None = None
+        self.size = SizeLimit(most_bytes, self._used_bytes)
         self._checkpointer: sqlite3.Connection | None = None
         self._worker: Worker | None = None
         self._checkpoints: Checkpoints | None = None
@@ -72,6 +80,10 @@ class Mirror(ReadingHalf):
         self._recent = RecentEvents(self.revision, self._recent_bytes)
         self._open_readers()
         self._open_checkpoints()
+        self.size.look()
+
+    def _used_bytes(self) -> int:
+        return sweeps.used_bytes(self._connection) if self._connection is not None else 0
 
     def close(self) -> None:
         if self._checkpoints is not None:
@@ -106,7 +118,7 @@ class Mirror(ReadingHalf):
                 tables.apply(connection, decoded.changes)
         self.reached(events[-1].revision, [planning.event(change) for change in decoded.changes])
         if self._checkpoints is not None:
-            self._checkpoints.note(decoded.changes)
+            self.size.note(self._checkpoints.note(decoded.changes))
         return decoded.outcomes
 
     def reached(self, revision: int, events: Sequence[Event] = ()) -> None:
@@ -132,6 +144,7 @@ class Mirror(ReadingHalf):
         self.compacted = newest_of(revision)
         self._recent = RecentEvents(self.compacted, self._recent_bytes)
         self.applied = revision
+        self.size.look()
         self.revision = self.compacted
         if events:
             self._listeners.tell(events)
@@ -151,6 +164,7 @@ class Mirror(ReadingHalf):
                     sweeps.shrink(connection, pages)
                 self._note_pages(2 * pages)
                 await asyncio.sleep(0)
+            self.size.look()
 
     async def _replace(
         self,

@@ -26,5 +26,7 @@ class EtcdSettings:
     """How long `start` waits for etcd."""
     recent_bytes: int = 16 << 20
     """Events kept in memory for watches that start a little in the past."""
+    most_bytes: int = 0
+    """What may be stored, by the size of the local copy; 0: as much as etcd takes."""
     readers: int = 8
     """Scans that may be under way at once; more wait."""

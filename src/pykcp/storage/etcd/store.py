@@ -32,6 +32,7 @@ class EtcdStore(Mirror):
             Keyspace(settings.prefix),
             recent_bytes=settings.recent_bytes,
             readers=settings.readers,
+            most_bytes=settings.most_bytes,
         )
         self._client: Client | None = None
         self._feed: Feed | None = None
@@ -67,6 +68,8 @@ class EtcdStore(Mirror):
     async def write(self, operations: Sequence[Operation]) -> Revisions:
         if self._writes is None:
             raise Unavailable("the store is not running")
+        if self.size.is_reached:
+            self.size.check(operations, self.get)
         return await self._writes.write(operations)
 
     async def barrier(self) -> None:

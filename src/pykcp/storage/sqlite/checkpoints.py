@@ -56,12 +56,13 @@ class Checkpoints:
         self._is_failing = False
         self.failure = LastFailure()
 
-    def note(self, changes: list[Change]) -> None:
-        """A batch has been committed."""
+    def note(self, changes: list[Change]) -> int:
+        """A batch has been committed; about how many bytes it added."""
         size = len(changes) * PAGES_PER_CHANGE * PAGE_BYTES
         for change in changes:
             size += len(change.value)
         self.note_bytes(size)
+        return size
 
     def note_bytes(self, size: int) -> None:
         """The write-ahead log has grown; start a checkpoint if it is time."""

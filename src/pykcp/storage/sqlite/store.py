@@ -15,6 +15,7 @@ from pykcp.storage.changes import Change
 from pykcp.storage.errors import FutureRevision, Unavailable
 from pykcp.storage.interface import Operation, Revisions
 from pykcp.storage.ring import RecentEvents
+from pykcp.storage.size_limit import SizeLimit
 from pykcp.storage.sqlite import files, scans, sweeps
 from pykcp.storage.sqlite.checkpoints import Checkpoints
 from pykcp.storage.sqlite.commits import GroupCommit
@@ -43,6 +44,8 @@ class SQLiteSettings:
     is_durable: bool = True
     """Whether a commit waits for the disk; without it the last ones may be lost with the power,
     though never the file as a whole. For what can be had again."""
+    most_bytes: int = 0
+    """What the store may hold; 0: any amount. See `pykcp.storage.size_limit`."""
     erases: bool = False
     """Whether what is deleted is overwritten with zeros: where values are encrypted, those that
     were plain before must not stay in unused parts of the file."""
@@ -67,6 +70,7 @@ class SQLiteStore(ReadingHalf):
         self._checkpointer: sqlite3.Connection | None = None
         self._check: BackgroundCheck | None = None
         self._writer: sqlite3.Connection | None = None
+        self.size = SizeLimit(settings.most_bytes, self._used_bytes)
 
     async def start(self) -> None:
         files.make_private_file(self._path)
@@ -99,6 +103,8 @@ class SQLiteStore(ReadingHalf):
         self._close()
 
     async def write(self, operations: Sequence[Operation]) -> Revisions:
+        if self.size.is_reached:
+            self.size.check(operations, self.get)
         return await self._started().write(operations)
 
     async def barrier(self) -> None:
@@ -117,6 +123,7 @@ class SQLiteStore(ReadingHalf):
                 is_more = bool(await commits.maintain(partial(sweeps.sweep, target=revision)))
                 self._note_pages(sweeps.ROWS_PER_STEP)
             await self._shrink(commits)
+            self.size.look()
 
     def health(self) -> str | None:
         if self._commits is None or self._checkpoints is None:
@@ -133,6 +140,9 @@ class SQLiteStore(ReadingHalf):
             pages = min(pages, sweeps.PAGES_PER_STEP)
             await commits.pause(partial(sweeps.shrink, pages=pages))
             self._note_pages(2 * pages)
+
+    def _used_bytes(self) -> int:
+        return sweeps.used_bytes(self._writer) if self._writer is not None else 0
 
     def _note_pages(self, pages: int) -> None:
         if self._checkpoints is not None:
@@ -154,6 +164,7 @@ class SQLiteStore(ReadingHalf):
         newest = writer.execute(scans.NEWEST).fetchone()[0] or 0
         self.revision = max(newest, self.compacted)
         self._recent = RecentEvents(self.revision, self._settings.recent_bytes)
+        self.size.look()
         self._open_readers()
         self._checkpointer = files.connect(self._path)
         loop = asyncio.get_running_loop()
@@ -176,7 +187,7 @@ class SQLiteStore(ReadingHalf):
     def _committed(self, changes: list[Change]) -> None:
         self._publish(changes[-1].revision, [planning.event(change) for change in changes])
         if self._checkpoints is not None:
-            self._checkpoints.note(changes)
+            self.size.note(self._checkpoints.note(changes))
 
     def _stop_workers(self) -> None:
         if self._check is not None:

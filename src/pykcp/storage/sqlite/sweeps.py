@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from pykcp.storage.sqlite.files import read_meta, write_meta
+from pykcp.storage.sqlite.files import PAGE_BYTES, read_meta, write_meta
 from pykcp.storage.sqlite.tables import DELETED
 
 ROWS_PER_STEP = 128
@@ -62,6 +62,13 @@ def excess_pages(connection: sqlite3.Connection) -> int:
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     return max(0, int(free) - max(SPARE_PAGES, int(pages) // SPARE_SHARE))
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """What is in use of the file, without free pages and the write-ahead log."""
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    return (int(pages) - int(free)) * PAGE_BYTES
 
 
 def shrink(connection: sqlite3.Connection, pages: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykcp.admission.plugins.object_count import ANNOTATION as OBJECT_LIMIT
 from pykcp.admission.refusing import refusal
 from pykcp.apis.kube.validation import logicalcluster as rules
 from pykcp.auth.user import (
@@ -10,6 +11,7 @@ from pykcp.auth.user import (
     MASTERS,
     WORKSPACE_BOOTSTRAPPER,
 )
+from pykcp.machinery import meta
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.registry.admitting import AdmissionRequest
 
@@ -27,6 +29,10 @@ class LogicalClusterRules:
     name = "core.kcp.io/LogicalCluster"
     kind = LOGICAL_CLUSTERS
 
+    def __init__(self, *, keeps_object_limit: bool = True) -> None:
+        """`keeps_object_limit`: its annotation is the operator's to write, unlike in kcp."""
+        self._kept = (OBJECT_LIMIT,) if keeps_object_limit else ()
+
     def wants(self, request: AdmissionRequest) -> bool:
         return True
 
@@ -39,9 +45,18 @@ class LogicalClusterRules:
     async def validate(self, request: AdmissionRequest) -> None:
         if not _EXEMPT.isdisjoint(request.context.user.groups):
             return
-        why = _why_not(request)
+        why = _why_not(request) or self._lifted(request)
         if why is not None:
             raise refusal(request, why)
+
+    def _lifted(self, request: AdmissionRequest) -> str | None:
+        if request.obj is None or request.old is None:
+            return None
+        before, after = meta.annotations(request.old), meta.annotations(request.obj)
+        for key in self._kept:
+            if before.get(key) != after.get(key):
+                return f"metadata.annotations[{key}] can only be changed by system privileged users"
+        return None
 
 
 def _why_not(request: AdmissionRequest) -> str | None:
