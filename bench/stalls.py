@@ -17,6 +17,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -101,6 +102,7 @@ def main() -> None:
         print("\n".join(a.name for a in attacks))
         return
     rows: list[Row] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with contextlib.suppress(PermissionError):
         os.nice(-options.priority)
         with contextlib.suppress(OSError):  # nice counts within a session only, if there are groups

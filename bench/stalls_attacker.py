@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -230,6 +231,7 @@ async def attack_until(
 def _process(
     pipe: multiprocessing.connection.Connection, attack: Attack, place: Place, rooms: list[Room]
 ) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.nice(5)
     asyncio.run(_run(pipe, attack, place, rooms))
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
@@ -26,6 +27,8 @@ from pykcp.testing.workspaces import make_workspace
 
 USERS = ("attacker", "limited", "innocent", "storm0", "storm1", "storm2", "storm3")
 RBAC = "rbac.authorization.k8s.io"
+_MEMORY = 4 << 30
+"""What a server may take, so that an attack does not take the machine."""
 
 
 def token_lines() -> str:
@@ -102,6 +105,7 @@ class Place:
     def _start_ours(self) -> None:
         flags = (f"--token-auth-file={self.folder / 'tokens.csv'}", *self.flags)
         self._ours = ServerProcess(self.folder / ".kcp", flags).start()
+        resource.prlimit(self._ours.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
         access = read_access(self._ours.kubeconfig, "shard-base")
         self.host, self.port, self.pids = access.host, access.port, (self._ours.pid,)
         self.context = ssl.create_default_context(cadata=access.ca)
@@ -209,6 +213,11 @@ class Place:
                 self.ask("DELETE", f"{path}?labelSelector=stalls")
             self.ask("DELETE", f"/api/v1/namespaces/{name}/configmaps")
             self.ask("DELETE", f"/api/v1/namespaces/{name}")
+
+    def are_gone(self, names: Sequence[str]) -> bool:
+        """Whether deleted rooms of ours are gone; the peer has no controller for that."""
+        path = "/clusters/root/apis/tenancy.kcp.io/v1alpha1/workspaces"
+        return self.is_peer or all(self.ask("GET", f"{path}/{name}")[0] == 404 for name in names)
 
     def target(self, room: Room) -> Target:
         context = self.client_context()

@@ -151,7 +151,7 @@ class Bench:
             self._wait_until_calm(_SETTLE_SECONDS)
             for name in names:  # deleting what was made is part of the attack
                 place.drop_room(name)
-            row.is_calm = self._wait_until_calm(_SETTLE_SECONDS)
+            row.is_calm = self._wait_until_calm(_SETTLE_SECONDS) and place.are_gone(names)
         else:
             time.sleep(6)
         delays = innocent.finish()

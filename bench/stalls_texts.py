@@ -116,7 +116,9 @@ def _set_element_order(count: int) -> Script:
         path = f"/api/v1/namespaces/{a.room.namespace}/serviceaccounts"
         secrets = [{"name": f"s{n}"} for n in range(count)]
         await a.setup("POST", path, {"metadata": {"name": "order"}, "secrets": secrets})
-        body = json.dumps({"$setElementOrder/secrets": secrets[::-1], "secrets": secrets}).encode()
+        body = json.dumps(
+            {"$setElementOrder/secrets": secrets[::-1], "secrets": secrets[::-1]}
+        ).encode()
         yield
         for _ in range(3):
             await a.send("PATCH", f"{path}/order", body, STRATEGIC)

@@ -8,6 +8,7 @@ the code.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pathlib
@@ -160,14 +161,16 @@ class StallWatchdog:
         self._thread: threading.Thread | None = None
         self._loop_thread = 0
         self._clock_id = 0
-        self._schedule = pathlib.Path(os.devnull)
+        self._schedule = -1
         self._waited = 0.0
         """How long the loop's thread had waited for a processor when it was last looked at."""
 
     def start(self) -> None:
         self._loop_thread = threading.get_ident()
         self._clock_id = time.pthread_getcpuclockid(self._loop_thread)
-        self._schedule = pathlib.Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
+        with contextlib.suppress(OSError):
+            path = f"/proc/self/task/{threading.get_native_id()}/schedstat"
+            self._schedule = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._meter.on_wake = self._bell.set
         self._meter.on_tick = self._on_tick
         self._thread = threading.Thread(target=self._run, name="stall-watchdog", daemon=True)
@@ -178,6 +181,9 @@ class StallWatchdog:
         self._bell.set()
         if self._thread is not None:
             self._thread.join()
+        if self._schedule >= 0:
+            os.close(self._schedule)
+            self._schedule = -1
 
     # -- in the loop's thread ------------------------------------------------------------------
 
@@ -204,10 +210,9 @@ class StallWatchdog:
 
     def _processor_wait(self) -> float:
         """Seconds that the loop's thread was ready to run and did not; 0 where nobody says so."""
-        try:
-            return int(self._schedule.read_text().split()[1]) / 1e9
-        except (OSError, IndexError):
+        if self._schedule < 0:
             return 0.0
+        return int(os.pread(self._schedule, 100, 0).split()[1]) / 1e9
 
     def _attend(self, due: float, waited: float) -> None:
         """A stall is going on: see what it is, and wait for its end."""
