@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 class Node:
     """A place in the expression; `offset` is where errors about it point to."""
 
-    __slots__ = ("depth", "offset", "type")
+    __slots__ = ("depth", "folded", "offset", "type")
 
     def __init__(self, offset: int, depth: int = 0) -> None:
         self.offset = offset
         self.depth = depth
         self.type: Type | None = None
+        self.folded: tuple[bool, Any] | None = None
+        """Whether it is constant, and its value; kept by `constants`."""
 
 
 class Literal(Node):

@@ -49,6 +49,11 @@ def literal_type(value: object) -> Type:
     return types.STRING if isinstance(value, str) else types.BYTES
 
 
+_SCALAR_KINDS = frozenset(
+    ("bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration")
+)
+
+
 class _Checker:
     def __init__(self, env: Environment, issues: Issues) -> None:
         self.env = env
@@ -201,6 +206,20 @@ class _Checker:
         if node.function in ("_&&_", "_||_"):
             self.logical(node, arg_types, overloads[0])
             return
+        key = None
+        if all(t.kind in _SCALAR_KINDS for t in arg_types):
+            key = (node.function, node.target is not None, *(t.kind for t in arg_types))
+            known = self.env.resolved.get(key)
+            if known is not None:
+                node.type, node.overloads = known
+                return
+        self.resolve_anew(node, overloads, arg_types)
+        if key is not None and node.type is not ERROR and node.type is not None:
+            self.env.resolved[key] = node.type, node.overloads
+
+    def resolve_anew(
+        self, node: Call, overloads: tuple[Overload, ...], arg_types: tuple[Type, ...]
+    ) -> None:
         result: Type | None = None
         matching: list[str] = []
         for overload in overloads:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykcp.machinery.cel.ast import Call, ListExpr, Literal, MapExpr, Node
+from pykcp.machinery import regex
+from pykcp.machinery.cel.ast import Call, ListExpr, Literal, MapExpr, Node, children
 from pykcp.machinery.cel.dispatch import call_dynamic
 from pykcp.machinery.cel.operators import make_map
 from pykcp.machinery.cel.values import EvalError
@@ -13,6 +14,9 @@ _CONVERSIONS = frozenset((
     "bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type",
     "uint",
 ))  # fmt: skip
+
+
+_PATTERNS = frozenset({"matches", "find", "findAll"})
 
 
 class ProgramError(Exception):
@@ -25,6 +29,35 @@ def fold(node: Node) -> tuple[bool, Any]:
     Literals, lists and maps of constants, and conversions of them: just what the
     reference implementation evaluates beforehand, so that costs and errors agree.
     """
+    found = node.folded
+    if found is None:
+        found = node.folded = _fold(node)
+    return found
+
+
+def plan(node: Node) -> None:
+    """Raises ProgramError for a constant part that has no value or is no pattern."""
+    if fold(node)[0]:
+        return
+    for child in children(node):
+        plan(child)
+    if isinstance(node, Call) and node.function in _PATTERNS:
+        _check_pattern(node)
+
+
+def _check_pattern(node: Call) -> None:
+    nodes = [node.target, *node.args] if node.target is not None else node.args
+    found, pattern = fold(nodes[1])
+    text = nodes[0].type
+    if not found or not isinstance(pattern, str) or text is None or text.kind != "string":
+        return
+    try:
+        regex.compiled(pattern)
+    except regex.RegexError as error:
+        raise ProgramError(str(error)) from error
+
+
+def _fold(node: Node) -> tuple[bool, Any]:
     match node:
         case Literal():
             return True, node.value

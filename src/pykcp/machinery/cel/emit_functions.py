@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pykcp.machinery import regex
-from pykcp.machinery.cel import constants
 from pykcp.machinery.cel.ast import Call, Node
 from pykcp.machinery.cel.codegen import Generator, Val, _type
-from pykcp.machinery.cel.constants import ProgramError
 from pykcp.machinery.cel.dispatch import dynamic
 from pykcp.machinery.cel.library import IMPLEMENTATIONS
 from pykcp.machinery.cel.runtime_cost import cost_of
@@ -43,7 +40,6 @@ def function_call(g: Generator, node: Call) -> Val:
     if sized is not None:
         return sized
     args = _crashing_args(g, nodes) if crashes_on_errors(node) else arguments(g, nodes)
-    _check_pattern(node)
     identifier = overload_of(node)
     listed = ", ".join(a.src for a in args)
     if identifier and not any(_is_open(n) for n in nodes):
@@ -109,20 +105,6 @@ def _sized(g: Generator, node: Call, nodes: list[Node]) -> Val | None:
     plain = vals[0].declared is not None or _type(nodes[0]).kind in ("string", "bytes", "list")
     function = "len" if plain else "size"
     return finish(g, node, vals, f"{function}({vals[0].src})", fails=not plain)
-
-
-def _check_pattern(node: Call) -> None:
-    """A pattern that is constant must be one."""
-    if node.function not in ("matches", "find", "findAll"):
-        return
-    nodes = [node.target, *node.args] if node.target is not None else node.args
-    found, pattern = constants.fold(nodes[1])
-    if not found or not isinstance(pattern, str) or _type(nodes[0]).kind != "string":
-        return
-    try:
-        regex.compiled(pattern)
-    except regex.RegexError as error:
-        raise ProgramError(str(error)) from error
 
 
 def optional_or(g: Generator, node: Call) -> Val:

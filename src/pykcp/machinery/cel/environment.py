@@ -47,6 +47,8 @@ class Environment:
     structs: Mapping[str, Declared | Mapping[str, Type]] = field(default_factory=dict)
     """Types that may be written as literals: `Name{field: value}`."""
     struct_types: Mapping[str, Type] = field(default_factory=dict)
+    resolved: dict[Any, tuple[Type, tuple[str, ...]]] = field(default_factory=dict, compare=False)
+    """Calls with scalar arguments that were resolved already; kept by the checker."""
 
     def with_variables(self, variables: Mapping[str, Variable]) -> Environment:
         """The same with more variables; those of objects bring their types along."""

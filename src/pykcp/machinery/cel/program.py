@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from pykcp.machinery.cel import codegen, validators
+from pykcp.machinery.cel import codegen, constants, validators
 from pykcp.machinery.cel.ast import Comprehension, Ident, Node, Select, children
 from pykcp.machinery.cel.checker import check
 from pykcp.machinery.cel.constants import ProgramError
@@ -66,9 +66,10 @@ def compile_expression(
     `parameters` are the variables that the functions take, in order; without them those
     that the expression uses, sorted.
     """
-    program = Program(_check(text, env), env, parameters)
-    program.fast  # noqa: B018 - constants that have no value are found here
-    return program
+    root = _check(text, env)
+    with _deep():
+        constants.plan(root)
+    return Program(root, env, parameters)
 
 
 def output_type(text: str, env: Environment = KUBERNETES) -> Type:

@@ -17,6 +17,8 @@ RULE_COST_LIMIT = 10_000_000
 """What one rule may cost at worst, on all the values of one object together."""
 SCHEMA_COST_LIMIT = 100_000_000
 """What all rules of a schema may cost at worst."""
+SCHEMA_LENGTH_LIMIT = 1_000_000
+"""Characters of all expressions of a schema: a million takes some seconds to compile."""
 _MOST_EXPENSIVE = 4
 _REASONS = (
     "FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired",
@@ -51,6 +53,9 @@ def check_rules(
     `invalid_nodes` holds the id() of schema nodes that are wrong in other ways, at or below
     them: their rules are not looked at, since their types may make no sense.
     """
+    if _length(schema) > SCHEMA_LENGTH_LIMIT:
+        why = f"expressions of all validation rules must have at most {SCHEMA_LENGTH_LIMIT} characters"
+        return [forbidden(path, why)]
     context = _Context(invalid_nodes)
     _check_node(schema, path, context, root=True, cardinality=1, uncorrelatable="")
     errors = context.schema_errors + context.cel_errors
@@ -66,6 +71,19 @@ def check_rules(
         what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
         errors.append(forbidden(path, cost_message(what, context.total, SCHEMA_COST_LIMIT)))
     return errors
+
+
+def _length(schema: Schema) -> int:
+    """How long the expressions of a schema are together."""
+    total = 0
+    stack = [schema]
+    while stack:
+        node = stack.pop()
+        for rule in node.rules:
+            total += len(rule.get("rule") or "") + len(rule.get("messageExpression") or "")
+        stack += [*node.properties.values(), *node.all_of]
+        stack += [s for s in (node.items, node.additional) if s is not None]
+    return total
 
 
 def _check_node(

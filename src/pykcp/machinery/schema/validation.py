@@ -60,11 +60,28 @@ def same_scalar(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def is_allowed(value: Any, allowed: Any) -> bool:
-    """Whether a value is this one of an enum: upstream turns it into the enum's type first."""
-    if type(allowed) is int and type(value) is float:
-        return int(value) == allowed
-    return same_scalar(value, allowed)
+def enum_check(allowed: tuple[Any, ...]) -> Check:
+    """Whether a value is one of an enum, by one look at a set.
+
+    Upstream turns a float into an integer where the enum has one.
+    """
+    if all(type(v) is str for v in allowed):
+        words = frozenset(allowed)
+        return lambda value: type(value) is str and value in words
+    flags = frozenset(v for v in allowed if type(v) is bool)
+    integers = frozenset(v for v in allowed if type(v) is int)
+    others = frozenset(_identity(v) for v in allowed if type(v) is not bool)
+
+    def check(value: Any) -> bool:
+        if value is None:
+            return False
+        if type(value) is bool:
+            return value in flags
+        if type(value) is float and int(value) in integers:
+            return True
+        return _identity(value) in others
+
+    return check
 
 
 MAX_PATTERN_WORK = 200_000_000
@@ -288,11 +305,7 @@ class _Compiler:
     def _enum(schema: Schema) -> Check | None:
         if not schema.enum:
             return None
-        allowed = schema.enum
-        if all(type(v) is str for v in allowed):
-            words = frozenset(allowed)
-            return lambda value: type(value) is str and value in words
-        return lambda value: value is not None and any(is_allowed(value, v) for v in allowed)
+        return enum_check(schema.enum)
 
 
 _USUAL: dict[str, type] = {

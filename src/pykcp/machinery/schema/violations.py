@@ -25,10 +25,11 @@ from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.schema.validation import (
     _NUMBER_FORMATS,
     MAX_PATTERN_WORK,
+    Check,
     PatternWork,
     are_distinct,
+    enum_check,
     format_of,
-    is_allowed,
     is_json_integer,
     json_type,
     pattern_check,
@@ -446,10 +447,24 @@ def _scalar_key(schema: Schema, item: Any) -> _Key | None:
     return tuple((type(v) is bool, v) for v in values)
 
 
+_enum_checks: dict[int, tuple[tuple[Any, ...], Check]] = {}
+_MAX_ENUM_CHECKS = 16
+
+
+def _enum_check(allowed: tuple[Any, ...]) -> Check:
+    """The check of an enum; the latest are kept, since many values may ask for the same."""
+    known = _enum_checks.get(id(allowed))
+    if known is not None and known[0] is allowed:
+        return known[1]
+    check = enum_check(allowed)
+    if len(_enum_checks) >= _MAX_ENUM_CHECKS:
+        del _enum_checks[next(iter(_enum_checks))]
+    _enum_checks[id(allowed)] = allowed, check
+    return check
+
+
 def _enum(schema: Schema, value: Any, path: Steps) -> Result:
-    if not schema.enum or (
-        value is not None and any(is_allowed(value, allowed) for allowed in schema.enum)
-    ):
+    if not schema.enum or _enum_check(schema.enum)(value):
         return Result()
     allowed = [v if isinstance(v, str) else orjson.dumps(v).decode() for v in schema.enum]
     return _only(not_supported(_place(path), value, allowed))

@@ -29,6 +29,21 @@ def one(**rule: Any) -> list[str]:
     return check({"type": "object", "properties": properties, "x-kubernetes-validations": [rule]})
 
 
+def test_long_rules_are_refused_together() -> None:
+    rules = [{"rule": f"self.a != {n} || " + "true || " * 1000 + "true"} for n in range(200)]
+    properties = {"a": {"type": "integer"}}
+    found = check({"type": "object", "properties": properties, "x-kubernetes-validations": rules})
+    why = "expressions of all validation rules must have at most 1000000 characters"
+    assert found == [f"{AT}: Forbidden: {why}"]
+
+
+def test_thousands_of_rules() -> None:
+    rules = [{"rule": f"self.a != {n}"} for n in range(3000)]
+    properties = {"a": {"type": "integer"}}
+    spec = {"type": "object", "properties": properties, "x-kubernetes-validations": rules}
+    assert check(spec) == []
+
+
 FIELDS = [
     ({"rule": " "}, "rule: Required value: rule is not specified"),
     ({"message": "m"}, "rule: Required value: rule is not specified"),

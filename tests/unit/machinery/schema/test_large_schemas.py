@@ -1,0 +1,70 @@
+"""Schemas and values so large that anything but a linear check would not come back in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykcp.machinery.schema.openapi_json import from_json
+from pykcp.machinery.schema.validation import compile_check, enum_check
+from pykcp.machinery.schema.violations import schema_errors
+
+MANY = 100_000
+
+
+@pytest.mark.parametrize(
+    "enum",
+    [
+        [f"v{n}" for n in range(MANY)],
+        list(range(MANY)),
+        [n + 0.5 for n in range(MANY)],
+        [[n] for n in range(MANY)],
+        [{"a": n} for n in range(MANY)],
+    ],
+    ids=["strings", "integers", "numbers", "lists", "objects"],
+)
+def test_a_large_enum_is_looked_up(enum: list[Any]) -> None:
+    node = {"x-kubernetes-preserve-unknown-fields": True, "enum": enum}
+    schema = from_json({"type": "array", "items": node})
+    good = enum[-5_000:]
+    assert compile_check(schema)(good) is True
+    assert schema_errors(schema, good) == []
+    assert compile_check(schema)([*good, "bad"]) is False
+    (error,) = schema_errors(schema, [*good, "bad"])
+    assert error.reason == "FieldValueNotSupported"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "value", "expected"),
+    [
+        ((1, "a"), 1, True),
+        ((1, "a"), 1.0, True),
+        ((1, "a"), 1.7, True),
+        ((1.5, "a"), 1.5, True),
+        ((1.5, "a"), 1, False),
+        ((1, "a"), True, False),
+        ((True, "a"), True, True),
+        ((True, "a"), 1, False),
+        ((False, "a"), 0, False),
+        ((None, 1), None, False),
+        (([1], 1), [1], True),
+        (({"a": [1]}, 1), {"a": [1.0]}, True),
+        (("1", 2), 1, False),
+        (("a", "b"), "b", True),
+        (("a", "b"), None, False),
+    ],
+)
+def test_values_of_an_enum(allowed: tuple[Any, ...], value: Any, expected: bool) -> None:
+    assert enum_check(allowed)(value) is expected
+
+
+def test_patterns_have_a_limit_for_one_value() -> None:
+    pattern = "(a|b)*a(a|b){900}c"
+    schema = from_json({"type": "array", "items": {"type": "string", "pattern": pattern}})
+    texts = ["ab" * 5_000] * 100
+    assert compile_check(schema)(texts) is False
+    errors = [e.text() for e in schema_errors(schema, texts)]
+    assert errors[0].endswith(f"should match '{pattern}'")
+    assert any(e.endswith("but the text is too long for this pattern'") for e in errors)
+    assert compile_check(schema)(["a" * 901 + "c"]) is True
