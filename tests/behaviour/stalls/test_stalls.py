@@ -1,0 +1,134 @@
+"""Whatever one tenant sends, another tenant's requests are answered in time.
+
+What is asserted is the longest stretch of CPU time that the event loop spent without looking at
+anybody else, which no other load on the machine can prolong. The delays of an innocent tenant are
+asserted with a wide margin only: `bench/run stalls` measures them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from stalls import ATTACKS
+from stalls_attacker import SECONDS, Attack, Attacker
+from stalls_innocent import Innocent, part
+from stalls_places import Place
+from stalls_run import busy_buckets, longest_busy, usage
+
+LONGEST_CPU = 250.0
+"""Milliseconds on the loop: two and a half times the rule for the slowest GET."""
+LONGEST_GET = 2500.0
+GROWTH = 250.0
+"""MiB of memory that all attacks together may leave behind."""
+
+NAMES = (
+    "path of 8,000 segments, no credentials",
+    "path of 80,000 segments, no credentials",
+    "40,000 owner references",
+    "150,000 bad labels",
+    "200,000 finalizers",
+    "200,000 unknown fields, strict",
+    "200,000 duplicate keys, strict",
+    "3 MB of invalid JSON",
+    "500 KB of flow YAML",
+    "YAML alias bomb",
+    "$setElementOrder of 8,000",
+    "apply of 100,000 keys, by four managers",
+    "pattern ^((a?){30}){30}$",
+    "CEL matches (a|a)*b",
+    "100,000 type errors in a custom object",
+    "CRD of 3,000 versions",
+    "CRD of 30,000 properties",
+    "CRD of 3,000 CEL rules",
+    "CRD with one rule of 5,000 &&",
+    "cluster role of 1000×1000×1000",
+    "300 names against 20,000 rules",
+    "60,000 warrants in a review",
+    "label selector of 15,000 terms",
+    "webhook patch that copies 2.2 MB 400 times",
+    "schema of 1,000 CEL rules created, bound and used",
+)
+EXCEEDING: dict[str, str] = {
+    "schema of 1,000 CEL rules created, bound and used": (
+        "rules of an APIResourceSchema are compiled on the event loop"
+    ),
+}
+"""Attacks that are known to hold the loop for too long, and why."""
+
+BY_NAME = {attack.name: attack for attack in ATTACKS}
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    found = Place("pykcp", tmp_path_factory.mktemp("stalls") / "server", is_peer=False)
+    found.start()
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def memory_before(place: Place) -> float:
+    return usage(place).memory
+
+
+def _known(name: str) -> Any:
+    reason = EXCEEDING.get(name)
+    return pytest.param(
+        name, marks=[pytest.mark.xfail(strict=True, reason=reason)] if reason else []
+    )
+
+
+async def _carry_out(script: Any) -> None:
+    try:
+        async with asyncio.timeout(SECONDS):
+            await anext(script, None)
+    except TimeoutError:
+        pass  # a server that lets an attacker wait does well
+
+
+async def _attack(place: Place, attack: Attack) -> tuple[float, float, float]:
+    """The longest stretch on the loop, the longest GET, and by how much this process was late."""
+    number = next(_numbers)
+    rooms = [place.make_room(f"attack-{number}-{n}", "attacker") for n in range(2)]
+    attacker = Attacker(place, rooms)
+    await attacker.open()
+    script = attack.script(attacker)
+    innocent = Innocent(place, place.make_room("innocent", "innocent"))
+    try:
+        await anext(script)
+        await innocent.open()
+        before = busy_buckets(place)
+        is_over = asyncio.Event()
+        sampling = asyncio.create_task(innocent.sample(is_over.is_set))
+        await _carry_out(script)
+        is_over.set()
+        delays = await sampling
+        assert attacker.outcome.statuses, "nothing was sent"
+        assert not delays.lost, "the innocent tenant's watch missed an event"
+        assert not delays.failures
+        busy = longest_busy(before, busy_buckets(place))
+    finally:
+        await innocent.close()
+        await script.aclose()
+        await attacker.close()
+    return busy, part(delays.gets, 1), part(delays.late, 1)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", [_known(name) for name in NAMES])
+async def test_others_do_not_wait(place: Place, memory_before: float, name: str) -> None:
+    if not place.is_alive():
+        place.restart()
+    busy, longest, late = await _attack(place, BY_NAME[name])
+    assert busy <= LONGEST_CPU, place.stall_lines()[-3:]
+    assert longest < max(LONGEST_GET, 10 * late), place.stall_lines()[-3:]
+
+
+def test_nothing_is_kept(place: Place, memory_before: float) -> None:
+    """After all of the attacks above."""
+    assert usage(place).memory - memory_before < GROWTH
