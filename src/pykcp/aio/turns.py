@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Callable
 from types import TracebackType
 
+from pykcp.aio.costs import payer
 from pykcp.aio.round_robin import RoundRobin
 
 _PASSES = 8
@@ -30,8 +31,11 @@ Contended = Callable[[], bool]
 
 
 def heavy_turn(tenant: str = "") -> HeavyTurn:
-    """A turn for one long step of this tenant, on the running loop."""
-    return HeavyTurn(turns_of(asyncio.get_running_loop()), tenant)
+    """A turn for one long step, on the running loop.
+
+    Requests take turns by who pays for them; `tenant` is for work that is part of none.
+    """
+    return HeavyTurn(turns_of(asyncio.get_running_loop()), payer().tenant or tenant)
 
 
 def turns_of(loop: asyncio.AbstractEventLoop) -> Turns:

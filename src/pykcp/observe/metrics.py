@@ -82,6 +82,12 @@ class LabelledGauge:
             yield f"{self.name}{_labels(self.labels, values)} {_number(number)}"
 
 
+class LabelledTotals(LabelledGauge):
+    """Several numbers that only grow, read when they are asked for."""
+
+    kind = "counter"
+
+
 class Histogram:
     """How values are distributed over buckets."""
 

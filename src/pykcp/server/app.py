@@ -15,10 +15,12 @@ object) goes through in one synchronous call; the rest becomes a coroutine.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from pykcp.auth.authn.chain import Authentication
+from pykcp.auth.authn.interface import Authenticated
 from pykcp.auth.user import User
 from pykcp.machinery.status import Denied, InternalError, NotFound, StatusError, Unauthorized
 from pykcp.registry.errors import translate
@@ -145,6 +147,7 @@ class ApiServer:
         self._answered = answered
         self._metrics = metrics
         self._flow = flow
+        self._meter = None if flow is None else flow.meter
         self._audit = audit
         self._homes = homes
         self.elsewhere = elsewhere
@@ -166,16 +169,18 @@ class ApiServer:
         return False
 
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
+        started = time.perf_counter()
         request = exchange.request
-        return self.take(
-            Call(exchange, request_info.parse(request.method, request.path, request.query))
-        )
+        info = request_info.parse(request.method, request.path, request.query)
+        return self.take(Call(exchange, info, started))
 
     def take(self, call: Call) -> Coroutine[Any, Any, None] | None:
         """Serve a request that is understood already."""
         if self._audit is None:
-            return self._serve(call)
-        return self._audit.attend(call, self._serve)
+            pending = self._serve(call)
+        else:
+            pending = self._audit.attend(call, self._serve)
+        return pending if self._meter is None else self._meter.measure(call, pending)
 
     async def take_over(self, call: Call, user: User) -> None:
         """Go on with a call of another server, which vouches for its user."""
@@ -196,10 +201,12 @@ class ApiServer:
 
     def _serve(self, call: Call) -> Coroutine[Any, Any, None] | None:
         try:
+            user = self._authentication.peek(call.exchange.request)
+            if user is None and self._is_kept_waiting(call):
+                return self._finish(call, self._serve_stranger(call))
             elsewhere = self._clusters.resolve(call)
             if elsewhere is not None:
                 return self._finish(call, elsewhere)
-            user = self._authentication.peek(call.exchange.request)
             if user is None:
                 return self._finish(call, self._authenticate(call))
             pending = self._admit(call, user)
@@ -218,10 +225,31 @@ class ApiServer:
         self._metrics.observe(call)
         return None
 
-    async def _authenticate(self, call: Call) -> None:
-        found = await self._authentication.authenticate(
+    def _is_kept_waiting(self, call: Call) -> bool:
+        """Whether too much was done already for callers from there who are not signed in."""
+        if self._meter is None or self._meter.admits_stranger(call):
+            return False
+        return not self._authentication.is_cheap(call.exchange.request)
+
+    async def _serve_stranger(self, call: Call) -> None:
+        """Serve a call from an indebted address: nothing is done for it before it is its turn."""
+        assert self._flow is not None
+        await self._flow.wait_for_others(call)
+        try:
+            elsewhere = self._clusters.resolve(call)
+        except Withheld as withheld:
+            await self._reveal(call, withheld)
+        else:
+            await (elsewhere or self._authenticate(call))
+
+    async def _sign_in(self, call: Call) -> Authenticated:
+        pending = self._authentication.authenticate(
             call.exchange.request, call.cluster, call.info.path
         )
+        return await (pending if self._flow is None else self._flow.sign_in(call, pending))
+
+    async def _authenticate(self, call: Call) -> None:
+        found = await self._sign_in(call)
         for text in found.warnings:
             call.context.warn(text)
         pending = self._admit(call, found.user)
@@ -230,9 +258,7 @@ class ApiServer:
 
     async def _reveal(self, call: Call, withheld: Withheld) -> None:
         """Refuse a call for what is not there or not in use, once it is known who asks."""
-        found = await self._authentication.authenticate(
-            call.exchange.request, call.cluster, call.info.path
-        )
+        found = await self._sign_in(call)
         call.user = found.user
         if call.audit is not None:
             waiting = call.audit.received()
@@ -248,6 +274,11 @@ class ApiServer:
             waiting = call.audit.received()
             if waiting is not None:
                 return self._admit_later(call, waiting)
+        if self._meter is None or self._meter.admits(call, user):
+            return self._enter(call)
+        return self._hold(call)
+
+    def _enter(self, call: Call) -> Coroutine[Any, Any, None] | None:
         if call.info.name == HOME and self._homes is not None and is_home(call):
             return self._homes.serve(call)
         if self._authorization.peek(call):
@@ -256,10 +287,20 @@ class ApiServer:
 
     async def _admit_later(self, call: Call, waiting: Coroutine[Any, Any, None]) -> None:
         await waiting
-        if self._homes is not None and is_home(call):
-            await self._homes.serve(call)
-        else:
-            await self._authorize(call)
+        if self._meter is not None and not self._meter.admits(call, call.user):
+            await self._hold(call)
+            return
+        pending = self._enter(call)
+        if pending is not None:
+            await pending
+
+    async def _hold(self, call: Call) -> None:
+        """Go on with a call of the indebted when it is its turn."""
+        assert self._flow is not None
+        await self._flow.wait_for_others(call)
+        pending = self._enter(call)
+        if pending is not None:
+            await pending
 
     async def _authorize(self, call: Call) -> None:
         await self._authorization.check(call)
@@ -268,6 +309,7 @@ class ApiServer:
             await pending
 
     def _route(self, call: Call) -> Coroutine[Any, Any, None] | None:
+        call.is_authorized = True
         self._check_presence(call)
         if call.info.is_resource:
             pending = self._resource(call)

@@ -20,6 +20,7 @@ from pykcp.wire.exchange import Exchange, Stream
 
 if TYPE_CHECKING:
     from pykcp.server.filters.audit import AuditRecord
+    from pykcp.server.filters.flow_cost import Account
 
 DEFAULT_MANAGER = "unknown"
 
@@ -33,19 +34,24 @@ class Call:
         "audit",
         "caller",
         "cluster",
+        "cluster_payer",
         "exchange",
         "hops",
         "info",
+        "is_authorized",
         "is_seated",
         "is_vouched",
+        "payer",
         "resource",
         "selection",
         "started",
         "stream",
         "user",
+        "was_held",
     )
 
-    def __init__(self, exchange: Exchange, info: RequestInfo) -> None:
+    def __init__(self, exchange: Exchange, info: RequestInfo, started: float = 0.0) -> None:
+        """`started`: when it came, by `time.perf_counter`, if that was before now."""
         self.exchange = exchange
         self.info = info
         self.cluster = info.cluster
@@ -59,11 +65,18 @@ class Call:
         """How often it was handed over within this process to whoever has its objects."""
         self.is_seated = False
         """It is part of another request, which has been waited for already."""
+        self.payer: Account | None = None
+        """Who is charged for it, once it is known who asks; see `filters.flow_meter`."""
+        self.cluster_payer: Account | None = None
+        """The cluster, which is charged too once it is known that the user may be there."""
+        self.is_authorized = False
+        self.was_held = False
+        """It has waited because its user or its cluster had more than their share."""
         self.resource: Resource = None  # type: ignore[assignment]  # set before handlers run
         self.selection: Selection | None = None
         """What long selectors mean, once they are parsed; see `select`."""
         self.accepted: negotiation.Accepted = _JSON
-        self.started = time.perf_counter()
+        self.started = started or time.perf_counter()
         self.stream: Stream | None = None
         """Of a watch, once it is open."""
         self._context: RequestContext | None = None

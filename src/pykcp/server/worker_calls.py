@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from pykcp.aio.costs import payer
 from pykcp.machinery.status import InternalError, RequestEntityTooLarge, Timeout
 from pykcp.workers.pool import JobTooLarge, JobTooLong, WorkerDied, WorkerPool
 
 
 async def compute(pool: WorkerPool, function: str, *args: Any, tenant: str) -> Any:
-    """The result of `module:function`; a StatusError if it takes too much time or memory."""
+    """The result of `module:function`; a StatusError if it takes too much time or memory.
+
+    Jobs of a request take turns by who pays for it; `tenant` is for those that are part of none.
+    """
     try:
-        return await pool.run(function, *args, tenant=tenant)
+        return await pool.run(function, *args, tenant=payer().tenant or tenant)
     except JobTooLong as error:
         seconds = round(pool.settings.job_seconds)
         raise Timeout(f"the request took more than {seconds} seconds of computation") from error

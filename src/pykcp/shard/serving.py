@@ -19,14 +19,16 @@ from pykcp.server.authorization import CallAuthorization
 from pykcp.server.clusters import ClusterResolver
 from pykcp.server.discovery import Discovery
 from pykcp.server.filters.flow_control import FlowControl, FlowSettings
+from pykcp.server.filters.flow_cost import CostLimits
 from pykcp.server.filters.flow_queue import Limits
+from pykcp.server.filters.flow_room import RoomLimits
 from pykcp.server.filters.homes import Homes
 from pykcp.server.filters.mounts import MountProxy
 from pykcp.server.health import Health
 from pykcp.server.impersonation import Impersonation
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.openapi import OpenAPI
-from pykcp.server.paths import PathHandlers
+from pykcp.server.paths import DebugView, PathHandlers
 from pykcp.server.subresources import Answered
 from pykcp.shard.clusters import LogicalClusters
 from pykcp.shard.credentials import Credentials
@@ -81,13 +83,20 @@ def make_server(  # a composition root: every part by name
         authentication.is_proxied,
     )
     shown = WithOldNames(directory) if "CacheAPIs" in settings.gates else directory
+    flow = _flow_control(settings, metrics)
+    debug: dict[str, DebugView] = {
+        "/debug/tasks": owner.describe,
+        "/debug/fsck": lambda: _consistency(store),
+    }
+    if flow is not None:
+        debug["/debug/flow"] = flow.describe
     paths = PathHandlers(
         health=health,
         metrics=metrics,
         discovery=Discovery(shown, lambda: credentials.address),
         openapi=OpenAPI(shown, workers),
         issuer=credentials,
-        debug={"/debug/tasks": owner.describe, "/debug/fsck": lambda: _consistency(store)},
+        debug=debug,
     )
     return ApiServer(
         authentication=authentication,
@@ -98,7 +107,7 @@ def make_server(  # a composition root: every part by name
         paths=paths,
         answered=Answered(authentication, authorizer, credentials.policy, client),
         metrics=RequestMetrics(metrics),
-        flow=_flow_control(settings, metrics),
+        flow=flow,
         audit=audit,
         homes=homes,
     )
@@ -131,13 +140,23 @@ def workspace_sign_in(
 def _flow_control(settings: ShardSettings, metrics: Registry) -> FlowControl | None:
     if not settings.fairness:
         return None
-    length = settings.fairness_queue_length
     return FlowControl(
         FlowSettings(
-            ordinary=Limits(settings.fairness_seats, length),
-            long=Limits(settings.fairness_long_seats, length),
+            writes=Limits(settings.fairness_seats),
+            reads=Limits(settings.fairness_read_seats),
+            long=Limits(settings.fairness_long_seats),
+            sign_in=Limits(settings.fairness_sign_in_seats),
+            seat_timeout=settings.fairness_seat_timeout,
+            costs=CostLimits(
+                user=settings.fairness_cost_per_user,
+                cluster=settings.fairness_cost_per_cluster,
+                address=settings.fairness_cost_per_address,
+                burst=settings.fairness_cost_burst,
+            ),
+            room=RoomLimits(settings.fairness_queue_length, settings.fairness_queue_bytes),
             wait=settings.fairness_queue_wait,
             watches_per_user=settings.fairness_watches_per_user,
+            watches_per_cluster=settings.fairness_watches_per_cluster,
         ),
         metrics,
     )

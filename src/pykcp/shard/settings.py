@@ -96,10 +96,19 @@ class ShardSettings:
     fairness: bool = True
     """Whether requests have to share; see docs/operate/limits.md for this and the following."""
     fairness_seats: int = 256
+    fairness_read_seats: int = 128
     fairness_long_seats: int = 8
+    fairness_sign_in_seats: int = 64
+    fairness_seat_timeout: float = 10.0
     fairness_queue_length: int = 256
+    fairness_queue_bytes: int = 128 << 20
     fairness_queue_wait: float = 15.0
     fairness_watches_per_user: int = 4000
+    fairness_watches_per_cluster: int = 8000
+    fairness_cost_per_user: float = 0.25
+    fairness_cost_per_cluster: float = 0.5
+    fairness_cost_per_address: float = 0.1
+    fairness_cost_burst: float = 0.1
     stall_log_threshold: float = 0.1
     """Seconds by which the event loop may be late before that is logged; 0: never."""
     workers: WorkerSettings = field(default_factory=WorkerSettings)
@@ -206,12 +215,21 @@ _FILES = (
 )
 _POSITIVE = (
     "fairness_seats",
+    "fairness_read_seats",
     "fairness_long_seats",
+    "fairness_sign_in_seats",
+    "fairness_seat_timeout",
     "fairness_queue_length",
+    "fairness_queue_bytes",
     "fairness_queue_wait",
     "fairness_watches_per_user",
     "tenant_egress_connections",
     "tenant_egress_forwards",
+    "fairness_watches_per_cluster",
+    "fairness_cost_per_user",
+    "fairness_cost_per_cluster",
+    "fairness_cost_per_address",
+    "fairness_cost_burst",
 )
 _BATTERIES = frozenset(("workspace-types", "admin", "user", "metrics-viewer"))
 

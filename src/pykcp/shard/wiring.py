@@ -14,6 +14,7 @@ from pykcp.admission.plugins.object_count import ObjectCountLimit
 from pykcp.admission.plugins.resource_quota import Quotas
 from pykcp.admission.tenants import TenantAdmission, check_cel, schema_checks
 from pykcp.admission.webhooks.conversions import ConversionCalls
+from pykcp.aio.costs import payer
 from pykcp.aio.owner import TaskOwner
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.auth.authz.chain import Authorizer
@@ -287,6 +288,7 @@ def _worker_pool(settings: ShardSettings, metrics: Registry, owner: TaskOwner) -
     if not settings.workers.processes:
         return None
     pool = WorkerPool(settings.workers)
+    pool.charge = lambda _, seconds: payer().charge(seconds)  # in the context of the request
     owner.start_restartable("workers", pool.serve)
     metrics.add(
         Gauge("pykcp_worker_processes", "Worker processes.", lambda: pool.processes),

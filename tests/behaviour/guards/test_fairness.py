@@ -8,25 +8,24 @@ from __future__ import annotations
 import itertools
 import pathlib
 import re
-import threading
+import socket
+import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
 
 import pytest
 
 from pykcp.testing.client import Reply, TestClient, eventually
-from pykcp.testing.clusters import make_cluster
+from pykcp.testing.flood import Flood, make_open_cluster
 from pykcp.testing.server import ServerProcess, server
 
 CM = "/api/v1/namespaces/default/configmaps"
-LC = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
-BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 USERS = ("flooder", "neighbour", "colleague", "watcher")
 QUEUE = 8
 WATCHES = 5
+CLUSTER_WATCHES = 7
 _numbers = itertools.count(1)
 
 
@@ -57,6 +56,7 @@ def shard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         "--fairness-long-seats=4",
         f"--fairness-queue-length={QUEUE}",
         f"--fairness-watches-per-user={WATCHES}",
+        f"--fairness-watches-per-cluster={CLUSTER_WATCHES}",
     ) as process:
         yield process
 
@@ -66,54 +66,19 @@ def crowd(shard: ServerProcess) -> Crowd:
     number = next(_numbers)
     names = [f"here{number}", f"there{number}"]
     for name in names:
-        client = make_cluster(shard, name)
-        assert client.patch(f"{LC}/status", {"status": {"phase": "Ready"}}).status == 200
-        binding = {
-            "metadata": {"name": "all"},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": "cluster-admin",
-            },
-            "subjects": [
-                {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
-                for user in USERS
-            ],
-        }
-        assert client.post(BINDINGS, binding).status == 201
+        make_open_cluster(shard, name, USERS)
     return Crowd(shard, *names)
 
 
-class Flood:
-    """Users who list everything and create objects, again and again, as fast as they can."""
+def _flood(client: TestClient, threads: int) -> Flood:
+    """A user who lists everything and creates objects."""
 
-    def __init__(self, client: TestClient, threads: int) -> None:
-        self._client = client
-        self._is_over = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._run, args=(number,)) for number in range(threads)
-        ]
-        self.replies: list[Reply] = []
+    def send(number: int, round_: int) -> Reply:
+        if number % 4:
+            return client.get("/api/v1/configmaps")
+        return client.post(CM, {"metadata": {"name": f"f{number}-{round_}"}})
 
-    def _run(self, number: int) -> None:
-        for round_ in itertools.count():
-            if self._is_over.is_set():
-                return
-            if number % 4:
-                reply = self._client.get("/api/v1/configmaps")
-            else:
-                reply = self._client.post(CM, {"metadata": {"name": f"f{number}-{round_}"}})
-            self.replies.append(Reply(reply.status, reply.headers, reply.body[:100]))
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join()
+    return Flood(send, threads)
 
 
 def _fill(crowd: Crowd, cluster: str, count: int) -> None:
@@ -134,7 +99,7 @@ def test_a_flood_waits_behind_itself(crowd: Crowd) -> None:
     flooder = crowd.user("flooder", crowd.here)
     neighbour = crowd.user("neighbour", crowd.there)
     colleague = crowd.user("colleague", crowd.here)
-    with Flood(flooder, 64) as flood:
+    with _flood(flooder, 64) as flood:
         before = eventually(lambda: crowd.level("rejected_requests_total"))
         answers = []
         for number in range(15):
@@ -151,7 +116,7 @@ def test_a_flood_waits_behind_itself(crowd: Crowd) -> None:
 
 def test_the_refusal_is_upstreams(crowd: Crowd) -> None:
     _fill(crowd, crowd.here, 300)
-    with Flood(crowd.user("flooder", crowd.here), 40) as flood:
+    with _flood(crowd.user("flooder", crowd.here), 40) as flood:
         eventually(lambda: any(reply.status == 429 for reply in flood.replies))
     refused = next(reply for reply in flood.replies if reply.status == 429)
     assert refused.header("retry-after") == "1"
@@ -173,30 +138,45 @@ def test_health_answers_while_everything_is_taken(crowd: Crowd) -> None:
     _fill(crowd, crowd.here, 300)
     anybody = crowd.shard.client().with_token("")
     anybody.prefix = ""
-    with Flood(crowd.user("flooder", crowd.here), 40):
+    with _flood(crowd.user("flooder", crowd.here), 40):
         eventually(lambda: crowd.level("current_inqueue_requests") > 0)
         assert [anybody.get(path).status for path in ("/healthz", "/livez", "/readyz")] == [200] * 3
 
 
-def test_watches_are_counted_per_user_and_cluster(crowd: Crowd) -> None:
-    """One too many is refused; ended ones make room; other users and clusters have their own."""
+def test_watches_are_counted_per_user_over_all_clusters(crowd: Crowd) -> None:
+    """One too many is refused; ended ones make room; other users have their own."""
     watcher = crowd.user("watcher", crowd.here)
 
-    def open_watch(client: TestClient) -> Iterator[object]:
-        events = client.watch("/api/v1/configmaps")
-        next(events)  # it is open when something comes
-        return events
-
-    for client in (watcher, crowd.user("watcher", crowd.there)):
+    there = crowd.user("watcher", crowd.there)
+    for client in (watcher, there):
         _fill_one(client)
-    opened = [open_watch(watcher) for _ in range(WATCHES)]
-    assert watcher.get("/api/v1/configmaps", watch="true").status == 429
-    elsewhere = [open_watch(crowd.user("watcher", crowd.there)) for _ in range(WATCHES)]
-    other = open_watch(crowd.user("colleague", crowd.here))
+    opened = [_open_watch(there), *(_open_watch(watcher) for _ in range(WATCHES - 1))]
+    for client in (watcher, there):
+        assert client.get("/api/v1/configmaps", watch="true").status == 429
+    other = _open_watch(crowd.user("colleague", crowd.here))
     opened.pop().close()  # type: ignore[attr-defined]
     opened.append(eventually(lambda: _try_watch(watcher)))
-    for events in (*opened, *elsewhere, other):
+    for events in (*opened, other):
         events.close()  # type: ignore[attr-defined]
+
+
+def test_watches_are_counted_per_cluster(crowd: Crowd) -> None:
+    """However many users there are."""
+    _fill_one(crowd.user("watcher", crowd.here))
+    opened = [_open_watch(crowd.user("watcher", crowd.here)) for _ in range(WATCHES)]
+    more = range(CLUSTER_WATCHES - WATCHES)
+    opened += [_open_watch(crowd.user("colleague", crowd.here)) for _ in more]
+    for user in ("colleague", "neighbour"):
+        refused = crowd.user(user, crowd.here).get("/api/v1/configmaps", watch="true")
+        assert refused.status == 429
+    for events in opened:
+        events.close()  # type: ignore[attr-defined]
+
+
+def _open_watch(client: TestClient) -> Iterator[object]:
+    events = client.watch("/api/v1/configmaps")
+    next(events)  # it is open when something comes
+    return events
 
 
 def _fill_one(client: TestClient) -> None:
@@ -226,10 +206,45 @@ def test_a_long_list_arrives_whole(crowd: Crowd) -> None:
 
 def test_nothing_is_left_when_all_is_over(crowd: Crowd) -> None:
     _fill(crowd, crowd.here, 100)
-    with Flood(crowd.user("flooder", crowd.here), 40):
+    with _flood(crowd.user("flooder", crowd.here), 40):
         eventually(lambda: crowd.level("current_inqueue_requests") > 0)
-    for level in ("long", "ordinary"):
+    for level in ("long", "reads", "writes", "background"):
         eventually(partial(_is_still, crowd, level))
+
+
+def _read_slowly(crowd: Crowd, user: str, cluster: str) -> ssl.SSLSocket:
+    """Ask for a long list and read nothing of it."""
+    client = crowd.user(user, cluster)
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.connect((client._access.host, client._access.port))
+    connection = client._ssl.wrap_socket(raw, server_hostname=client._access.host)
+    head = (
+        f"GET {client.prefix}{CM} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {user}-token\r\n\r\n"
+    )
+    connection.sendall(head.encode())
+    return connection
+
+
+def test_more_workspaces_are_not_more_seats(crowd: Crowd) -> None:
+    """Of four long seats a user has one, in however many clusters they read slowly."""
+    for cluster in (crowd.here, crowd.there):
+        _fill(crowd, cluster, 3000)
+    connections = [
+        _read_slowly(crowd, "flooder", cluster)
+        for cluster in (crowd.here, crowd.there)
+        for _ in range(3)
+    ]
+    try:
+        eventually(lambda: crowd.level("current_inqueue_requests") == 5)
+        assert crowd.level("current_executing_requests") == 1
+        for cluster in (crowd.here, crowd.there):
+            assert crowd.user("neighbour", cluster).get(CM).status == 200
+        assert crowd.level("current_inqueue_requests") == 5
+    finally:
+        for connection in connections:
+            connection.close()
+    eventually(partial(_is_still, crowd, "long"))
 
 
 def _is_still(crowd: Crowd, level: str) -> bool:

@@ -1,46 +1,63 @@
 """API fairness: one tenant's flood does not starve the others.
 
-Requests that are answered at once (every GET of an object) pass by: they cost less than
-queueing them. The rest are coroutines, of two sorts with seats of their own (`flow_queue`):
+Two things are shared out:
 
-* long ones: lists without a small page size, deletions of collections, the beginnings of
-  watches, OpenAPI documents;
-* ordinary ones: everything else, mostly writes.
+* *time on the event loop*, which is what all wait for (`flow_meter`): every request is measured,
+  and those of users and clusters that had more than their share go on behind all others;
+* *seats* for requests that are under way for longer, of four sorts with seats of their own
+  (`flow_queue`): reads that have to wait for something, writes, long requests (lists without a
+  small page size, deletions of collections, the beginnings of watches, OpenAPI documents) and
+  signing in. GETs of objects are answered at once and need none.
 
-Who finds no seat waits in a queue of their own; who finds it full, or waits too long, gets a
-429 in upstream's words. Members of system:masters are exempt, as upstream. Open watches cost
-no seat; they are counted per user and cluster.
+Requests without a seat wait in a queue of their user; if there is no room in it (`flow_room`),
+or they wait too long, the answer is a 429 in upstream's words. Members of system:masters are
+exempt, as upstream, and measured all the same. Open watches cost no seat; they are counted per
+user and per cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterator
+from collections import Counter
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from pykcp.auth.user import MASTERS
-from pykcp.observe.metrics import Counter, Histogram, LabelledGauge, LabelValues, Registry
+from pykcp.aio.turns import turns_of
+from pykcp.observe.metrics import LabelValues, Registry
 from pykcp.server.answers import PlainError
 from pykcp.server.call import Call
+from pykcp.server.filters.flow_cost import Account, CostLimits
+from pykcp.server.filters.flow_meter import CostMeter
+from pykcp.server.filters.flow_metrics import FlowMetrics, Level
 from pykcp.server.filters.flow_queue import FairQueue, Limits
+from pykcp.server.filters.flow_report import report
+from pykcp.server.filters.flow_room import RoomLimits, WaitingRoom
 
 SMALL_PAGE = 500
-_HOLD = 10.0
-"""Seconds after which a long request's seat is free again: whoever reads slowly keeps nobody out."""
-_BOUNDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
-_LONG, _ORDINARY, _EXEMPT = "long", "ordinary", "exempt"
+_EXEMPT: LabelValues = ("exempt", "exempt")
+_BACKGROUND: LabelValues = ("background", "background")
+_READS = frozenset(("get", "list"))
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class FlowSettings:
-    ordinary: Limits = field(default_factory=Limits)
+    writes: Limits = field(default_factory=Limits)
+    reads: Limits = field(default_factory=lambda: Limits(seats=128))
     long: Limits = field(default_factory=lambda: Limits(seats=8))
+    sign_in: Limits = field(default_factory=lambda: Limits(seats=64))
+    seat_timeout: float = 10.0
+    """Seconds after which the seat of a read is free again: a slow reader keeps nobody out."""
+    costs: CostLimits = field(default_factory=CostLimits)
+    room: RoomLimits = field(default_factory=RoomLimits)
     wait: float = 15.0
-    """Seconds that a request may wait for a seat."""
+    """Seconds that a request may wait for a seat, or for others."""
     watches_per_user: int = 4000
-    """Open watches of one user in one cluster."""
+    """Open watches of one user, over all clusters."""
+    watches_per_cluster: int = 8000
 
 
 class TooBusy(PlainError):
@@ -52,100 +69,110 @@ class TooBusy(PlainError):
         super().__init__("Too many requests, please try again later.", retry_after=1)
 
 
-class _Level:
-    __slots__ = ("label", "queue", "timed")
-
-    def __init__(self, name: str, limits: Limits, *, timed: bool) -> None:
-        self.label = (name, name)
-        self.queue = FairQueue(limits)
-        self.timed = timed
-        """Seats are taken back after a while."""
-
-
 class _Seat:
     """A seat that is given back once, by whoever comes first."""
 
-    __slots__ = ("_is_left", "_queue", "_tenant", "_user", "since")
+    __slots__ = ("_cluster", "_is_left", "_queue", "_user", "since")
 
-    def __init__(self, queue: FairQueue, tenant: str, user: str) -> None:
-        self._queue, self._tenant, self._user = queue, tenant, user
+    def __init__(self, queue: FairQueue, user: str, cluster: str) -> None:
+        self._queue, self._user, self._cluster = queue, user, cluster
         self._is_left = False
         self.since = time.monotonic()
 
     def leave(self) -> None:
         if not self._is_left:
             self._is_left = True
-            self._queue.finish(self._tenant, self._user)
+            self._queue.finish(self._user, self._cluster)
 
 
 class FlowControl:
     def __init__(self, settings: FlowSettings, metrics: Registry) -> None:
         self._settings = settings
-        self._ordinary = _Level(_ORDINARY, settings.ordinary, timed=False)
-        self._long = _Level(_LONG, settings.long, timed=True)
-        self._held: dict[_Seat, None] = {}
-        self._is_sweeping = False
-        self._watches: dict[tuple[str, str], int] = {}
-        self._metrics = _FlowMetrics(metrics, (self._ordinary, self._long))
+        self._reads = Level("reads", FairQueue(settings.reads), is_timed=True)
+        self._writes = Level("writes", FairQueue(settings.writes))
+        self._long = Level("long", FairQueue(settings.long), is_timed=True)
+        self._sign_in = Level("sign-in", FairQueue(settings.sign_in))
+        self._levels = (self._reads, self._writes, self._long, self._sign_in)
+        self._room = WaitingRoom(settings.room)
+        self.meter = CostMeter(settings.costs)
+        self._background = self.meter.background
+        self._held_seats: dict[_Seat, None] = {}
+        self._is_sweeping = self._has_turns = False
+        self._watches_of_user: Counter[str] = Counter()
+        self._watches_of_cluster: Counter[str] = Counter()
+        held = (_BACKGROUND, lambda: len(self._background))
+        self._metrics = FlowMetrics(metrics, self._levels, held, self.meter.totals)
+
+    # -- the chain's side ----------------------------------------------------------------------
+
+    async def sign_in(self, call: Call, pending: Coroutine[Any, Any, Result]) -> Result:
+        """Find out who asks, in a seat that is counted by address."""
+        payer = self.meter.address_of(call)
+        return await self._seated(self._sign_in, call, payer, payer.name, pending)
 
     def govern(self, call: Call, pending: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
         """The same work, done when it has a seat."""
-        if MASTERS in call.user.groups:
-            self._metrics.dispatched.add((_EXEMPT, _EXEMPT))
+        payer = call.payer
+        if payer is None or not payer.weight:
+            self._metrics.dispatched.add(_EXEMPT)
             return pending
+        if not self._has_turns:
+            self._has_turns = True
+            turns_of(asyncio.get_running_loop()).contended = self.meter.is_contended
         if call.info.verb == "watch":
-            return self._watch(call, pending)
-        return self._run(self._long if _is_long(call) else self._ordinary, call, pending)
+            return self._watch(call, payer, pending)
+        return self._seated(self._level_of(call), call, payer, call.cluster, pending)
 
-    async def _run(self, level: _Level, call: Call, pending: Coroutine[Any, Any, None]) -> None:
-        tenant, user = call.cluster, call.user.name
-        queue = level.queue
-        if not queue.start(tenant, user):
-            try:
-                await self._wait(level, call)
-            except BaseException:
-                pending.close()
-                raise
+    def describe(self) -> str:
+        """Who has cost most lately, and who waits: for operators."""
+        watches = (self._watches_of_user, self._watches_of_cluster)
+        return report(self.meter, self._levels, self._room, watches)
+
+    # -- seats ---------------------------------------------------------------------------------
+
+    async def _seated(
+        self,
+        level: Level,
+        call: Call,
+        payer: Account,
+        cluster: str,
+        pending: Coroutine[Any, Any, Result],
+    ) -> Result:
+        queue, user = level.queue, payer.name
+        try:
+            if not queue.start(user, cluster):
+                await self._wait_for_seat(level, call, payer, cluster)
+                await self._wait_in_seat(queue, call, user, cluster)
+            elif not call.was_held:
+                await self._wait_in_seat(queue, call, user, cluster)
+        except BaseException:
+            pending.close()
+            raise
         self._metrics.dispatched.add(level.label)
-        if level.timed:
-            await self._hold(_Seat(queue, tenant, user), pending)
+        if level.is_timed:
+            return await self._keep_for_a_while(_Seat(queue, user, cluster), pending)
+        try:
+            return await pending
+        finally:
+            queue.finish(user, cluster)
+
+    async def _wait_in_seat(self, queue: FairQueue, call: Call, user: str, cluster: str) -> None:
+        """The user may be indebted by now, by requests that came with this one."""
+        if self.meter.admits_now(call):
             return
         try:
-            await pending
-        finally:
-            queue.finish(tenant, user)
+            await self.wait_for_others(call)
+        except BaseException:
+            queue.finish(user, cluster)
+            raise
 
-    async def _hold(self, seat: _Seat, pending: Coroutine[Any, Any, None]) -> None:
-        """A seat until the work is done, but not for ever."""
-        self._held[seat] = None
-        if not self._is_sweeping:
-            self._is_sweeping = True
-            asyncio.get_running_loop().call_later(_HOLD, self._sweep)
-        try:
-            await pending
-        finally:
-            del self._held[seat]
-            seat.leave()
-
-    def _sweep(self) -> None:
-        """One timer for all, and none while nobody has a seat."""
-        oldest = time.monotonic() - _HOLD
-        for seat in [seat for seat in self._held if seat.since <= oldest]:
-            seat.leave()
-        self._is_sweeping = bool(self._held)
-        if self._is_sweeping:
-            asyncio.get_running_loop().call_later(_HOLD / 4, self._sweep)
-
-    async def _wait(self, level: _Level, call: Call) -> None:
+    async def _wait_for_seat(self, level: Level, call: Call, payer: Account, cluster: str) -> None:
         loop = asyncio.get_running_loop()
         seated: asyncio.Future[bool] = loop.create_future()
-        tenant, user, queue = call.cluster, call.user.name, level.queue
+        user, queue = payer.name, level.queue
         began = time.perf_counter()
-        size = len(call.exchange.request.body)
-        waiting = queue.wait(tenant, user, size, lambda: _answer(seated, True))
-        if waiting is None:
-            self._metrics.reject(level.label, "queue-full")
-            raise TooBusy
+        size = self._take_room(level.label, call, payer, cluster)
+        waiting = queue.wait(user, cluster, lambda: _answer(seated, True))
 
         def give_up() -> None:
             if queue.abandon(waiting):
@@ -156,40 +183,101 @@ class FlowControl:
             has_seat = await seated
         except asyncio.CancelledError:
             if not queue.abandon(waiting):
-                queue.finish(tenant, user)  # it got its seat too late
+                queue.finish(user, cluster)  # it got its seat too late
             raise
         finally:
             timer.cancel()
+            self._room.leave(user, cluster, size)
         self._metrics.waited(level.label, has_seat, time.perf_counter() - began)
         if not has_seat:
-            self._metrics.reject(level.label, "time-out")
-            raise TooBusy
+            raise self._rejection(level.label, call, payer, "time-out")
 
-    async def _watch(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
-        """A seat for the beginning, and one of the user's watches until its stream is over."""
-        flow = (call.cluster, call.user.name)
-        count = self._watches.get(flow, 0)
-        if count >= self._settings.watches_per_user:
-            pending.close()
-            self._metrics.reject(self._long.label, "concurrency-limit")
-            raise TooBusy
-        self._watches[flow] = count + 1
+    async def _keep_for_a_while(self, seat: _Seat, pending: Coroutine[Any, Any, Result]) -> Result:
+        """A seat until the work is done, but not for ever."""
+        self._held_seats[seat] = None
+        if not self._is_sweeping:
+            self._is_sweeping = True
+            asyncio.get_running_loop().call_later(self._settings.seat_timeout, self._sweep)
         try:
-            await self._run(self._long, call, pending)
+            return await pending
+        finally:
+            del self._held_seats[seat]
+            seat.leave()
+
+    def _sweep(self) -> None:
+        """One timer for all, and none while nobody has a seat."""
+        oldest = time.monotonic() - self._settings.seat_timeout
+        for seat in [seat for seat in self._held_seats if seat.since <= oldest]:
+            seat.leave()
+        self._is_sweeping = bool(self._held_seats)
+        if self._is_sweeping:
+            asyncio.get_running_loop().call_later(self._settings.seat_timeout / 4, self._sweep)
+
+    def _level_of(self, call: Call) -> Level:
+        if _is_long(call):
+            return self._long
+        return self._reads if call.info.verb in _READS else self._writes
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    async def wait_for_others(self, call: Call) -> None:
+        """In the background, until the loop has time for this request."""
+        payer = call.payer or self.meter.address_of(call)
+        began = time.perf_counter()
+        # Who may not be in a cluster, or is not known yet, must not take up its room.
+        cluster = call.cluster if call.is_authorized else payer.name
+        size = self._take_room(_BACKGROUND, call, payer, cluster)
+        call.was_held = True
+        try:
+            goes_on = await self._background.wait(payer, call.cluster_payer, self._settings.wait)
+        finally:
+            self._room.leave(payer.name, cluster, size)
+        self._metrics.waited(_BACKGROUND, goes_on, time.perf_counter() - began)
+        if not goes_on:
+            raise self._rejection(_BACKGROUND, call, payer, "time-out")
+
+    def _take_room(self, label: LabelValues, call: Call, payer: Account, cluster: str) -> int:
+        """Room to wait in; the octets that the request occupies there. Raises TooBusy."""
+        size = len(call.exchange.request.body)
+        if not self._room.enter(payer.name, cluster, size):
+            raise self._rejection(label, call, payer, "queue-full")
+        return size
+
+    def _rejection(self, label: LabelValues, call: Call, payer: Account, reason: str) -> TooBusy:
+        payer.rejected += 1
+        if call.is_authorized and call.cluster_payer is not None:
+            call.cluster_payer.rejected += 1
+        self._metrics.rejected.add((*label, reason))
+        return TooBusy()
+
+    # -- watches -------------------------------------------------------------------------------
+
+    async def _watch(self, call: Call, payer: Account, pending: Coroutine[Any, Any, None]) -> None:
+        """A seat for the beginning, and one of the user's watches until its stream is over."""
+        user, cluster = payer.name, call.cluster
+        if (
+            self._watches_of_user[user] >= self._settings.watches_per_user
+            or self._watches_of_cluster[cluster] >= self._settings.watches_per_cluster
+        ):
+            pending.close()
+            raise self._rejection(self._long.label, call, payer, "concurrency-limit")
+        self._watches_of_user[user] += 1
+        self._watches_of_cluster[cluster] += 1
+        try:
+            await self._seated(self._long, call, payer, cluster, pending)
         except BaseException:
-            self._watch_over(flow)
+            self._watch_over(user, cluster)
             raise
         if call.stream is None:
-            self._watch_over(flow)
+            self._watch_over(user, cluster)
         else:
-            call.stream.on_close(lambda: self._watch_over(flow))
+            call.stream.on_close(lambda: self._watch_over(user, cluster))
 
-    def _watch_over(self, flow: tuple[str, str]) -> None:
-        left = self._watches[flow] - 1
-        if left:
-            self._watches[flow] = left
-        else:
-            del self._watches[flow]
+    def _watch_over(self, user: str, cluster: str) -> None:
+        for counts, name in ((self._watches_of_user, user), (self._watches_of_cluster, cluster)):
+            counts[name] -= 1
+            if not counts[name]:
+                del counts[name]
 
 
 def _answer(seated: asyncio.Future[bool], has_seat: bool) -> None:
@@ -213,53 +301,3 @@ def _is_small_page(call: Call) -> bool:
     if limit.isdigit() and len(limit) < 6 and 0 < int(limit) <= SMALL_PAGE:
         return True
     return "metadata.name=" in info.param("fieldSelector")
-
-
-class _FlowMetrics:
-    """Upstream's names; labels say the level and never who asked."""
-
-    def __init__(self, registry: Registry, levels: tuple[_Level, ...]) -> None:
-        labels = ("priority_level", "flow_schema")
-        name = "apiserver_flowcontrol_"
-        self.dispatched = Counter(
-            name + "dispatched_requests_total", "Requests that got a seat.", labels
-        )
-        self.rejected = Counter(
-            name + "rejected_requests_total",
-            "Requests refused with 429, and why.",
-            (*labels, "reason"),
-        )
-        self.waits = Histogram(
-            name + "request_wait_duration_seconds",
-            "Time that requests waited for a seat, if they had to.",
-            (*labels, "execute"),
-            _BOUNDS,
-        )
-
-        def executing() -> Iterator[tuple[LabelValues, float]]:
-            return ((level.label, float(level.queue.running)) for level in levels)
-
-        def queued() -> Iterator[tuple[LabelValues, float]]:
-            return ((level.label, float(level.queue.queued)) for level in levels)
-
-        def seats() -> Iterator[tuple[LabelValues, float]]:
-            return ((level.label[:1], float(level.queue.limits.seats)) for level in levels)
-
-        registry.add(
-            self.dispatched,
-            self.rejected,
-            self.waits,
-            LabelledGauge(
-                name + "current_executing_requests", "Requests in a seat.", labels, executing
-            ),
-            LabelledGauge(
-                name + "current_inqueue_requests", "Requests that wait for one.", labels, queued
-            ),
-            LabelledGauge(name + "nominal_limit_seats", "Seats in all.", labels[:1], seats),
-        )
-
-    def reject(self, label: LabelValues, reason: str) -> None:
-        self.rejected.add((*label, reason))
-
-    def waited(self, label: LabelValues, has_seat: bool, seconds: float) -> None:
-        self.waits.observe((*label, "true" if has_seat else "false"), seconds)

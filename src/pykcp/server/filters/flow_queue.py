@@ -1,31 +1,33 @@
 """Seats for requests, shared out fairly. Pure: no clock, no event loop.
 
-A request is of a *tenant* (a logical cluster) and a *user* in it. There are so many seats;
-a tenant may have half of them at most and a user a quarter, so that there is room for
-others at once. Who finds no seat waits. A seat that becomes free goes to the next tenant in
-turn, and there to the next user in turn, whatever the length of their queues: a flood waits
-behind itself. Nothing is kept of those who neither run nor wait.
+A request is of a *user* and for a *cluster*. There are so many seats; a user may have a quarter
+of them at most, over all clusters (a user makes as many clusters as they like), and a cluster
+half, so that there is room for others at once. A request without a seat waits. A seat that
+becomes free goes to the next user in turn, and of theirs to the next cluster in turn, whatever
+the length of their queues: a flood waits behind itself.
+
+Every operation takes constant time on average, however many users, clusters and requests wait.
+Users at their limit are not in the line of turns. Nor are requests for a cluster at its limit:
+they are *parked* with the cluster, which gets a place in that line when one of its requests
+ends, and gives it to the next of those that it parked. Nothing is kept of users and clusters
+without requests.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many requests run and wait at a time."""
+    """How many requests run at a time."""
 
     seats: int = 256
-    queue_length: int = 256
-    """Requests of one user that may wait; of one tenant four times, in all 32 times as many."""
-    queue_bytes: int = 128 << 20
-    """Octets of bodies that waiting requests hold in all; of one user a quarter."""
 
     @property
-    def per_tenant(self) -> int:
+    def per_cluster(self) -> int:
         return max(1, self.seats // 2)
 
     @property
@@ -36,169 +38,205 @@ class Limits:
 class Waiting:
     """A request in its queue."""
 
-    __slots__ = ("size", "tenant", "user", "wake")
+    __slots__ = ("flow", "wake")
 
-    def __init__(self, tenant: str, user: str, size: int, wake: Callable[[], None]) -> None:
-        self.tenant, self.user, self.size, self.wake = tenant, user, size, wake
+    def __init__(self, flow: _Flow, wake: Callable[[], None]) -> None:
+        self.flow, self.wake = flow, wake
 
 
 class _User:
-    __slots__ = ("queue", "queued_bytes", "running")
+    __slots__ = ("flows", "name", "ready", "running")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.running = 0
-        self.queue: deque[Waiting] = deque()
-        self.queued_bytes = 0
+        self.flows: dict[str, _Flow] = {}
+        """All that wait, by cluster."""
+        self.ready: OrderedDict[_Flow, None] = OrderedDict()
+        """Those that are not parked; whose turn is next first."""
 
 
-class _Tenant:
-    __slots__ = ("queued", "running", "turns", "users")
+class _Cluster:
+    __slots__ = ("name", "parked", "running", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.running = 0
-        self.queued = 0
-        self.users: dict[str, _User] = {}
-        self.turns: dict[str, None] = {}
-        """Users with somebody waiting, whose turn is next first."""
+        self.waiting = 0
+        """Flows, parked or not."""
+        self.parked: OrderedDict[_Flow, None] = OrderedDict()
+
+
+class _Flow:
+    """The waiting requests of one user for one cluster."""
+
+    __slots__ = ("cluster", "queue", "user")
+
+    def __init__(self, user: _User, cluster: _Cluster) -> None:
+        self.user, self.cluster = user, cluster
+        self.queue: OrderedDict[Waiting, None] = OrderedDict()
 
 
 class FairQueue:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._seats, self._per_tenant = limits.seats, limits.per_tenant
-        self._per_user = limits.per_user
+        self._seats = limits.seats
+        self._per_user, self._per_cluster = limits.per_user, limits.per_cluster
         self.running = 0
         self.queued = 0
-        self._queued_bytes = 0
-        self._tenants: dict[str, _Tenant] = {}
-        self._turns: dict[str, None] = {}
+        self._users: dict[str, _User] = {}
+        self._clusters: dict[str, _Cluster] = {}
+        self._turns: OrderedDict[_User | _Cluster, None] = OrderedDict()
+        """Users below their limit with requests that are not parked, and clusters below theirs
+        with parked ones."""
 
-    def start(self, tenant_name: str, user_name: str) -> bool:
-        """Take a seat if there is one for this user and nobody of theirs waits already."""
-        tenant = self._tenants.get(tenant_name)
-        if tenant is None:
-            if self.running >= self._seats:
-                return False
-            tenant = self._tenants[tenant_name] = _Tenant()
-        user = tenant.users.get(user_name)
-        if user is None:
-            if not self._has_seat(tenant):
-                self._forget(tenant_name, tenant)
-                return False
-            user = tenant.users[user_name] = _User()
-        elif user.queue or user.running >= self._per_user or not self._has_seat(tenant):
+    def start(self, user_name: str, cluster_name: str) -> bool:
+        """Take a seat if there is one for this user here and none of their requests waits."""
+        if self.running >= self._seats:
             return False
-        user.running += 1
-        tenant.running += 1
-        self.running += 1
+        user = self._users.get(user_name)
+        if user is not None and (user.running >= self._per_user or cluster_name in user.flows):
+            return False
+        cluster = self._clusters.get(cluster_name)
+        if cluster is None:
+            cluster = self._clusters[cluster_name] = _Cluster(cluster_name)
+        elif cluster.running >= self._per_cluster:
+            return False
+        if user is None:
+            user = self._users[user_name] = _User(user_name)
+        self._seat(user, cluster)
         return True
 
-    def wait(
-        self, tenant_name: str, user_name: str, size: int, wake: Callable[[], None]
-    ) -> Waiting | None:
-        """Queue a request for which `start` had no seat; None if its queue is full.
-
-        `wake` is called when it has got a seat.
-        """
-        limits = self.limits
-        tenant = self._tenants.get(tenant_name) or _Tenant()
-        user = tenant.users.get(user_name) or _User()
-        if (
-            len(user.queue) >= limits.queue_length
-            or tenant.queued >= 4 * limits.queue_length
-            or self.queued >= 32 * limits.queue_length
-            or user.queued_bytes + size > limits.queue_bytes // 4
-            or self._queued_bytes + size > limits.queue_bytes
-        ):
-            return None
-        waiting = Waiting(tenant_name, user_name, size, wake)
-        self._tenants[tenant_name] = tenant
-        tenant.users[user_name] = user
-        user.queue.append(waiting)
-        tenant.turns.setdefault(user_name)
-        self._turns.setdefault(tenant_name)
-        self._note(tenant, user, waiting, 1)
+    def wait(self, user_name: str, cluster_name: str, wake: Callable[[], None]) -> Waiting:
+        """Queue a request for which `start` had no seat; `wake` is called when it has got one."""
+        user = self._users.get(user_name)
+        if user is None:
+            user = self._users[user_name] = _User(user_name)
+        flow = user.flows.get(cluster_name)
+        if flow is None:
+            flow = self._new_flow(user, cluster_name)
+        waiting = Waiting(flow, wake)
+        flow.queue[waiting] = None
+        self.queued += 1
         return waiting
 
     def abandon(self, waiting: Waiting) -> bool:
         """Give up waiting; False if it has a seat already."""
-        tenant = self._tenants.get(waiting.tenant)
-        user = tenant.users.get(waiting.user) if tenant else None
-        if tenant is None or user is None or waiting not in user.queue:
+        flow = waiting.flow
+        if waiting not in flow.queue:
             return False
-        user.queue.remove(waiting)
-        self._note(tenant, user, waiting, -1)
-        self._tidy(waiting.tenant, tenant, waiting.user, user)
+        del flow.queue[waiting]
+        self.queued -= 1
+        if not flow.queue:
+            self._end_flow(flow)
         return True
 
-    def finish(self, tenant_name: str, user_name: str) -> None:
-        """Give a seat back, and to whom it is due next."""
-        tenant = self._tenants[tenant_name]
-        user = tenant.users[user_name]
-        user.running -= 1
-        tenant.running -= 1
+    def finish(self, user_name: str, cluster_name: str) -> None:
+        """Give a seat back, and to the request whose turn it is."""
+        user, cluster = self._users[user_name], self._clusters[cluster_name]
         self.running -= 1
-        if not user.running and not user.queue:
-            del tenant.users[user_name]
-            self._forget(tenant_name, tenant)
+        user.running -= 1
+        cluster.running -= 1
+        if user.ready:
+            self._turns.setdefault(user)
+        if cluster.parked:
+            self._turns.setdefault(cluster)
+        self._forget(user, cluster)
         if self._turns:
             self._seat_next()
 
-    def _has_seat(self, tenant: _Tenant) -> bool:
-        return self.running < self._seats and tenant.running < self._per_tenant
+    def seats_of_user(self, name: str) -> int:
+        user = self._users.get(name)
+        return 0 if user is None else user.running
 
-    def _seat_next(self) -> None:
-        while self.running < self._seats:
-            found = self._whose_turn()
-            if found is None:
-                return
-            tenant_name, user_name = found
-            tenant = self._tenants[tenant_name]
-            user = tenant.users[user_name]
-            waiting = user.queue.popleft()
-            user.running += 1
-            tenant.running += 1
-            self.running += 1
-            self._note(tenant, user, waiting, -1)
-            # Served: to the end of both lines.
-            del tenant.turns[user_name], self._turns[tenant_name]
-            if user.queue:
-                tenant.turns[user_name] = None
-            if tenant.turns:
-                self._turns[tenant_name] = None
-            waiting.wake()
-
-    def _whose_turn(self) -> tuple[str, str] | None:
-        for tenant_name in self._turns:
-            tenant = self._tenants[tenant_name]
-            if tenant.running >= self._per_tenant:
-                continue
-            for user_name in tenant.turns:
-                if tenant.users[user_name].running < self._per_user:
-                    return tenant_name, user_name
-        return None
-
-    def _note(self, tenant: _Tenant, user: _User, waiting: Waiting, sign: int) -> None:
-        self.queued += sign
-        tenant.queued += sign
-        user.queued_bytes += sign * waiting.size
-        self._queued_bytes += sign * waiting.size
-
-    def _tidy(self, tenant_name: str, tenant: _Tenant, user_name: str, user: _User) -> None:
-        """Drop what nobody needs after somebody gave up."""
-        if not user.queue:
-            tenant.turns.pop(user_name, None)
-            if not user.running:
-                del tenant.users[user_name]
-        if not tenant.turns:
-            self._turns.pop(tenant_name, None)
-        self._forget(tenant_name, tenant)
-
-    def _forget(self, tenant_name: str, tenant: _Tenant) -> None:
-        if not tenant.users:
-            del self._tenants[tenant_name]
+    def seats_of_cluster(self, name: str) -> int:
+        cluster = self._clusters.get(name)
+        return 0 if cluster is None else cluster.running
 
     @property
     def is_idle(self) -> bool:
         """Nothing is kept of anybody."""
-        return not self._tenants and not self._turns
+        return not (self._users or self._clusters or self._turns)
+
+    def _seat_next(self) -> None:
+        while self._turns and self.running < self._seats:
+            owner = next(iter(self._turns))
+            self._turns.move_to_end(owner)
+            if isinstance(owner, _User):
+                flow = self._next_of_user(owner)
+            else:
+                flow = self._next_parked(owner)
+            if flow is None:
+                del self._turns[owner]
+            elif flow.user.running >= self._per_user:
+                self._unpark(flow)
+            elif flow.cluster.running < self._per_cluster:
+                self._serve(flow)
+            else:
+                self._park(flow)
+
+    def _next_of_user(self, user: _User) -> _Flow | None:
+        if not user.ready or user.running >= self._per_user:
+            return None
+        flow = next(iter(user.ready))
+        user.ready.move_to_end(flow)
+        return flow
+
+    def _next_parked(self, cluster: _Cluster) -> _Flow | None:
+        if not cluster.parked or cluster.running >= self._per_cluster:
+            return None
+        flow = next(iter(cluster.parked))
+        cluster.parked.move_to_end(flow)
+        return flow
+
+    def _serve(self, flow: _Flow) -> None:
+        waiting, _ = flow.queue.popitem(last=False)
+        self.queued -= 1
+        self._seat(flow.user, flow.cluster)
+        if not flow.queue:
+            self._end_flow(flow)
+        waiting.wake()
+
+    def _park(self, flow: _Flow) -> None:
+        """Its cluster is at its limit: wait there."""
+        del flow.user.ready[flow]
+        flow.cluster.parked[flow] = None
+
+    def _unpark(self, flow: _Flow) -> None:
+        """Its user is at their limit: it goes on when one of theirs ends."""
+        del flow.cluster.parked[flow]
+        flow.user.ready[flow] = None
+
+    def _seat(self, user: _User, cluster: _Cluster) -> None:
+        self.running += 1
+        user.running += 1
+        cluster.running += 1
+
+    def _new_flow(self, user: _User, cluster_name: str) -> _Flow:
+        cluster = self._clusters.get(cluster_name)
+        if cluster is None:
+            cluster = self._clusters[cluster_name] = _Cluster(cluster_name)
+        flow = user.flows[cluster_name] = _Flow(user, cluster)
+        cluster.waiting += 1
+        user.ready[flow] = None
+        if user.running < self._per_user:
+            self._turns.setdefault(user)
+        return flow
+
+    def _end_flow(self, flow: _Flow) -> None:
+        user, cluster = flow.user, flow.cluster
+        del user.flows[cluster.name]
+        user.ready.pop(flow, None)
+        cluster.parked.pop(flow, None)
+        cluster.waiting -= 1
+        if not user.ready:
+            self._turns.pop(user, None)
+        if not cluster.parked:
+            self._turns.pop(cluster, None)
+        self._forget(user, cluster)
+
+    def _forget(self, user: _User, cluster: _Cluster) -> None:
+        if not user.running and not user.flows:
+            del self._users[user.name]
+        if not cluster.running and not cluster.waiting:
+            del self._clusters[cluster.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
 
@@ -10,156 +11,188 @@ from pykcp.server.filters.flow_queue import FairQueue, Limits, Waiting
 
 
 class Requests:
-    """Requests by name, and the order in which they got seats."""
+    """Requests as "user/cluster", and the order in which they got seats."""
 
-    def __init__(self, seats: int, length: int = 100, size: int = 1 << 20) -> None:
-        self.queue = FairQueue(Limits(seats, length, size))
+    def __init__(self, seats: int) -> None:
+        self.queue = FairQueue(Limits(seats))
         self.served: list[str] = []
         self.waiting: list[Waiting] = []
 
-    def send(self, tenant: str, user: str, name: str = "", size: int = 0) -> bool:
-        """Whether it was taken at all."""
-        name = name or f"{tenant}/{user}"
-        if self.queue.start(tenant, user):
-            self.served.append(name)
-            return True
-        waiting = self.queue.wait(tenant, user, size, lambda: self.served.append(name))
-        if waiting is not None:
-            self.waiting.append(waiting)
-        return waiting is not None
+    def send(self, *requests: str) -> None:
+        for request in requests:
+            user, _, cluster = request.partition("/")
+            if self.queue.start(user, cluster):
+                self.served.append(request)
+            else:
+                wake = partial(self.served.append, request)
+                self.waiting.append(self.queue.wait(user, cluster, wake))
+
+    def finish(self, *requests: str) -> None:
+        for request in requests:
+            user, _, cluster = request.partition("/")
+            self.queue.finish(user, cluster)
+
+    def finish_one_by_one(self, count: int) -> list[str]:
+        """The order in which the next are served, if only the last one served is running."""
+        for _ in range(count):
+            self.finish(self.served[-1])
+        return self.served[-count:]
 
 
-def test_a_tenant_gets_half_and_a_user_a_quarter() -> None:
+def test_a_user_gets_a_quarter_over_all_clusters() -> None:
+    """However many clusters they have."""
     requests = Requests(8)
-    for _ in range(5):
-        requests.send("a", "ann")
-    assert requests.served == ["a/ann"] * 2
-    for _ in range(5):
-        requests.send("a", "amy")
-    assert requests.served == ["a/ann"] * 2 + ["a/amy"] * 2
-    requests.send("a", "abe")
+    requests.send(*(f"ann/c{number}" for number in range(20)))
+    assert requests.served == ["ann/c0", "ann/c1"]
+    requests.send("bob/b")
+    assert requests.served[-1] == "bob/b"
+
+
+def test_a_cluster_gets_half() -> None:
+    requests = Requests(8)
+    requests.send(*(f"u{number}/a" for number in range(9)))
     assert len(requests.served) == 4
-    requests.send("b", "bob")
-    assert requests.served[-1] == "b/bob"
+    requests.send("bob/b")
+    assert requests.served[-1] == "bob/b"
+    requests.finish("u0/a")
+    assert requests.served[-1] == "u4/a"
 
 
 def test_there_is_a_seat_even_if_there_are_few() -> None:
     requests = Requests(1)
-    requests.send("a", "ann")
-    requests.send("b", "bob")
-    assert requests.served == ["a/ann"]
-    requests.queue.finish("a", "ann")
-    assert requests.served == ["a/ann", "b/bob"]
-
-
-def test_seats_go_round_the_tenants() -> None:
-    """A flood of one tenant waits behind itself: the others come in between."""
-    requests = Requests(1)
-    for number in range(6):
-        requests.send("flood", "x", f"flood{number}")
-    requests.send("b", "bob")
-    requests.send("c", "cid")
-    running = "flood"
-    for _ in range(4):
-        requests.queue.finish(running, {"flood": "x", "b": "bob", "c": "cid"}[running])
-        running = "flood" if requests.served[-1].startswith("flood") else requests.served[-1][0]
-    assert requests.served == ["flood0", "flood1", "b/bob", "c/cid", "flood2"]
-
-
-def test_seats_go_round_the_users_of_a_tenant() -> None:
-    """A tenant does not get more by having more users, nor a user by sending more."""
-    requests = Requests(1)
-    for user in ("u1", "u2", "u3"):
-        for _ in range(3):
-            requests.send("many", user)
-    for _ in range(3):
-        requests.send("one", "bob")
-    order = list(requests.served)
-    while len(order) < 12:
-        tenant, _, user = order[-1].partition("/")
-        requests.queue.finish(tenant, user)
-        order = list(requests.served)
-    assert order[1:7] == ["many/u1", "one/bob", "many/u2", "one/bob", "many/u3", "one/bob"]
+    requests.send("ann/a", "bob/b")
+    assert requests.served == ["ann/a"]
+    requests.finish("ann/a")
+    assert requests.served == ["ann/a", "bob/b"]
 
 
 @pytest.mark.parametrize(
-    ("length", "size", "each", "taken"),
-    [(3, 1 << 20, 0, 3), (100, 400, 30, 3), (100, 400, 101, 0)],
-    ids=["by number", "by octets", "one too large"],
+    ("sent", "order"),
+    [
+        ("x/a x/a x/a x/a bob/b cid/c", "bob/b cid/c x/a x/a x/a"),
+        ("x/a x/a x/b x/c x/c bob/b bob/b", "bob/b x/a bob/b x/b x/c x/c"),
+        ("x/a u1/m u1/m u2/m u2/m bob/b bob/b", "u1/m u2/m bob/b u1/m u2/m bob/b"),
+    ],
+    ids=["a flood waits behind itself", "users, then their clusters", "users of one cluster"],
 )
-def test_a_queue_has_an_end(length: int, size: int, each: int, taken: int) -> None:
-    requests = Requests(1, length, size)
-    assert requests.send("a", "ann")
-    assert [requests.send("a", "ann", size=each) for _ in range(5)].count(True) == taken
+def test_seats_go_round(sent: str, order: str) -> None:
+    requests = Requests(1)
+    requests.send(*sent.split())
+    expected = order.split()
+    assert requests.finish_one_by_one(len(expected)) == expected
 
 
-def test_a_tenant_cannot_queue_more_by_having_more_users() -> None:
-    requests = Requests(1, length=2)
-    requests.send("a", "first")
-    taken = [requests.send("a", f"u{number}") for number in range(20)]
-    assert taken.count(True) == 8
+def test_parked_requests_are_served_when_their_cluster_has_seats_again() -> None:
+    """Also if the user of the first that was parked has none."""
+    requests = Requests(8)  # a user has two, a cluster four
+    requests.send("u1/a", "u2/a", "u3/a", "u4/a")
+    requests.send("ann/a", "eve/a")  # parked when a seat becomes free elsewhere
+    requests.send("ann/b", "ann/c", "x/d")
+    requests.finish("x/d")
+    assert requests.served[-3:] == ["ann/b", "ann/c", "x/d"]
+    requests.finish("u1/a")  # ann has her two already
+    assert requests.served[-1] == "eve/a"
+    requests.finish("ann/b")
+    assert requests.served[-1] == "eve/a", "the cluster is full"
+    requests.finish("eve/a")
+    assert requests.served[-1] == "ann/a"
+    requests.finish("ann/a", "ann/c", "u2/a", "u3/a", "u4/a")
+    assert requests.queue.is_idle
 
 
 def test_who_gives_up_is_not_served() -> None:
     requests = Requests(1)
-    requests.send("a", "ann")
-    requests.send("a", "ann", "gone")
-    requests.send("b", "bob", "stays")
+    requests.send("ann/a", "ann/a", "bob/b")
     assert requests.queue.abandon(requests.waiting[0])
     assert not requests.queue.abandon(requests.waiting[0])
-    requests.queue.finish("a", "ann")
-    assert requests.served == ["a/ann", "stays"]
+    requests.finish("ann/a")
+    assert requests.served == ["ann/a", "bob/b"]
     assert not requests.queue.abandon(requests.waiting[1])
-    requests.queue.finish("b", "bob")
+    requests.finish("bob/b")
     assert requests.queue.is_idle
 
 
 def test_who_waits_is_not_overtaken_by_the_same_user() -> None:
     requests = Requests(4)
-    requests.send("a", "ann", "first")
-    requests.send("a", "ann", "second")
-    requests.send("a", "ann", "third")
-    requests.queue.finish("a", "ann")
-    assert requests.served == ["first", "second"]
+    requests.send("ann/a", "ann/a", "ann/a")
+    assert requests.queue.queued == 2
+    requests.finish("ann/a")
+    assert (requests.served, requests.queue.queued) == (["ann/a"] * 2, 1)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "flow",
+    [
+        lambda number: ("flood", "a"),
+        lambda number: ("flood", f"c{number}"),
+        lambda number: (f"u{number}", "a"),
+        lambda number: (f"u{number}", f"c{number}"),
+    ],
+    ids=["one flow", "many clusters of a user", "many users of a cluster", "many of both"],
+)
+def test_the_cost_does_not_grow_with_those_who_wait(flow) -> None:
+    """30,000 wait, half of them give up, the rest are served: quadratic takes many minutes."""
+    queue = FairQueue(Limits(8))
+    served: list[tuple[str, str]] = []
+    waiting = []
+    for number in range(30_000):
+        user, cluster = flow(number)
+        if queue.start(user, cluster):
+            served.append((user, cluster))
+        else:
+            flow_name = (user, cluster)
+            waiting.append(queue.wait(user, cluster, lambda it=flow_name: served.append(it)))
+    for place in waiting[::2]:
+        assert queue.abandon(place)
+    for user, cluster in served:  # grows meanwhile
+        queue.finish(user, cluster)
+    assert len(served) == 30_000 - len(waiting[::2])
+    assert queue.is_idle
+
+
+@pytest.mark.parametrize("seed", range(40))
 def test_whatever_happens_the_books_balance(seed: int) -> None:
-    """Random comings, goings and givings-up: limits hold, and in the end nothing is left."""
+    """Random comings, goings and givings-up: limits hold, no seat stays free that somebody may
+    have, and in the end nothing is left."""
     chance = random.Random(seed)
-    seats = chance.randrange(1, 9)
-    queue = FairQueue(Limits(seats, queue_length=4))
+    limits = Limits(chance.randrange(1, 13))
+    queue = FairQueue(limits)
     running: list[tuple[str, str]] = []
-    waiting: list[Waiting] = []
+    waiting: dict[Waiting, tuple[str, str]] = {}
 
-    def begin(tenant: str, user: str) -> None:
-        if queue.start(tenant, user):
-            running.append((tenant, user))
+    def begin(user: str, cluster: str) -> None:
+        if queue.start(user, cluster):
+            running.append((user, cluster))
             return
 
         def seated() -> None:
-            assert place is not None
-            waiting.remove(place)
-            running.append((tenant, user))
+            running.append(waiting.pop(place))
 
-        place = queue.wait(tenant, user, chance.randrange(100), seated)
-        if place is not None:
-            waiting.append(place)
+        place = queue.wait(user, cluster, seated)
+        waiting[place] = (user, cluster)
 
-    for _ in range(400):
-        match chance.randrange(5):
+    for _ in range(600):
+        match chance.randrange(6):
             case 0 | 1 | 2:
-                begin(chance.choice("abc"), chance.choice("xyz"))
-            case 3 if running:
+                begin(chance.choice("uvwxyz"), chance.choice("abcd"))
+            case 3 | 4 if running:
                 queue.finish(*running.pop(chance.randrange(len(running))))
-            case 4 if waiting:
-                place = waiting.pop(chance.randrange(len(waiting)))
+            case 5 if waiting:
+                place = chance.choice([*waiting])
+                del waiting[place]
                 assert queue.abandon(place)
-        assert queue.running == len(running) <= seats
+        assert queue.running == len(running) <= limits.seats
         assert queue.queued == len(waiting)
-        for tenant in "abc":
-            mine = [flow for flow in running if flow[0] == tenant]
-            assert len(mine) <= max(1, seats // 2)
+        users = [user for user, _ in running]
+        clusters = [cluster for _, cluster in running]
+        assert all(users.count(user) <= limits.per_user for user in users)
+        assert all(clusters.count(cluster) <= limits.per_cluster for cluster in clusters)
+        for user, cluster in waiting.values():
+            assert (
+                len(running) == limits.seats
+                or users.count(user) == limits.per_user
+                or clusters.count(cluster) == limits.per_cluster
+            )
     while running:
         queue.finish(*running.pop())
     assert not waiting

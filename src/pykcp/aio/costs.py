@@ -1,0 +1,46 @@
+"""Who pays for what is being done: known to everything that runs for a request.
+
+Steps of a request on the event loop are measured from outside. What is done for it elsewhere
+(in a worker process) is charged by whoever has it done:
+
+    payer = costs.payer()
+    result, seconds = await …
+    payer.charge(seconds)
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Protocol
+
+
+class Payer(Protocol):
+    @property
+    def tenant(self) -> str:
+        """For taking turns: the same for all requests that are counted together."""
+
+    def charge(self, seconds: float) -> None:
+        """Processor time that was spent for this request, but not on the event loop."""
+
+
+class _Nobody:
+    """What the process does by itself."""
+
+    tenant = ""
+
+    def charge(self, seconds: float) -> None:
+        """Nobody waits for it."""
+
+
+_NOBODY = _Nobody()
+_payer: ContextVar[Payer] = ContextVar("payer", default=_NOBODY)
+
+
+def payer() -> Payer:
+    """Whose request the running task is part of."""
+    return _payer.get()
+
+
+def set_payer(found: Payer) -> None:
+    """From here on in this task, and in tasks that it starts."""
+    _payer.set(found)

@@ -1,0 +1,344 @@
+"""Measures what requests cost and holds those of the indebted back.
+
+Every stretch of the event loop that a request takes is timed: its synchronous beginning (all of
+a GET) and each step of its coroutine. The time is charged to its user, over all clusters, and to
+its cluster once it is known that the user may be there; before that to nobody else, or one
+could run up the debts of a cluster that one cannot enter. Callers who are not signed in are
+charged by address.
+
+Requests of an indebted user or for an indebted cluster go on in the background (`flow_pace`),
+but only if somebody else uses the loop as well, or if they alone would keep it for too long
+without a break. So a single busy user loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+import types
+from collections import Counter
+from collections.abc import Callable, Coroutine, Generator
+from functools import lru_cache
+from typing import Any
+
+from pykcp.aio.costs import set_payer
+from pykcp.auth.user import ANONYMOUS, CLUSTER_NAME_KEY, MASTERS, User
+from pykcp.server.call import Call
+from pykcp.server.filters.flow_cost import (
+    LONG_STEP,
+    MOST_ACCOUNTS,
+    SWEEP_SECONDS,
+    Account,
+    Accounts,
+    CostLimits,
+)
+from pykcp.server.filters.flow_pace import Held, Pace, Pacer
+
+EXEMPT, SIGNED_IN, ACCOUNTS, ADDRESS, PROBES = "exempt", "user", "accounts", "address", "probes"
+"""Sorts of users. The service accounts of a cluster, and the users of its own issuers, are one:
+whoever owns the cluster makes as many of them as they like. Probes of health are kept apart from
+the rest of an address, so that they are answered while it is indebted."""
+CLUSTER = "cluster"
+_CONTENTION = 0.2
+"""Seconds for which somebody counts as using the loop."""
+_PASS = 0.005
+"""Seconds that the indebted may have in one pass of the loop if nobody else is there."""
+_CHUNK = 0.0005
+"""Seconds after which the steps of a request are charged; what is less at its end."""
+_PROBES = frozenset(("/healthz", "/livez", "/readyz"))
+
+_clock = time.perf_counter
+
+
+class CostMeter:
+    def __init__(self, limits: CostLimits) -> None:
+        self._limits = limits
+        self.users, self.clusters = Accounts(limits.burst), Accounts(limits.burst)
+        self._of_cluster = self.clusters.by_name
+        self._known: dict[User, Account] = {}
+        self._last: Account | None = None
+        self._contended_until = 0.0
+        self._pass_ends = 0.0
+        self._is_in_pass = self._is_sweeping = False
+        self.background = Background(self.is_contended)
+
+    # -- charging ------------------------------------------------------------------------------
+
+    def measure(
+        self, call: Call, pending: Coroutine[Any, Any, None] | None
+    ) -> Coroutine[Any, Any, None] | None:
+        """Charge a request for its synchronous part; the rest is charged as it goes on."""
+        now = _clock()
+        seconds = now - call.started
+        account = call.payer
+        if account is None:
+            if pending is not None:  # it will be known who pays
+                return self.drive(call, pending, seconds)
+            self.charge(call, seconds)
+        elif seconds > LONG_STEP:
+            self.charge(call, seconds)
+        else:  # `Account.charge`, written out: every GET comes by here
+            free_at = account.free_at
+            account.free_at = (free_at if free_at > now else now) + seconds * account.weight  # noqa: FURB136
+            account.total += seconds
+            if account is not self._last:
+                self._last = account
+                self._contended_until = now + _CONTENTION
+            if call.is_authorized and account.weight:
+                cluster = call.cluster_payer or self._open_cluster(call)
+                free_at = cluster.free_at
+                cluster.free_at = (free_at if free_at > now else now) + seconds * cluster.weight  # noqa: FURB136
+                cluster.total += seconds
+        return None if pending is None else self.drive(call, pending)
+
+    def charge(self, call: Call, seconds: float) -> None:
+        """Time that a request has had the event loop for."""
+        now = _clock()
+        self._book(call, seconds, now)
+        if seconds > LONG_STEP:
+            self.background.pace.after_long_step(seconds, now)
+
+    def charge_elsewhere(self, call: Call, seconds: float) -> None:
+        """Processor time that was spent for a request, while the event loop was free."""
+        self._book(call, seconds, _clock())
+
+    def _book(self, call: Call, seconds: float, now: float) -> None:
+        account = call.payer
+        if account is None:
+            account = self.address_of(call)
+        account.charge(seconds, now)
+        if account is not self._last:
+            self._last = account
+            self._contended_until = now + _CONTENTION
+        if call.is_authorized and account.weight:  # what the exempt do is not the cluster's debt
+            cluster = call.cluster_payer or self._open_cluster(call)
+            cluster.charge(seconds, now)
+
+    async def drive(
+        self, call: Call, pending: Coroutine[Any, Any, None], spent: float = 0.0
+    ) -> None:
+        """Run a request's coroutine and charge each of its steps, and what was spent before."""
+        set_payer(_CallPayer(self, call))
+        await _steps(self, call, pending, spent)
+
+    def is_contended(self) -> bool:
+        """Whether more than one user has the loop at the moment."""
+        return _clock() < self._contended_until
+
+    # -- who pays ------------------------------------------------------------------------------
+
+    def admits(self, call: Call, user: User) -> bool:
+        """Whether a request goes on at once. False: it is held back in the background."""
+        account = self._known.get(user)
+        if account is None:
+            account = self._account_of(call, user)
+        call.payer = account
+        now = call.started
+        call.cluster_payer = cluster = self._of_cluster.get(call.cluster)
+        if account.free_at <= now + account.slack and (
+            cluster is None or cluster.free_at <= now + cluster.slack
+        ):
+            return True
+        return self._may_go_on(account, now)
+
+    def admits_now(self, call: Call) -> bool:
+        """The same, later."""
+        now, account, cluster = _clock(), call.payer, call.cluster_payer
+        if account is None or not (
+            account.is_indebted(now) or (cluster is not None and cluster.is_indebted(now))
+        ):
+            return True
+        return self._may_go_on(account, now)
+
+    def admits_stranger(self, call: Call) -> bool:
+        """Whether a caller may sign in at once, as far as their address is concerned."""
+        account, now = self.address_of(call), call.started
+        return not account.is_indebted(now) or self._may_go_on(account, now)
+
+    def address_of(self, call: Call) -> Account:
+        """The account of the address that a request came from."""
+        network = network_of(call.exchange.request.peer.address)
+        sort = PROBES if call.info.path in _PROBES else ADDRESS
+        account = self.users.open(sort, f"{sort}:{network}", self._limits.address, call.started)
+        self._sweep_later()
+        return account
+
+    def totals(self) -> Counter[str]:
+        return self.users.totals()
+
+    def _account_of(self, call: Call, user: User) -> Account:
+        if user.name == ANONYMOUS:
+            return self.address_of(call)
+        home = user.extra.get(CLUSTER_NAME_KEY)
+        share = self._limits.user
+        if MASTERS in user.groups:
+            sort, name, share = EXEMPT, user.name, 0.0
+        elif home:
+            sort, name = ACCOUNTS, home[0]
+        else:
+            sort, name = SIGNED_IN, user.name
+        account = self.users.open(sort, f"{sort}:{name}", share, call.started)
+        if len(self._known) >= MOST_ACCOUNTS:
+            self._known.clear()
+        self._known[user] = account
+        self._sweep_later()
+        return account
+
+    def _open_cluster(self, call: Call) -> Account:
+        share = self._limits.cluster
+        cluster = self.clusters.open(CLUSTER, call.cluster, share, call.started)
+        call.cluster_payer = cluster
+        self._sweep_later()
+        return cluster
+
+    def _may_go_on(self, account: Account, now: float) -> bool:
+        """Whether a request of an indebted account need not be held back all the same."""
+        if not account.weight:
+            return True
+        if now < self._contended_until or len(self.background):
+            return False
+        if not self._is_in_pass:
+            self._is_in_pass = True
+            self._pass_ends = now + _PASS
+            asyncio.get_running_loop().call_soon(self._end_pass)
+        return now < self._pass_ends
+
+    def _end_pass(self) -> None:
+        self._is_in_pass = False
+
+    # -- forgetting ----------------------------------------------------------------------------
+
+    def _sweep_later(self) -> None:
+        if not self._is_sweeping:
+            self._is_sweeping = True
+            asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        """One timer, and none while there are no accounts."""
+        now = _clock()
+        self.users.sweep(now)
+        self.clusters.sweep(now)
+        self._known.clear()  # filled again by the next requests
+        self._is_sweeping = False
+        if self.users.by_name or self.clusters.by_name:
+            self._sweep_later()
+
+
+class Background:
+    """Lets held requests go on, between the passes of the event loop."""
+
+    def __init__(self, is_contended: Callable[[], bool]) -> None:
+        self._pacer, self.pace = Pacer(), Pace()
+        self._is_contended = is_contended
+        self._is_running = False
+        self._released: dict[Account, float] = {}
+        """Whose requests went on last, and what they had spent by then."""
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._pacer)
+
+    async def wait(self, user: Account, cluster: Account | None, seconds: float) -> bool:
+        """Until it is this request's turn; False if it did not come in time."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[bool] = loop.create_future()
+
+        def wake(goes_on: bool) -> None:
+            if not turn.done():
+                turn.set_result(goes_on)
+
+        held: Held = self._pacer.add(user, cluster, _clock() + seconds, wake)
+        if not self._is_running:
+            self._is_running = True
+            loop.call_soon(self._run)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            self._pacer.remove(held)
+            raise
+
+    def _run(self) -> None:
+        """Once per pass of the loop, while requests are held."""
+        now = _clock()
+        self._pacer.expire(now)
+        self.pace.measured(
+            sum(account.total - before for account, before in self._released.items()), self._count
+        )
+        self._released.clear()
+        self._count = 0
+        pause = self.pace.pause(now, self._is_contended())
+        if pause:
+            asyncio.get_running_loop().call_later(pause, self._release)
+        else:
+            self._release()
+
+    def _release(self) -> None:
+        for _ in range(self.pace.count(self._is_contended())):
+            account = self._pacer.release()
+            if account is None:
+                break
+            self._released.setdefault(account, account.total)
+            self._count += 1
+        self._is_running = len(self._pacer) > 0
+        if self._is_running:
+            asyncio.get_running_loop().call_soon(self._run)
+
+
+class _CallPayer:
+    """A request as the rest of the process knows it; see `aio.costs`."""
+
+    __slots__ = ("_call", "_meter")
+
+    def __init__(self, meter: CostMeter, call: Call) -> None:
+        self._meter, self._call = meter, call
+
+    @property
+    def tenant(self) -> str:
+        payer = self._call.payer
+        return "" if payer is None else payer.name
+
+    def charge(self, seconds: float) -> None:
+        self._meter.charge_elsewhere(self._call, seconds)
+
+
+@types.coroutine
+def _steps(
+    meter: CostMeter, call: Call, pending: Coroutine[Any, Any, None], spent: float
+) -> Generator[Any, None, None]:
+    error: BaseException | None = None
+    while True:
+        began = _clock()
+        try:
+            awaited = pending.send(None) if error is None else pending.throw(error)
+        except BaseException as end:
+            meter.charge(call, spent + _clock() - began)
+            if isinstance(end, StopIteration):
+                return
+            raise
+        spent += _clock() - began
+        if spent > _CHUNK:
+            meter.charge(call, spent)
+            spent = 0.0
+        error = None
+        try:
+            yield awaited
+        except GeneratorExit:
+            pending.close()
+            raise
+        except BaseException as thrown:
+            error = thrown
+
+
+@lru_cache(maxsize=4096)
+def network_of(address: str) -> str:
+    """Whom an address belongs to: in IPv6 everybody has 2**64 of them."""
+    if ":" not in address:
+        return address
+    try:
+        parsed = ipaddress.IPv6Address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return f"{ipaddress.IPv6Address(int(parsed) >> 64 << 64)}/64"
