@@ -187,6 +187,14 @@ class LargeRequest(AdmissionRequest):
         self._text, self._obj = text, None
 
 
+def deletion_request(
+    ctx: RequestContext, resource: Resource, namespace: str, name: str, value: bytes
+) -> LargeRequest:
+    """A delete as admission sees it, with an object that is decoded only if it is looked at."""
+    nothing = Made(b"null", name, "", [])
+    return LargeRequest(ctx, resource, "DELETE", namespace, nothing, value)
+
+
 @dataclass(frozen=True, slots=True)
 class Edited:
     """An object that a controller changed in this process."""
@@ -319,7 +327,7 @@ async def delete_large(
     """One try of a delete; raises Mismatch if somebody was faster."""
     doomed = await _work(resource).deletion(resource, ctx, entry.value, options)
     value = await resource.own_form(entry.value)
-    request = LargeRequest(ctx, resource, "DELETE", namespace, Made(b"null", name, "", []), value)
+    request = deletion_request(ctx, resource, namespace, name, value)
     request.deletion, request.collection = options, collection
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)

@@ -19,6 +19,7 @@ from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.context import RequestContext
 from pykcp.registry.create import facts_of, match_namespace
 from pykcp.registry.errors import translate
+from pykcp.registry.large import deletion_request
 from pykcp.registry.moulds import Alike, uid_and_time
 from pykcp.registry.resource import Resource
 from pykcp.registry.update import Change, prepare_update
@@ -207,8 +208,8 @@ async def _removal(store: Store, gone: Gone, ctx: RequestContext) -> Operation |
     entry = gone.entry or store.get(resource.key(gone.cluster, gone.namespace, gone.name))
     if entry is None:
         return None
-    old = resource.object_of(await resource.own_form(entry.value))
-    request = AdmissionRequest(ctx, resource, "DELETE", gone.namespace, gone.name, None, old)
+    value = await resource.own_form(entry.value)
+    request = deletion_request(ctx, resource, gone.namespace, gone.name, value)
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)
     return Delete(entry.key, codec.reopen(entry.value), entry.revision)

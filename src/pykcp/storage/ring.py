@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from pykcp.storage.interface import Event
 
+_LARGE = 16 * 1024
 EVENT_OVERHEAD = 400
 """Bytes of an event beside its key, value and terms: the object and its place in the lists."""
 
@@ -53,7 +54,8 @@ class RecentEvents:
             self.floor = oldest.revision
             start += 1
         self._start = start
-        if start > 256:
+        # What is cut off still holds memory, so a few large events do not wait for many.
+        if start > 256 or (start and size(events[start - 1]) > _LARGE):
             del events[:start], self._revisions[:start]
             self._start = 0
 

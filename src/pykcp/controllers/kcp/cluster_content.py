@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
+from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp.logical_clusters import WORKSPACE_FINALIZER
 from pykcp.apis.kcp_catalog import is_exported
@@ -27,6 +27,10 @@ _OWN_FINALIZERS = frozenset(
 )
 """Theirs who would delete what goes here anyway."""
 _AT_A_TIME = 50
+_LARGE = 32 * 1024
+"""Octets of an object that is not kept in memory until its turn comes."""
+_MOST_FINALIZERS = 100
+"""Finalizers that are named, of one object and in all."""
 
 
 class Item(NamedTuple):
@@ -55,7 +59,7 @@ class ClusterContent:
     async def of(self, cluster: str) -> list[Item]:
         """Everything in the cluster but its LogicalCluster."""
         items: list[Item] = []
-        seen = {_CLUSTERS}
+        seen, slices = {_CLUSTERS}, Slices(cluster)
         for definition in self._directory.definitions(cluster):
             if definition.ephemeral or definition.stored_as or not definition.all_versions:
                 continue
@@ -67,15 +71,14 @@ class ClusterContent:
             if not keys:
                 continue
             resource = self._client.resource(cluster, _served(definition))
-            for start in range(0, len(keys), _AT_A_TIME):
-                found = (self._store.get(key) for key in keys[start : start + _AT_A_TIME])
-                items += [
-                    Item(resource, metadata_of(e.value), e if len(keys) <= _AT_A_TIME else None)
-                    for e in found
-                    if e is not None
-                ]
-                if len(keys) > _AT_A_TIME:
-                    await asyncio.sleep(0)
+            for key in keys:
+                entry = self._store.get(key)
+                if entry is None:
+                    continue
+                is_kept = len(keys) <= _AT_A_TIME and len(entry.value) <= _LARGE
+                items.append(Item(resource, metadata_of(entry.value), entry if is_kept else None))
+                if slices.is_over():
+                    await slices.next()
         return items
 
 
@@ -131,13 +134,15 @@ def remains_message(kept: list[Item]) -> str:
     by_finalizer: Counter[str] = Counter()
     for item in kept:
         by_kind[f"{item.resource.plural}.{item.resource.group}"] += 1
-        by_finalizer.update(f for f in item.metadata.finalizers or () if f not in _OWN_FINALIZERS)
+        finalizers = (item.metadata.finalizers or ())[:_MOST_FINALIZERS]
+        by_finalizer.update(f for f in finalizers if f not in _OWN_FINALIZERS)
     parts = []
     if by_kind:
         counts = sorted(f"{kind} has {n} resource instances" for kind, n in by_kind.items())
         parts.append(f"Some resources are remaining: {', '.join(counts)}")
     if by_finalizer:
-        counts = sorted(f"{name} in {n} resource instances" for name, n in by_finalizer.items())
+        named = by_finalizer.most_common(_MOST_FINALIZERS)
+        counts = sorted(f"{name} in {n} resource instances" for name, n in named)
         parts.append(
             f"Some content in the logical cluster has finalizers remaining: {', '.join(counts)}"
         )

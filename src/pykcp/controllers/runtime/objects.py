@@ -10,9 +10,13 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from pykcp.aio.slices import Slices
 from pykcp.storage.interface import Query, Store
 
 PAGE = 500
+_FIRST_PAGE = 32
+_PAGE_BYTES = 2 << 20
+"""Pages grow while they hold less than this: objects may be large."""
 
 
 class OwnerReference(msgspec.Struct, rename="camel", frozen=True):
@@ -59,11 +63,18 @@ async def pages(store: Store, prefix: str, size: int = PAGE) -> AsyncIterator[li
     """The metadata of everything under a prefix, a page at a time. An object that comes while
     this goes on may be missed; one that goes is shown if it was there when its page was read.
     """
-    after = ""
+    after, limit, slices = "", min(_FIRST_PAGE, size), Slices()
     while True:
-        page = await store.list(Query(prefix, after=after, limit=size))
-        if page.values:
-            yield [metadata_of(value) for value in page.values]
+        page = await store.list(Query(prefix, after=after, limit=limit))
+        found: list[Metadata] = []
+        for value in page.values:
+            found.append(metadata_of(value))
+            if slices.is_over():
+                await slices.next()
+        if found:
+            yield found
         if not page.next_after:
             return
         after = page.next_after
+        is_short = sum(map(len, page.values)) < _PAGE_BYTES
+        limit = min(2 * limit, size) if is_short else max(limit // 2, 1)
