@@ -7,7 +7,7 @@ content, using workspace types, access to a logical cluster that is published it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from pykcp.types import Object
 
@@ -15,7 +15,7 @@ ANNOTATION = "internal.kcp.io/replicate"
 APIS, TENANCY, CORE = "apis.kcp.io", "tenancy.kcp.io", "core.kcp.io"
 _OURS = frozenset((APIS, TENANCY, CORE))
 _RBAC = "rbac.authorization.k8s.io"
-_CONSUMERS = "apis.kcp.io:binding:"
+CONSUMERS = "apis.kcp.io:binding:"
 """Users and groups as a maximal permission policy names them."""
 _TYPE_VERBS = frozenset(("use", "initialize", "terminate", "*"))
 _ACCESS_PATHS = frozenset(("/", "/*", "*"))
@@ -27,18 +27,27 @@ def is_marked(obj: Object) -> bool:
 
 def rule_reasons(role: Object, *, in_marked: bool) -> frozenset[str]:
     """Why a ClusterRole is published for its rules, in a cluster that is published or not."""
-    reasons = set()
+    reasons: set[str] = set()
     for rule in role.get("rules") or ():
-        groups, resources = set(rule.get("apiGroups") or ()), set(rule.get("resources") or ())
-        verbs = set(rule.get("verbs") or ())
-        if groups & {APIS, "*"} and _is_about_exports(resources, verbs):
-            reasons.add(APIS)
-        if groups & {TENANCY, "*"} and resources & {"workspacetypes", "*"} and verbs & _TYPE_VERBS:
-            reasons.add(TENANCY)
-        paths = set(rule.get("nonResourceURLs") or ())
-        if in_marked and paths & _ACCESS_PATHS and verbs & {"access", "*"}:
-            reasons.add(CORE)
+        groups, paths = rule.get("apiGroups") or (), rule.get("nonResourceURLs")
+        if "*" in groups or APIS in groups or TENANCY in groups:
+            reasons.update(_resource_reasons(rule, groups))
+        if in_marked and paths and not _ACCESS_PATHS.isdisjoint(paths):
+            verbs = rule.get("verbs") or ()
+            if "access" in verbs or "*" in verbs:
+                reasons.add(CORE)
+        if len(reasons) == len(_OURS):
+            break
     return frozenset(reasons)
+
+
+def _resource_reasons(rule: Object, groups: Collection[str]) -> Iterator[str]:
+    resources, verbs = set(rule.get("resources") or ()), set(rule.get("verbs") or ())
+    if ("*" in groups or APIS in groups) and _is_about_exports(resources, verbs):
+        yield APIS
+    is_of_tenancy = "*" in groups or TENANCY in groups
+    if is_of_tenancy and resources & {"workspacetypes", "*"} and verbs & _TYPE_VERBS:
+        yield TENANCY
 
 
 def _is_about_exports(resources: set[str], verbs: set[str]) -> bool:
@@ -50,7 +59,7 @@ def _is_about_exports(resources: set[str], verbs: set[str]) -> bool:
 def names_consumers(binding: Object) -> bool:
     """Whether a ClusterRoleBinding is part of a maximal permission policy."""
     return any(
-        (subject.get("name") or "").startswith(_CONSUMERS)
+        (subject.get("name") or "").startswith(CONSUMERS)
         and subject.get("kind") in ("User", "Group")
         and subject.get("apiGroup") == _RBAC
         for subject in binding.get("subjects") or ()

@@ -6,9 +6,12 @@ for what they grant; `machinery.replicate_marks` says for what. Keys are the obj
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import orjson
+
+from pykcp.aio.slices import Slices
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.published import Published
 from pykcp.controllers.runtime.controller import Controller
@@ -18,6 +21,7 @@ from pykcp.machinery.clusters import SYSTEM_ADMIN, is_system
 from pykcp.machinery.replicate_marks import (
     ANNOTATION,
     APIS,
+    CONSUMERS,
     TENANCY,
     binding_reasons,
     is_marked,
@@ -38,12 +42,12 @@ from pykcp.machinery.resources import (
 from pykcp.machinery.status import NotFound
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, object_key, split_key
-from pykcp.storage.interface import Event, Store
+from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 NAME = "kcp-replicate-marking"
 CLUSTER = "cluster"
-_MARK = ANNOTATION.encode()
+_MARK, _CONSUMERS = ANNOTATION.encode(), CONSUMERS.encode()
 _MARKING = ((APIS, API_EXPORTS), (TENANCY, WORKSPACE_TYPES))
 """What makes a logical cluster one that others must know, and for whose sake."""
 
@@ -65,6 +69,9 @@ class ReplicateMarking:
         self._store = store
         self._client = client
         self._published = published
+        self._changed_roles: dict[str, set[str]] = {}
+        """By cluster: roles whose bindings have to be judged again. They are found together: a
+        look at all bindings of a cluster for each role would take long."""
         self.controller: Controller[Judged] = Controller(
             NAME, self.reconcile, workers=8, metrics=metrics
         )
@@ -98,9 +105,8 @@ class ReplicateMarking:
             return
         if not event.deleted:
             self.controller.add(Judged(CLUSTER_ROLES, parts.cluster, parts.name))
-        for binding in self._bindings_to(parts.cluster, parts.name):
-            name = binding["metadata"]["name"]
-            self.controller.add(Judged(CLUSTER_ROLE_BINDINGS, parts.cluster, name))
+        self._changed_roles.setdefault(parts.cluster, set()).add(parts.name)
+        self.controller.add(Judged(CLUSTER_ROLE_BINDINGS, parts.cluster, ""))
 
     def _on_binding(self, event: Event) -> None:
         parts = split_key(event.key)
@@ -112,10 +118,13 @@ class ReplicateMarking:
             self._add_role_of(parts.cluster, decode(event.value))
 
     async def reconcile(self, key: Judged) -> None:
+        if not key.name:
+            await self._judge_bindings(key.cluster)
+            return
         obj = self._get(*key)
         if obj is None or obj["metadata"].get("deletionTimestamp"):
             return
-        reasons = self._reasons(key, obj)
+        reasons = await self._reasons(key, obj)
         before = value_of(obj)
         if marked_value(before, reasons) == before:
             return
@@ -130,7 +139,21 @@ class ReplicateMarking:
         if key.kind == LOGICAL_CLUSTERS and bool(before) != is_marked(written):
             self._add_roles(key.cluster)
 
-    def _reasons(self, key: Judged, obj: Object) -> frozenset[str]:
+    async def _judge_bindings(self, cluster: str) -> None:
+        """Have the bindings of roles that changed judged again."""
+        roles = self._changed_roles.pop(cluster, None)
+        if not roles:
+            return
+        slices = Slices(cluster)
+        for value in await self._bindings(cluster):
+            binding = decode(value)
+            if role_of(binding) in roles:
+                name = binding["metadata"]["name"]
+                self.controller.add(Judged(CLUSTER_ROLE_BINDINGS, cluster, name))
+            if slices.is_over():
+                await slices.next()
+
+    async def _reasons(self, key: Judged, obj: Object) -> frozenset[str]:
         if key.kind == LOGICAL_CLUSTERS:
             return frozenset(
                 reason
@@ -139,8 +162,8 @@ class ReplicateMarking:
             )
         in_marked = self._is_marked(key.cluster)
         if key.kind == CLUSTER_ROLES:
-            bindings = self._bindings_to(key.cluster, key.name)
-            return role_reasons(obj, bindings, in_marked=in_marked)
+            consumers = await self._consumers_of(key.cluster, key.name)
+            return role_reasons(obj, consumers, in_marked=in_marked)
         self._add_role_of(key.cluster, obj)
         role = self._role(key.cluster, role_of(obj))
         return binding_reasons(obj, role, in_marked=in_marked)
@@ -163,13 +186,23 @@ class ReplicateMarking:
             for key in self._store.keys(f"{kind_prefix(kind)}{cluster}/"):
                 self.controller.add(Judged(kind, cluster, split_key(key).name))
 
-    def _bindings_to(self, cluster: str, role: str) -> Iterator[Object]:
-        for key in self._store.keys(f"{kind_prefix(CLUSTER_ROLE_BINDINGS)}{cluster}/"):
-            entry = self._store.get(key)
-            if entry is not None:
-                binding = decode(entry.value)
-                if role_of(binding) == role:
-                    yield binding
+    async def _bindings(self, cluster: str) -> Sequence[bytes]:
+        page = await self._store.list(Query(f"{kind_prefix(CLUSTER_ROLE_BINDINGS)}{cluster}/"))
+        return page.values
+
+    async def _consumers_of(self, cluster: str, role: str) -> list[Object]:
+        """The bindings of a role that may name consumers; there are few in most clusters."""
+        name = orjson.dumps(role)
+        found = [v for v in await self._bindings(cluster) if _CONSUMERS in v and name in v]
+        slices = Slices(cluster)
+        bindings: list[Object] = []
+        for value in found:
+            binding = decode(value)
+            if role_of(binding) == role:
+                bindings.append(binding)
+            if slices.is_over():
+                await slices.next()
+        return bindings
 
     def _is_marked(self, cluster: str) -> bool:
         entry = self._store.get(_key(LOGICAL_CLUSTERS, cluster, CLUSTER))
