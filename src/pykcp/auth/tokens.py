@@ -30,6 +30,9 @@ JWKS_MEDIA_TYPE = "application/jwk-set+json"
 METADATA_MAX_AGE = 3600
 """Seconds for which clients may keep the two documents (`Cache-Control`)."""
 
+MAX_TOKEN = 256 * 1024
+"""Characters of the longest token that is looked at."""
+
 Claims = dict[str, Any]
 
 
@@ -51,8 +54,8 @@ def decode_part(text: str) -> bytes:
 
 def unverified_claims(token: str) -> Claims | None:
     """What a token claims, for choosing who shall verify it; None if it is no JWT."""
-    parts = token.split(".")
-    if len(parts) != 3:
+    parts = token.split(".", 3)
+    if len(parts) != 3 or len(token) > MAX_TOKEN:
         return None
     try:
         claims = orjson.loads(decode_part(parts[1]))

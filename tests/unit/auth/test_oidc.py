@@ -21,7 +21,14 @@ from pykcp.auth.authn.config_validation import CompiledJwt, compile_config
 from pykcp.auth.authn.interface import Authenticated, Rejected
 from pykcp.auth.authn.oidc import JwtAuthenticator, JwtTokens
 from pykcp.auth.authn.oidc_issuer import REFRESH_PAUSE, RemoteIssuer
-from pykcp.auth.authn.oidc_keys import ALGORITHMS, KeyProblem, parse_key, parse_key_set
+from pykcp.auth.authn.oidc_keys import (
+    ALGORITHMS,
+    IssuerKey,
+    KeyProblem,
+    find_signer,
+    parse_key,
+    parse_key_set,
+)
 from pykcp.testing.issuer import AUDIENCE, DISCOVERY, KEYS, SigningKey, TestIssuer, encode, sign
 
 
@@ -457,3 +464,22 @@ def test_signatures_of_odd_lengths_are_false() -> None:
     for length in (0, 1, 63, 65, 128):
         assert not key.verifies("ES256", b"\0" * length, b"data")
     assert not key.verifies("ES256", base64.b64decode("AAAA"), b"data")
+
+
+def test_a_token_without_a_key_id_is_tried_with_some_keys() -> None:
+    """Not with as many as an issuer can publish."""
+    tried: list[str] = []
+
+    class Key(IssuerKey):
+        def verifies(self, algorithm: str, signature: bytes, signed: bytes) -> bool:
+            tried.append(self.key_id)
+            return self.key_id == "last"
+
+    others = [Key(str(n), frozenset(("RS256",)), None) for n in range(300)]
+    last = Key("last", frozenset(("ES256",)), None)
+    assert find_signer([*others, last], "", "ES256", b"", b"") is last
+    assert tried == ["last"]
+    assert find_signer(others, "299", "RS256", b"", b"") is None
+    assert tried == ["last", "299"]
+    assert find_signer(others, "", "RS256", b"", b"") is None
+    assert len(tried) < 30

@@ -35,6 +35,10 @@ def _is_for(request: AdmissionRequest, operation: str, subresource: str) -> bool
     )
 
 
+_MAX_REQUEST = 256 * 1024
+"""Octets of a PEM: a subject may have thousands of attributes, all of which are looked at."""
+
+
 class _SignerCheck:
     """A user who writes a subresource must hold a verb on the signer."""
 
@@ -134,6 +138,8 @@ def _organizations(encoded: Any) -> list[str]:
         raise ValueError("PEM block type must be CERTIFICATE REQUEST") from error
     if b"-----BEGIN CERTIFICATE REQUEST-----" not in pem:
         raise ValueError("PEM block type must be CERTIFICATE REQUEST")
+    if len(pem) > _MAX_REQUEST:
+        raise ValueError(f"the certificate request has more than {_MAX_REQUEST} bytes")
     subject = x509.load_pem_x509_csr(pem).subject
     found = subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return [one.value if isinstance(one.value, str) else one.value.decode() for one in found]

@@ -24,16 +24,17 @@ from pykcp.auth.authn.request_header import RequestHeaders
 from pykcp.auth.authn.x509 import ClientCertificates
 from pykcp.auth.bounded import Bounded
 from pykcp.auth.errors import aggregate
+from pykcp.auth.tokens import MAX_TOKEN
 from pykcp.auth.user import User, authenticated
 from pykcp.machinery.status import Unauthorized, go_quote
-from pykcp.wire.exchange import Request
+from pykcp.wire.exchange import Peer, Request
 
 _log = logging.getLogger(__name__)
 
 TOKEN_TTL = 10.0
 """Seconds for which a token is taken at its word; upstream's."""
 _TELL_SECONDS = 1.0
-_MEMO = "auth.user"
+_MEMO, _REFUSAL = "auth.user", "auth.refusal"
 _INVALID_TOKEN = "invalid bearer token"  # noqa: S105 - a message
 
 
@@ -42,6 +43,14 @@ class _Memo(NamedTuple):
     until: float
     chain: Authentication
     user: User
+
+
+class _Refusal(NamedTuple):
+    """Of a client certificate."""
+
+    text: str
+    until: float
+    certificates: ClientCertificates
 
 
 @dataclass(slots=True)
@@ -105,6 +114,9 @@ class Authentication:
         """Who it is. `path` is the request's without its cluster. Raises Unauthorized."""
         attempt = _Attempt(cluster, self._clock(), self.api_audiences)
         token = bearer_token(request.header("authorization"))
+        if token is not None and len(token) > MAX_TOKEN:
+            attempt.refusals.append(_INVALID_TOKEN)
+            token = None
         found = None
         if token is not None and self._admin:
             found = await _first_success(self._admin, token, attempt)
@@ -121,6 +133,8 @@ class Authentication:
         self, token: str, audiences: Sequence[str], cluster: str
     ) -> Authenticated:
         """Who holds a token, for a TokenReview. Raises Rejected with all reasons."""
+        if len(token) > MAX_TOKEN:
+            raise Rejected(_INVALID_TOKEN)
         attempt = _Attempt(cluster, self._clock(), audiences or self.api_audiences)
         for group in filter(None, (self._admin, self._tokens)):
             found = await _first_success(group, token, attempt)
@@ -147,11 +161,23 @@ class Authentication:
                 attempt.refusals.append(str(error))
         if der is not None and found is None and self._certificates is not None:
             try:
-                chain = request.peer.intermediates
-                found = self._certificates.authenticate(der, attempt.now, chain)
+                found = self._by_certificate(self._certificates, request.peer, der, attempt.now)
             except Rejected as error:
                 attempt.refusals.append(str(error))
         return found
+
+    def _by_certificate(
+        self, certificates: ClientCertificates, peer: Peer, der: bytes, now: float
+    ) -> Authenticated | None:
+        """A refusal is remembered on the connection: finding it out may take some time."""
+        known: _Refusal | None = peer.memo.get(_REFUSAL)
+        if known is not None and known.certificates is certificates and now < known.until:
+            raise Rejected(known.text)
+        try:
+            return certificates.authenticate(der, now, peer.intermediates)
+        except Rejected as error:
+            peer.memo[_REFUSAL] = _Refusal(str(error), now + TOKEN_TTL, certificates)
+            raise
 
     async def _by_token(self, token: str, attempt: _Attempt) -> Authenticated | None:
         if not self._tokens:

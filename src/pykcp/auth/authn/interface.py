@@ -43,5 +43,6 @@ def common_audiences(accepted: Sequence[str], requested: Sequence[str]) -> tuple
     """The audiences of a credential that knows none itself; None if it must be refused."""
     if not requested:
         return ()
-    common = tuple(audience for audience in accepted if audience in requested)
+    wanted = frozenset(requested)
+    common = tuple(audience for audience in accepted if audience in wanted)
     return None if accepted and not common else common

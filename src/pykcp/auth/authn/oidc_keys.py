@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -37,7 +38,8 @@ _MAX_RSA_BITS = 8192
 _MAX_EXPONENT = 2**31 - 1
 """Go's limit; with larger ones verifying takes as long as signing."""
 _MAX_KEYS = 64
-"""A token that names no key is tried with all of them."""
+_MAX_TRIES = 16
+"""Keys that are tried on a token which names none."""
 
 
 class KeyProblem(Exception):
@@ -99,8 +101,10 @@ def find_signer(
     keys: Sequence[IssuerKey], key_id: str, algorithm: str, signature: bytes, signed: bytes
 ) -> IssuerKey | None:
     """The key that made the signature; a token that names no key is tried with all."""
-    for key in keys:
-        if (not key_id or key.key_id == key_id) and key.verifies(algorithm, signature, signed):
+    named = (key for key in keys if not key_id or key.key_id == key_id)
+    able = (key for key in named if algorithm in key.algorithms)
+    for key in islice(able, _MAX_TRIES):
+        if key.verifies(algorithm, signature, signed):
             return key
     return None
 

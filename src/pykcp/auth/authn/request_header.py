@@ -91,13 +91,12 @@ def _first(request: Request, names: Sequence[str]) -> str:
 
 
 def _extra(headers: Sequence[Header], prefixes: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, list[str]] = {}
     for prefix in prefixes:
         for name, value in headers:
             if name.startswith(prefix):
-                key = extra_key(name[len(prefix) :])
-                found[key] = (*found.get(key, ()), value)
-    return found
+                found.setdefault(extra_key(name[len(prefix) :]), []).append(value)
+    return {key: tuple(values) for key, values in found.items()}
 
 
 def extra_key(encoded: str) -> str:

@@ -67,7 +67,8 @@ class _Tokens:
         if not held:  # tokens of old have none, and are for this server only
             held = self._api_audiences
         wanted = requested or self._api_audiences
-        common = tuple(audience for audience in held if audience in wanted)
+        acceptable = frozenset(wanted)
+        common = tuple(audience for audience in held if audience in acceptable)
         if not common and self._api_audiences:
             raise Rejected(
                 f"token audiences {_quoted(held)} is invalid for the target audiences "
@@ -279,5 +280,8 @@ def _ref(private: Object, key: str) -> Object:
     return value if isinstance(value, dict) else {}
 
 
+_SHOWN = 20
+
+
 def _quoted(values: Sequence[str]) -> str:
-    return "[" + " ".join(go_quote(value) for value in values) + "]"
+    return "[" + " ".join(go_quote(value) for value in values[:_SHOWN]) + "]"

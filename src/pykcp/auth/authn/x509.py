@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _UID_OID = "1.3.6.1.4.1.57683.2"
 """Kubernetes' own attribute for a user's uid in a subject."""
 _MAX_CHAIN = 8
+_MAX_CHECKS = 10
+"""Signatures that are verified by certificates which the client sent: it may send any number of
+issuers, each of which might have signed each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +139,22 @@ def _find_path(
 ) -> list[x509.Certificate] | None:
     """Leaf to anchor, every link signed, in time and allowed to sign; None if there is none."""
     _check_leaf(leaf)
+    checks = 0
+
+    def is_issuer(issuer: x509.Certificate, path: list[x509.Certificate], is_anchor: bool) -> bool:
+        nonlocal checks
+        checks += not is_anchor
+        if checks > _MAX_CHECKS:
+            raise Rejected(
+                "x509: signature check attempts limit reached while verifying certificate chain"
+            )
+        return _may_issue(issuer, path, now)
 
     def extend(path: list[x509.Certificate]) -> list[x509.Certificate] | None:
         issuer_name = path[-1].issuer.public_bytes()
         for is_anchor, candidates in ((True, anchors), (False, intermediates)):
             for issuer in candidates.get(issuer_name, ()):
-                if issuer in path or not _may_issue(issuer, path, now):
+                if issuer in path or not is_issuer(issuer, path, is_anchor):
                     continue
                 if is_anchor:
                     return [*path, issuer]

@@ -17,6 +17,7 @@ from pykcp.auth.authn.request_header import RequestHeaders
 from pykcp.auth.authn.static_tokens import parse_token_file
 from pykcp.auth.authn.x509 import CertificateVerifier, ClientCertificates
 from pykcp.auth.certificates import KeyPair
+from pykcp.auth.tokens import MAX_TOKEN
 from pykcp.auth.user import User
 from pykcp.machinery.status import Unauthorized
 
@@ -331,3 +332,39 @@ async def test_a_review_says_why_a_token_is_refused(
 async def test_a_review_finds_tokens_of_every_kind(chain: Authentication) -> None:
     for token, name in (("admin", "root"), ("good", "bearer")):
         assert (await chain.review_token(token, [], "root")).user.name == name
+
+
+async def test_nobody_is_asked_for_a_token_that_is_too_long(
+    chain: Authentication, tokens: CountingTokens, make_request: Any
+) -> None:
+    long = "a" * (MAX_TOKEN + 1)
+    with pytest.raises(Unauthorized):
+        await chain.authenticate(make_request(("authorization", f"Bearer {long}")))
+    with pytest.raises(Rejected, match="invalid bearer token"):
+        await chain.review_token(long, (), "c")
+    assert tokens.questions == 0
+    with pytest.raises(Unauthorized):
+        await chain.authenticate(make_request(("authorization", f"Bearer {long[1:]}")))
+    assert tokens.questions == 1
+
+
+async def test_a_certificate_is_refused_once_for_a_connection(
+    clock: Clock, stranger: bytes, make_request: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verifier = CertificateVerifier(certificates.create_ca("ours", NOW).certificate)
+    chain = Authentication(clock=clock, certificates=ClientCertificates(verifier))
+    looks = 0
+    examine = verifier._examine
+
+    def counted(*args: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return examine(*args)
+
+    monkeypatch.setattr(verifier, "_examine", counted)
+    asked = make_request(certificate=stranger)
+    for moment, expected in ((NOW, 1), (NOW + 1, 1), (NOW + TOKEN_TTL + 1, 2)):
+        clock.now = moment
+        with pytest.raises(Unauthorized):
+            await chain.authenticate(asked)
+        assert looks == expected

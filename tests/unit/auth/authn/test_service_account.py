@@ -342,3 +342,17 @@ def test_the_cluster_is_read_for_routing(signer: TokenSigner, token: str) -> Non
     assert cluster_of_token(token) == "c1"
     assert cluster_of_token("opaque") == ""
     assert cluster_of_token(f"a.{encode_part(b'{}')}.b") == ""
+
+
+async def test_many_audiences_of_a_token_and_of_a_review(
+    bound: BoundTokens, signer: TokenSigner
+) -> None:
+    held = [f"a{number}" for number in range(20_000)]
+    token = signer.sign(claims(aud=held))
+    wanted = [f"b{number}" for number in range(100_000)]
+    found = await bound.authenticate(token, [*wanted, held[-1]], "c", NOW)
+    assert found is not None
+    assert found.audiences == (held[-1],)
+    with pytest.raises(Rejected) as caught:
+        await bound.authenticate(token, wanted, "c", NOW)
+    assert len(str(caught.value)) < 1000

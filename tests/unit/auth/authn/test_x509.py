@@ -224,3 +224,17 @@ def test_the_length_of_a_path_is_respected() -> None:
     child, certificate = maker.intermediate()
     with pytest.raises(Rejected, match="unknown authority"):
         maker.verifier().verify(child.leaf((CN, "u")), NOW, [certificate])
+
+
+def test_issuers_that_might_have_signed_each_other_are_not_all_tried() -> None:
+    """Each of them for each other would be more than anybody lives to see."""
+    trusted, stranger = Maker(), Maker()
+    stranger.name = x509.Name([x509.NameAttribute(CN, "stranger")])
+    options = {"ca": True, "path_length": None, "sign": True, "usages": None, "constraints": None}
+    chain = []
+    for _ in range(100):
+        again = stranger._ca(stranger.name, stranger.key, stranger.name, stranger.key, **options)
+        chain.append(again.public_bytes(Encoding.DER))
+    assert len(set(chain)) == 100
+    with pytest.raises(Rejected, match="signature check attempts limit reached"):
+        trusted.verifier().verify(stranger.leaf((CN, "u")), NOW, chain)
