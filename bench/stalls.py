@@ -20,6 +20,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
 
 from stalls_attacker import Attack
 from stalls_kinds import ATTACKS as KINDS
@@ -66,20 +67,14 @@ def notes(row: Row) -> list[str]:
     return out
 
 
-def run_place(place: Place, attacks: list[Attack], *, is_verbose: bool) -> list[Row]:
-    rows = []
+def run_place(place: Place, attacks: list[Attack], show: Callable[[Row], None]) -> None:
     place.start()
     try:
         bench = Bench(place)
         for attack in (None, *attacks):
-            row = bench.run(attack)
-            rows.append(row)
-            print(line(row), flush=True)
-            if is_verbose:
-                print("\n".join(notes(row)), file=sys.stderr, flush=True)
+            show(bench.run(attack))
     finally:
         place.stop()
-    return rows
 
 
 def main() -> None:
@@ -102,6 +97,16 @@ def main() -> None:
         print("\n".join(a.name for a in attacks))
         return
     rows: list[Row] = []
+
+    def show(row: Row) -> None:
+        rows.append(row)
+        print(line(row), flush=True)
+        if not options.quiet and (found := notes(row)):
+            print("\n".join(found), file=sys.stderr, flush=True)
+        if options.json:
+            text = json.dumps([as_dict(r) for r in rows], indent=1)
+            pathlib.Path(options.json).write_text(text)
+
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with contextlib.suppress(PermissionError):
         os.nice(-options.priority)
@@ -111,14 +116,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="stalls-") as folder:
         if not options.peer_only:
             place = Place("pykcp", pathlib.Path(folder) / "ours", is_peer=False)
-            rows += run_place(place, attacks, is_verbose=not options.quiet)
+            run_place(place, attacks, show)
         if options.peer or options.peer_only:
             binary = options.peer_binary
             peer = Place("kube-apiserver", pathlib.Path(folder) / "peer", True, binary=binary)
             asked = [a for a in attacks if a.has_peer]
-            rows += run_place(peer, asked, is_verbose=not options.quiet)
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps([as_dict(r) for r in rows], indent=1))
+            run_place(peer, asked, show)
 
 
 if __name__ == "__main__":

@@ -133,7 +133,11 @@ class Attacker:
         self, method: str, path: str, body: Any = None, *more: Any, **named: Any
     ) -> Any:
         """A request that prepares the attack and must be answered well."""
-        status, answer = await self.request(method, path, body, *more, **named)
+        for pause in (0.2, 0.5, 1, 2, 4, 0):
+            status, answer = await self.request(method, path, body, *more, **named)
+            if status != 429:
+                break
+            await asyncio.sleep(pause)
         if status >= 300 and status != 409:
             raise RuntimeError(f"{method} {path}: {status} {answer[:600]!r}")
         return json.loads(answer)
