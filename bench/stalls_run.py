@@ -21,6 +21,7 @@ _TICK, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 _LEAD_SECONDS = 0.4
 _SETTLE_SECONDS = 6.0
 """After the last answer: what the attack has left for controllers to do."""
+_GROWTH = 100.0
 _BUSY_BUCKET = re.compile(r'pykcp_event_loop_busy_cpu_seconds_bucket\{le="([^"]+)"\} (\d+)')
 _STALL = re.compile(r"event loop late by (\d+)ms.*?(\d+)ms of CPU: (.*)")
 
@@ -123,7 +124,8 @@ class Bench:
         if not self.place.is_alive():
             row.problem = row.problem or "the server no longer answers"
             self.place.interrupt()
-        if row.problem or not row.is_calm:  # the next row is not to suffer from this one
+        # The next row is not to suffer from this one.
+        if row.problem or not row.is_calm or row.memory_growth > _GROWTH:
             self.place.restart()
             self._log_at = 0
         return row

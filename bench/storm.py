@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -93,6 +94,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only", default="", help="a regular expression for the names of attacks")
     parser.add_argument("--priority", type=int, default=5)
+    parser.add_argument("--json", default="", help="write the figures to this file")
     options = parser.parse_args()
     attacks = [a for a in ATTACKS if re.search(options.only, a.name) and not a.is_hooked]
     with contextlib.suppress(PermissionError, OSError):
@@ -113,11 +115,24 @@ def main() -> None:
                 process.kill()
             delays = innocent.finish()
             after = usage(place)
-            report(place, delays, made, longest_busy(buckets, busy_buckets(place)))
+            longest = longest_busy(buckets, busy_buckets(place))
+            report(place, delays, made, longest)
             print(
                 f"memory {before.memory:.0f} -> {after.memory:.0f} MiB, workers {after.workers:.0f}"
             )
             print(f"CPU {after.cpu - before.cpu:.0f} s")
+            if options.json:
+                figures = {
+                    "attacks": sum(made.values()),
+                    "get_p99": part(delays.gets, 0.99),
+                    "get_longest": part(delays.gets, 1),
+                    "write_p99": part(delays.writes, 0.99),
+                    "loop_cpu": longest,
+                    "lost": delays.lost,
+                    "kept": delays.kept,
+                    "not_read_back": delays.not_read_back,
+                }
+                pathlib.Path(options.json).write_text(json.dumps(figures))
         finally:
             place.stop()
 
