@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authn.interface import Authenticated
 from pykcp.auth.user import User
-from pykcp.machinery.status import Denied, InternalError, NotFound, StatusError, Unauthorized
+from pykcp.machinery.status import (
+    BadRequest,
+    Denied,
+    InternalError,
+    NotFound,
+    StatusError,
+    Unauthorized,
+)
 from pykcp.registry.errors import translate
 from pykcp.registry.keys import is_wildcard
 from pykcp.registry.resource import Resource
@@ -413,6 +420,9 @@ class ApiServer:
             self._refuse(call, error)
         except StoreError as error:
             self._refuse(call, translate(error))
+        except RecursionError:
+            _log.exception("%s %s is nested too deeply", call.info.method, call.info.path)
+            self._refuse(call, BadRequest("exceeded max depth"))
         except Exception as error:  # the last line of defence: nobody sees a traceback
             _log.exception("%s %s failed", call.info.method, call.info.path)
             if call.audit is not None:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from pykcp.machinery.patch import gojson
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import (
@@ -41,12 +39,13 @@ def media_type(call: Call) -> str:
 def parse(body: bytes, kind: str) -> Any:
     """JSON text as a value; 400 in upstream's words if it is none."""
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        words = gojson.syntax_error(body) or str(error)
+        value = gojson.decode(body)
+        gojson.check_depth(body, value)
+    except gojson.BadJSON as error:
         raise unrecognized(
-            kind, f"couldn't get version/kind; json parse error: {words}", body
+            kind, f"couldn't get version/kind; json parse error: {error}", body
         ) from error
+    return value
 
 
 def unrecognized(kind: str, why: str, body: bytes) -> BadRequest:

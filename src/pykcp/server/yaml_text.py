@@ -17,9 +17,14 @@ from typing import Any
 
 import orjson
 
-MAX_DEPTH = 500
+from pykcp.machinery.patch import gojson
+from pykcp.machinery.schema import diagnose
+
+MAX_DEPTH = gojson.MAX_NESTING
 _MAX_ALIASED = 400_000
 """How many values may come out of aliases; as many as Go's decoder allows."""
+_MAX_ALIASED_TEXT = 3 * 1024 * 1024
+"""How long the texts that come out of aliases may be together: as long as a body."""
 _TAG = "tag:yaml.org,2002:"
 _LONGEST_NUMBER = 400
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -53,11 +58,22 @@ def parse(body: bytes) -> Any:
 
 
 def duplicates(body: bytes) -> list[str]:
-    """`line 7: key "kind" already set in map` for each repeated key."""
+    """`line 7: key "kind" already set in map` for each repeated key, up to a number."""
+    if _is_json_without_duplicates(body):
+        return []
     document = _Document()
     with suppress(BadYAML):  # it was read as JSON, which knows escapes that YAML does not
         document.read(body)
     return document.repeated
+
+
+def _is_json_without_duplicates(body: bytes) -> bool:
+    if body[:1] != b"{":
+        return False
+    try:
+        return not diagnose.may_have_duplicates(body, orjson.loads(body))
+    except orjson.JSONDecodeError:
+        return False
 
 
 class _Holder:
@@ -82,7 +98,9 @@ class _Document:
         self._open: list[_Holder] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         """Values with their heights."""
-        self._aliased = 0
+        self._unfinished: dict[str, int] = {}
+        """Anchors of what is being filled, and how often each was given."""
+        self._aliased = self._aliased_text = 0
         self._root: Any = None
 
     def read(self, body: bytes) -> Any:
@@ -103,26 +121,37 @@ class _Document:
         return self._root
 
     def _take(self, yaml: Any, event: Any) -> None:
-        if isinstance(event, yaml.ScalarEvent):
+        kind = event.__class__
+        if kind is yaml.ScalarEvent:
             value = _scalar(event)
             if event.anchor:
                 self._anchors[event.anchor] = (value, 0)
             self._put(value, event, 0)
-        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-            is_map = isinstance(event, yaml.MappingStartEvent)
-            self._open.append(_Holder({} if is_map else [], event.anchor))
-            if len(self._open) > MAX_DEPTH:
-                raise ValueError(f"exceeded max depth of {MAX_DEPTH}")
-        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
-            holder = self._open.pop()
-            if holder.anchor:
-                self._anchors[holder.anchor] = (holder.value, holder.height)
-            self._put(holder.value, event, holder.height)
-        elif isinstance(event, yaml.AliasEvent):
+        elif kind is yaml.MappingStartEvent:
+            self._begin({}, event.anchor)
+        elif kind is yaml.SequenceStartEvent:
+            self._begin([], event.anchor)
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            self._end(event)
+        elif kind is yaml.AliasEvent:
             self._put_alias(event)
 
+    def _begin(self, value: list[Any] | dict[str, Any], anchor: str | None) -> None:
+        self._open.append(_Holder(value, anchor))
+        if anchor:
+            self._unfinished[anchor] = self._unfinished.get(anchor, 0) + 1
+        if len(self._open) > MAX_DEPTH:
+            raise ValueError(f"exceeded max depth of {MAX_DEPTH}")
+
+    def _end(self, event: Any) -> None:
+        holder = self._open.pop()
+        if holder.anchor:
+            self._unfinished[holder.anchor] -= 1
+            self._anchors[holder.anchor] = (holder.value, holder.height)
+        self._put(holder.value, event, holder.height)
+
     def _put_alias(self, event: Any) -> None:
-        if any(holder.anchor == event.anchor for holder in self._open):
+        if self._unfinished.get(event.anchor):
             raise ValueError(f"anchor '{event.anchor}' value contains itself")
         if event.anchor not in self._anchors:
             raise ValueError(f"unknown anchor '{event.anchor}' referenced")
@@ -136,10 +165,18 @@ class _Document:
         if self._aliased > _MAX_ALIASED:
             raise ValueError("document contains excessive aliasing")
         if isinstance(value, dict):
+            self._count_text(sum(map(len, value)))
             return {k: self._copy(v) for k, v in value.items()}
         if isinstance(value, list):
             return [self._copy(v) for v in value]
+        if isinstance(value, str):
+            self._count_text(len(value))
         return value
+
+    def _count_text(self, length: int) -> None:
+        self._aliased_text += length
+        if self._aliased_text > _MAX_ALIASED_TEXT:
+            raise ValueError("document contains excessive aliasing")
 
     def _put(self, value: Any, event: Any, height: int) -> None:
         if not self._open:
@@ -163,7 +200,7 @@ class _Document:
                     raise ValueError(_BAD_MERGE)  # noqa: TRY004
                 holder.value.update(merged)
             return
-        if key in holder.value:
+        if key in holder.value and len(self.repeated) < gojson.MAX_PROBLEMS:
             line = event.start_mark.line + 1
             self.repeated.append(f'line {line}: key "{key}" already set in map')
         holder.value[key] = value
@@ -222,13 +259,17 @@ def _tagged(text: str, tag: str) -> Any:
     return value
 
 
-@lru_cache(maxsize=4096)
 def _resolve(text: str) -> Any:
     """What a plain word stands for."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
         return text
+    return _number(text)
+
+
+@lru_cache(maxsize=4096)
+def _number(text: str) -> Any:
     plain = text if text[0] == "." else text.replace("_", "")
     if found := _INTEGER.fullmatch(plain):
         value = _integer(found)

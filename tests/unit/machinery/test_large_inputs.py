@@ -12,7 +12,10 @@ import pytest
 
 from pykcp.apis.kube.validation.objectmeta import name_is_subdomain, validate_object_meta
 from pykcp.auth.user import User
-from pykcp.machinery.patch import gojson, jsonpatch, strategic
+from pykcp.machinery.patch import gojson, jsonpatch, managed, strategic
+from pykcp.machinery.patch.apply import FieldManager
+from pykcp.machinery.patch.fieldset import union_all
+from pykcp.machinery.patch.shapes import same
 from pykcp.machinery.schema import diagnose
 from pykcp.machinery.schema.custom import CustomType
 from pykcp.machinery.schema.decode import decoder_for
@@ -342,3 +345,107 @@ def test_depth_is_refused_in_words() -> None:
         gojson.decode(b"[" * 5_000 + b"]" * 5_000)
     with pytest.raises(diagnose.DecodeError, match="exceeded max depth"):
         diagnose.refuse_depth(deep)
+
+
+# -- server-side apply
+
+
+def manager(schema: Schema) -> FieldManager:
+    return FieldManager(schema, "ex.io/v1", "Test")
+
+
+def applied(spec: Any) -> Object:
+    return {"apiVersion": "ex.io/v1", "kind": "Test", "metadata": {"name": "a"}, "spec": spec}
+
+
+FREE = Schema(
+    type="object",
+    properties={
+        "apiVersion": TEXT,
+        "kind": TEXT,
+        "metadata": Schema(type="object", preserve_unknown=True),
+        "spec": Schema(type="object", preserve_unknown=True),
+    },
+)
+NOW = "2026-01-01T00:00:00Z"
+
+
+def nested(depth: int, inside: Any) -> Any:
+    for _ in range(depth):
+        inside = {"a": inside}
+    return inside
+
+
+def test_what_is_deep_down_is_not_compared_at_every_level() -> None:
+    fields = manager(FREE)
+    many = {str(i): i for i in range(MANY)}
+    live = fields.on_apply(None, applied(nested(200, {**many, "z": 1})), "one", NOW)
+    after = fields.on_apply(live, applied(nested(200, {**many, "z": 2})), "one", NOW)
+    assert after["spec"] == nested(200, {**many, "z": 2})
+
+
+def test_equality_of_deep_values() -> None:
+    assert same(nested(200, [1, "a"]), nested(200, [1.0, "a"]))
+    assert not same(nested(200, [1, "a"]), nested(200, [True, "a"]))
+    assert not same(nested(200, [1, "a"]), nested(200, [1, "b"]))
+
+
+def test_conflicts_are_counted_and_told_up_to_a_number() -> None:
+    fields = manager(FREE)
+    live = fields.on_apply(None, applied({f"k{i:06d}": 1 for i in range(MANY)}), "one", NOW)
+    with pytest.raises(StatusError) as refused:
+        fields.on_apply(live, applied({f"k{i:06d}": 2 for i in range(MANY)}), "two", NOW)
+    status = refused.value.to_json()
+    assert len(status["details"]["causes"]) == MAX_FIELD_ERRORS
+    lines = status["message"].split("\n")
+    assert lines[0] == f'Apply failed with {MANY} conflicts: conflicts with "one":'
+    assert lines[1:3] == ["- .spec.k000000", "- .spec.k000001"]
+    assert lines[-1] == "- ..."
+
+
+def test_many_updaters_become_one() -> None:
+    sets: managed.Managers = {
+        managed.identify(f"m{i:06d}", "Update", "v1", ""): managed.Entry(
+            {"f:data": {f"f:{i}": {}}}, "v1", NOW
+        )
+        for i in range(MANY)
+    }
+    capped = managed.cap_updaters(sets)
+    assert len(capped) == managed.MAX_UPDATE_MANAGERS
+    bucket = capped[managed.identify(managed.ANCIENT, "Update", "v1", "")]
+    assert len(bucket.fields["f:data"]) == MANY - managed.MAX_UPDATE_MANAGERS + 1
+
+
+def test_union_of_many_sets() -> None:
+    sets: list[Any] = [{"f:a": {}}, {"f:a": {"f:c": {}}}, {}, {"f:b": {}, "f:a": {"f:b": {}}}]
+    assert union_all(sets) == {"f:a": {".": {}, "f:b": {}, "f:c": {}}, "f:b": {}}
+    assert list(union_all(sets)["f:a"]) == [".", "f:b", "f:c"]
+
+
+def test_a_configuration_of_wrong_types_is_told_up_to_a_size() -> None:
+    schema = Schema(
+        type="object",
+        properties={
+            **FREE.properties,
+            "spec": Schema(
+                type="object", additional=Schema(type="array", items=Schema(type="integer"))
+            ),
+        },
+    )
+    with pytest.raises(StatusError) as refused:
+        manager(schema).on_apply(None, applied({"k" * 1_000_000: ["x"] * MANY}), "one", NOW)
+    assert len(str(refused.value)) < 3_000_000
+
+
+# -- defaults
+
+
+def test_defaults_add_no_more_than_an_object_can_hold() -> None:
+    item = _object(text=Schema(type="string", default="x" * 1000, has_default=True))
+    kind = custom(l=Schema(type="array", items=item))
+    few = kind.decode({"spec": {"l": [{}, {}]}}, [])
+    assert [len(i["text"]) for i in few["spec"]["l"]] == [1000, 1000]
+    for rest in ({}, {"n": None}):
+        with pytest.raises(StatusError) as refused:
+            kind.decode({"spec": {"l": [{} for _ in range(MANY)], **rest}}, [])
+        assert refused.value.code == 413

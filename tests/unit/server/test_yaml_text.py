@@ -112,3 +112,25 @@ def test_garbage_is_read_or_refused(body: bytes) -> None:
     except BadYAML:
         return
     orjson.dumps(value)
+
+
+def test_long_texts_do_not_come_out_of_aliases_without_bound() -> None:
+    long = b"a: &a " + b"x" * 1_000_000
+    value = parse(long + b"\nb: [*a, *a]")
+    assert [len(text) for text in value["b"]] == [1_000_000] * 2
+    for more in (b"\nb: [" + b"*a," * 500_000 + b"*a]", b"\nb: &b {*a : 1}\nc: [*b, *b, *b, *b]"):
+        with pytest.raises(BadYAML, match="document contains excessive aliasing"):
+            parse(long + more)
+
+
+def test_aliases_within_many_anchors() -> None:
+    body = b"- &x 1\n- " + b"&a [" * 240 + b"*x," * 100_000 + b"1" + b"]" * 240
+    assert parse(body)[0] == 1
+    with pytest.raises(BadYAML, match="anchor 'a' value contains itself"):
+        parse(b"&a [&a [], *a]")
+
+
+def test_repeated_keys_are_told_up_to_a_number() -> None:
+    assert len(duplicates(b"a: 1\n" * 10_000)) == 100
+    assert duplicates(b'{"a": 1, "b": ":"}') == []
+    assert duplicates(b'{"a": 1, "a": 1}') == ['line 1: key "a" already set in map']

@@ -225,7 +225,7 @@ class FieldManager:
             if who.manager != lastapplied.KUBECTL:
                 raise
             rest = lastapplied.excused(conflicts, self._shape, before, self.api_version)
-            if rest.fields:
+            if rest.sets:
                 raise rest from conflicts
         return self._applied(before, config, managers, who, force=True)
 
@@ -246,7 +246,7 @@ class FieldManager:
         if not force:
             in_the_way = changes.contested()
             if in_the_way:
-                raise ApplyConflicts.of(in_the_way)
+                raise ApplyConflicts(in_the_way)
         return after, changes.taken_from_all()
 
     def _says_all(self, claims: Fields, last: Entry) -> bool:

@@ -16,81 +16,99 @@ from pykcp.machinery.patch.shapes import (
     Shape,
     Untypable,
 )
-from pykcp.machinery.status import go_quote
+from pykcp.machinery.status import MAX_FIELD_ERRORS, go_quote
+from pykcp.machinery.steps import Steps
 from pykcp.types import JSON
 
 
 def check(shape: Shape, value: JSON, *, allow_duplicates: bool) -> None:
-    """Untypable with everything that is wrong, if anything is."""
-    problems = _problems(shape, value, "", allow_duplicates=allow_duplicates)
+    """Untypable with everything that is wrong, if anything is (or the first of very much)."""
+    walk = _Walk(allow_duplicates)
+    walk.value(shape, value, None)
+    problems = walk.problems
     if problems:
         raise Untypable(problems[0] if len(problems) == 1 else "\n  ".join(["errors:", *problems]))
 
 
-def _problems(shape: Shape, value: JSON, path: str, *, allow_duplicates: bool) -> list[str]:
-    if isinstance(shape, AnyShape):
-        shape = shape.of(value)
-    if value is None:
-        return []
-    if isinstance(shape, MapShape):
-        if type(value) is not dict:
-            return [_at(path, f"expected map, got &{{{gotext.show(value)}}}")]
-        return _map_problems(shape, value, path, allow_duplicates=allow_duplicates)
-    if isinstance(shape, ListShape):
-        if type(value) is not list:
-            return [_at(path, f"expected list, got &{{{gotext.show(value)}}}")]
-        return _list_problems(shape, value, path, allow_duplicates=allow_duplicates)
-    assert isinstance(shape, ScalarShape)
-    problem = _scalar_problem(shape.kind, value)
-    return [_at(path, problem)] if problem else []
+class _Walk:
+    def __init__(self, allow_duplicates: bool) -> None:
+        self.problems: list[str] = []
+        self._allow_duplicates = allow_duplicates
+        self._room = _MAX_TEXT
 
+    def _add(self, path: Steps, message: str) -> None:
+        if len(self.problems) >= MAX_FIELD_ERRORS or self._room < 0:
+            return
+        where = _spelled(path)
+        self.problems.append(f"{where}: {message}" if where else message)
+        self._room -= len(self.problems[-1])
 
-def _at(path: str, message: str) -> str:
-    return f"{path}: {message}" if path else message
+    def value(self, shape: Shape, value: JSON, path: Steps) -> None:
+        if isinstance(shape, AnyShape):
+            shape = shape.of(value)
+        if value is None:
+            return
+        if isinstance(shape, MapShape):
+            if type(value) is dict:
+                self._map(shape, value, path)
+            else:
+                self._add(path, f"expected map, got &{{{gotext.show(value)}}}")
+        elif isinstance(shape, ListShape):
+            if type(value) is list:
+                self._list(shape, value, path)
+            else:
+                self._add(path, f"expected list, got &{{{gotext.show(value)}}}")
+        else:
+            assert isinstance(shape, ScalarShape)
+            problem = _scalar_problem(shape.kind, value)
+            if problem:
+                self._add(path, problem)
 
+    def _map(self, shape: MapShape, value: dict[str, JSON], path: Steps) -> None:
+        members = shape.members
+        for name, item in value.items():
+            member = members[name]
+            if member is None:
+                self._add((path, f".{name}"), "field not declared in schema")
+                return
+            if type(member) is ScalarShape and type(item) is str and member.kind in _OF_TEXT:
+                continue  # most of most objects
+            self.value(member, item, (path, f".{name}"))
 
-def _map_problems(
-    shape: MapShape, value: dict[str, JSON], path: str, *, allow_duplicates: bool
-) -> list[str]:
-    out: list[str] = []
-    members = shape.members
-    for name, item in value.items():
-        member = members[name]
-        if member is None:
-            return [*out, _at(f"{path}.{name}", "field not declared in schema")]
-        if type(member) is ScalarShape and type(item) is str and member.kind in _OF_TEXT:
-            continue  # most of most objects
-        out += _problems(member, item, f"{path}.{name}", allow_duplicates=allow_duplicates)
-    return out
+    def _list(self, shape: ListShape, value: list[JSON], path: Steps) -> None:
+        if shape.is_atomic:
+            for index, item in enumerate(value):
+                self.value(shape.items, item, (path, f"[{index}]"))
+            return
+        seen: set[str] = set()
+        for index, item in enumerate(value):
+            try:
+                element = shape.element(item)
+            except Untypable as error:
+                self._add(path, f"element {index}: {error}")
+                return
+            if element in seen and not self._allow_duplicates:
+                name = element_text(element, as_written=True)
+                self._add(path, f"duplicate entries for key {name}")
+            seen.add(element)
+            self.value(shape.items, item, (path, _UNSPELLED + element))
 
 
 _OF_TEXT = ("string", "untyped")
+_MAX_TEXT = 1024 * 1024
+_UNSPELLED = "\0"
+"""Before a step that is an element, which is put into words only if there is a problem."""
 
 
-def _list_problems(
-    shape: ListShape, value: list[JSON], path: str, *, allow_duplicates: bool
-) -> list[str]:
-    out: list[str] = []
-    if shape.is_atomic:
-        for index, item in enumerate(value):
-            here = f"{path}[{index}]"
-            out += _problems(shape.items, item, here, allow_duplicates=allow_duplicates)
-        return out
-    seen: set[str] = set()
-    for index, item in enumerate(value):
-        try:
-            element = shape.element(item)
-        except Untypable as error:
-            return [*out, _at(path, f"element {index}: {error}")]
-        if element in seen and not allow_duplicates:
-            name = element_text(element, as_written=True)
-            out.append(_at(path, f"duplicate entries for key {name}"))
-        seen.add(element)
-        inside = _problems(shape.items, item, "\0", allow_duplicates=allow_duplicates)
-        if inside:  # only now is it worth to spell the item's name
-            here = path + element_text(element, as_written=True)
-            out += [here + problem.removeprefix("\0") for problem in inside]
-    return out
+def _spelled(path: Steps) -> str:
+    parts: list[str] = []
+    while path is not None:
+        path, part = path
+        if part[0] == _UNSPELLED:
+            part = element_text(part[1:], as_written=True)
+        parts.append(part)
+    parts.reverse()
+    return "".join(parts)
 
 
 def _scalar_problem(kind: str, value: JSON) -> str:

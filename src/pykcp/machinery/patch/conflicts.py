@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from itertools import islice
 
 from pykcp.machinery.patch.elements import path_text
-from pykcp.machinery.patch.fieldset import Fields, Path, paths
+from pykcp.machinery.patch.fieldset import Fields, count, paths
 from pykcp.machinery.patch.managed import Identity
-from pykcp.machinery.status import Cause, Conflict
+from pykcp.machinery.status import MAX_FIELD_ERRORS, Cause, Conflict
 
 
 class ApplyConflicts(Exception):
     """Who owns what is in the way; becomes a status at the end."""
 
-    def __init__(self, fields: Iterable[tuple[Identity, Path]]) -> None:
+    def __init__(self, sets: dict[Identity, Fields]) -> None:
         super().__init__()
-        self.fields = list(fields)
-
-    @classmethod
-    def of(cls, sets: dict[Identity, Fields]) -> ApplyConflicts:
+        self.sets = {who: sets[who] for who in sorted(sets, key=Identity.text) if sets[who]}
         """By owner, in order of their identities."""
-        order = sorted(sets, key=Identity.text)
-        return cls((who, path) for who in order for path in paths(sets[who]))
 
     def status(self) -> Conflict:
-        """409 with one cause per field."""
-        causes = [
-            Cause("FieldManagerConflict", f"conflict with {who.shown()}", path_text(path))
-            for who, path in self.fields
-        ]
-        return Conflict(self._message(), causes=causes)
-
-    def _message(self) -> str:
-        if len(self.fields) == 1:
-            ((who, path),) = self.fields
-            return f"Apply failed with 1 conflict: conflict with {who.shown()}: {path_text(path)}"
+        """409 with one cause per field, up to a number; all are counted."""
+        total = sum(map(count, self.sets.values()))
+        causes: list[Cause] = []
         lines: list[str] = []
-        for owner in dict.fromkeys(who for who, _ in self.fields):
-            lines.append(f"conflicts with {owner.shown()}:")
-            lines += [f"- {path_text(path)}" for who, path in self.fields if who == owner]
-        return f"Apply failed with {len(self.fields)} conflicts: " + "\n".join(lines)
+        for who, fields in self.sets.items():
+            room = MAX_FIELD_ERRORS - len(causes)
+            if not room:
+                break
+            lines.append(f"conflicts with {who.shown()}:")
+            for path in islice(paths(fields), room):
+                text = path_text(path)
+                lines.append(f"- {text}")
+                causes.append(Cause("FieldManagerConflict", f"conflict with {who.shown()}", text))
+        if total == 1:
+            (only,) = causes
+            message = f"Apply failed with 1 conflict: {only.message}: {only.field}"
+        else:
+            if total > len(causes):
+                lines.append("- ...")
+            message = f"Apply failed with {total} conflicts: " + "\n".join(lines)
+        return Conflict(message, causes=causes)

@@ -145,8 +145,16 @@ def _element_key(element: str) -> tuple[Any, ...]:
         return kind, int(element[2:])
     content = orjson.loads(element[2:])
     if kind == 3:
-        return kind, _by_value(content)
-    return kind, [(name, _by_value(value)) for name, value in content.items()]
+        return kind, _value_key(content)
+    return kind, [(name, _value_key(value)) for name, value in content.items()]
+
+
+def _value_key(value: JSON) -> tuple[int, Any]:
+    """What values are sorted by; only lists and maps need to be compared by a function."""
+    rank = _rank(value)
+    if rank < 3:
+        return rank, value
+    return rank, _by_value(value) if rank < 5 else 0
 
 
 def _compare_values(left: JSON, right: JSON) -> int:

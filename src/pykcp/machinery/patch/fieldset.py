@@ -31,13 +31,13 @@ Path: TypeAlias = tuple[str, ...]
 
 def from_paths(paths: Iterable[Iterable[str]]) -> Fields:
     """The set of the given paths, each a sequence of field names: `[("metadata", "name")]`."""
-    out: Fields = {}
+    trees: list[Fields] = []
     for path in paths:
         tree: Fields = {}
         for name in reversed(list(path)):
             tree = {"f:" + name: tree}
-        out = union(out, tree)
-    return out
+        trees.append(tree)
+    return union_all(trees)
 
 
 def is_member(node: Fields) -> bool:
@@ -80,6 +80,23 @@ def _union_node(left: Fields, right: Fields) -> Fields:
     if not right:
         return as_member(left)
     return union(left, right)
+
+
+def union_all(sets: Iterable[Fields]) -> Fields:
+    """What is in any of many; each is gone through once."""
+    given = [fields for fields in sets if fields]
+    if len(given) < 2:
+        return given[0] if given else {}
+    nodes: dict[str, list[Fields]] = {}
+    for fields in given:
+        for element, node in fields.items():
+            nodes.setdefault(element, []).append(node)
+    return {element: _union_nodes(nodes[element]) for element in in_order(nodes)}
+
+
+def _union_nodes(nodes: list[Fields]) -> Fields:
+    both = union_all(nodes)
+    return both if all(nodes) else as_member(both)
 
 
 def difference(left: Fields, right: Fields) -> Fields:
@@ -167,11 +184,25 @@ def has(fields: Fields, path: Path) -> bool:
     return bool(path) and is_member(node)
 
 
-def paths(fields: Fields, prefix: Path = ()) -> Iterator[Path]:
+def paths(fields: Fields) -> Iterator[Path]:
     """Every member: at each level first the members, then what is below them."""
-    for element, node in fields.items():
-        if element != "." and is_member(node):
-            yield (*prefix, element)
-    for element, node in fields.items():
-        if node:
-            yield from paths(node, (*prefix, element))
+    waiting: list[tuple[Fields, Path]] = [(fields, ())]
+    while waiting:
+        node, prefix = waiting.pop()
+        for element, child in node.items():
+            if element != "." and is_member(child):
+                yield (*prefix, element)
+        waiting += ((c, (*prefix, e)) for e, c in reversed(node.items()) if c)
+
+
+def count(fields: Fields) -> int:
+    """How many members there are."""
+    found = 0
+    waiting = [fields]
+    while waiting:
+        node = waiting.pop()
+        for element, child in node.items():
+            found += element != "." and is_member(child)
+            if child:
+                waiting.append(child)
+    return found

@@ -49,7 +49,7 @@ def decode(body: bytes) -> JSON:
 
 def _decode_slowly(body: bytes) -> JSON:
     text = body.decode("utf-8", "replace")
-    value = json.loads(text, parse_float=_float)
+    value = json.loads(text, parse_float=_float, parse_int=_integer)
     try:
         orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -63,11 +63,34 @@ def _decode_slowly(body: bytes) -> JSON:
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+def _integer(text: str) -> float:
+    """What fits into 64 bits; all else is a float in Go."""
+    if len(text) < _LONG_INTEGER and -(1 << 63) <= (value := int(text)) < 1 << 64:
+        return value
+    return _float(text)
+
+
+_LONG_INTEGER = 21
+
+
 def _float(text: str) -> float:
     value = float(text)
     if math.isinf(value):
         raise BadJSON(f"json: cannot unmarshal number {text} into Go value of type float64")
     return value
+
+
+MAX_NESTING = 254
+"""How deep objects may be. Go's limit is higher, and nothing that is deeper has any use."""
+
+
+def check_depth(body: bytes, value: JSON) -> None:
+    """BadJSON if a value is nested too deeply to be written again."""
+    if body.count(b"[") + body.count(b"{") > MAX_NESTING:
+        try:
+            orjson.dumps(value)
+        except orjson.JSONEncodeError as error:
+            raise BadJSON(TOO_DEEP) from error
 
 
 def encode(value: JSON) -> bytes:

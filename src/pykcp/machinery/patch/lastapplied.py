@@ -12,7 +12,7 @@ from typing import Final
 
 from pykcp.machinery.patch import checking, gojson, ownership
 from pykcp.machinery.patch.conflicts import ApplyConflicts
-from pykcp.machinery.patch.fieldset import Fields, difference, has
+from pykcp.machinery.patch.fieldset import Fields, difference
 from pykcp.machinery.patch.shapes import MapShape, Untypable
 from pykcp.types import JSON, Object
 
@@ -26,7 +26,7 @@ def excused(
 ) -> ApplyConflicts:
     """The conflicts that remain when those about last-applied fields are forgiven."""
     allowed = _still_as_applied(shape, live, api_version)
-    return ApplyConflicts((who, path) for who, path in conflicts.fields if not has(allowed, path))
+    return ApplyConflicts({w: difference(fields, allowed) for w, fields in conflicts.sets.items()})
 
 
 def _still_as_applied(shape: MapShape, live: Object, api_version: str) -> Fields:

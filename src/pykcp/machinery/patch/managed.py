@@ -14,7 +14,7 @@ from typing import Final
 
 from pykcp.machinery.patch import fieldsv1
 from pykcp.machinery.patch.elements import scalar_text
-from pykcp.machinery.patch.fieldset import Fields, union
+from pykcp.machinery.patch.fieldset import Fields, union_all
 from pykcp.machinery.status import FieldError, go_quote, invalid, too_long
 from pykcp.types import JSON, Object
 
@@ -190,6 +190,7 @@ def cap_updaters(managers: Managers, limit: int = MAX_UPDATE_MANAGERS) -> Manage
     updaters.sort(key=lambda who: (out[who].time, who.text()))
     count = len(updaters)
     first_of: dict[str, Identity] = {}
+    parts: dict[Identity, list[Fields]] = {}
     for who in updaters:
         if count <= limit:
             break
@@ -200,11 +201,15 @@ def cap_updaters(managers: Managers, limit: int = MAX_UPDATE_MANAGERS) -> Manage
         bucket = Identity(ANCIENT, "Update", entry.api_version, "")
         if bucket not in out:
             out[bucket] = out.pop(first)
-        merged = union(entry.fields, out[bucket].fields)
-        out[bucket] = Entry(merged, entry.api_version, entry.time)
-        # When the bucket is not the oldest and its turn comes, it goes: upstream's doing.
+        parts.setdefault(bucket, [out[bucket].fields]).append(entry.fields)
+        out[bucket] = Entry({}, entry.api_version, entry.time)
+        if bucket == who:
+            # When the bucket is not the oldest and its turn comes, it goes: upstream's doing.
+            del parts[bucket]
         del out[who]
         count -= 1
+    for bucket, sets in parts.items():
+        out[bucket] = out[bucket].with_fields(union_all(sets))
     return out
 
 

@@ -8,7 +8,13 @@ the steps are kept, because in lists and maps their order decides what stays.
 
 from __future__ import annotations
 
-from pykcp.machinery.patch.fieldset import Fields, difference, intersection, union
+from pykcp.machinery.patch.fieldset import (
+    Fields,
+    difference,
+    intersection,
+    union,
+    union_all,
+)
 from pykcp.machinery.patch.managed import Entry, Managers
 from pykcp.machinery.patch.merging import remove
 from pykcp.machinery.patch.ownership import claimed, named
@@ -36,10 +42,10 @@ def pruned(views: Views, merged: Object, managers: Managers, last: Entry) -> Obj
 
 
 def _owned_by_version(managers: Managers) -> dict[str, Fields]:
-    out: dict[str, Fields] = {}
+    sets: dict[str, list[Fields]] = {}
     for entry in managers.values():
-        out[entry.api_version] = union(out.get(entry.api_version, {}), entry.fields)
-    return out
+        sets.setdefault(entry.api_version, []).append(entry.fields)
+    return {version: union_all(fields) for version, fields in sets.items()}
 
 
 def _kept(shape: MapShape, whole: Object, in_whole: Fields, rest: Object, owned: Fields) -> Object:

@@ -32,23 +32,33 @@ class Untypable(Exception):
 
 def same(left: JSON, right: JSON) -> bool:
     """Equality of values: 1 is 1.0, but not true."""
-    if left is right:
-        return True
-    mine, other = type(left), type(right)
-    if mine is not other:
-        return {mine, other} == {int, float} and bool(left == right)
+    return left is right or bool(left == right and _have_same_types(left, right))
+
+
+def _have_same_types(left: JSON, right: JSON) -> bool:
+    """Whether values that are equal for Python are equal: it takes 1 for true."""
+    mine = type(left)
+    if mine is not type(right):
+        return bool not in (mine, type(right))
     if mine is dict:
-        return bool(left == right) and all(same(v, right[k]) for k, v in left.items())
-    if mine is list:
-        return bool(left == right) and all(map(same, left, right))
-    return bool(left == right)
+        return all(_have_same_types(value, right[key]) for key, value in left.items())
+    return mine is not list or all(map(_have_same_types, left, right))
 
 
 def _are_equal(left: JSON, right: JSON, *, is_exact: bool) -> bool:
     """The same without a look at each value, if possible: `==` alone takes 1 for true."""
     if left != right:
         return False
-    return is_exact or gojson.encode(left) == gojson.encode(right) or same(left, right)
+    return is_exact or gojson.encode(left) == gojson.encode(right) or _have_same_types(left, right)
+
+
+def _is_looked_at_whole(level: int) -> bool:
+    """Whether values this deep are compared as they are before they are compared in parts.
+
+    Most are equal, and that is the quick way. But what is deep down would be compared again at
+    every level above it that differs; so it is done at some levels only.
+    """
+    return level < 4 or not level & level - 1
 
 
 def _as_map(value: JSON) -> dict[str, JSON]:
@@ -76,8 +86,11 @@ class Shape:
         """The node of a value that has no counterpart: itself and all that is in it."""
         raise NotImplementedError
 
-    def compare(self, left: JSON, right: JSON) -> Difference | None:
-        """What differs between two values, both there (null is there); None if nothing does."""
+    def compare(self, left: JSON, right: JSON, level: int = 0) -> Difference | None:
+        """What differs between two values, both there (null is there); None if nothing does.
+
+        `level`: how deep they are in what is compared.
+        """
         raise NotImplementedError
 
     def has_exact_equality(self) -> bool:
@@ -97,7 +110,7 @@ class ScalarShape(Shape):
     def own(self, value: JSON) -> Fields:
         return {}
 
-    def compare(self, left: JSON, right: JSON) -> Difference | None:
+    def compare(self, left: JSON, right: JSON, level: int = 0) -> Difference | None:
         return None if same(left, right) else ({}, None)
 
 
@@ -144,21 +157,29 @@ class MapShape(Shape):
                 raise Untypable(f".{name}: field not declared in schema")
         return out
 
-    def compare(self, left: JSON, right: JSON) -> Difference | None:
-        if left == right and _are_equal(left, right, is_exact=self.has_exact_equality()):
-            return None
+    def compare(self, left: JSON, right: JSON, level: int = 0) -> Difference | None:
+        is_leaf = self.is_atomic or not (left or right)
+        if is_leaf or _is_looked_at_whole(level):
+            is_equal = left == right
+            if is_equal and _are_equal(left, right, is_exact=self.has_exact_equality()):
+                return None
         left, right = _as_map(left), _as_map(right)
-        if self.is_atomic or not (left or right):
+        if is_leaf:
             return {}, None
         changed: Fields = {}
         removed: Fields = {}
-        self._compare_members(left, right, changed, removed)
+        self._compare_members(left, right, changed, removed, level + 1)
         if changed or removed:
             return changed or None, removed or None
         return None
 
     def _compare_members(
-        self, left: dict[str, JSON], right: dict[str, JSON], changed: Fields, removed: Fields
+        self,
+        left: dict[str, JSON],
+        right: dict[str, JSON],
+        changed: Fields,
+        removed: Fields,
+        level: int,
     ) -> None:
         members = self.members
         met = 0
@@ -169,7 +190,7 @@ class MapShape(Shape):
             item = right[name]
             if name in left:
                 met += 1
-                found = shape.compare(left[name], item)
+                found = shape.compare(left[name], item, level)
                 if found is not None:
                     if found[0] is not None:
                         changed["f:" + name] = found[0]
@@ -204,7 +225,7 @@ class ScalarMapShape(MapShape):
             return {}
         return {".": {}, **{"f:" + name: {} for name in sorted(value)}}
 
-    def compare(self, left: JSON, right: JSON) -> Difference | None:
+    def compare(self, left: JSON, right: JSON, level: int = 0) -> Difference | None:
         if left == right and _are_equal(left, right, is_exact=self.has_exact_equality()):
             return None
         left, right = _as_map(left), _as_map(right)
@@ -248,20 +269,23 @@ class ListShape(Shape):
             out[element] = {} if element in out else self.items.own(item)
         return _ordered(out) if len(out) > 2 else out
 
-    def compare(self, left: JSON, right: JSON) -> Difference | None:
-        if left == right and _are_equal(left, right, is_exact=self.has_exact_equality()):
-            return None
+    def compare(self, left: JSON, right: JSON, level: int = 0) -> Difference | None:
+        is_leaf = self.is_atomic or not (left or right)
+        if is_leaf or _is_looked_at_whole(level):
+            is_equal = left == right
+            if is_equal and _are_equal(left, right, is_exact=self.has_exact_equality()):
+                return None
         left, right = _as_list(left), _as_list(right)
-        if self.is_atomic or not (left or right):
+        if is_leaf:
             return {}, None
         changed: Fields = {}
         removed: Fields = {}
         before, after = self._by_element(left), self._by_element(right)
         for element, olds in before.items():
-            self._compare_items(element, olds, after.get(element, []), changed, removed)
+            self._compare_items(element, olds, after.get(element, []), changed, removed, level + 1)
         for element, news in after.items():
             if element not in before:
-                self._compare_items(element, [], news, changed, removed)
+                self._compare_items(element, [], news, changed, removed, level + 1)
         if changed or removed:
             return _ordered(changed) or None, removed or None
         return None
@@ -276,10 +300,16 @@ class ListShape(Shape):
         return out
 
     def _compare_items(
-        self, element: str, olds: list[JSON], news: list[JSON], changed: Fields, removed: Fields
+        self,
+        element: str,
+        olds: list[JSON],
+        news: list[JSON],
+        changed: Fields,
+        removed: Fields,
+        level: int,
     ) -> None:
         if len(olds) == 1 and len(news) == 1:
-            found = self.items.compare(olds[0], news[0])
+            found = self.items.compare(olds[0], news[0], level)
             if found is not None:
                 if found[0] is not None:
                     changed[element] = found[0]
@@ -367,10 +397,10 @@ class AnyShape(Shape):
     def own(self, value: JSON) -> Fields:
         return self.of(value).own(value)
 
-    def compare(self, left: JSON, right: JSON) -> Difference | None:
+    def compare(self, left: JSON, right: JSON, level: int = 0) -> Difference | None:
         mine, other = self.of(left), self.of(right)
         if mine is other:
-            return mine.compare(left, right)
+            return mine.compare(left, right, level)
         # From one kind to another: the old parts go, the new parts come, and the field
         # itself has changed, unless null stood in for an empty map.
         before = _parts(mine.own(left))

@@ -33,15 +33,17 @@ class Views:
         self.shape_here = shape_of(schema, structured=structured)
         self._structured = structured
         self._versions = versions
-        self._shapes: dict[str, MapShape | None] = {api_version: self.shape_here}
+        self._shapes: dict[str, MapShape] = {api_version: self.shape_here}
 
     def shape(self, api_version: str) -> MapShape | None:
         """The shape of a version; None if there is no such version."""
-        if api_version not in self._shapes:
+        shape = self._shapes.get(api_version)
+        if shape is None:
             schema = None if self._versions is None else self._versions.schema(api_version)
-            shape = None if schema is None else shape_of(schema, structured=self._structured)
-            self._shapes[api_version] = shape
-        return self._shapes[api_version]
+            if schema is None:
+                return None  # not remembered: clients may name any version
+            shape = self._shapes[api_version] = shape_of(schema, structured=self._structured)
+        return shape
 
     def convert(self, obj: Object, api_version: str) -> Object:
         """An object in another version that there is; Untypable if it does not fit there."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from pykcp.machinery.patch import gojson
 from pykcp.machinery.schema.model import Schema
+from pykcp.machinery.status import RequestEntityTooLarge
 from pykcp.types import JSON
 
 Filler: TypeAlias = Callable[[Any, bool], None]
@@ -19,12 +21,12 @@ Filler: TypeAlias = Callable[[Any, bool], None]
 
 def compile_defaulter(schema: Schema) -> Filler:
     """Drops nulls (if it is told to) and fills in defaults, in that order, in one pass."""
-    return _Compiler().filler(schema)
+    return _Compiler().whole(schema)
 
 
 def compile_plain_defaulter(schema: Schema) -> Callable[[Any], None] | None:
     """Fills in defaults in an object without nulls; None if the schema has no defaults."""
-    return _PlainCompiler().filler(schema)
+    return _PlainCompiler().whole(schema)
 
 
 class _PlainCompiler:
@@ -32,6 +34,18 @@ class _PlainCompiler:
 
     def __init__(self) -> None:
         self._made: dict[int, Callable[[Any], None] | None] = {}
+        self._allowance = Allowance()
+
+    def whole(self, schema: Schema) -> Callable[[Any], None] | None:
+        fill, allowance = self.filler(schema), self._allowance
+        if fill is None:
+            return None
+
+        def fill_whole(value: Any) -> None:
+            allowance.left = MAX_DEFAULTS
+            fill(value)
+
+        return fill_whole
 
     def filler(self, schema: Schema) -> Callable[[Any], None] | None:
         key = id(schema)
@@ -41,7 +55,8 @@ class _PlainCompiler:
         return self._made[key]
 
     def _make(self, schema: Schema) -> Callable[[Any], None] | None:
-        defaults = [(n, c.default) for n, c in schema.properties.items() if has_default(c)]
+        defaults = _defaults(schema)
+        take = self._allowance.take
         fillers = [(n, self.filler(c)) for n, c in schema.properties.items()]
         children = [(n, fill) for n, fill in fillers if fill is not None]
         rest = self.filler(schema.additional) if schema.additional is not None else None
@@ -51,8 +66,9 @@ class _PlainCompiler:
 
         def fill(value: Any) -> None:
             if type(value) is dict:
-                for name, default in defaults:
+                for name, default, size in defaults:
                     if name not in value:
+                        take(size)
                         value[name] = copy(default)
                 for name, sub in children:
                     if name in value:
@@ -68,6 +84,46 @@ class _PlainCompiler:
         return fill
 
 
+MAX_DEFAULTS = 8 * 1024 * 1024
+"""How many bytes defaults may add to one object, which is larger than any that can be stored.
+
+A short list of empty items must not become gigabytes.
+"""
+
+
+class Allowance:
+    """What defaults may still add to the object that is being completed."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_DEFAULTS
+
+    def take(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise RequestEntityTooLarge(
+                f"Request entity too large: defaults add more than {MAX_DEFAULTS} bytes",
+                details=False,
+            )
+
+
+Default: TypeAlias = tuple[str, Any, int]
+"""A field, its default and the default's length."""
+
+
+def _defaults(schema: Schema) -> list[Default]:
+    return [
+        (name, child.default, _size(child.default))
+        for name, child in schema.properties.items()
+        if has_default(child)
+    ]
+
+
+def _size(default: Any) -> int:
+    return len(gojson.shown(default))
+
+
 def copy(value: JSON) -> JSON:
     """A copy that shares nothing with the original."""
     if type(value) is dict:
@@ -80,6 +136,16 @@ def copy(value: JSON) -> JSON:
 class _Compiler:
     def __init__(self) -> None:
         self._made: dict[int, Filler] = {}
+        self._allowance = Allowance()
+
+    def whole(self, schema: Schema) -> Filler:
+        fill, allowance = self.filler(schema), self._allowance
+
+        def fill_whole(value: Any, given: bool) -> None:
+            allowance.left = MAX_DEFAULTS
+            fill(value, given)
+
+        return fill_whole
 
     def filler(self, schema: Schema) -> Filler:
         found = self._made.get(id(schema))
@@ -89,25 +155,25 @@ class _Compiler:
 
     def _make(self, schema: Schema) -> Filler:
         children = {name: (self.filler(c), _null(c)) for name, c in schema.properties.items()}
-        defaults = [(n, c.default) for n, c in schema.properties.items() if has_default(c)]
+        defaults, allowance = _defaults(schema), self._allowance
         rest = None
         if schema.additional is not None:
             rest = (self.filler(schema.additional), _null(schema.additional))
         of_items = None
         if schema.items is not None:
-            of_items = (self.filler(schema.items), schema.items)
+            of_items = (self.filler(schema.items), schema.items, _size(schema.items.default))
 
         def fill(value: Any, given: bool) -> None:
             if type(value) is dict:
-                _fill_object(value, children, defaults, rest, given)
+                _fill_object(value, children, defaults, rest, given, allowance)
             elif type(value) is list and of_items is not None:
-                _fill_items(value, *of_items, given)
+                _fill_items(value, *of_items, given, allowance)
 
         return fill
 
 
-Null: TypeAlias = tuple[bool, bool, Any]
-"""Whether null may stay, whether there is a default, and the default."""
+Null: TypeAlias = tuple[bool, int, Any]
+"""Whether null may stay, the length of the default (0: there is none), and the default."""
 
 
 def has_default(schema: Schema) -> bool:
@@ -115,19 +181,21 @@ def has_default(schema: Schema) -> bool:
 
 
 def _null(schema: Schema) -> Null:
-    return schema.nullable, has_default(schema), schema.default
+    return schema.nullable, has_default(schema) and _size(schema.default), schema.default
 
 
 def _fill_object(
     value: dict[str, Any],
     children: dict[str, tuple[Filler, Null]],
-    defaults: list[tuple[str, Any]],
+    defaults: list[Default],
     rest: tuple[Filler, Null] | None,
     given: bool,
+    allowance: Allowance,
 ) -> None:
-    filled = _replace_nulls(value, children, rest, given)
-    for key, default in defaults:
+    filled = _replace_nulls(value, children, rest, given, allowance)
+    for key, default, size in defaults:
         if key not in value:
+            allowance.take(size)
             value[key] = copy(default)
             filled.add(key)
     for key, item in value.items():
@@ -142,6 +210,7 @@ def _replace_nulls(
     children: dict[str, tuple[Filler, Null]],
     rest: tuple[Filler, Null] | None,
     given: bool,
+    allowance: Allowance,
 ) -> set[str]:
     """The fields that got a default instead of a null."""
     nulls = [key for key, item in value.items() if item is None]
@@ -150,10 +219,11 @@ def _replace_nulls(
         child = children.get(key, rest)
         if child is None:
             continue
-        stays, has_default, default = child[1]
+        stays, size, default = child[1]
         if stays:
             continue
-        if has_default:
+        if size:
+            allowance.take(size)
             value[key] = copy(default)
             filled.add(key)
         elif given:
@@ -161,10 +231,13 @@ def _replace_nulls(
     return filled
 
 
-def _fill_items(value: list[Any], fill: Filler, schema: Schema, given: bool) -> None:
+def _fill_items(
+    value: list[Any], fill: Filler, schema: Schema, size: int, given: bool, allowance: Allowance
+) -> None:
     for index, item in enumerate(value):
         fresh = False
         if item is None and not schema.nullable and schema.has_default:
+            allowance.take(size)
             item, fresh = copy(schema.default), True
             value[index] = item
         if type(item) is dict or type(item) is list:

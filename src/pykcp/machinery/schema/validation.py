@@ -125,6 +125,13 @@ def compile_check(schema: Schema) -> Check:
     return limited
 
 
+def node_checks(work: PatternWork) -> Callable[[Schema], Check]:
+    """Checks of single nodes of a schema, each compiled when it is first asked for."""
+    compiler = _Compiler()
+    compiler.work = work
+    return lambda schema: compiler.check(schema) or _accept
+
+
 def _accept(_value: Any) -> bool:
     return True
 

@@ -13,6 +13,7 @@ map.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -32,6 +33,7 @@ from pykcp.machinery.schema.validation import (
     format_of,
     is_json_integer,
     json_type,
+    node_checks,
     pattern_check,
     same_scalar,
     types_of,
@@ -53,6 +55,26 @@ _NOWHERE = "<nil>"
 """Where upstream puts violations that it cannot place."""
 _work = PatternWork()
 """What patterns may still do for the value that is being looked at."""
+
+
+class _Walk:
+    """What is known throughout one walk."""
+
+    def __init__(self) -> None:
+        self.checks = node_checks(_work)
+        self.branches = 0
+        """How many alternatives of a schema are being tried."""
+
+    def quick(self, schema: Schema, size: int) -> Callable[[Any], bool] | None:
+        """A check by which the valid ones of many values can be passed over.
+
+        Not where alternatives are tried: there all that matches is counted.
+        """
+        return self.checks(schema) if size >= _MANY and not self.branches else None
+
+
+_walk = _Walk()
+_MANY = 8
 
 
 @dataclass(slots=True)
@@ -92,6 +114,7 @@ def schema_errors(
     """All violations; with `ratcheting`, those that the old object had already are left out."""
     counterpart = Old(old) if ratcheting else None
     _work.left = MAX_PATTERN_WORK
+    _walk.checks, _walk.branches = node_checks(_work), 0
     result = _value(schema, value, None, counterpart)
     errors = list(result.errors.values())
     return [_below(path, e) for e in errors] if path else errors
@@ -230,6 +253,7 @@ def _composite(path: Steps, message: str) -> FieldError:
 def _branches(schema: Schema, value: Any, path: Steps) -> Result:
     """allOf, anyOf, oneOf and not; ratcheting does not reach into them."""
     main = Result()
+    _walk.branches += 1
     if schema.any_of:
         _any_of(schema, value, path, main)
     if schema.one_of:
@@ -245,6 +269,7 @@ def _branches(schema: Schema, value: Any, path: Steps) -> Result:
             main.add(_composite(path, f"must validate all the schemas (allOf){more}"))
     if schema.not_ is not None and not _validate(schema.not_, value, path, None).errors:
         main.add(_composite(path, "must not validate the schema (not)"))
+    _walk.branches -= 1
     main.matches += 1
     return main
 
@@ -400,7 +425,10 @@ def _list(schema: Schema, value: list[Any], path: Steps, old: Old | None) -> Res
     result = Result(matches=1)
     if schema.items is not None:
         olds = _old_items(schema, old)
+        is_valid = _walk.quick(schema.items, len(value))
         for index, item in enumerate(value):
+            if is_valid is not None and is_valid(item):
+                continue
             if result.is_enough():
                 return result
             counterpart = _old_item(schema, item, olds) if olds else None
@@ -473,8 +501,11 @@ def _enum(schema: Schema, value: Any, path: Steps) -> Result:
 def _object(schema: Schema, value: dict[str, Any], path: Steps, old: Old | None) -> Result:
     result = Result()
     _size(schema, len(value), path, result)
+    is_valid = None
+    if schema.additional is not None:
+        is_valid = _walk.quick(schema.additional, len(value))
     for key, item in value.items():
-        if key in schema.properties:
+        if key in schema.properties or (is_valid is not None and is_valid(item)):
             continue
         if result.is_enough():
             return result

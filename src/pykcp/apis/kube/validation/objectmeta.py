@@ -448,13 +448,11 @@ _CONDITION_REASON_ERROR = names.regex_error(
 
 def same(one: Any, other: Any) -> bool:
     """Equal as upstream's semantic comparison has it: nothing and emptiness are the same."""
-    if one == other:
-        return True
     if isinstance(one, dict) and isinstance(other, dict):
         return all(same(one.get(key), other.get(key)) for key in one.keys() | other.keys())
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
-    return _empty(one) and _empty(other)
+    return one == other or (_empty(one) and _empty(other))
 
 
 def _empty(value: Any) -> bool:
