@@ -16,7 +16,8 @@ from pykcp.machinery.hashes import (
     claim_label_key,
     claim_label_value,
 )
-from pykcp.machinery.labels import from_label_selector
+from pykcp.machinery.labels import MANY, Selector, from_label_selector
+from pykcp.machinery.remembered import Remembered
 from pykcp.machinery.untyped import text
 from pykcp.types import Object
 
@@ -115,16 +116,32 @@ def applied(binding: Object) -> dict[ClaimKey, Object]:
     return {key_of(claim): claim for claim in status.get("appliedPermissionClaims") or ()}
 
 
+ByResource = Mapping[tuple[str, str], Sequence[tuple[ClaimKey, Object]]]
+"""Accepted claims by group and resource."""
+
+
+def by_resource(accepted: Mapping[ClaimKey, Object]) -> ByResource:
+    found: dict[tuple[str, str], list[tuple[ClaimKey, Object]]] = {}
+    for key, claim in accepted.items():
+        found.setdefault((key.group, key.resource), []).append((key, claim))
+    return found
+
+
+_exported_by_resource = Remembered(lambda export: by_resource(exported(export)), 64)
+_accepted_by_resource = Remembered(lambda binding: by_resource(accepted(binding)), 1024)
+
+
 def allowed_verbs(binding: Object, export: Object, group: str, resource: str) -> frozenset[str]:
     """Verbs that both sides name, for a resource with an accepted claim.
 
     The intersection is literal: `*` on one side only matches `*` on the other.
     """
-    wanted, claims = normalized(group, resource), exported(export)
+    wanted = normalized(group, resource)
+    asked = dict(_exported_by_resource(export).get(wanted, ()))
     found: set[str] = set()
-    for key, claim in accepted(binding).items():
-        if (key.group, key.resource) == wanted and key in claims:
-            found |= set(claim.get("verbs") or ()) & set(claims[key].get("verbs") or ())
+    for key, claim in _accepted_by_resource(binding).get(wanted, ()):
+        if key in asked:
+            found |= set(claim.get("verbs") or ()) & set(asked[key].get("verbs") or ())
     return frozenset(found)
 
 
@@ -134,17 +151,32 @@ def is_allowed(verbs: Iterable[str], verb: str) -> bool:
 
 def accepted_claim(binding: Object, group: str, resource: str) -> Object | None:
     """The first accepted claim for a resource."""
-    wanted = normalized(group, resource)
-    for key, claim in accepted(binding).items():
-        if (key.group, key.resource) == wanted:
-            return claim
+    for _, claim in _accepted_by_resource(binding).get(normalized(group, resource), ()):
+        return claim
     return None
+
+
+def claimed_identity(export: Object, group: str, resource: str) -> str:
+    """The identity that an export claims a resource of; "" if it is nobody's."""
+    for key, _ in _exported_by_resource(export).get(normalized(group, resource), ()):
+        return key.identity
+    return ""
 
 
 def selects(selector: Object | None, labels: Mapping[str, str] | None) -> bool:
     """Whether a claim's selector covers an object with these labels. Raises SelectorError."""
     given = selector or {}
-    return bool(given.get("matchAll")) or from_label_selector(given).matches(labels)
+    return bool(given.get("matchAll")) or _parsed(given).matches(labels)
+
+
+def _parsed(selector: Object) -> Selector:
+    terms = len(selector.get("matchLabels") or ()) + len(selector.get("matchExpressions") or ())
+    values = sum(len(e.get("values") or ()) for e in selector.get("matchExpressions") or ())
+    return from_label_selector(selector) if terms + values <= MANY else _large_selectors(selector)
+
+
+_large_selectors = Remembered(from_label_selector, 64)
+"""Parsing one takes much longer than a test."""
 
 
 def same_selector(one: Object | None, other: Object | None) -> bool:
@@ -164,7 +196,7 @@ class BoundExport(NamedTuple):
     cluster: str
     """The logical cluster of the export, by name."""
     name: str
-    accepted: Mapping[ClaimKey, Object]
+    accepted: ByResource
 
 
 def label_of(export_cluster: str, export_name: str, key: ClaimKey) -> tuple[str, str]:
@@ -194,8 +226,8 @@ def labels_due(
     wanted = normalized(group, resource)
     due: dict[str, str] = {}
     for export in exports:
-        for key, claim in export.accepted.items():
-            if (key.group, key.resource) == wanted and _covers(claim, labels):
+        for key, claim in export.accepted.get(wanted, ()):
+            if _covers(claim, labels):
                 label, value = label_of(export.cluster, export.name, key)
                 due[label] = value
     return due

@@ -1,22 +1,25 @@
 """Which claims the bindings of a logical cluster accept, for whoever labels its objects.
 
-Read on first use, forgotten when a binding of the cluster changes, and bounded. A cluster
-that accepts no claims costs an entry of one shared value.
+Bindings are read on first use and again when they change, one at a time and in slices: there
+may be many, each with thousands of claims. A cluster that accepts no claims costs an entry of
+one shared value.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from pykcp.aio.slices import in_slices
 from pykcp.apis.kcp.binding_rules import export_reference
 from pykcp.machinery import claims
-from pykcp.machinery.claims import BoundExport, ClaimKey
+from pykcp.machinery.claims import BoundExport
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
 from pykcp.registry.codec import decode
-from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.keys import kind_prefix, object_key, split_key
 from pykcp.registry.lookup import Lookup
+from pykcp.steps import Steps
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
@@ -30,52 +33,90 @@ class _Accepting(NamedTuple):
 
     path: str
     name: str
-    accepted: Mapping[ClaimKey, Object]
+    accepted: claims.ByResource
+
+
+class _Cluster:
+    """The bindings of one logical cluster: those that were read, and names of the others."""
+
+    __slots__ = ("accepting", "unread")
+
+    def __init__(self, unread: Iterable[str] = ()) -> None:
+        self.accepting: dict[str, _Accepting] = {}
+        self.unread = set(unread)
+
+
+_NONE = _Cluster()
+"""Of all clusters that accept no claims."""
 
 
 class AcceptedClaims:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: OrderedDict[str, tuple[_Accepting, ...]] = OrderedDict()
+        self._known: OrderedDict[str, _Cluster] = OrderedDict()
         store.listen(self._follow)
 
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.key.startswith(_BINDINGS):
-                cluster = split_key(event.key).cluster
-                # Where nothing is accepted, bindings without claims change nothing.
-                if self._known.get(cluster) or _CLAIMS in event.value:
-                    self._known.pop(cluster, None)
+                parts = split_key(event.key)
+                self._changed(parts.cluster, parts.name, event)
 
-    def has_any(self, cluster: str) -> bool:
-        """Whether any claim is accepted in a cluster."""
-        return bool(self._of(cluster))
+    def _changed(self, cluster: str, name: str, event: Event) -> None:
+        known = self._known.get(cluster)
+        may_accept = not event.deleted and _CLAIMS in event.value
+        if known is None or (known is _NONE and not may_accept):
+            return
+        if known is _NONE:
+            known = self._known[cluster] = _Cluster()
+        known.accepting.pop(name, None)
+        known.unread.discard(name)
+        if may_accept:
+            known.unread.add(name)
 
-    def _of(self, cluster: str) -> tuple[_Accepting, ...]:
+    def may_have_any(self, cluster: str) -> bool:
+        """Whether any claim may be accepted in a cluster."""
+        known = self._of(cluster)
+        return bool(known.accepting or known.unread)
+
+    def _of(self, cluster: str) -> _Cluster:
         known = self._known.get(cluster)
         if known is None:
-            known = self._known[cluster] = tuple(self._read(cluster))
+            unread = list(self._names(cluster))
+            known = self._known[cluster] = _Cluster(unread) if unread else _NONE
             if len(self._known) > _KEEP_CLUSTERS:
                 self._known.popitem(last=False)
         return known
 
-    def _read(self, cluster: str) -> Iterator[_Accepting]:
+    def _names(self, cluster: str) -> Iterator[str]:
         for key in self._store.keys(f"{_BINDINGS}{cluster}/"):
             entry = self._store.get(key)
-            if entry is None or _CLAIMS not in entry.value:
-                continue
-            binding = decode(entry.value)
+            if entry is not None and _CLAIMS in entry.value:
+                yield split_key(key).name
+
+    async def read(self, cluster: str) -> None:
+        """Read the bindings that were not read yet or changed, before `labels_due`."""
+        if self._of(cluster).unread:
+            await in_slices(self._read(cluster), cluster)
+
+    def _read(self, cluster: str) -> Steps[None]:
+        while (known := self._of(cluster)).unread:
+            name = known.unread.pop()
+            entry = self._store.get(object_key(_BINDINGS, cluster, "", name))
+            binding = decode(entry.value) if entry is not None else {}
             accepted = claims.accepted(binding)
             if accepted:
-                path, name = export_reference(binding)
-                yield _Accepting(path or cluster, name, accepted)
+                path, export = export_reference(binding)
+                found = _Accepting(path or cluster, export, claims.by_resource(accepted))
+                known.accepting[name] = found
+            yield
 
     def labels_due(
         self, lookup: Lookup, cluster: str, group: str, resource: str, obj: Object
     ) -> dict[str, str]:
-        """The claim labels that an object of a cluster has to have."""
+        """The claim labels that an object of a cluster has to have; call `read` first."""
         exports: list[BoundExport] = []
-        for path, name, accepted in self._of(cluster):
+        for path, name, accepted in self._of(cluster).accepting.values():
             at = _export_cluster(lookup, path, name)
             if at is not None:
                 exports.append(BoundExport(at, name, accepted))

@@ -85,7 +85,8 @@ def test_events_of_both_groups_are_one() -> None:
 
 
 def _bound(*given: Object) -> BoundExport:
-    return BoundExport("abcd1234", "my-export", claims.accepted(binding(*given)))
+    accepted = claims.by_resource(claims.accepted(binding(*given)))
+    return BoundExport("abcd1234", "my-export", accepted)
 
 
 @pytest.mark.parametrize(
@@ -147,3 +148,20 @@ def test_mismatches_say_what_differs() -> None:
     assert [str(m) for m in claims.compare(asked, given).mismatches] == [
         "configmaps. (verbs: accepted [get list], exported [get]; selector differs from defaultSelector)"
     ]
+
+
+def test_a_large_selector_is_parsed_once() -> None:
+    """Not for every object that it may select."""
+    values = [f"v{number}" for number in range(100_000)]
+    selector = {"matchExpressions": [{"key": "a", "operator": "In", "values": values}]}
+    exports = [_bound(claim("configmaps", selector=selector))]
+    for value in values[:2_000]:
+        assert claims.labels_due(exports, "", "configmaps", {"a": value})
+        assert not claims.labels_due(exports, "", "configmaps", {"a": "other"})
+
+
+def test_claims_of_other_resources_are_not_looked_at() -> None:
+    exports = [_bound(*(claim(f"r{number}") for number in range(10_000)))] * 10
+    for _ in range(2_000):
+        assert not claims.labels_due(exports, "", "configmaps", {})
+    assert claims.labels_due(exports, "", "r9999", {})

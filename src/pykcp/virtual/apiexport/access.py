@@ -54,7 +54,7 @@ class ExportAccess:
         export = self._lookup.get(API_EXPORTS, cluster, name)
         if export is None or not attributes.is_resource:
             return None
-        if claimed_identity(export, attributes.group, attributes.resource):
+        if claims.claimed_identity(export, attributes.group, attributes.resource):
             return None
         decision = self._authorizer.peek(cluster, _content_question(name, attributes))
         if decision is None or not decision.allowed or call.cluster == WILDCARD:
@@ -100,7 +100,7 @@ class ExportAccess:
         return decision if decision.allowed else DENIED
 
     async def _ceiling(self, export: Object, attributes: Attributes) -> Decision:
-        identity = claimed_identity(export, attributes.group, attributes.resource)
+        identity = claims.claimed_identity(export, attributes.group, attributes.resource)
         if not identity:
             return ALLOW
         providers = self._lookup.exports_of(identity)
@@ -138,15 +138,6 @@ def _content_question(name: str, attributes: Attributes) -> Attributes:
         name=name,
         version="v1alpha1",
     )
-
-
-def claimed_identity(export: Object, group: str, resource: str) -> str:
-    """The identity that an export claims a resource of; "" if it is nobody's."""
-    wanted = claims.normalized(group, resource)
-    for key in claims.exported(export):
-        if (key.group, key.resource) == wanted:
-            return key.identity
-    return ""
 
 
 def _as_consumer(user: User) -> Steps[User]:

@@ -27,7 +27,7 @@ class PermissionClaims:
         resource = request.resource
         if request.subresource:
             return False
-        if self._accepted.has_any(request.context.cluster):
+        if self._accepted.may_have_any(request.context.cluster):
             return (resource.group, resource.plural) not in NOT_PERSISTED
         if request.may_mention(CLAIM_LABEL_PREFIX) and request.obj is not None:
             labels = request.obj["metadata"].get("labels")
@@ -40,7 +40,7 @@ class PermissionClaims:
         metadata = request.obj["metadata"]
         before = metadata.get("labels") or {}
         kept = {key: value for key, value in before.items() if not is_claim_label(key)}
-        labels = kept | self._due(request)
+        labels = kept | await self._due(request)
         if labels == before:
             return
         if labels:
@@ -50,7 +50,7 @@ class PermissionClaims:
 
     async def validate(self, request: AdmissionRequest) -> None:
         assert request.obj is not None
-        labels, due = request.obj["metadata"].get("labels") or {}, self._due(request)
+        labels, due = request.obj["metadata"].get("labels") or {}, await self._due(request)
         errors: list[FieldError] = []
         for key, value in due.items():
             if labels.get(key) != value:
@@ -64,9 +64,10 @@ class PermissionClaims:
         if errors:
             raise refusal(request, aggregated(errors))
 
-    def _due(self, request: AdmissionRequest) -> dict[str, str]:
+    async def _due(self, request: AdmissionRequest) -> dict[str, str]:
         assert request.obj is not None
         resource = request.resource
+        await self._accepted.read(request.context.cluster)
         return self._accepted.labels_due(
             self._lookup(), request.context.cluster, resource.group, resource.plural, request.obj
         )
