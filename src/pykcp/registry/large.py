@@ -62,6 +62,8 @@ class Judged(NamedTuple):
     warnings: list[str]
     dry: bytes
     """What a dry run answers with."""
+    finding: str = ""
+    """What the kind's own admission plug-in has to say against it, if that was looked for."""
     is_removed: bool = False
     """The update took the last finalizer of a deleted object away."""
     is_unchanged: bool = False
@@ -124,6 +126,9 @@ class LargeWork(Protocol):
     async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
         """Stored values as if they had been stored now, in the resource's version."""
 
+    async def reform(self, tenant: str, media_type: str, is_pretty: bool, body: bytes) -> bytes:
+        """A JSON text in another media type, or with lines and indentation."""
+
     async def stored_form(self, resource: Resource, text: bytes) -> bytes:
         """An object of the resource's version as it is stored."""
 
@@ -131,7 +136,7 @@ class LargeWork(Protocol):
 class LargeRequest(AdmissionRequest):
     """A write whose objects are decoded only for plug-ins that look at them."""
 
-    __slots__ = ("_obj", "_old", "_old_value", "_text")
+    __slots__ = ("_obj", "_old", "_old_value", "_text", "finding")
 
     def __init__(
         self,
@@ -143,6 +148,8 @@ class LargeRequest(AdmissionRequest):
         old: bytes | None = None,
         subresource: str = "",
     ) -> None:
+        self.finding = ""
+        """What was found by whoever judged the object; for the plug-in that asks for it."""
         self._text = made.text
         self._old_value = old
         self._obj: Object | None = None
@@ -182,9 +189,9 @@ class LargeRequest(AdmissionRequest):
         """The object as plug-ins left it."""
         return self._text if self._obj is None else orjson.dumps(self._obj)
 
-    def show(self, text: bytes) -> None:
+    def show(self, judged: Judged) -> None:
         """From here on, the object is this one."""
-        self._text, self._obj = text, None
+        self._text, self._obj, self.finding = judged.shown, None, judged.finding
 
 
 def deletion_request(
@@ -261,7 +268,7 @@ async def _create_named(
     request.name = name = assigned.name
     judged = await _work(resource).judged_new(resource, ctx, text, assigned)
     _warn(ctx, judged.warnings)
-    request.show(judged.shown)
+    request.show(judged)
     request.reservations = None  # of a try under another name
     await resource.services.admission.validate(request)
     key = resource.key(ctx.cluster, request.namespace, name)
@@ -294,7 +301,7 @@ async def update_large(
     await admission.mutate(request)
     judged = await work.judged_change(resource, ctx, name, request.text(), entry.value, subresource)
     _warn(ctx, judged.warnings)
-    request.show(judged.shown)
+    request.show(judged)
     await admission.validate(request)
     return await _commit(resource, ctx, judged, entry)
 

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from pykcp.machinery.status import NotFound, StatusError
+from pykcp.registry.resource import LARGE
 from pykcp.server import negotiation, protobuf_form
 from pykcp.server.call import Call
 from pykcp.types import Object
@@ -21,6 +22,7 @@ _PROTOBUF_HEADERS: tuple[Header, ...] = (
     CACHE_CONTROL,
     ("content-type", protobuf_form.CONTENT_TYPE),
 )
+_HEADERS = {negotiation.YAML: _YAML_HEADERS, negotiation.PROTOBUF: _PROTOBUF_HEADERS}
 _TEXT_HEADERS: tuple[Header, ...] = (
     CACHE_CONTROL,
     ("content-type", "text/plain; charset=utf-8"),
@@ -76,6 +78,35 @@ async def send_long(call: Call, parts: Sequence[bytes]) -> None:
 _BACKLOG = 1024 * 1024
 
 
+async def send_reformed(call: Call, body: bytes, status: int) -> bool:
+    """A large JSON text as YAML, protobuf or pretty JSON, made by a worker process.
+
+    False if it is small, or if there is no such process: the caller sends it then.
+    """
+    work = call.resource.services.large
+    if work is None or len(body) <= LARGE:
+        return False
+    media_type = call.accepted.media_type
+    is_pretty = call.accepted.pretty or wants_pretty(call)
+    made = await work.reform(call.cluster, media_type, is_pretty, body)
+    sent = with_warnings(call, _HEADERS.get(media_type, JSON_HEADERS))
+    call.exchange.respond(status, sent, made)
+    return True
+
+
+def in_form(media_type: str, is_pretty: bool, obj: Any) -> bytes:
+    """An object as text of a media type."""
+    if media_type == negotiation.YAML:
+        import yaml
+
+        text = yaml.dump(obj, Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True)
+        return text.encode()
+    if media_type == negotiation.PROTOBUF:
+        return protobuf_form.encode(obj)
+    option = orjson.OPT_INDENT_2 if is_pretty else 0
+    return orjson.dumps(obj, option=option | orjson.OPT_APPEND_NEWLINE)
+
+
 def wants_pretty(call: Call) -> bool:
     pretty = call.info.query.get("pretty")
     if pretty:
@@ -84,19 +115,11 @@ def wants_pretty(call: Call) -> bool:
 
 
 def send_object(call: Call, obj: Any, status: int = 200, more: Sequence[Header] = ()) -> None:
-    if call.accepted.media_type == negotiation.YAML:
-        import yaml
-
-        text = yaml.dump(obj, Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True)
-        call.exchange.respond(status, with_warnings(call, _YAML_HEADERS, more), text.encode())
-        return
-    if call.accepted.media_type == negotiation.PROTOBUF:
-        headers = with_warnings(call, _PROTOBUF_HEADERS, more)
-        call.exchange.respond(status, headers, protobuf_form.encode(obj))
-        return
-    option = orjson.OPT_INDENT_2 if (call.accepted.pretty or wants_pretty(call)) else 0
-    body = orjson.dumps(obj, option=option | orjson.OPT_APPEND_NEWLINE)
-    call.exchange.respond(status, with_warnings(call, JSON_HEADERS, more), body)
+    media_type = call.accepted.media_type
+    body = in_form(media_type, call.accepted.pretty or wants_pretty(call), obj)
+    call.exchange.respond(
+        status, with_warnings(call, _HEADERS.get(media_type, JSON_HEADERS), more), body
+    )
 
 
 def send_text(call: Call, text: str, status: int = 200, more: Sequence[Header] = ()) -> None:

@@ -16,17 +16,19 @@ from typing import Any, NamedTuple
 import orjson
 
 from pykcp.admission.cel_checks import check_cel
+from pykcp.admission.plugins.kcp.api_resource_schema import schema_finding
 from pykcp.admission.schema_checks import SCHEMA_CHECKS
 from pykcp.apis.catalog import definition_of
 from pykcp.apis.loader import shared_type
 from pykcp.auth.user import User
 from pykcp.machinery.patch.idle import without_idle_times
+from pykcp.machinery.resources import API_RESOURCE_SCHEMAS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.registry import codec
 from pykcp.registry.admitting import NoAdmission
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.context import RequestContext
-from pykcp.registry.create import check_unversioned, judge_new, prepare_new
+from pykcp.registry.create import check_unversioned, facts_of, judge_new, prepare_new
 from pykcp.registry.delete import check_wanted, decide
 from pykcp.registry.deletion import Action, DeleteOptions
 from pykcp.registry.large import Assigned, Doomed, Judged, Made
@@ -41,6 +43,7 @@ from pykcp.registry.update import (
     live_object,
     prepare_changed,
 )
+from pykcp.server.answers import in_form
 from pykcp.types import Object
 
 _KEEP = 64
@@ -103,11 +106,12 @@ def judged_new(ref: KindRef, asker: Asker, text: bytes, assigned: Assigned) -> J
     if assigned.name:
         metadata["name"] = assigned.name
     judge_new(resource, ctx, obj)
+    finding = _finding(resource, ctx, obj, None)
     shown = orjson.dumps(obj)
     resource.rules.settle(obj)
     if not ctx.dry_run:
         check_unversioned(obj)
-    return _judged(resource, ctx, obj, shown)
+    return _judged(resource, ctx, obj, shown)._replace(finding=finding)
 
 
 def changed_object(
@@ -135,12 +139,25 @@ def judged_change(
     new: Object = orjson.loads(text)
     old = live_object(resource, live)
     judge_changed(resource, ctx, name, new, old, subresource)
+    finding = _finding(resource, ctx, new, old)
     shown = orjson.dumps(new)
     resource.rules.settle(new)
     if is_removed(resource, new):
-        return _judged(resource, ctx, new, shown)._replace(is_removed=True)
+        judged = _judged(resource, ctx, new, shown)
+        return judged._replace(is_removed=True, finding=finding)
     new = without_idle_times(old, new)
-    return _judged(resource, ctx, new, shown)._replace(is_unchanged=new == old)
+    judged = _judged(resource, ctx, new, shown)
+    return judged._replace(is_unchanged=new == old, finding=finding)
+
+
+def _finding(resource: Resource, ctx: RequestContext, obj: Object, old: Object | None) -> str:
+    """What the admission plug-in of schemas says: that takes as long as all the rest."""
+    if (resource.group, resource.plural) != (API_RESOURCE_SCHEMAS.group, _SCHEMAS):
+        return ""
+    return schema_finding(obj, old, facts_of(resource, ctx))
+
+
+_SCHEMAS = API_RESOURCE_SCHEMAS.resource
 
 
 def deletion(ref: KindRef, asker: Asker, value: bytes, options: DeleteOptions) -> Doomed:
@@ -174,6 +191,11 @@ def read_values(ref: KindRef, values: Sequence[bytes]) -> list[bytes]:
     """Stored values as if they had been stored now, in the resource's version."""
     resource = _resource(ref)
     return [_read_value(resource, value) for value in values]
+
+
+def reform(media_type: str, is_pretty: bool, body: bytes) -> bytes:
+    """A JSON text in another media type, or with lines and indentation."""
+    return in_form(media_type, is_pretty, orjson.loads(body))
 
 
 def stored_form(ref: KindRef, text: bytes) -> bytes:

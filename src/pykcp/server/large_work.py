@@ -87,6 +87,10 @@ class WorkerWork:
             read += await self._submit("read_values", tenant, ref, page)
         return read
 
+    async def reform(self, tenant: str, media_type: str, is_pretty: bool, body: bytes) -> bytes:
+        made: bytes = await self._submit("reform", tenant, media_type, is_pretty, body)
+        return made
+
     async def stored_form(self, resource: Resource, text: bytes) -> bytes:
         tenant = resource.definition.origin
         stored: bytes = await self._submit("stored_form", tenant, _ref(resource), text)

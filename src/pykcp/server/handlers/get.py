@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from pykcp.aio.turns import heavy_turn
 from pykcp.machinery.schema.definition import Column
 from pykcp.machinery.status import StatusError, go_quote
 from pykcp.registry.errors import too_large_revision
 from pykcp.registry.read import find
+from pykcp.registry.resource import LARGE
 from pykcp.server import transforms
-from pykcp.server.answers import send_json, send_object
+from pykcp.server.answers import is_plain_json, send_json, send_object, send_reformed
 from pykcp.server.call import Call
 from pykcp.server.numbers import BadNumber, uint64
 from pykcp.types import Object
@@ -25,20 +27,33 @@ def get(call: Call) -> Coroutine[Any, Any, None] | None:
     webhook = resource.webhook
     if webhook is not None and webhook.is_foreign(entry.value):
         return _send_converted(call, entry.value)
+    if len(entry.value) > LARGE and (call.accepted.transform or not is_plain_json(call)):
+        return _send_large(call, entry.value)
     _send(call, entry.value)
     return None
 
 
+async def _send_large(call: Call, value: bytes) -> None:
+    """A large object in another form than the stored one."""
+    if call.accepted.transform:
+        async with heavy_turn(call.cluster):
+            _send(call, value)
+    else:
+        await send_written(call, value, 200)
+
+
 async def _send_converted(call: Call, value: bytes) -> None:
-    _send(call, await call.resource.own_form(value))
+    await send_written(call, await call.resource.own_form(value), 200)
 
 
 async def send_written(call: Call, value: bytes, status: int) -> None:
     """What a write made of an object."""
     if call.accepted.transform:
         send_object(call, transformed(call, call.resource.object_of(value)), status)
-    else:
-        send_json(call, call.resource.served(value) + b"\n", status)
+        return
+    body = call.resource.served(value) + b"\n"
+    if is_plain_json(call) or not await send_reformed(call, body, status):
+        send_json(call, body, status)
 
 
 def _send(call: Call, value: bytes) -> None:
