@@ -6,6 +6,9 @@ here would exceed its time limit by far.
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from pykcp.machinery import clusters
@@ -149,3 +152,63 @@ def test_long_selectors_that_are_wrong(
         reply = cluster.request(method, SECRETS, **query)
         assert reply.status == 400, reply
         assert message in reply.json["message"]
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("Accept", "application/json," + "application/vnd.kubernetes.protobuf;as=Table," * 10_000),
+        ("User-Agent", "a" * 450_000),
+        ("Authorization", "Bearer " + "a." * 200_000),
+        ("Authorization", "Bearer a." + "e30" * 150_000 + ".a"),
+        ("X-Forwarded-For", "1.1.1.1," * 50_000),
+        ("Impersonate-Extra-A", "a" * 450_000),
+    ],
+)
+def test_long_headers(cluster: TestClient, header: str, value: str) -> None:
+    """They are answered, whatever the answer is."""
+    reply = cluster.request("GET", "/api/v1/namespaces/default", headers={header: value})
+    expected = {"Authorization": 401, "Impersonate-Extra-A": 400}
+    assert reply.status == expected.get(header, 200), reply
+
+
+@pytest.mark.parametrize("header", ["Impersonate-Group", "Impersonate-Extra-A"])
+def test_thousands_of_impersonation_headers(cluster: TestClient, header: str) -> None:
+    """As many as fit into a request: all are asked for, none is forgotten."""
+    values = [f"v{number}" for number in range(10_000)]
+    connection = cluster._connection()
+    connection.putrequest("GET", f"{cluster.prefix}/api/v1/namespaces/default")
+    connection.putheader("Authorization", f"Bearer {cluster._access.token}")
+    connection.putheader("Impersonate-User", "x")
+    for value in values:
+        connection.putheader(header, value)
+    connection.endheaders()
+    with connection.getresponse() as reply:
+        assert reply.status == 403
+        assert json.load(reply)["message"].startswith('namespaces "default" is forbidden: User "x"')
+
+
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        {"groups": [f"g{number}" for number in range(100_000)]},
+        {"extra": {"authorization.kcp.io/warrant": ['{"user":"w"}'] * 60_000}},
+        {"extra": {"authentication.kcp.io/scopes": ["cluster:other"] * 60_000}},
+        {"extra": {"authentication.kcp.io/scopes": [",".join(["cluster:x"] * 60_000)] * 2}},
+    ],
+)
+def test_reviews_of_users_with_thousands_of_everything(
+    cluster: TestClient, who: dict[str, Any]
+) -> None:
+    attributes = {"verb": "get", "resource": "secrets", "namespace": "default"}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": "u", "resourceAttributes": attributes, **who},
+    }
+    reply = cluster.post(REVIEWS, body)
+    assert reply.status == 201, reply
+    assert reply.json["status"] == {"allowed": False, "reason": "access denied"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pykcp.admission.subject import Subject, typed
-from pykcp.machinery.labels import from_label_selector, to_conditions
+from pykcp.aio.slices import in_slices
+from pykcp.machinery.labels import from_label_selector_in_steps, to_conditions
 from pykcp.machinery.status import NotFound
 from pykcp.registry import codec
 from pykcp.registry.directory import Directory
@@ -107,7 +108,8 @@ class Surroundings:
         self, cluster: str, resource: Resource, namespace: str, selector: Object
     ) -> list[Object]:
         """Objects by a label selector, of one namespace or of all."""
-        where, residual = to_conditions(from_label_selector(selector))
+        parsed = await in_slices(from_label_selector_in_steps(selector), cluster)
+        where, residual = to_conditions(parsed)
         prefix = range_prefix(resource.prefix, cluster, namespace)
         page = await self._store.list(Query(prefix, where=where, residual=residual))
         return [_shown(resource, await resource.own_form(value)) for value in page.values]

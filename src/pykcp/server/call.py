@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pykcp.server.filters.flow_cost import Account
 
 DEFAULT_MANAGER = "unknown"
+_AGENT_MAX = 512
+"""Characters of a user agent in which its name is looked for."""
 
 
 class Call:
@@ -110,7 +112,8 @@ class Call:
         asked = self.info.query.get("fieldManager") if self.info.query else None
         if asked and asked[0]:
             return asked[0]
-        return manager_of_agent(self.exchange.request.header("user-agent") or "")
+        agent = self.exchange.request.header("user-agent") or ""
+        return manager_of_agent(agent[:_AGENT_MAX])
 
     def _dry_run(self) -> bool:
         values = [v for v in self.info.query.get("dryRun", ()) if v]

@@ -37,9 +37,21 @@ class _Clause:
         return next((v for k, v in self.params if k == name), "")
 
 
-@lru_cache(maxsize=512)
+MAX_ACCEPT = 8 * 1024
+"""Characters of an `Accept` header that are looked at; clients name a handful of media types."""
+
+
 def parse_accept(header: str) -> tuple[_Clause, ...]:
     """Clauses by quality, then by order; upstream sorts the same way (goautoneg)."""
+    return _parse_accept(_shortened(header))
+
+
+def _shortened(header: str) -> str:
+    return header if len(header) <= MAX_ACCEPT else header[:MAX_ACCEPT].rpartition(",")[0]
+
+
+@lru_cache(maxsize=512)
+def _parse_accept(header: str) -> tuple[_Clause, ...]:
     clauses = []
     for part in header.split(","):
         fields = [f.strip() for f in part.split(";")]
@@ -64,7 +76,6 @@ def parse_accept(header: str) -> tuple[_Clause, ...]:
 _TRANSFORMS = frozenset(("Table", "PartialObjectMetadata", "PartialObjectMetadataList"))
 
 
-@lru_cache(maxsize=512)
 def choose(
     header: str,
     served: tuple[str, ...] = (JSON, YAML),
@@ -73,10 +84,17 @@ def choose(
     takes_any: bool = False,
 ) -> Accepted:
     """The best form that the client takes and we serve; 406 if there is none."""
+    return _choose(_shortened(header), served, transforms, takes_any)
+
+
+@lru_cache(maxsize=512)
+def _choose(
+    header: str, served: tuple[str, ...], transforms: frozenset[str], takes_any: bool
+) -> Accepted:
     if not header:
         return Accepted()
     is_known = False
-    for clause in parse_accept(header):
+    for clause in _parse_accept(header):
         media_type = _match(clause.media_type, served, takes_any)
         if media_type is None:
             continue
@@ -112,7 +130,7 @@ def _also_takes_json(header: str, instead_of: _Clause) -> bool:
     """Clients that would rather have protobuf but read JSON get it: it is stored that way."""
     kind = instead_of.param("as")
     return any(
-        c.media_type in (JSON, "*/*") and c.param("as") == kind for c in parse_accept(header)
+        c.media_type in (JSON, "*/*") and c.param("as") == kind for c in _parse_accept(header)
     )
 
 

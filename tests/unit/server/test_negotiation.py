@@ -79,3 +79,13 @@ def test_clauses_are_sorted_by_quality_then_by_place() -> None:
 def test_media_type_of() -> None:
     """Parameters and letter case do not matter."""
     assert media_type_of("Application/JSON; charset=utf-8") == JSON
+
+
+def test_thousands_of_media_types_are_not_looked_at() -> None:
+    """The first ones are; every pair of the others would be compared."""
+    many = ",".join(f"{PROTOBUF};as=Table;g={number}" for number in range(30_000))
+    assert choose(f"application/yaml,{many}", SERVED) == Accepted(YAML)
+    with pytest.raises(StatusError):
+        choose(f"{many},application/yaml", SERVED)
+    assert len(parse_accept(many)) < 1000
+    assert parse_accept("x" * 100_000) == ()

@@ -8,6 +8,8 @@ import binascii
 from pykcp.auth.authn.interface import Rejected
 from pykcp.wire.exchange import Request
 
+_MOST_PROTOCOLS = 100
+"""Of those that one header offers; the others are not looked at."""
 WEBSOCKET_PREFIX = "base64url.bearer.authorization.k8s.io."
 
 
@@ -44,7 +46,7 @@ def _offered(request: Request) -> tuple[list[str], list[str]]:
     encoded: list[str] = []
     others: list[str] = []
     for value in request.header_all("sec-websocket-protocol"):
-        for protocol in map(str.strip, value.split(",")):
+        for protocol in map(str.strip, value.split(",", _MOST_PROTOCOLS)[:_MOST_PROTOCOLS]):
             if protocol.startswith(WEBSOCKET_PREFIX):
                 encoded.append(protocol[len(WEBSOCKET_PREFIX) :])
             else:

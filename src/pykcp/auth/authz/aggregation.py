@@ -24,8 +24,7 @@ def aggregated_rules(cluster_role: Object, all_cluster_roles: Iterable[Object]) 
     rules: dict[bytes, Any] = {}
     taken: set[int] = set()
     for selector in (cluster_role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
-        chosen = labels.from_label_selector(selector)
-        yield
+        chosen = yield from labels.from_label_selector_in_steps(selector)
         for number in _possible(chosen, by_label, range(len(candidates))):
             role = candidates[number]
             yield

@@ -67,10 +67,13 @@ def request_uri(request: Request) -> str:
     return f"{path}?{query}"
 
 
+_MOST_ADDRESSES = 100
+
+
 def origin(request: Request) -> bytes:
     """`"sourceIPs":[…],"userAgent":"…",` without what is not known."""
     forwarded, real = request.header("x-forwarded-for"), request.header("x-real-ip")
-    agent = request.header("user-agent") or ""
+    agent = (request.header("user-agent") or "")[: _MOST_AGENT + 1]
     if forwarded or real:
         return _origin_json(_addresses(forwarded or "", real or "", request.peer.address), agent)
     return _direct_origin(request.peer.address, agent)
@@ -94,7 +97,8 @@ def _origin_json(addresses: list[str], agent: str) -> bytes:
 
 def _addresses(forwarded: str, real: str, remote: str) -> list[str]:
     """Where the request came from, the client's word first and the connection's last."""
-    found = [ip for part in forwarded.split(",") if (ip := _address(part.strip()))]
+    parts = forwarded.split(",", _MOST_ADDRESSES)[:_MOST_ADDRESSES]
+    found = [ip for part in parts if (ip := _address(part.strip()))]
     if real and (ip := _address(real)) and ip not in found:
         found.append(ip)
     if remote and (not found or found[-1] != remote):
