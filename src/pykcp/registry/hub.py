@@ -6,12 +6,18 @@ group, so an event is matched and encoded once per group and written to each
 member's sink as the same bytes. There is no task, queue or timer per watcher
 except the deadline the client asked for; a watcher that cannot keep up is ended
 and resumes from its resource version.
+
+Where few watch, they get an event when it is committed. A crowded prefix has a
+queue: its watchers get events in order, some of them at a time, and everybody
+else has the loop in between. So are the watches of a large group ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from time import perf_counter
 from typing import Protocol
 
 from pykcp.registry.codec import fill, reopen
@@ -24,6 +30,17 @@ BACKLOG_LIMIT = 8 * 1024 * 1024
 """Bytes a watcher may leave unread before its watch is ended."""
 BOOKMARK_PERIOD = 20.0
 _SLOTS = 12
+AT_ONCE = 200
+"""Watchers of a prefix that get an event when it is committed."""
+GROUPS_AT_ONCE = 32
+SLICE_SECONDS = 0.002
+"""How long crowded prefixes hold the loop at a time."""
+_WRITES_AT_ONCE = 100
+_ENDS_AT_ONCE = 20
+QUEUE_LIMIT = 10_000
+"""Events that may wait for the watchers of a prefix, and"""
+QUEUE_BYTES = 32 * 1024 * 1024
+"""how many bytes; watchers who fall further behind are ended."""
 _NO_GROUPS: dict[object, WatchGroup] = {}
 
 
@@ -79,7 +96,7 @@ class Watcher:
 class WatchGroup:
     """Watchers of one prefix with one filter and one encoding."""
 
-    __slots__ = ("encoder", "key", "matches", "prefix", "watchers")
+    __slots__ = ("encoder", "is_ended", "key", "matches", "prefix", "watchers")
 
     def __init__(
         self, prefix: str, key: object, matches: TermsFilter | None, encoder: EventEncoder
@@ -89,6 +106,8 @@ class WatchGroup:
         self.matches = matches
         self.encoder = encoder
         self.watchers: dict[Watcher, None] = {}
+        self.is_ended = False
+        """Its watchers get nothing any more and are about to be ended."""
 
     def kind_of(self, event: Event) -> str | None:
         """What the event is to these watchers: an object may enter or leave a selection."""
@@ -119,6 +138,33 @@ def departed(store: Store, event: Event) -> Event:
     )
 
 
+class EventQueue:
+    """Events that wait for a crowd."""
+
+    __slots__ = ("_size", "events")
+
+    def __init__(self) -> None:
+        self.events: deque[Event] = deque()
+        self._size = 0
+
+    def append(self, event: Event) -> None:
+        self.events.append(event)
+        self._size += len(event.value)
+
+    def popleft(self) -> None:
+        self._size -= len(self.events.popleft().value)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.events) >= QUEUE_LIMIT or self._size > QUEUE_BYTES
+
+
+def _is_crowded(groups: dict[object, WatchGroup]) -> bool:
+    if len(groups) > GROUPS_AT_ONCE:
+        return True
+    return sum([len(group.watchers) for group in groups.values()]) > AT_ONCE
+
+
 class Hub:
     def __init__(
         self,
@@ -137,6 +183,11 @@ class Hub:
         """How many resources are watched in all their identities."""
         self.is_closed: Callable[[str], bool] | None = None
         """Whether nobody may watch a prefix (any more): asked when a watch begins."""
+        self._queues: dict[str, EventQueue] = {}
+        """Of crowded prefixes with events that not all of their watchers have got."""
+        self._distributing: deque[Iterator[None]] = deque()
+        self._ending: deque[Watcher] = deque()
+        self._is_running = False
         self._next_slot = 0
         self._bookmarked: list[dict[Watcher, None]] = [{} for _ in range(_SLOTS)]
         self._turn = 0
@@ -155,6 +206,8 @@ class Hub:
             for group in list(groups.values()):
                 for watcher in list(group.watchers):
                     self.end(watcher)
+        while self._ending:
+            self.end(self._ending.popleft())
 
     def open(
         self,
@@ -218,12 +271,25 @@ class Hub:
     def _end_all(self, prefixes: Sequence[str]) -> None:
         for prefix in prefixes:
             for group in list(self._buckets[prefix].values()):
-                for watcher in list(group.watchers):
-                    self.end(watcher)
+                self._end_group(group)
+
+    def _end_group(self, group: WatchGroup) -> None:
+        """No member gets another event; the streams of a large group end one after the other."""
+        if len(group.watchers) <= AT_ONCE:
+            for watcher in list(group.watchers):
+                self.end(watcher)
+            return
+        self._drop(group)
+        group.is_ended = True
+        self._ending.extend(group.watchers)
+        self._run_soon()
 
     def _drop(self, group: WatchGroup) -> None:
         groups = self._buckets.get(group.prefix)
-        if groups is not None and groups.pop(group.key, None) is not None and not groups:
+        if groups is None or groups.get(group.key) is not group:
+            return  # out of it already
+        del groups[group.key]
+        if not groups:
             del self._buckets[group.prefix]
             self._spreads -= group.prefix.endswith(SPREAD)
             cluster = cluster_of_prefix(group.prefix)
@@ -240,35 +306,118 @@ class Hub:
             for prefix in self._prefixes(event.key):
                 groups = buckets.get(prefix)
                 if groups:
-                    for group in list(groups.values()):
-                        self._deliver_to(group, event)
+                    self._deliver_under(prefix, groups, event)
             if self._spreads:
-                for group in list(buckets.get(spread_prefix(event.key), _NO_GROUPS).values()):
-                    self._deliver_to(group, event)
+                prefix = spread_prefix(event.key)
+                groups = buckets.get(prefix)
+                if groups:
+                    self._deliver_under(prefix, groups, event)
 
-    def _deliver_to(self, group: WatchGroup, event: Event) -> None:
+    def _deliver_under(self, prefix: str, groups: dict[object, WatchGroup], event: Event) -> None:
+        if prefix in self._queues or _is_crowded(groups):
+            self._enqueue(prefix, event)
+            return
+        for group in list(groups.values()):
+            data = self._line(group, event)
+            if data is not None:
+                self._write_to(group.watchers, event.revision, data)
+
+    def _line(self, group: WatchGroup, event: Event) -> bytes | None:
+        """What a group gets of an event; None if it is none of theirs."""
         kind = group.kind_of(event)
         if kind is None:
-            return
+            return None
         if kind == "DELETED" and not event.deleted:
             event = departed(self._store, event)
-        data = group.encoder.event(kind, event)
-        revision = event.revision
+        return group.encoder.event(kind, event)
+
+    def _write_to(self, watchers: Collection[Watcher], revision: int, data: bytes) -> None:
         slow: list[Watcher] = []
-        for watcher in group.watchers:
+        for watcher in watchers:
             if watcher.since < revision:
                 sink = watcher.sink
                 sink.write(data)
                 if sink.backlog > BACKLOG_LIMIT:
                     slow.append(watcher)
-        self.delivered += len(group.watchers)
+        self.delivered += len(watchers)
         for watcher in slow:
             self.ended_slow += 1
             self.end(watcher)
 
+    # -- crowds --------------------------------------------------------------------------------
+
+    def _enqueue(self, prefix: str, event: Event) -> None:
+        queue = self._queues.get(prefix)
+        if queue is None:
+            queue = self._queues[prefix] = EventQueue()
+            self._distributing.append(self._distribute(prefix, queue))
+            self._run_soon()
+        elif queue.is_full:
+            for group in list(self._buckets[prefix].values()):
+                self.ended_slow += len(group.watchers)
+                self._end_group(group)
+            return
+        queue.append(event)
+
+    def _distribute(self, prefix: str, queue: EventQueue) -> Iterator[None]:
+        """Events to the watchers of a prefix, with a pause after each bit of work."""
+        while queue.events:
+            event = queue.events[0]
+            for group in list(self._buckets.get(prefix, _NO_GROUPS).values()):
+                data = self._line(group, event)
+                yield
+                watchers = list(group.watchers) if data is not None else []
+                for start in range(0, len(watchers), _WRITES_AT_ONCE):
+                    if group.is_ended:
+                        break
+                    assert data is not None
+                    part = [w for w in watchers[start : start + _WRITES_AT_ONCE] if w.is_open]
+                    self._write_to(part, event.revision, data)
+                    for watcher in part:
+                        watcher.since = max(watcher.since, event.revision)
+                    yield
+            queue.popleft()
+        del self._queues[prefix]
+
+    def _run_soon(self) -> None:
+        if not self._is_running:
+            self._is_running = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        """Distribute and end for a moment, all in turn; then let the others have the loop."""
+        end = perf_counter() + SLICE_SECONDS
+        while (self._distributing or self._ending) and perf_counter() < end:
+            if self._distributing:
+                work = self._distributing.popleft()
+                try:
+                    next(work)
+                    self._distributing.append(work)
+                except StopIteration:
+                    pass  # nothing is left for this prefix
+            for _ in range(min(_ENDS_AT_ONCE, len(self._ending))):
+                self.end(self._ending.popleft())
+        if self._distributing or self._ending:
+            self._loop.call_soon(self._run)
+        else:
+            self._is_running = False
+
+    def _settle(self, watcher: Watcher, group: WatchGroup) -> None:
+        """Give a watcher what waits for it, before something is said of a newer revision."""
+        queue = self._queues.get(group.prefix)
+        for event in tuple(queue.events) if queue is not None else ():
+            if watcher.since < event.revision:
+                data = self._line(group, event)
+                if data is not None:
+                    watcher.sink.write(data)
+                watcher.since = event.revision
+
     def _expire(self, watcher: Watcher) -> None:
         """The client's time is over; a last bookmark lets it resume where it is."""
-        if watcher.is_open and watcher.wants_bookmarks:
+        group = watcher._group
+        if watcher.is_open and watcher.wants_bookmarks and group is not None:
+            if not group.is_ended:
+                self._settle(watcher, group)
             self._bookmark(watcher)
         self.end(watcher)
 
@@ -280,16 +429,25 @@ class Hub:
 
     def _bookmark_slot(self) -> None:
         self._turn = (self._turn + 1) % _SLOTS
-        for watcher in list(self._bookmarked[self._turn]):
-            self._bookmark(watcher)
+        self._bookmark_some(deque(self._bookmarked[self._turn]))
         if any(self._bookmarked):
             self._timer = self._loop.call_later(BOOKMARK_PERIOD / _SLOTS, self._bookmark_slot)
         else:
             self._timer = None
 
+    def _bookmark_some(self, watchers: deque[Watcher]) -> None:
+        for _ in range(min(AT_ONCE, len(watchers))):
+            watcher = watchers.popleft()
+            group = watcher._group
+            # Who still waits for events must not hear of a newer revision.
+            if group is not None and group.prefix not in self._queues:
+                self._bookmark(watcher)
+        if watchers:
+            self._loop.call_soon(self._bookmark_some, watchers)
+
     def _bookmark(self, watcher: Watcher) -> None:
         group = watcher._group
-        if group is None or watcher.sink.closed:
+        if group is None or group.is_ended or watcher.sink.closed or not watcher.is_open:
             return
         revision = max(self._store.revision, watcher.since)
         watcher.sink.write(group.encoder.bookmark(revision, is_initial_end=False))

@@ -263,3 +263,102 @@ async def test_closing_ends_everybody(world: Any, labels: str) -> None:
 def test_selections_are_compared_by_text() -> None:
     """The hub groups by the selection's text."""
     assert select("a=b", "", None).key == "a=b&"
+
+
+# -- crowds ----------------------------------------------------------------------------------------
+
+
+async def settled(hub: Hub) -> None:
+    """Until nothing waits for a crowd any more."""
+    for _ in range(10_000):
+        if not hub._is_running:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("the crowd never got its events")
+
+
+async def crowd(world: Any, count: int, **options: Any) -> list[tuple[ListSink, Watcher]]:
+    return [await follow(world, **options) for _ in range(count)]
+
+
+async def test_a_crowd_is_served_in_slices_and_in_order(world: Any):
+    """Nobody has to wait for all of it; every watcher gets every event once, in order."""
+    members = await crowd(world, 500)
+    hub = world.hub
+    for name in ("a", "b", "c"):
+        await world.config_map(name)
+    served = [len(sink.lines) for sink, _ in members]
+    assert sum(served) < 3 * 500
+    await settled(hub)
+    for sink, _ in members:
+        assert sink.events == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]
+    assert not hub._queues
+
+
+async def test_many_selections_are_a_crowd(world: Any):
+    """Matching takes time as well."""
+    members = [await follow(world, labels=f"a!=x{number}") for number in range(100)]
+    await world.config_map("a")
+    assert any(not sink.lines for sink, _ in members)
+    await settled(world.hub)
+    assert all(sink.events == [("ADDED", "a")] for sink, _ in members)
+
+
+async def test_who_joins_a_crowd_gets_what_is_newer(world: Any):
+    """Events that wait for the others are older than a new watch."""
+    members = await crowd(world, 300)
+    await world.config_map("a")
+    late, _ = await follow(world)
+    await world.config_map("b")
+    await settled(world.hub)
+    assert late.events == [("ADDED", "b")]
+    assert all(sink.events == [("ADDED", "a"), ("ADDED", "b")] for sink, _ in members)
+
+
+async def test_bookmarks_never_overtake_events(world: Any):
+    """The last bookmark of a watch in a crowd comes after what waited for it."""
+    members = await crowd(world, 300, wants_bookmarks=True)
+    await world.config_map("a")
+    hub = world.hub
+    sink, watcher = members[-1]
+    assert not sink.lines
+    hub._bookmark_some(hubs.deque([watcher]))
+    assert not sink.lines  # another time
+    hub._expire(watcher)
+    assert [kind for kind, _ in sink.events] == ["ADDED", "BOOKMARK"]
+    assert sink.closed
+    await settled(hub)
+    assert len(sink.lines) == 2
+    assert all(other.events == [("ADDED", "a")] for other, _ in members[:-1])
+
+
+async def test_a_crowd_ends_in_slices(world: Any):
+    """From one moment on nobody gets anything; a new watch of the same is not affected."""
+    members = await crowd(world, 500, wants_bookmarks=True)
+    hub = world.hub
+    hub.end_cluster(world.context.cluster)
+    assert sum(sink.closed for sink, _ in members) < 500
+    late, late_watcher = await follow(world)
+    await world.config_map("a")
+    hub._bookmark_some(hubs.deque(watcher for _, watcher in members))
+    await settled(hub)
+    assert all(sink.closed and not sink.lines for sink, _ in members)
+    assert late.events == [("ADDED", "a")]
+    assert hub.count == 1
+    hub.end(late_watcher)
+    assert not hub._buckets
+    assert not hub._by_cluster
+
+
+async def test_a_crowd_that_falls_too_far_behind_is_ended(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+):
+    """It resumes where it was; what waits for it does not fill the memory."""
+    monkeypatch.setattr(hubs, "QUEUE_BYTES", 10)
+    members = await crowd(world, 300)
+    before = world.hub.ended_slow
+    for name in ("a", "b"):
+        await world.config_map(name)
+    await settled(world.hub)
+    assert all(sink.closed for sink, _ in members)
+    assert world.hub.ended_slow == before + 300
