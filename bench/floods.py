@@ -7,8 +7,9 @@ Every attack is a function `async def name(host, port, ssl_context, seconds)`; s
 sockets of their own, reconnect when they are thrown out, and return when the time is over.
 
 Run as a program, a server is started; each attack runs in a process of its own while another
-client gets one object after the other. Printed are the delays of these gets, and the server's
-memory before and after.
+client gets one object after the other. Printed are the delays of these gets in milliseconds; the
+most CPU time that the server spent during one of them (what held it up, whatever else the machine
+had to do); and the server's memory before and after.
 """
 
 from __future__ import annotations
@@ -642,7 +643,9 @@ def main() -> None:
     with run_server(*options.flag) as server:
         _prepare(server, options.objects)
         target = load_target(str(server.kubeconfig), "shard-base", "root", str(server.pid))
-        print(f"{'attack':22} {'gets':>6} {'p50':>8} {'p99':>8} {'longest':>8}   memory MiB, CPU")
+        print(
+            f"{'attack':22} {'gets':>6} {'p50':>8} {'p99':>8} {'longest':>8} {'held':>8}   memory MiB, CPU"
+        )
         _report("(nothing)", target, asyncio.run(_gets(target, options.seconds)), (0, 0))
         for name in options.names or ATTACKS:
             _measure(name, target, str(server.kubeconfig), options.seconds)
@@ -685,25 +688,32 @@ def _attack_process(name: str, kubeconfig: str, seconds: float) -> None:
     asyncio.run(ATTACKS[name](target.host, target.port, target.context, seconds, **arguments))
 
 
-async def _gets(target: Target, seconds: float) -> list[float]:
+async def _gets(target: Target, seconds: float) -> list[tuple[float, float]]:
+    """How long each get took, and how much CPU time the server spent meanwhile."""
     connection = await target.connect()
-    delays: list[float] = []
+    clock = ~target.pids[0] << 3 | 2  # of the server's process; see clock_getcpuclockid(3)
+    delays: list[tuple[float, float]] = []
     until = time.perf_counter() + seconds
     while (began := time.perf_counter()) < until:
+        spent = time.clock_gettime(clock)
         reply = await connection.request("GET", f"{target.prefix}{CM}/one")
+        delays.append((time.perf_counter() - began, time.clock_gettime(clock) - spent))
         assert reply.status == 200, reply.status
-        delays.append(time.perf_counter() - began)
         await asyncio.sleep(0.002)
     connection.close()
     return delays
 
 
-def _report(name: str, target: Target, delays: list[float], before: tuple[float, float]) -> None:
-    delays.sort()
+def _report(
+    name: str, target: Target, gets: list[tuple[float, float]], before: tuple[float, float]
+) -> None:
+    delays = sorted(delay for delay, _ in gets)
+    held = max(spent for _, spent in gets) * 1000
     p50, p99, longest = (delays[int(p * (len(delays) - 1))] * 1000 for p in (0.5, 0.99, 1))
     memory, cpu = before
     used = f"{memory:.0f} → {target.memory():.0f}, {target.cpu() - cpu:.1f} s"
-    print(f"{name:22} {len(delays):6} {p50:8.1f} {p99:8.1f} {longest:8.1f}   {used}", flush=True)
+    shown = f"{p50:8.1f} {p99:8.1f} {longest:8.1f} {held:8.1f}"
+    print(f"{name:22} {len(delays):6} {shown}   {used}", flush=True)
 
 
 if __name__ == "__main__":

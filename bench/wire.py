@@ -48,6 +48,9 @@ class BenchApplication:
     def wants_streaming(self, request: Request) -> bool:
         return False
 
+    def identify(self, exchange: Any) -> bool:
+        return True
+
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         request = exchange.request
         if request.path == "/watch":

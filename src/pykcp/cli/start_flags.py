@@ -7,6 +7,7 @@ from typing import Any
 
 from pykcp.auth.settings import SignInSettings
 from pykcp.cli.audit_flags import AUDIT_FLAGS, audit_settings
+from pykcp.cli.connection_flags import CONNECTION_FLAGS, wire_settings
 from pykcp.cli.flags import Flag, FlagError, FlagSet
 from pykcp.features import GATES
 from pykcp.shard.settings import ShardSettings
@@ -108,7 +109,6 @@ SECTIONS: list[tuple[str, list[Flag]]] = [
             _ignored("tls-cipher-suites", "strings", []),
             _ignored("tls-sni-cert-key", "strings", []),
             _ignored("cert-dir"),
-            _ignored("http2-max-streams-per-connection", "int", 0),
             _ignored("permit-port-sharing", "bool", False),
             _ignored("livez-grace-period", "duration", 0.0),
             _ignored("max-connection-bytes-per-sec", "int", 0),
@@ -266,6 +266,7 @@ SECTIONS: list[tuple[str, list[Flag]]] = [
             _ignored("logical-cluster-object-count-scan-interval", "duration", 60.0),
         ],
     ),
+    ("Connections", CONNECTION_FLAGS),
     (
         "Fairness",
         [
@@ -758,6 +759,7 @@ def settings_from(values: dict[str, Any]) -> ShardSettings:
         total_object_limit=values["logical-cluster-total-object-limit"],
         tenant_object_limits=values["logical-cluster-object-limit-by-tenants"],
         store_size_limit=max(0, values["store-size-limit"]),
+        wire=wire_settings(values),
         fairness=values["fairness"],
         fairness_seats=values["fairness-seats"],
         fairness_read_seats=values["fairness-read-seats"],

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authn.interface import Authenticated
-from pykcp.auth.user import User
+from pykcp.auth.user import UNAUTHENTICATED, User
 from pykcp.machinery.status import (
     BadRequest,
     Denied,
@@ -174,6 +174,31 @@ class ApiServer:
 
     def wants_streaming(self, request: Request) -> bool:
         return False
+
+    def identify(self, exchange: Exchange) -> bool | Coroutine[Any, Any, bool]:
+        if self._authentication.peek(exchange.request) is not None:
+            return True
+        request = exchange.request
+        try:
+            info = request_info.parse(request.method, request.path, request.query)
+        except StatusError:
+            return False  # refused whatever its body
+        return self.identify_caller(Call(exchange, info))
+
+    async def identify_caller(self, call: Call) -> bool:
+        """Whether somebody sent this who has signed in, or may do without."""
+        try:
+            elsewhere = self._clusters.resolve(call)
+            if elsewhere is not None:
+                elsewhere.close()
+                return True  # it is up to them
+            found = await self._sign_in(call)
+            call.user = found.user
+            if UNAUTHENTICATED in found.user.groups:
+                await self._authorization.check(call)
+        except (StatusError, Withheld):
+            return False
+        return True
 
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         started = time.perf_counter()

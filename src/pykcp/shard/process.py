@@ -18,13 +18,14 @@ from pykcp.observe.stalls import StallWatchdog
 from pykcp.server.held import identify
 from pykcp.shard.bootstrap import bootstrap
 from pykcp.shard.bootstrap_root import bootstrap_root, root_options
+from pykcp.shard.connections import connection_metrics
 from pykcp.shard.credentials import Credentials
 from pykcp.shard.settings import SettingsError, ShardSettings
 from pykcp.shard.wiring import Shard, make_controllers, make_store, start_store, wire
 from pykcp.storage.compactor import Compactor
 from pykcp.storage.errors import StoreError
 from pykcp.wire.listener import Listener, ListenError
-from pykcp.wire.settings import TLSSettings, WireSettings
+from pykcp.wire.settings import TLSSettings
 
 _log = logging.getLogger(__name__)
 _POLICY = ("rbac/bootstrap-roles", "kcp-bootstrap-policy")
@@ -124,10 +125,11 @@ class running:  # noqa: N801  # used as `async with running(settings) as shard`
         files = credentials.serving
         self._listener = Listener(
             shard.server,
-            WireSettings(),
+            settings.wire,
             TLSSettings(str(files.certificate_file), str(files.key_file)),
             self._meter,
         )
+        shard.metrics.add(*connection_metrics(self._listener))
         await self._listener.start(settings.bind_address, settings.secure_port)
         try:
             await self._finish_start(shard, credentials)

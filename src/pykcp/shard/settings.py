@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pykcp.auth.settings import SignInSettings
 from pykcp.clients.destinations import BadEntry, parse_entry
 from pykcp.observe.audit.settings import AuditSettings
+from pykcp.wire.settings import WireSettings
 from pykcp.workers.pool import WorkerSettings
 
 
@@ -93,6 +94,8 @@ class ShardSettings:
     """Whether users may set the object limit of their logical cluster by its annotation."""
     total_object_limit: int = 0
     """Objects that a logical cluster may hold if it says nothing else; 0 or less: any number."""
+    wire: WireSettings = field(default_factory=WireSettings)
+    """Limits of connections; see docs/operate/limits.md."""
     fairness: bool = True
     """Whether requests have to share; see docs/operate/limits.md for this and the following."""
     fairness_seats: int = 256
@@ -164,6 +167,7 @@ class ShardSettings:
             if path and not pathlib.Path(path).is_file()
         ]
         out += self.sign_in.problems()
+        out += self.wire.problems()
         out += _pair_problem(self, "tls_cert_file", "tls_private_key_file")
         out += _pair_problem(self, "etcd_certfile", "etcd_keyfile")
         for flag in ("shard_base_url", "shard_external_url", "shard_virtual_workspace_url"):

@@ -78,6 +78,18 @@ class Front:
         application = self._application(request)
         return application is not None and application.wants_streaming(request)
 
+    def identify(self, exchange: Exchange) -> bool | Coroutine[Any, Any, bool]:
+        request = exchange.request
+        if not request.path.startswith(ROOT):
+            return self._host.shard.identify(exchange)
+        application = self._application(request)
+        if application is not None:
+            return application.identify(exchange)
+        if self._elsewhere is not None and not is_for_here(request):
+            return self._elsewhere.identify(exchange)
+        server, call = self._understand(exchange)
+        return server.identify_caller(call)
+
     def _application(self, request: Request) -> Application | None:
         if not request.path.startswith(ROOT) or not self._mounted:
             return None
@@ -98,6 +110,11 @@ class Front:
         return self._visit(exchange)
 
     def _visit(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
+        server, call = self._understand(exchange)
+        return server.take(call)
+
+    def _understand(self, exchange: Exchange) -> tuple[ApiServer, Call]:
+        """Which view is meant, and what is asked of it."""
         request = exchange.request
         path = escapes.decode(request.path) if "%" in request.path else request.path
         name = _first_segment(path)
@@ -105,12 +122,12 @@ class Front:
         visit = workspace.visit(path[len(ROOT) + len(name) :]) if workspace is not None else None
         if visit is None:
             info = request_info.RequestInfo(request.method, path, verb=request.method.lower())
-            return self._nowhere.take(Call(exchange, info))
+            return self._nowhere, Call(exchange, info)
         base = path[: len(path) - len(visit.path)]
         info = request_info.understand(
             request.method, visit.path, request.query, cluster=visit.cluster, base=base
         )
-        return self._server_of(visit).take(Call(exchange, info))
+        return self._server_of(visit), Call(exchange, info)
 
     async def hand_over(self, call: Call, path: str, hops: int) -> None:
         """Have a request of this process served by a virtual workspace, at another path."""

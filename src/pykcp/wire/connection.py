@@ -14,19 +14,35 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from time import perf_counter
 from typing import Protocol, cast
 
 from pykcp.wire.frames import PREFACE
 from pykcp.wire.http1 import Http1Driver
 from pykcp.wire.http2_driver import Http2Driver
+from pykcp.wire.lane import PASS_SECONDS
+from pykcp.wire.rate import Progress
 from pykcp.wire.request import Peer
 from pykcp.wire.serving import Hub
 from pykcp.wire.tls import TLSSession
 
 _log = logging.getLogger(__name__)
 
-_SLICE = 32 * 1024
+_SLICE = 16 * 1024
 """Octets taken from a client at a go: some hundreds of small requests."""
+_SMALL = 2 * 1024
+"""Octets that are looked at when they come, even if the loop is busy."""
+_KEPT = 32 * 1024
+"""Octets that may wait for their turn before nothing more is read."""
+_PAUSE = 0.0005
+"""Seconds without input after which the loop has had time for others."""
+_LIGHT = 0.01
+"""Seconds of work that a client may ask for at once without going through the lane, and"""
+_SHARE = 0.05
+"""the part of the loop's time that it may have so in the long run."""
+_LONGEST_TURN = 0.001
+_FIRST_LOAD = _LIGHT * 0.8
+"""A new client has less of it: who reconnects all the time gains nothing."""
 _CLOSE_GRACE = 10.0
 """Seconds that a client may take nothing of the last octets of a connection."""
 _LINGER = 0.5
@@ -58,6 +74,13 @@ class Driver(Protocol):
         """Whether another turn could write more at once."""
 
     @property
+    def unsent(self) -> int:
+        """Octets of answers that wait."""
+
+    def shed(self, size: int) -> None:
+        """Give up answers, the longest first, until so many octets are free."""
+
+    @property
     def is_finished(self) -> bool:
         """Whether to close when the output is written."""
 
@@ -72,7 +95,8 @@ class Driver(Protocol):
     def wind_down(self) -> None:
         """Finish what is in progress, take nothing new, then be finished."""
 
-    def connection_lost(self) -> None: ...
+    def connection_lost(self) -> bool:
+        """Let go of some of what was in progress; whether there is more of it."""
 
     def check(self, now: float) -> None:
         """Enforce the time limits."""
@@ -87,14 +111,25 @@ class Connection(asyncio.Protocol):
         self.is_flush_due = False
         self.is_paused = False
         self.is_closing = False
+        self._is_urgent = False
+        """The flush that is due does not wait for the lane."""
         self._tls = TLSSession(context) if context is not None else None
         self._sniffed = b""
-        self._inbox = b""
-        """What the client sent and this turn had no time for."""
-        self._is_behind = False
+        self._raw = b""
+        """What came from the socket and has not been looked at."""
+        self._plain = b""
+        """What a driver has left over for the next."""
+        self._is_in_lane = False
+        self._is_lost = False
+        self._load = _FIRST_LOAD
+        """Seconds for which this client has kept the loop busy, less what it may in the long run."""
+        self._load_at = 0.0
         self._is_reading = True
         self._wants_reading = True
-        self._paused_since = 0.0
+        self._written = 0
+        self._held = 0
+        """Octets in the transport's buffer that are on the hub's account."""
+        self._progress = Progress()
         self._linger_timer: asyncio.TimerHandle | None = None
         self._last_words = (-1, 0.0)
         """How much was left to write of a closing connection, and since when."""
@@ -109,13 +144,46 @@ class Connection(asyncio.Protocol):
         self.peer = Peer(str(address[0]), int(address[1]))
         high = self.hub.settings.socket_buffer
         transport.set_write_buffer_limits(high=high, low=high // 4)
-        self.hub.admit(self)
+        if not self.hub.admit(self):
+            self.abort()
 
     def data_received(self, data: bytes) -> None:
         if self.is_closing:
             return  # read only so that the last words get through
-        if not self.hub.meter.is_awake:
-            self.hub.meter.wake()
+        started = perf_counter()
+        hub = self.hub
+        if not hub.meter.is_awake:
+            hub.meter.wake()
+        if started - hub.busy_until > _PAUSE:
+            hub.busy_since = started
+        if self._raw or self._is_in_lane or self._must_wait(started, len(data)):
+            self._raw += data
+            self._set_reading()
+            self._join_lane()
+            return
+        self._take_in(data)
+        self._end_turn(started)
+
+    def _must_wait(self, started: float, size: int) -> bool:
+        """Whether what arrives now has to go through the lane."""
+        if started - self.hub.busy_since > PASS_SECONDS and (
+            size > _SMALL or self._load - (started - self._load_at) * _SHARE > _LIGHT
+        ):
+            return True
+        driver = self.driver
+        if driver is None:
+            return self._tls is not None
+        # A client that does not read its answers is not worked for until it does, nor is a driver
+        # fed that has enough: `resume_writing` and `set_reading` come back for it.
+        return self.is_paused or not self._wants_reading or driver.is_behind
+
+    def _take_in(self, data: bytes) -> None:
+        """Work on what the client sent, but no more of it than fits in a turn."""
+        if len(data) > _SLICE:
+            self._raw = data[_SLICE:] + self._raw
+            data = data[:_SLICE]
+        # While this turn's requests are worked on, nothing needs to be flushed.
+        self.is_flush_due = self._is_urgent = True
         if self._tls is not None:
             try:
                 data = self._tls.receive(data)
@@ -125,59 +193,101 @@ class Connection(asyncio.Protocol):
             if not self._tls.has_handshaken:
                 self.flush()
                 return
-        if self._inbox:
-            self._inbox += data
-        else:
-            self._take_in(data)
-        if self._tls is not None and self._tls.is_ended:
-            self.close()
-
-    def _take_in(self, data: bytes) -> None:
-        """Work on what the client sent, but no more of it than fits in a turn."""
-        if len(data) > _SLICE:
-            self._inbox = data[_SLICE:]
-            data = data[:_SLICE]
-        # While this turn's requests are worked on, `flush_soon` need not do anything.
-        self.is_flush_due = True
         if self.driver is None:
             data = self._choose_driver(data)
         if data and self.driver is not None:
             self.driver.receive(data)
-        self._end_turn()
-
-    def _end_turn(self) -> None:
         self.flush()
-        if self._inbox or (self.driver is not None and self.driver.is_behind):
-            self.catch_up_soon()
+
+    def _end_turn(self, started: float) -> None:
+        """Account for the time of a turn, and ask for another one."""
+        now = self.hub.busy_until = perf_counter()
+        left = self._load - (started - self._load_at) * _SHARE
+        # No turn takes longer than this by its own fault; the machine may have others to serve.
+        spent = min(now - started, _LONGEST_TURN)
+        self._load = (left if left > 0 else 0.0) + spent
+        self._load_at = now
+        driver = self.driver
+        if self._raw or (driver is not None and driver.is_behind):
+            self._join_lane()
+            self._set_reading()
+        elif self._tls is not None and self._tls.is_ended:
+            self.close()
+
+    # -- turns in the lane ---------------------------------------------------------------------
+
+    def _join_lane(self) -> None:
+        if not self._is_in_lane:
+            self._is_in_lane = True
+            if self.driver is None and self._tls is not None and not self.is_closing:
+                self.hub.handshakes.add(self.peer.address, self._take_handshake_turn)
+            else:
+                self.hub.lane.add(self)
+
+    def _take_handshake_turn(self) -> None:
+        self._is_in_lane = False
+        if self.is_closing:
+            return
+        try:
+            self._work()
+        except Exception:  # not the trouble of other addresses
+            _log.exception("handshake failed")
+            self.abort()
+
+    def take_turn(self) -> bool:
+        """Work on what had to wait; whether there is more to do at once."""
+        if self._is_lost:
+            assert self.driver is not None
+            return self.driver.connection_lost()
+        if self.is_closing:
+            self._is_in_lane = False
+            return False
+        self._work()
+        self._is_in_lane = self._has_work()
+        return self._is_in_lane
+
+    def _work(self) -> None:
+        started = perf_counter()
+        driver = self.driver
+        if driver is None:
+            raw, self._raw = self._raw, b""
+            self._take_in(raw)
+        elif self.is_paused:
+            pass
+        elif driver.is_behind:
+            self.is_flush_due = self._is_urgent = True
+            driver.catch_up()
+        elif not self._wants_reading:
+            pass
+        elif self._plain:
+            plain, self._plain = self._plain, b""
+            driver.receive(plain)
+        elif self._raw:
+            raw, self._raw = self._raw, b""
+            self._take_in(raw)
+        if not self.is_closing:
+            self.flush()
+            self._end_turn(started)
+            self._set_reading()
+
+    def _has_work(self) -> bool:
+        driver = self.driver
+        if self.is_closing or self.is_paused:
+            return False
+        if driver is None:
+            return bool(self._raw)
+        if driver.is_behind or driver.has_more:
+            return True
+        return self._wants_reading and bool(self._raw or self._plain)
 
     def catch_up_soon(self) -> None:
-        """Go on in the next turn; until then nothing more is read."""
-        if not self._is_behind:
-            self._is_behind = True
-            self._set_reading()
-            self.hub.loop.call_soon(self._catch_up)
-
-    def _catch_up(self) -> None:
-        driver = self.driver
-        if not self._is_behind or self.is_closing or driver is None:
-            return
-        # A client that does not read its answers is not worked for until it does, nor is a driver
-        # fed that has enough: `resume_writing` and `set_reading` come back here.
-        if self.is_paused or not (driver.is_behind or self._wants_reading):
-            return
-        self._is_behind = False
-        self.is_flush_due = True
-        if driver.is_behind:
-            driver.catch_up()
-            self._end_turn()
-        else:
-            data, self._inbox = self._inbox, b""
-            self._take_in(data)
-        self._set_reading()
+        """The driver has work that it could do, or output that may wait for others'."""
+        if not self.is_closing:
+            self._join_lane()
 
     def feed(self, data: bytes) -> None:
         """Give a driver plain octets that another has left over."""
-        self._inbox = data + self._inbox
+        self._plain += data
         self.catch_up_soon()
 
     def eof_received(self) -> bool:
@@ -189,22 +299,30 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_closing = True
+        self._raw = self._plain = b""
+        self._account(0)
         if self._linger_timer is not None:
             self._linger_timer.cancel()
         self.hub.discard(self)
-        if self.driver is not None:
-            self.driver.connection_lost()
+        if self.driver is not None and self.driver.connection_lost():
+            self._is_lost = True
+            if not self._is_in_lane:
+                self._is_in_lane = True
+                self.hub.lane.add(self)
 
     def pause_writing(self) -> None:
         self.is_paused = True
-        self._paused_since = self.hub.loop.time()
 
     def resume_writing(self) -> None:
         self.is_paused = False
+        self._account(0)
         self._set_reading()
-        self.flush_soon()
-        if self._is_behind:
-            self.hub.loop.call_soon(self._catch_up)
+        self.catch_up_soon()
+
+    def _account(self, held: int) -> None:
+        """What the transport holds because the socket does not take it."""
+        self.hub.unsent.add(held - self._held)
+        self._held = held
 
     # -- protocol choice -----------------------------------------------------------------------
 
@@ -223,6 +341,7 @@ class Connection(asyncio.Protocol):
                 return b""
             is_http2 = data.startswith(PREFACE[:4])
             self._sniffed = b""
+        self.hub.greeted(self)
         self.driver = (Http2Driver if is_http2 else Http1Driver)(self, self.hub)
         self.peer.protocol = self.driver.protocol
         if self.hub.is_draining:
@@ -239,12 +358,22 @@ class Connection(asyncio.Protocol):
 
     def flush_soon(self) -> None:
         """Have what was produced written at the end of this turn of the loop."""
+        if not self._is_urgent and not self.is_closing:
+            self.is_flush_due = self._is_urgent = True
+            self.hub.loop.call_soon(self._flush_now)
+
+    def flush_later(self) -> None:
+        """Have what was produced written when it is this connection's turn."""
         if not self.is_flush_due and not self.is_closing:
             self.is_flush_due = True
-            self.hub.loop.call_soon(self.flush)
+            self._join_lane()
+
+    def _flush_now(self) -> None:
+        if self._is_urgent:  # else it has been written meanwhile
+            self.flush()
 
     def flush(self) -> None:
-        self.is_flush_due = False
+        self.is_flush_due = self._is_urgent = False
         if self.is_closing:
             return
         driver = self.driver
@@ -253,13 +382,15 @@ class Connection(asyncio.Protocol):
         if self._tls is not None:
             data = self._tls.send(data) if data else self._tls.take_output()
         if data:
+            self._written += len(data)
             self.transport.write(data)
         if driver is not None:
             if driver.is_finished:
                 self.close()
             elif driver.has_more and not self.is_paused:
-                self.flush_soon()
+                self._join_lane()
         if self.is_paused:
+            self._account(self.transport.get_write_buffer_size())
             self._set_reading()
 
     def set_reading(self, wanted: bool) -> None:
@@ -267,11 +398,11 @@ class Connection(asyncio.Protocol):
         if wanted != self._wants_reading:
             self._wants_reading = wanted
             self._set_reading()
-            if self._is_behind:
-                self.hub.loop.call_soon(self._catch_up)
+            if wanted:
+                self.catch_up_soon()
 
     def _set_reading(self) -> None:
-        should = self._wants_reading and not self.is_paused and not self._is_behind
+        should = self._wants_reading and not self.is_paused and len(self._raw) <= _KEPT
         if should == self._is_reading or self.is_closing:
             return
         self._is_reading = should
@@ -299,7 +430,8 @@ class Connection(asyncio.Protocol):
             # Closing with octets unread would reset the connection and destroy the answer on its
             # way, so only our half is closed for a moment.
             self._wants_reading = True
-            self.is_paused = self._is_behind = False
+            self.is_paused = False
+            self._raw = b""
             self._set_reading()
         self.is_closing = True
         if data:
@@ -313,6 +445,7 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Break the connection off; the client cannot take what it has for complete."""
         self.is_closing = True
+        self._raw = self._plain = b""
         self.transport.abort()
 
     def wind_down(self) -> None:
@@ -330,12 +463,37 @@ class Connection(asyncio.Protocol):
         settings = self.hub.settings
         if self.is_closing:
             self._check_last_words(now)
-        elif self.is_paused and now - self._paused_since > settings.write_stall_timeout:
+        elif self._is_read_too_slowly(now):
             self.abort()
         elif self.driver is not None:
             self.driver.check(now)
         elif now - self.made_at > settings.handshake_timeout:
             self.abort()
+
+    def _is_read_too_slowly(self, now: float) -> bool:
+        settings = self.hub.settings
+        waiting = self.transport.get_write_buffer_size()
+        return self._progress.is_too_slow(
+            now,
+            self._written - waiting,
+            waiting,
+            settings.write_stall_timeout,
+            settings.min_read_rate,
+        )
+
+    @property
+    def unsent(self) -> int:
+        """Octets that wait for this client."""
+        return self._held + (self.driver.unsent if self.driver is not None else 0)
+
+    def shed(self, size: int) -> None:
+        """Give up answers that the client does not take, until so many octets are free."""
+        if self.is_closing:
+            return
+        if self._held >= size or self.driver is None:
+            self.abort()
+        else:
+            self.driver.shed(size)
 
     def _check_last_words(self, now: float) -> None:
         left = self.transport.get_write_buffer_size()

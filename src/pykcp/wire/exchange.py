@@ -115,6 +115,16 @@ class Exchange(Protocol):
 
     def wants_websocket(self) -> bool: ...
 
+    @property
+    def unsent(self) -> int:
+        """Octets of the answer that wait for the client to take them."""
+
+    async def taken(self) -> None:
+        """Wait until the client has taken nearly all that was written, or is gone."""
+
+    async def room(self) -> None:
+        """Wait until there is room for a long answer among all that wait to be sent."""
+
 
 class Application(Protocol):
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
@@ -122,3 +132,9 @@ class Application(Protocol):
 
     def wants_streaming(self, request: Request) -> bool:
         """Whether to call `handle` before the body has arrived (proxying)."""
+
+    def identify(self, exchange: Exchange) -> bool | Coroutine[Any, Any, bool]:
+        """Whether the caller has signed in: asked before a long body is kept.
+
+        Of a stranger only the beginning is; the request is then handed over as `truncated`.
+        """

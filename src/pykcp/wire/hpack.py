@@ -16,12 +16,15 @@ decoding gives up at twice that rather than spend time on a header bomb.
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
 
 from pykcp.wire.huffman import Huffman, HuffmanError
 
 Field = tuple[str, str]
 
 ENTRY_OVERHEAD = 32
+_STEP = 4096
+"""Octets of a long block that are decoded at a go."""
 DEFAULT_TABLE_SIZE = 4096
 
 STATIC_TABLE: tuple[Field, ...] = (
@@ -104,6 +107,15 @@ class HeaderListTooLarge(HpackError):
     """The block decodes to much more than is allowed: not worth decoding to its end."""
 
 
+class _LongString(Exception):
+    """A coded string that is to be decoded in steps; where its field begins."""
+
+    def __init__(self, octets: bytes) -> None:
+        super().__init__()
+        self.octets = octets
+        self.position = self.size = 0
+
+
 def is_valid_field(name: str, value: str) -> bool:
     """Whether a field may stand in an HTTP/2 message: a known pseudo-header or a lower-case token,
 
@@ -118,6 +130,8 @@ class Decoder:
     __slots__ = (
         "_careful_length",
         "_huffman",
+        "_long_strings",
+        "_max_fields",
         "_max_list_size",
         "_max_table_size",
         "_table",
@@ -133,8 +147,12 @@ class Decoder:
         huffman: Huffman,
         max_list_size: int,
         max_table_size: int = DEFAULT_TABLE_SIZE,
+        max_fields: int = 4096,
     ) -> None:
         self._huffman = huffman
+        self._max_fields = max_fields
+        self._long_strings: dict[bytes, str] = {}
+        """Strings of the block in progress that took more than one step to decode."""
         self._max_list_size = max_list_size
         self._max_table_size = max_table_size
         self._table_limit = max_table_size
@@ -152,15 +170,43 @@ class Decoder:
 
     def decode(self, block: bytes) -> list[Field]:
         fields: list[Field] = []
+        self.is_oversize = False
+        self._decode_some(block, 0, len(block), fields, 0)
+        return fields
+
+    def decode_in_steps(self, block: bytes) -> Generator[None, None, list[Field]]:
+        """The same for a long block, with a pause after each step of bounded work."""
+        fields: list[Field] = []
+        self.is_oversize = False
+        position = size = 0
+        while position < len(block):
+            stop = min(position + _STEP, len(block))
+            try:
+                position, size = self._decode_some(block, position, stop, fields, size)
+            except _LongString as found:
+                # Decode it apart, then come back to its field; nothing has happened to the table
+                # since its beginning, nor do fields before it come again.
+                position, size = found.position, found.size
+                long = self._huffman.decode_in_steps(found.octets, _STEP)
+                try:
+                    self._long_strings[found.octets] = yield from long
+                except HuffmanError as error:
+                    raise HpackError(str(error)) from None
+            yield
+        self._long_strings = {}
+        return fields
+
+    def _decode_some(
+        self, block: bytes, position: int, end: int, fields: list[Field], size: int
+    ) -> tuple[int, int]:
+        """Decode the fields that begin before `end`; where the next begins, and the list's size."""
         append = fields.append
         table = self._table
         is_careful = len(block) > self._careful_length
-        self.is_oversize = False
-        size = 0
-        position = 0
-        end = len(block)
+        start = position
         try:
             while position < end:
+                start = position
                 octet = block[position]
                 position += 1
                 if octet >= 0xBE:  # index 62 and up: the newest entry is -1
@@ -185,15 +231,18 @@ class Decoder:
                     field, position = self._literal(block, position, octet & 0x0F, 0x0F)
                 if is_careful:
                     size += ENTRY_OVERHEAD + len(field[0]) + len(field[1])
-                    if size > self._max_list_size:
+                    if size > self._max_list_size or len(fields) >= self._max_fields:
                         self._overflow(size)
                         continue
                 append(field)
+        except _LongString as found:
+            found.position, found.size = start, size
+            raise
         except IndexError:
             raise HpackError("block ends early, or an index is beyond the table") from None
         except HuffmanError as error:
             raise HpackError(str(error)) from None
-        return fields
+        return position, size
 
     def _overflow(self, size: int) -> None:
         if size > 2 * self._max_list_size:
@@ -227,7 +276,12 @@ class Decoder:
             raise HpackError("string ends early")
         octets = block[position:stop]
         if octet & 0x80:
-            return self._huffman.decode(octets), stop
+            if length <= _STEP:
+                return self._huffman.decode(octets), stop
+            known = self._long_strings.get(octets)
+            if known is None:
+                raise _LongString(octets)
+            return known, stop
         return octets.decode("latin-1"), stop
 
     def _insert(self, field: Field) -> None:

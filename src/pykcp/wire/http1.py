@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import httptools
@@ -21,15 +22,18 @@ from pykcp.wire.exchange import Header
 from pykcp.wire.heads import Head
 from pykcp.wire.http1_exchange import Http1Exchange
 from pykcp.wire.http1_head import Rejected, http1_head
+from pykcp.wire.rate import Progress
 from pykcp.wire.request import Request
-from pykcp.wire.serving import Hub
+from pykcp.wire.serving import Hub, is_body_late
 
 if TYPE_CHECKING:
     from pykcp.wire.connection import Connection
     from pykcp.wire.websocket import WebSocketDriver
 
-_REQUESTS_PER_TURN = 64
-"""At 30 µs a request that is 2 ms in which nobody else is heard."""
+_TURN_SECONDS = 0.001
+"""How long requests are served at a go; nobody else is heard meanwhile."""
+_PIECE = 4 * 1024
+"""Octets of heads or chunks that are parsed at a go."""
 
 
 _HELD = 64 * 1024
@@ -54,7 +58,7 @@ class Http1Driver:
         self.pending_size = 0
         self.is_draining = False
         self._parser = httptools.HttpRequestParser(self)
-        self._target = b""
+        self._target: list[bytes] = []
         self._headers: list[Header] = []
         self._head_size = 0
         self._is_in_head = False
@@ -62,9 +66,13 @@ class Http1Driver:
         """The exchange whose body the parser is in."""
         self._queue: deque[Http1Exchange] = deque()
         """Exchanges not yet answered to the end; the first may be with the application."""
+        self.watchers: list[Http1Exchange] = []
+        """Exchanges of which somebody wants to know when their answer is taken."""
         self._is_advancing = False
         self._has_more_due = False
         """Requests could be served for which this turn had no time."""
+        self._unfed = b""
+        """What came and has not been parsed."""
         self._held: bytes | None = None
         """What came after a request that asked for another protocol, until that is decided."""
         self._is_deaf = False
@@ -77,7 +85,7 @@ class Http1Driver:
         self._odd_method = ""
         """The method of the request in progress, if the parser does not know it."""
         self._sent = 0
-        self._stall_mark = (0, 0.0)
+        self._progress = Progress()
 
     # -- what the connection calls -------------------------------------------------------------
 
@@ -86,15 +94,35 @@ class Http1Driver:
             self._held += data
             self.connection.set_reading(self._wants_more())
         elif not self._is_deaf:
-            self._feed(data)
-            self.advance()
+            self._unfed += data
+            self._feed_some()
 
     @property
     def is_behind(self) -> bool:
-        return self._has_more_due
+        return self._has_more_due or (bool(self._unfed) and self._wants_more())
 
     def catch_up(self) -> None:
+        if self._has_more_due or not self._unfed:
+            self.advance()
+        else:
+            self._feed_some()
+
+    def _feed_some(self) -> None:
+        """Parse no more than fits in a turn: heads and chunks may be a few octets each."""
+        data, self._unfed = self._unfed, b""
+        if len(data) > _PIECE and not self._is_in_plain_body():
+            self._unfed = data[_PIECE:]
+            if not self._is_in_head and self._receiving is None:
+                self._note_odd_method(data)
+            data = data[:_PIECE]
+        self._feed(data)
+        if self._is_deaf:
+            self._unfed = b""
         self.advance()
+
+    def _is_in_plain_body(self) -> bool:
+        exchange = self._receiving
+        return exchange is not None and exchange.request._head.content_length is not None
 
     def take_output(self, may_send_bodies: bool) -> list[bytes | memoryview]:
         """What is to be written in this turn."""
@@ -104,6 +132,7 @@ class Http1Driver:
         room = min(self.hub.settings.turn_size, self.pending_size)
         self.pending_size -= room
         self._sent += room
+        self.hub.unsent.add(-room)
         while room:
             part = pending.popleft()
             if len(part) > room:
@@ -112,16 +141,32 @@ class Http1Driver:
                 part = view[:room]
             out.append(part)
             room -= len(part)
-        if self._queue and self.pending_size <= self.hub.settings.low_water:
-            self._queue[0].relieve()
-            self.advance()
+        if self.pending_size <= self.hub.settings.low_water:
+            watchers, self.watchers = self.watchers, []
+            for exchange in watchers:
+                exchange.relieve()
+            if self._queue:
+                self._queue[0].relieve()
+                self.advance()
         return out
 
-    def send(self, *parts: bytes) -> None:
+    def send(self, *parts: bytes, is_urgent: bool = True) -> None:
         """Queue octets for the client."""
         self.pending.extend(parts)
-        self.pending_size += sum(map(len, parts))
-        self.connection.flush_soon()
+        size = sum(map(len, parts))
+        self.pending_size += size
+        self.hub.unsent.add(size)
+        if is_urgent:
+            self.connection.flush_soon()
+        else:
+            self.connection.flush_later()
+
+    @property
+    def unsent(self) -> int:
+        return self.pending_size
+
+    def shed(self, _size: int) -> None:
+        self.connection.abort()
 
     @property
     def has_more(self) -> bool:
@@ -146,11 +191,15 @@ class Http1Driver:
             self._is_over = self._is_deaf = True
             self.connection.flush_soon()
 
-    def connection_lost(self) -> None:
+    def connection_lost(self) -> bool:
         self._is_over = self._is_deaf = True
+        self.hub.unsent.add(-self.pending_size)
+        self.pending_size = 0
+        self.pending.clear()
         queue, self._queue = self._queue, deque()
-        for exchange in queue:
+        for exchange in (*queue, *self.watchers):
             exchange.lost()
+        return False
 
     def check(self, now: float) -> None:
         settings = self.hub.settings
@@ -162,29 +211,27 @@ class Http1Driver:
         elif self._receiving is not None:
             # A body behind another request may be late because we do not read.
             is_next = self._receiving is self._queue[0] and not self._receiving.is_served
-            if is_next and waited > settings.body_timeout:
+            if is_next and is_body_late(waited, self._receiving.received, settings):
                 self._reject(Rejected(408, "request body not completed in time"))
         elif not self._queue:
             limit = settings.idle_timeout if self._has_had_request else settings.header_timeout
             if waited > limit:
                 self.wind_down()
-        if self.pending_size:
-            self._check_stall(now)
-        self.advance()
-
-    def _check_stall(self, now: float) -> None:
-        sent, since = self._stall_mark
-        if sent != self._sent or not since:
-            self._stall_mark = (self._sent, now)
-        elif now - since > self.hub.settings.write_stall_timeout:
+        if self._progress.is_too_slow(
+            now, self._sent, self.pending_size, settings.write_stall_timeout, settings.min_read_rate
+        ):
             self.connection.abort()
+        else:
+            self.advance()
 
     # -- parsing -------------------------------------------------------------------------------
 
     def _feed(self, data: bytes) -> None:
         if not self._is_in_head and self._receiving is None:
             self._since = self.hub.loop.time()
-            data = self._with_known_method(data)
+            self._note_odd_method(data)
+            if self._odd_method:
+                data = _STAND_IN + data[len(self._odd_method) :]
         try:
             self._parser.feed_data(data)
             if self._is_in_head:  # the parser keeps an unfinished field to itself
@@ -206,27 +253,27 @@ class Http1Driver:
         except httptools.HttpParserError:
             self._reject(Rejected(400, "malformed request"))
 
-    def _with_known_method(self, data: bytes) -> bytes:
+    def _note_odd_method(self, data: bytes) -> None:
         """A request with a method of nobody's is a request all the same: the application refuses it."""
         odd = _ODD_REQUEST.match(data)
-        if odd is None or odd[1] in _STANDARD_METHODS:
-            return data
-        self._odd_method = odd[1].decode()
-        return _STAND_IN + data[odd.end(1) :]
+        if odd is not None and odd[1] not in _STANDARD_METHODS:
+            self._odd_method = odd[1].decode()
 
     def on_message_begin(self) -> None:
-        self._target = b""
+        self._target = []
         self._headers = []
         self._head_size = 0
         self._is_in_head = True
 
     def on_url(self, url: bytes) -> None:
-        self._target += url
+        self._target.append(url)
         self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._is_in_head:  # trailers are counted and thrown away
             self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1").strip()))
+            if len(self._headers) > self.hub.settings.max_header_fields:
+                raise Rejected(431, "too many header fields")
         self._count_head(len(name) + len(value) + 32)
 
     def _count_head(self, size: int) -> None:
@@ -243,7 +290,7 @@ class Http1Driver:
             raise Rejected(505, "unsupported protocol version")
         method = self._odd_method or parser.get_method().decode("latin-1")
         self._odd_method = ""
-        head = http1_head(method, self._target.decode("latin-1"), self._headers, version)
+        head = http1_head(method, b"".join(self._target).decode("latin-1"), self._headers, version)
         exchange = Http1Exchange(self, Request(head, self.connection.peer), version)
         exchange.keeps_alive = parser.should_keep_alive()
         self._receiving = exchange
@@ -253,10 +300,8 @@ class Http1Driver:
 
     def on_body(self, data: bytes) -> None:
         exchange = self._receiving
-        if exchange is not None:
-            exchange.receive(data)
-            if self.hub.buffered > self.hub.settings.max_buffered_bodies:
-                raise Rejected(503, "too many request bodies in progress")
+        if exchange is not None and not exchange.receive(data):
+            raise Rejected(503, "too many request bodies in progress")
 
     def on_message_complete(self) -> None:
         exchange, self._receiving = self._receiving, None
@@ -287,17 +332,18 @@ class Http1Driver:
             return
         self._is_advancing = True
         self._has_more_due = False
-        served = 0
+        end = 0.0
         try:
             while self._queue and not self._is_over:
                 exchange = self._queue[0]
                 if not exchange.is_served:
                     if not exchange.is_due or self.pending_size > self.hub.settings.turn_size:
                         break
-                    if served == _REQUESTS_PER_TURN:
+                    if not end:
+                        end = perf_counter() + _TURN_SECONDS
+                    elif perf_counter() > end:
                         self._has_more_due = True
                         break
-                    served += 1
                     exchange.serve()
                 if not exchange.is_answered:
                     break
@@ -311,6 +357,8 @@ class Http1Driver:
 
     def _wants_more(self) -> bool:
         if len(self._queue) > 1 or (self._held is not None and len(self._held) > _HELD):
+            return False
+        if self._receiving is not None and self._receiving.is_being_identified:
             return False
         reader = self._queue[0].request.reader if self._queue else None
         return reader is None or reader.size <= self.hub.settings.stream_window
@@ -328,9 +376,10 @@ class Http1Driver:
         """The connection is a WebSocket from now on."""
         from pykcp.wire.websocket import WebSocketDriver
 
-        held, self._held = self._held or b"", None
+        held, self._held = (self._held or b"") + self._unfed, None
+        self._unfed = b""
         driver = WebSocketDriver(self.connection, self.hub, exchange, subprotocol)
-        driver.take_over(self.pending, self.pending_size)
+        driver.take_over(self.pending, self.pending_size)  # with what is on the hub's account
         self.pending = deque()
         self.pending_size = 0
         self._queue.clear()

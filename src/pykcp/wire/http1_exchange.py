@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pykcp.wire.exchange import Header, Stream, WebSocket
-from pykcp.wire.request import BodyReader, ClientGone, Request
+from pykcp.wire.request import ASK_ABOVE, BodyPieces, BodyReader, ClientGone, Request
 from pykcp.wire.serving import FAILURE_TEXT, PLAIN_TEXT
 from pykcp.wire.streams import AnswerStream
 from pykcp.wire.websocket_handshake import accept_headers, is_websocket_request
@@ -49,7 +49,7 @@ class Http1Stream(AnswerStream):
         if self.closed or self._is_mute or not data:
             return
         if self._is_chunked:
-            self._driver.send(b"%x\r\n" % len(data), data, b"\r\n")
+            self._driver.send(b"%x\r\n" % len(data), data, b"\r\n", is_urgent=False)
             return
         if self._missing is not None:
             self._missing -= len(data)
@@ -57,7 +57,7 @@ class Http1Stream(AnswerStream):
                 _log.error("answer longer than announced: %s", self._exchange.request.path)
                 self.abort()
                 return
-        self._driver.send(data)
+        self._driver.send(data, is_urgent=False)
 
     def is_relieved(self) -> bool:
         return self._driver.pending_size <= self._driver.hub.settings.low_water
@@ -84,14 +84,18 @@ class Http1Exchange:
     """One request and its answer."""
 
     __slots__ = (
+        "_buffered",
+        "_is_known",
         "_pieces",
-        "_size",
         "_version",
+        "_waiters",
         "driver",
         "is_answered",
+        "is_being_identified",
         "is_complete",
         "is_served",
         "keeps_alive",
+        "received",
         "rejection",
         "request",
         "responded",
@@ -115,8 +119,15 @@ class Http1Exchange:
         self.rejection: tuple[int, bytes] | None = None
         """An answer that is given in the application's place."""
         self._version = version
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._pieces: BodyPieces | None = None
+        self._buffered = 0
+        """How much of the body is on the hub's account."""
+        self._is_known: bool | None = None
+        """Whether the caller has signed in; None if that has not been asked."""
+        self.is_being_identified = False
+        self.received = 0
+        """Octets of the body that have come."""
+        self._waiters: Sequence[asyncio.Future[None]] = ()
 
     # -- the request ---------------------------------------------------------------------------
 
@@ -138,33 +149,63 @@ class Http1Exchange:
     def _on_consumed(self, _size: int) -> None:
         self.driver.advance()
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> bool:
+        """A piece of the body; False if there is no room for it."""
         request = self.request
+        self.received += len(data)
         if request.reader is not None:
             if not self.is_answered:
                 request.reader.feed(data)
-        elif not request.truncated and not self.is_answered:
-            self._pieces.append(data)
-            self._size += len(data)
-            self.driver.hub.buffered += len(data)
-            if self._size > self.driver.hub.settings.max_body:
-                request.truncated = True
-                self.discard_body()
+            return True
+        if request.truncated or self.is_answered:
+            return True
+        if self._pieces is None:
+            self._pieces = BodyPieces()
+        self._pieces.add(data)
+        if not self._account(len(data)):
+            return False
+        if self.received > self.driver.hub.settings.max_body:
+            self._truncate()
+        elif self._is_known is None and self.received > ASK_ABOVE:
+            self.is_being_identified = True
+            self.driver.hub.identify(self, self._on_identified)
+        return True
+
+    def _on_identified(self, is_known: bool) -> None:
+        """Let a client that has signed in send the rest; others have sent enough."""
+        self.is_being_identified = False
+        if self.is_complete or self.is_served or self.driver.connection.is_closing:
+            return
+        size = self._buffered
+        self._account(-size)
+        self._is_known = is_known
+        self._account(size)
+        if not is_known:
+            self._truncate()
+        self.driver.advance()
+
+    def _truncate(self) -> None:
+        self.request.truncated = True
+        self.discard_body()
+
+    def _account(self, size: int) -> bool:
+        self._buffered += size
+        address = self.request.peer.address
+        return self.driver.hub.account_body(address, size, bool(self._is_known))
 
     def body_ended(self) -> None:
         self.is_complete = True
         if self.request.reader is not None:
             self.request.reader.end()
-        elif not self.request.truncated:
-            pieces = self._pieces
-            self.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        elif not self.request.truncated and self._pieces is not None:
+            self.request.body = self._pieces.take()
         self.discard_body()
 
     def discard_body(self) -> None:
         """Forget what has been collected."""
-        self.driver.hub.buffered -= self._size
-        self._pieces = []
-        self._size = 0
+        if self._buffered:
+            self._account(-self._buffered)
+        self._pieces = None
 
     @property
     def is_due(self) -> bool:
@@ -273,10 +314,36 @@ class Http1Exchange:
             self.task.cancel()
         if self.stream is not None:
             self.stream.finish()
+        self._wake()
 
     def relieve(self) -> None:
         if isinstance(self.stream, Http1Stream):
             self.stream.relieve()
+        self._wake()
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, ()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    @property
+    def unsent(self) -> int:
+        return self.driver.pending_size
+
+    async def taken(self) -> None:
+        """Wait until nearly all of the answer has gone out, or the client is gone."""
+        driver = self.driver
+        while driver.pending_size > driver.hub.settings.low_water:
+            if driver.connection.is_closing:
+                return
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters = (*self._waiters, waiter)
+            driver.watchers.append(self)
+            await waiter
+
+    async def room(self) -> None:
+        await self.driver.hub.unsent.room()
 
     def task_ended(self) -> None:
         pass

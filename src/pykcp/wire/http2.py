@@ -23,7 +23,7 @@ that bring nothing forward.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 from pykcp.wire import frames
 from pykcp.wire.frames import (
@@ -47,14 +47,23 @@ from pykcp.wire.frames import (
     StreamFault,
 )
 from pykcp.wire.heads import Head, Malformed, check_trailers, http2_head
-from pykcp.wire.hpack import Decoder, HeaderListTooLarge, HpackError
+from pykcp.wire.hpack import Decoder, Field, HeaderListTooLarge, HpackError
 from pykcp.wire.http2_control import Control, check_priority
 from pykcp.wire.http2_events import BodyReceived, Event, RequestReceived, StreamState
 from pykcp.wire.huffman import Huffman
 from pykcp.wire.settings import WireSettings
+from pykcp.wire.unsent import Unsent
 
 _HEADS_REMEMBERED = 64
+_FRAMES_PER_TURN = 128
+"""At some microseconds a frame that is less than a millisecond."""
+_LONG_BLOCK = 4096
+"""Octets of a header block above which it is decoded in steps, and not remembered."""
+_SMALL_DATA = 64
+"""Octets of a piece of a body that hardly bring it forward."""
 _GAPS_REMEMBERED = 16
+_OVERSIZE_COST = 100
+"""What a head that is too large counts, in frames that bring nothing forward."""
 _unpack_header = frames.HEADER.unpack_from
 
 
@@ -72,12 +81,30 @@ class _PartialBlock:
         self.count = 0
 
 
+class _LongBlock:
+    """A header block that is being decoded in steps."""
+
+    __slots__ = ("flags", "steps", "stream_id")
+
+    def __init__(
+        self, stream_id: int, flags: int, steps: Generator[None, None, list[Field]]
+    ) -> None:
+        self.stream_id = stream_id
+        self.flags = flags
+        self.steps = steps
+
+
 class Http2(Control):
     """The server's side of one HTTP/2 connection."""
 
-    def __init__(self, settings: WireSettings, huffman: Huffman, now: float) -> None:
-        super().__init__(settings, now)
-        self._decoder = Decoder(huffman, settings.max_header_list_size)
+    def __init__(
+        self, settings: WireSettings, huffman: Huffman, now: float, unsent: Unsent | None = None
+    ) -> None:
+        super().__init__(settings, now, unsent)
+        self._decoder = Decoder(
+            huffman, settings.max_header_list_size, max_fields=settings.max_header_fields
+        )
+        self._decoding: _LongBlock | None = None
         self._heads: dict[bytes, Head] = {}
         self._heads_generation = 0
         self._buffer = b""
@@ -85,6 +112,8 @@ class Http2(Control):
         self._has_settings = False
         self._partial: _PartialBlock | None = None
         self._partial_since = now
+        self.is_behind = False
+        """Octets wait that `receive` had no time for: call it again, perhaps with nothing."""
         self._receive_window = settings.connection_window
         self._received = 0
         self._gaps: list[tuple[int, int]] = []
@@ -94,6 +123,8 @@ class Http2(Control):
     @property
     def waiting_since(self) -> float | None:
         """Since when the rest of a frame, a header block or the greeting has been missing."""
+        if self.is_behind:
+            return None
         if self._partial is not None:
             return self._partial.since
         return self._partial_since if self._buffer or not self._has_settings else None
@@ -108,6 +139,10 @@ class Http2(Control):
                 self._receive(data)
             except ConnectionFault as fault:
                 self.fail(fault.code, fault.reason)
+        if self.is_failed:
+            self.is_behind = False
+            self._buffer = b""
+            self._decoding = None
         return self.take_events()
 
     def take_events(self) -> list[Event]:
@@ -125,7 +160,15 @@ class Http2(Control):
             position = self._receive_preface(data)
         size = len(data)
         max_frame = self._settings.max_frame
+        left = _FRAMES_PER_TURN
+        if self._decoding is not None:
+            self._decode_step()
+        self.is_behind = False
         while size - position >= 9:
+            if not left or self._decoding is not None:
+                self.is_behind = True
+                break
+            left -= 1
             word, flags, stream_id = _unpack_header(data, position)
             length = word >> 8
             if length > max_frame:
@@ -140,6 +183,8 @@ class Http2(Control):
             except StreamFault as fault:
                 self._fail_stream(fault)
             position = end
+        if self._decoding is not None:
+            self.is_behind = True
         if position < size:
             self._buffer = data[position:]
             if position or not was_waiting:
@@ -202,17 +247,48 @@ class Http2(Control):
             self._on_block(stream_id, partial.flags, b"".join(partial.pieces))
 
     def _on_block(self, stream_id: int, flags: int, block: bytes) -> None:
-        if stream_id <= self.last_id:
-            self._on_trailers(stream_id, flags, block)
+        if len(block) > _LONG_BLOCK:
+            steps = self._decoder.decode_in_steps(block)
+            self._decoding = _LongBlock(stream_id, flags, steps)
             return
+        if stream_id <= self.last_id:
+            self._on_trailers(stream_id, flags, self._decode(block))
+            return
+        self._on_head(stream_id, flags, block)
+
+    def _decode_step(self) -> None:
+        """Go on with a long block; the frames behind it wait for that."""
+        decoding = self._decoding
+        assert decoding is not None
+        try:
+            next(decoding.steps)
+        except StopIteration as end:
+            self._decoding = None
+            self._on_long_block(decoding, end.value)
+        except HeaderListTooLarge as error:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, str(error)) from None
+        except HpackError as error:
+            raise ConnectionFault(COMPRESSION_ERROR, str(error)) from None
+
+    def _on_long_block(self, block: _LongBlock, fields: list[Field]) -> None:
+        try:
+            if block.stream_id <= self.last_id:
+                self._on_trailers(block.stream_id, block.flags, fields)
+            else:
+                self._on_head(block.stream_id, block.flags, fields)
+        except StreamFault as fault:
+            self._fail_stream(fault)
+
+    def _on_head(self, stream_id: int, flags: int, block: bytes | list[Field]) -> None:
         if stream_id > self.last_id + 2:
             self._gaps = [*self._gaps[1 - _GAPS_REMEMBERED :], (self.last_id, stream_id)]
         if self.is_going_away:
-            self._decode(block)  # only for the table that both sides keep
+            if isinstance(block, bytes):
+                self._decode(block)  # only for the table that both sides keep
             return
         self.last_id = stream_id
         try:
-            head = self._head(block)
+            head = self._head(block) if isinstance(block, bytes) else self._checked(block)
         except Malformed as error:
             raise StreamFault(stream_id, PROTOCOL_ERROR, str(error)) from None
         if len(self.streams) + self.orphans >= self._settings.max_concurrent_streams:
@@ -223,7 +299,7 @@ class Http2(Control):
     def _open(self, stream_id: int, head: Head | None, is_complete: bool) -> None:
         if head is not None and is_complete and head.content_length:
             raise StreamFault(stream_id, PROTOCOL_ERROR, "body shorter than announced")
-        stream = StreamState(stream_id, self._initial_window, self._settings.stream_window)
+        stream = StreamState(stream_id, self._initial_window, self._settings.first_window)
         self.streams[stream_id] = stream
         if is_complete:
             stream.is_remote_open = False
@@ -238,13 +314,17 @@ class Http2(Control):
             known = self._heads.get(block)
             if known is not None:
                 return known
-        fields = self._decode(block)
-        if decoder.is_oversize:
-            return None
-        head = http2_head(fields, decoder.has_seen_invalid_field)
-        if decoder.generation == generation:
+        head = self._checked(self._decode(block))
+        if head is not None and decoder.generation == generation:
             self._remember(block, head, generation)
         return head
+
+    def _checked(self, fields: list[Field]) -> Head | None:
+        """None: there are too many of them, or they are too long."""
+        if self._decoder.is_oversize:
+            self._count_idle_frame(_OVERSIZE_COST)
+            return None
+        return http2_head(fields, self._decoder.has_seen_invalid_field)
 
     def _remember(self, block: bytes, head: Head, generation: int) -> None:
         if self._heads_generation != generation or len(self._heads) >= _HEADS_REMEMBERED:
@@ -252,7 +332,7 @@ class Http2(Control):
             self._heads_generation = generation
         self._heads[block] = head
 
-    def _decode(self, block: bytes) -> list[tuple[str, str]]:
+    def _decode(self, block: bytes) -> list[Field]:
         try:
             return self._decoder.decode(block)
         except HeaderListTooLarge as error:
@@ -260,8 +340,7 @@ class Http2(Control):
         except HpackError as error:
             raise ConnectionFault(COMPRESSION_ERROR, str(error)) from None
 
-    def _on_trailers(self, stream_id: int, flags: int, block: bytes) -> None:
-        fields = self._decode(block)
+    def _on_trailers(self, stream_id: int, flags: int, fields: list[Field]) -> None:
         stream = self.streams.get(stream_id)
         if stream is None:
             if stream_id in self._reset_ids:
@@ -303,10 +382,11 @@ class Http2(Control):
                 raise StreamFault(stream_id, PROTOCOL_ERROR, "body longer than announced")
         if flags & END_STREAM:
             self._finish_body(stream, data)
-        elif data:
-            self.events.append(BodyReceived(stream, data, is_last=False))
         else:
-            self._count_idle_frame()
+            if len(data) < _SMALL_DATA:
+                self._count_idle_frame()
+            if data:
+                self.events.append(BodyReceived(stream, data, is_last=False))
 
     def _finish_body(self, stream: StreamState, data: bytes) -> None:
         if stream.expected:
@@ -331,10 +411,18 @@ class Http2(Control):
         if not stream.is_remote_open:
             return
         stream.consumed += size
-        if stream.consumed > self._settings.stream_window // 2:
+        if stream.consumed > stream.receive_limit // 2:
             self.out.append(frames.window_update(stream.id, stream.consumed))
             stream.receive_window += stream.consumed
             stream.consumed = 0
+
+    def widen_receiving(self, stream: StreamState) -> None:
+        """The client may send more at a time than anybody may."""
+        more = self._settings.stream_window - stream.receive_limit
+        if more > 0 and stream.is_remote_open:
+            stream.receive_limit += more
+            stream.receive_window += more
+            self.out.append(frames.window_update(stream.id, more))
 
 
 _HANDLERS: dict[int, Callable[[Http2, int, int, bytes], None]] = {

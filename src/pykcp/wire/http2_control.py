@@ -27,6 +27,7 @@ from pykcp.wire.http2_events import ConnectionFailed, StreamLost
 from pykcp.wire.http2_sending import LARGEST_FRAME_SENT, Outbound
 from pykcp.wire.rate import Bucket
 from pykcp.wire.settings import WireSettings
+from pykcp.wire.unsent import Unsent
 
 _SETTINGS_ACK = frames.frame(SETTINGS, ACK, 0)
 _SMALL_INCREMENT = 256
@@ -36,8 +37,8 @@ _SMALL_INCREMENT = 256
 class Control(Outbound):
     """Everything but requests and their bodies."""
 
-    def __init__(self, settings: WireSettings, now: float) -> None:
-        super().__init__()
+    def __init__(self, settings: WireSettings, now: float, unsent: Unsent | None = None) -> None:
+        super().__init__(unsent or Unsent(settings.max_unsent))
         self._settings = settings
         self._now = now
         self._resets = Bucket(settings.reset_burst, settings.reset_rate)
@@ -56,7 +57,7 @@ class Control(Outbound):
         return frames.settings(
             {
                 frames.SETTINGS_MAX_CONCURRENT_STREAMS: settings.max_concurrent_streams,
-                frames.SETTINGS_INITIAL_WINDOW_SIZE: settings.stream_window,
+                frames.SETTINGS_INITIAL_WINDOW_SIZE: settings.first_window,
                 frames.SETTINGS_MAX_FRAME_SIZE: settings.max_frame,
                 frames.SETTINGS_MAX_HEADER_LIST_SIZE: settings.max_header_list_size,
             }

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
+from itertools import islice
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pykcp.wire import frames
@@ -18,8 +21,9 @@ from pykcp.wire.http2_events import (
     StreamState,
 )
 from pykcp.wire.http2_exchange import Http2Exchange
+from pykcp.wire.rate import Progress
 from pykcp.wire.request import Request
-from pykcp.wire.serving import PLAIN_TEXT, Hub
+from pykcp.wire.serving import PLAIN_TEXT, Hub, is_body_late
 
 if TYPE_CHECKING:
     from pykcp.wire.connection import Connection
@@ -28,8 +32,10 @@ _log = logging.getLogger(__name__)
 
 _DRAIN_GRACE = 1.0
 """Seconds that a client has to hear of a drain before new streams are refused, as in Go."""
-_EVENTS_PER_TURN = 64
-"""At 30 µs a request that is 2 ms in which nobody else is heard."""
+_TURN_SECONDS = 0.001
+"""How long events are worked on at a go; nobody else is heard meanwhile."""
+_STREAMS_PER_TURN = 32
+"""How many streams of a lost connection are let go of at a go."""
 
 
 class Http2Driver:
@@ -41,14 +47,14 @@ class Http2Driver:
         self.connection = connection
         self.hub = hub
         now = hub.loop.time()
-        self.machine = Http2(hub.settings, hub.huffman, now)
+        self.machine = Http2(hub.settings, hub.huffman, now, hub.unsent)
         self.buffered = 0
         self._receiving: dict[Http2Exchange, float] = {}
         """Exchanges whose body is being collected, and since when."""
         self._idle_since: float | None = now
         self._last_id = 0
         self._is_draining = False
-        self._behind: list[Event] = []
+        self._behind: deque[Event] = deque()
         """Events for which the last turn had no time."""
 
     # -- what the connection calls -------------------------------------------------------------
@@ -103,20 +109,41 @@ class Http2Driver:
         self.machine.refuse_new_streams()
         self.connection.flush_soon()
 
-    def connection_lost(self) -> None:
-        for event in self._behind:
+    def connection_lost(self) -> bool:
+        while self._behind:
+            event = self._behind.popleft()
             if isinstance(event, StreamLost):
                 self._lose(event.stream)
-        self._behind = []
-        for state in [*self.machine.streams.values()]:
+        streams = self.machine.streams
+        for state in [*islice(streams.values(), _STREAMS_PER_TURN)]:
             self.machine.forget(state)
             self._lose(state)
+        return bool(streams)
+
+    @property
+    def unsent(self) -> int:
+        return self.machine.pending_total
+
+    def shed(self, size: int) -> None:
+        """The streams for which most waits are broken off."""
+        loaded = [state for state in self.machine.streams.values() if state.pending_size]
+        loaded.sort(key=lambda state: state.pending_size, reverse=True)
+        for state in loaded:
+            if size <= 0:
+                break
+            size -= state.pending_size
+            self._break_off(state)
+
+    def _break_off(self, state: StreamState) -> None:
+        self.machine.reset(state, frames.CANCEL)
+        self._lose(state)
+        self.connection.flush_soon()
 
     def check(self, now: float) -> None:
         """Time limits; called now and then."""
         settings = self.hub.settings
         for exchange, since in [*self._receiving.items()]:
-            if now - since > settings.body_timeout:
+            if is_body_late(now - since, exchange.received, settings):
                 exchange.release_body()
                 exchange.respond(408, PLAIN_TEXT, b"Request Timeout\n")
         waiting_since = self.machine.waiting_since
@@ -135,54 +162,68 @@ class Http2Driver:
             self.connection.flush_soon()
 
     def _check_stalls(self, now: float) -> None:
+        settings = self.hub.settings
         for state in [*self.machine.streams.values()]:
-            if not state.pending_size:
-                continue
-            if state.has_moved or not state.stalled_since:
-                state.has_moved = False
-                state.stalled_since = now
-            elif now - state.stalled_since > self.hub.settings.write_stall_timeout:
-                self.machine.reset(state, frames.CANCEL)
-                self._lose(state)
+            progress = state.progress
+            if progress is None:
+                if not state.pending_size:
+                    continue
+                progress = state.progress = Progress()
+            if progress.is_too_slow(
+                now,
+                state.moved,
+                state.pending_size,
+                settings.write_stall_timeout,
+                settings.min_read_rate,
+            ):
+                self._break_off(state)
 
     # -- events --------------------------------------------------------------------------------
 
     @property
     def is_behind(self) -> bool:
-        return bool(self._behind)
+        return bool(self._behind) or self.machine.is_behind
 
     def catch_up(self) -> None:
-        behind, self._behind = self._behind, []
-        self._handle(behind)
+        if self._behind:
+            self._handle([])
+        else:
+            self.receive(b"")
 
     def _handle(self, events: list[Event]) -> None:
-        """Work on events in order, but only so many in one turn."""
-        if self._behind or len(events) > _EVENTS_PER_TURN:
-            events = self._behind + events
-            self._behind = events[_EVENTS_PER_TURN:]
-            events = events[:_EVENTS_PER_TURN]
-        for event in events:
-            if isinstance(event, RequestReceived):
-                self._on_request(event)
-            elif isinstance(event, BodyReceived):
-                self._on_body(event)
-            elif isinstance(event, StreamLost):
-                self._lose(event.stream)
-            elif isinstance(event, ConnectionFailed):
-                address = self.connection.peer.address
-                _log.info("HTTP/2 connection of %s ended: %s", address, event.reason)
-            else:
-                self._on_sent(event)
+        """Work on events in order, but only for so long in one turn."""
+        if len(events) == 1 and not self._behind:
+            self._on_event(events[0])
+            return
+        behind = self._behind
+        behind.extend(events)
+        end = perf_counter() + _TURN_SECONDS
+        while behind:
+            self._on_event(behind.popleft())
+            if perf_counter() > end:
+                break
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, RequestReceived):
+            self._on_request(event)
+        elif isinstance(event, BodyReceived):
+            self._on_body(event)
+        elif isinstance(event, StreamLost):
+            self._lose(event.stream)
+        elif isinstance(event, ConnectionFailed):
+            address = self.connection.peer.address
+            _log.info("HTTP/2 connection of %s ended: %s", address, event.reason)
+        else:
+            self._on_sent(event)
 
     @staticmethod
     def _on_sent(event: StreamEnded | Relieved) -> None:
         exchange: Http2Exchange | None = event.stream.owner
-        if exchange is None or exchange.stream is None:
+        if exchange is None:
             return
-        if isinstance(event, StreamEnded):
+        exchange.relieve()
+        if isinstance(event, StreamEnded) and exchange.stream is not None:
             exchange.stream.finish()
-        else:
-            exchange.stream.relieve()
 
     def _on_request(self, event: RequestReceived) -> None:
         state, head = event.stream, event.head
@@ -214,6 +255,7 @@ class Http2Driver:
     def _await_body(self, exchange: Http2Exchange) -> None:
         request = exchange.request
         if self.hub.wants_streaming(request):
+            self.machine.widen_receiving(exchange.state)
             exchange.start_streaming()
             self.hub.serve(exchange)
         elif (request._head.content_length or 0) > self.hub.settings.max_body:
@@ -239,21 +281,26 @@ class Http2Driver:
         """Account for a piece of an unfinished body; False if it was refused for want of room."""
         exchange.buffered += size
         self.buffered += size
-        self.hub.buffered += size
-        settings = self.hub.settings
-        if (
-            self.buffered <= settings.max_buffered_per_connection
-            and self.hub.buffered <= settings.max_buffered_bodies
-        ):
+        address, is_known = self.connection.peer.address, exchange.is_known
+        has_room = self.hub.account_body(address, size, is_known)
+        if has_room and self.buffered <= self.hub.settings.max_buffered_per_connection:
             return True
         self.machine.reset(exchange.state, frames.REFUSED_STREAM)
         exchange.lost()
         return False
 
     def unbuffer(self, exchange: Http2Exchange, size: int) -> None:
-        exchange.buffered -= size
-        self.buffered -= size
-        self.hub.buffered -= size
+        if size:
+            exchange.buffered -= size
+            self.buffered -= size
+            self.hub.account_body(self.connection.peer.address, -size, exchange.is_known)
+
+    def become_known(self, exchange: Http2Exchange) -> None:
+        """What has come of its body is somebody's now."""
+        size, address = exchange.buffered, self.connection.peer.address
+        self.hub.account_body(address, -size, is_known=False)
+        exchange.is_known = True
+        self.hub.account_body(address, size, is_known=True)
 
     def stop_receiving(self, exchange: Http2Exchange) -> None:
         """The body is complete or given up."""

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any, TypeAlias
 
 from pykcp.wire.heads import Head
+from pykcp.wire.rate import Progress
 
 
 class StreamState:
@@ -15,23 +16,24 @@ class StreamState:
         "consumed",
         "ends",
         "expected",
-        "has_moved",
         "id",
         "is_local_open",
         "is_remote_open",
+        "moved",
         "owner",
         "pending",
         "pending_size",
+        "progress",
+        "receive_limit",
         "receive_window",
         "relief_at",
-        "stalled_since",
         "window",
     )
 
     def __init__(self, stream_id: int, window: int, receive_window: int) -> None:
         self.id = stream_id
         self.window = window
-        self.receive_window = receive_window
+        self.receive_window = self.receive_limit = receive_window
         self.consumed = 0
         self.expected: int | None = None
         """Octets still missing to the announced content-length."""
@@ -41,10 +43,10 @@ class StreamState:
         self.pending_size = 0
         self.ends = False
         """The stream ends when `pending` is sent."""
-        self.has_moved = False
-        """Some of `pending` went out since somebody last looked."""
-        self.stalled_since = 0.0
-        """For the caller: since when nothing has moved."""
+        self.moved = 0
+        """Octets that had to wait and went out."""
+        self.progress: Progress | None = None
+        """For the caller: how fast they do."""
         self.relief_at = -1
         """Tell by a `Relieved` event when no more than this is pending (-1: do not)."""
         self.owner: Any = None

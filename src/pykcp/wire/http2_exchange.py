@@ -10,7 +10,7 @@ from pykcp.wire import frames
 from pykcp.wire.exchange import Header, Stream, WebSocket
 from pykcp.wire.http2 import Http2
 from pykcp.wire.http2_events import StreamState
-from pykcp.wire.request import BodyReader, ClientGone, Request
+from pykcp.wire.request import ASK_ABOVE, BodyPieces, BodyReader, ClientGone, Request
 from pykcp.wire.serving import FAILURE_TEXT, PLAIN_TEXT
 from pykcp.wire.streams import AnswerStream
 
@@ -47,7 +47,7 @@ class Http2Stream(AnswerStream):
             return
         self._machine.send(self._state, data)
         if not self._connection.is_flush_due:
-            self._connection.flush_soon()
+            self._connection.flush_later()
 
     def is_relieved(self) -> bool:
         limit = self._connection.hub.settings.low_water
@@ -82,10 +82,14 @@ class Http2Exchange:
 
     __slots__ = (
         "_driver",
+        "_is_asked",
         "_is_orphan",
+        "_is_served",
         "_pieces",
-        "_size",
+        "_waiters",
         "buffered",
+        "is_known",
+        "received",
         "request",
         "responded",
         "state",
@@ -100,16 +104,22 @@ class Http2Exchange:
         self.responded = False
         self.stream: Http2Stream | None = None
         self.task: asyncio.Task[None] | None = None
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._pieces: BodyPieces | None = None
         self.buffered = 0
         """How much of the body the driver has on its account."""
+        self.received = 0
+        """Octets of the body that have come."""
+        self.is_known = False
+        """The caller has signed in."""
+        self._waiters: Sequence[asyncio.Future[None]] = ()
+        self._is_asked = False
+        self._is_served = False
         self._is_orphan = False
 
     # -- the body ------------------------------------------------------------------------------
 
     def start_streaming(self) -> None:
-        self.request.is_streaming = True
+        self.request.is_streaming = self.is_known = True
         self.request.reader = BodyReader(self._on_consumed, self.continue_body)
 
     def _on_consumed(self, size: int) -> None:
@@ -138,25 +148,49 @@ class Http2Exchange:
                 reader.end()
 
     def _collect(self, data: bytes, is_last: bool) -> None:
-        self._pieces.append(data)
-        self._size += len(data)
+        self.received += len(data)
+        if is_last and self._pieces is None:
+            self._serve(data)
+            return
+        if self._pieces is None:
+            self._pieces = BodyPieces()
+        self._pieces.add(data)
         if not is_last and not self._driver.buffer(self, len(data)):
             return
-        if self._size > self._driver.hub.settings.max_body:
+        if self.received > self._driver.hub.settings.max_body:
             self.request.truncated = True
-        elif not is_last:
+            self._serve(b"")
+        elif is_last:
+            self._serve(self._pieces.take())
+        elif self.is_known:
             self._driver.machine.consume(self.state, len(data))
+        elif self.received > ASK_ABOVE and not self._is_asked:
+            self._is_asked = True
+            self._driver.hub.identify(self, self._on_identified)
+
+    def _on_identified(self, is_known: bool) -> None:
+        """Let a client that has signed in send the rest; others have sent enough."""
+        if self._is_served or not self.state.is_local_open:
             return
-        pieces = self._pieces
+        if is_known:
+            self._driver.become_known(self)
+            self._driver.machine.widen_receiving(self.state)
+            self._driver.machine.consume(self.state, self.received)
+        else:
+            self.request.truncated = True
+            self._serve(b"")
+        self._driver.connection.flush_soon()
+
+    def _serve(self, body: bytes) -> None:
+        self._is_served = True
         self.release_body()
-        if not self.request.truncated:
-            self.request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self.request.body = body
         self._driver.hub.serve(self)
 
     def release_body(self) -> None:
         """What has been kept of the body is kept no longer, or no longer as something unfinished."""
         self._driver.stop_receiving(self)
-        self._pieces = []
+        self._pieces = None
 
     # -- the answer ----------------------------------------------------------------------------
 
@@ -223,6 +257,32 @@ class Http2Exchange:
     def wants_websocket(self) -> bool:
         return False
 
+    @property
+    def unsent(self) -> int:
+        return self.state.pending_size
+
+    async def taken(self) -> None:
+        """Wait until nearly all of the answer has gone out, or the client is gone."""
+        state = self.state
+        limit = self._driver.hub.settings.low_water
+        while state.is_local_open and state.pending_size > limit:
+            state.relief_at = limit
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters = (*self._waiters, waiter)
+            await waiter
+
+    async def room(self) -> None:
+        await self._driver.hub.unsent.room()
+
+    def relieve(self) -> None:
+        """Nearly all that was written has gone out."""
+        if self.stream is not None:
+            self.stream.relieve()
+        waiters, self._waiters = self._waiters, ()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
     # -- ends ----------------------------------------------------------------------------------
 
     def fail(self) -> None:
@@ -243,6 +303,8 @@ class Http2Exchange:
             self.task.cancel()
         if self.stream is not None:
             self.stream.finish()
+        if self._waiters:
+            self.relieve()
 
     def task_ended(self) -> None:
         if self._is_orphan:

@@ -22,6 +22,7 @@ from pykcp.wire.frames import (
 )
 from pykcp.wire.hpack import Encoder
 from pykcp.wire.http2_events import Event, Relieved, StreamEnded, StreamState
+from pykcp.wire.unsent import Unsent
 
 LARGEST_FRAME_SENT = 65536
 """Even if a client takes larger ones: a frame cannot be interrupted by another stream."""
@@ -32,7 +33,8 @@ _pack_header = frames.HEADER.pack
 class Outbound:
     """What may be sent, in which order."""
 
-    def __init__(self) -> None:
+    def __init__(self, unsent: Unsent) -> None:
+        self._unsent = unsent
         self.out: list[bytes | memoryview] = []
         self.events: list[Event] = []
         self.streams: dict[int, StreamState] = {}
@@ -130,6 +132,7 @@ class Outbound:
         stream.pending_size += size
         stream.ends = ends
         self.pending_total += size
+        self._unsent.add(size)
         if stream.window > 0:
             self.ready[stream] = None
         return False
@@ -162,7 +165,8 @@ class Outbound:
         self.room -= size
         self.pending_total -= size
         stream.pending_size -= size
-        stream.has_moved = True
+        stream.moved += size
+        self._unsent.add(-size)
         is_last = stream.ends and not stream.pending_size
         self.out.append(_pack_header(size << 8 | DATA, END_STREAM if is_last else 0, stream.id))
         self._take(stream, size)
@@ -225,6 +229,7 @@ class Outbound:
         self.streams.pop(stream.id, None)
         if stream.pending is not None:
             self.pending_total -= stream.pending_size
+            self._unsent.add(-stream.pending_size)
             stream.pending_size = 0
             stream.pending = None
             self.ready.pop(stream, None)

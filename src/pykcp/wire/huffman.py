@@ -11,6 +11,8 @@ us what he could have sent anyway.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 EOS = 256
 
 _SYMBOLS_BY_LENGTH: dict[int, str] = {
@@ -144,16 +146,34 @@ class Huffman:
             raise HuffmanError("bad padding")
         return "".join(texts)
 
+    def decode_in_steps(self, octets: bytes, size: int) -> Generator[None, None, str]:
+        """A long string, `size` octets at a go. What is decoded here is not remembered."""
+        node = 0
+        texts = []
+        for start in range(0, len(octets), size):
+            for octet in octets[start : start + size]:
+                node, text = self._small_step(node, octet)
+                texts.append(text)
+            texts = ["".join(texts)]
+            yield
+        if node not in self._may_end_at:
+            raise HuffmanError("bad padding")
+        return texts[0]
+
+    def _small_step(self, node: int, octet: int) -> _Step:
+        """At most 65,536 of these exist."""
+        small = self._octet_steps
+        step = small.get(node << 8 | octet)
+        if step is None:
+            step = small[node << 8 | octet] = self._tree.walk(node, bytes((octet,)))
+        return step
+
     def _learn(self, key: tuple[int, bytes]) -> _Step:
-        """Take a step octet by octet; at most 65,536 of those small steps exist."""
+        """Take a step octet by octet."""
         node, octets = key
         texts = []
-        small = self._octet_steps
         for octet in octets:
-            step = small.get(node << 8 | octet)
-            if step is None:
-                step = small[node << 8 | octet] = self._tree.walk(node, bytes((octet,)))
-            node, text = step
+            node, text = self._small_step(node, octet)
             texts.append(text)
         if len(self._steps) >= self.max_steps:
             self._steps.clear()

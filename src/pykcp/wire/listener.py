@@ -76,6 +76,26 @@ class Listener:
     def connection_count(self) -> int:
         return len(self._hub.connections) if self._hub is not None else 0
 
+    @property
+    def refused(self) -> int:
+        """Connections that were closed at once, because there were too many."""
+        return self._hub.refused if self._hub is not None else 0
+
+    @property
+    def unsent(self) -> int:
+        """Octets of answers that wait for all clients."""
+        return self._hub.unsent.total if self._hub is not None else 0
+
+    @property
+    def shed_count(self) -> int:
+        """How many clients lost answers because too much waited."""
+        return self._hub.unsent.shed_count if self._hub is not None else 0
+
+    @property
+    def buffered(self) -> int:
+        """Octets of unfinished request bodies."""
+        return self._hub.buffered if self._hub is not None else 0
+
     async def drain(self, seconds: float) -> None:
         """Accept nothing new, let what is in progress end, then close what is left."""
         if self._hub is None:

@@ -1,9 +1,11 @@
-"""A leaky bucket: so many at once, so many per second in the long run."""
+"""How often and how fast: a leaky bucket, and the least that a client has to take."""
 
 from __future__ import annotations
 
 
 class Bucket:
+    """So many at once, so many per second in the long run."""
+
     __slots__ = ("_burst", "_left", "_rate", "_since")
 
     def __init__(self, burst: float, rate: float) -> None:
@@ -21,3 +23,37 @@ class Bucket:
             return False
         self._left -= cost
         return True
+
+
+class Progress:
+    """Whether a client takes what waits for it, however it trickles."""
+
+    __slots__ = ("_owed", "_since", "_taken")
+
+    def __init__(self) -> None:
+        self._since = 0.0
+        self._taken = 0
+        self._owed = 0
+
+    def is_too_slow(
+        self, now: float, taken: int, waiting: int, seconds: float, rate: float
+    ) -> bool:
+        """Whether less than `rate` a second was taken for so many `seconds`.
+
+        `taken` counts all octets that the client ever took, `waiting` those that it could take.
+        Nobody has to take more than was there to be taken.
+        """
+        if not waiting:
+            self._since = 0.0
+            return False
+        if not self._since:
+            self._since, self._taken, self._owed = now, taken, waiting
+            return False
+        elapsed = now - self._since
+        if elapsed <= seconds:
+            return False
+        due = max(1, min(self._owed, rate * elapsed))
+        if taken - self._taken < due:
+            return True
+        self._since, self._taken, self._owed = now, taken, waiting
+        return False

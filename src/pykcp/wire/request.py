@@ -77,6 +77,35 @@ async def _all_at_once(body: bytes) -> AsyncIterator[bytes]:
         yield body
 
 
+ASK_ABOVE = 16 * 1024
+"""Octets of a body after which it matters who sends it."""
+_SMALL_PIECE = 1024
+
+
+class BodyPieces:
+    """A body while it is being collected; small pieces do not cost more than they hold."""
+
+    __slots__ = ("_pieces", "size")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes | bytearray] = []
+        self.size = 0
+
+    def add(self, data: bytes) -> None:
+        self.size += len(data)
+        if len(data) >= _SMALL_PIECE:
+            self._pieces.append(data)
+        elif self._pieces and isinstance(self._pieces[-1], bytearray):
+            self._pieces[-1] += data
+        else:
+            self._pieces.append(bytearray(data))
+
+    def take(self) -> bytes:
+        """The whole; nothing is kept."""
+        pieces, self._pieces, self.size = self._pieces, [], 0
+        return b"".join(pieces)
+
+
 class BodyReader:
     """Pieces of a body between the connection and whoever reads them."""
 

@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
-from pykcp.wire.exchange import Application, Exchange, Header, Request
+from pykcp.wire.exchange import Application, Exchange, Header, Peer, Request
 from pykcp.wire.hpack import Encoder
 from pykcp.wire.http1_head import HeadWriter
 from pykcp.wire.huffman import Huffman
+from pykcp.wire.lane import Handshakes, Lane
 from pykcp.wire.settings import WireSettings
+from pykcp.wire.unsent import Unsent
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +64,21 @@ class DateStamp:
             self._http2 = self._encoder.field(("date", text))
 
 
+def is_body_late(seconds: float, received: int, settings: WireSettings) -> bool:
+    """Whether a body takes too long, in all or for what has come of it."""
+    if seconds > settings.body_timeout:
+        return True
+    return seconds > settings.body_grace and received < seconds * settings.min_body_rate
+
+
+def _count_down(counts: dict[str, int], key: str) -> None:
+    left = counts.get(key, 0) - 1
+    if left > 0:
+        counts[key] = left
+    else:
+        counts.pop(key, None)
+
+
 class ServedExchange(Exchange, Protocol):
     """What `Hub.serve` needs of either protocol's exchange."""
 
@@ -78,7 +95,12 @@ class HubConnection(Protocol):
     """What the hub needs of a connection."""
 
     @property
+    def peer(self) -> Peer: ...
+    @property
     def idle_since(self) -> float | None: ...
+    @property
+    def unsent(self) -> int: ...
+    def shed(self, size: int) -> None: ...
     def wind_down(self) -> None: ...
     def close(self) -> None: ...
     def abort(self) -> None: ...
@@ -121,8 +143,23 @@ class Hub:
         self.date = DateStamp(self.encoder)
         self.buffered = 0
         """Octets of unfinished request bodies."""
+        self.buffered_unknown = 0
+        """Those of callers who have not signed in."""
+        self._bodies: dict[str, int] = {}
+        """The same of each address."""
+        self.unsent = Unsent(settings.max_unsent, loop, self._shed)
+        self.lane = Lane(loop)
+        self.handshakes = Handshakes(self.lane)
+        self.busy_since = self.busy_until = 0.0
+        """Since when input has been worked on without a pause, and until when."""
         self.tasks: set[asyncio.Task[None]] = set()
         self.connections: dict[HubConnection, None] = {}
+        self.refused = 0
+        """Connections that were closed at once, because there were too many."""
+        self._addresses: dict[str, int] = {}
+        """Connections of each address."""
+        self._handshaking: dict[HubConnection, str] = {}
+        self._handshakes_of: dict[str, int] = {}
         self.is_draining = False
         self._empty: asyncio.Future[None] | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -146,6 +183,48 @@ class Hub:
         elif not exchange.responded:
             _log.error("no answer to %s %s", exchange.request.method, exchange.request.path)
             exchange.fail()
+
+    def account_body(self, address: str, size: int, is_known: bool) -> bool:
+        """So many octets of an unfinished body more (or fewer); whether there is room for them."""
+        self.buffered += size
+        of_address = self._bodies.get(address, 0) + size
+        if of_address:
+            self._bodies[address] = of_address
+        else:
+            self._bodies.pop(address, None)
+        if not is_known:
+            self.buffered_unknown += size
+        settings = self.settings
+        return (
+            self.buffered <= settings.max_buffered_bodies
+            and of_address <= settings.max_buffered_per_address
+            and (is_known or self.buffered_unknown <= settings.max_buffered_unknown)
+        )
+
+    def identify(self, exchange: Exchange, answer: Callable[[bool], None]) -> None:
+        """Ask the application whether it knows the caller; a failure is a no."""
+        try:
+            found = self.application.identify(exchange)
+        except Exception:
+            _log.exception("identification of a caller failed: %s", exchange.request.path)
+            found = False
+        if isinstance(found, bool):
+            answer(found)
+            return
+        task = self.loop.create_task(self._identify(exchange, found, answer), name="identify")
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    @staticmethod
+    async def _identify(
+        exchange: Exchange, found: Coroutine[Any, Any, bool], answer: Callable[[bool], None]
+    ) -> None:
+        try:
+            is_known = await found
+        except Exception:
+            _log.exception("identification of a caller failed: %s", exchange.request.path)
+            is_known = False
+        answer(is_known)
 
     def wants_streaming(self, request: Request) -> bool:
         """The application's choice; its failure is not the connection's."""
@@ -181,29 +260,66 @@ class Hub:
 
     # -- connections ---------------------------------------------------------------------------
 
-    def admit(self, connection: HubConnection) -> None:
-        if len(self.connections) >= self.settings.max_connections:
+    def admit(self, connection: HubConnection) -> bool:
+        """Take a new connection in, unless its address or everybody has too many."""
+        settings, address = self.settings, connection.peer.address
+        count = self._addresses.get(address, 0)
+        self._addresses[address] = count + 1
+        shaking = self._handshakes_of.get(address, 0)
+        self._handshakes_of[address] = shaking + 1
+        self._handshaking[connection] = address
+        if len(self.connections) >= settings.max_connections:
             self._close_longest_idle()
         self.connections[connection] = None
         if self._sweep_timer is None:
             self._sweep_timer = self.loop.call_later(self._sweep_interval, self._sweep)
+        is_welcome = (
+            count < settings.max_connections_per_address
+            and shaking < settings.max_handshakes_per_address
+            and len(self._handshaking) <= settings.max_handshakes
+        )
+        self.refused += not is_welcome
+        return is_welcome
+
+    def greeted(self, connection: HubConnection) -> None:
+        """The handshake is over."""
+        address = self._handshaking.pop(connection, None)
+        if address is not None:
+            _count_down(self._handshakes_of, address)
 
     def discard(self, connection: HubConnection) -> None:
         self.connections.pop(connection, None)
+        self.greeted(connection)
+        _count_down(self._addresses, connection.peer.address)
         if not self.connections and self._empty is not None and not self._empty.done():
             self._empty.set_result(None)
 
     def _close_longest_idle(self) -> None:
-        """Make room.  Rare, so a walk over all connections will do."""
+        """Make room, and some more: this is a walk over all connections."""
         idle = [
             (since, connection)
             for connection in self.connections
             if (since := connection.idle_since) is not None
         ]
-        victim = min(idle, key=lambda item: item[0])[1] if idle else next(iter(self.connections))
-        _log.warning("too many connections: closing one")
-        self.connections.pop(victim)
-        victim.abort()
+        idle.sort(key=lambda item: item[0])
+        victims = [connection for _, connection in idle[: max(1, len(self.connections) // 100)]]
+        _log.warning("too many connections: closing some")
+        for victim in victims or [next(iter(self.connections))]:
+            self.connections.pop(victim)
+            victim.abort()
+
+    def _shed(self, size: int) -> None:
+        """Free so many octets of what waits to be sent, where most of it waits first."""
+        goal = self.unsent.total - size
+        loaded = [c for c in self.connections if c.unsent > self.settings.low_water]
+        loaded.sort(key=lambda connection: connection.unsent, reverse=True)
+        for connection in loaded:
+            excess = self.unsent.total - goal
+            if excess <= 0:
+                break
+            self.unsent.shed_count += 1
+            connection.shed(min(excess, connection.unsent))
+        _log.warning("too much waits to be sent: the slowest readers lost their answers")
 
     def _shortest_timeout(self) -> float:
         settings = self.settings

@@ -39,14 +39,44 @@ class WireSettings:
     Further requests on that connection are refused (they may be tried again).
     """
 
-    max_buffered_bodies: int = 256 * _MIB
+    max_buffered_bodies: int = 128 * _MIB
     """Octets of unfinished request bodies on all connections of the listener together."""
+
+    max_header_fields: int = 4096
+    """Fields of a request's head; more get 431."""
+
+    max_buffered_per_address: int = 64 * _MIB
+    """Octets of unfinished request bodies from one address."""
+
+    max_buffered_unknown: int = 32 * _MIB
+    """Octets of unfinished request bodies of all callers who have not signed in (yet)."""
+
+    max_unknown_body: int = 64 * _KIB
+    """Octets of a body that are kept of a caller who has not signed in."""
+
+    max_unsent: int = 128 * _MIB
+    """Octets of answers that wait for all clients together.
+
+    Above half of it long answers pause; above all of it the clients for whom most waits lose it.
+    """
 
     max_connections: int = 10_000
     """Open connections; to admit one more the longest idle one is closed."""
 
+    max_connections_per_address: int = 2_000
+    """Open connections of one address; further ones are closed at once."""
+
+    max_handshakes: int = 2_000
+    """Connections whose handshake is under way; further ones are closed at once."""
+
+    max_handshakes_per_address: int = 500
+    """The same for one address."""
+
     stream_window: int = 256 * _KIB
-    """HTTP/2: what a client may send on a stream before we have taken it."""
+    """HTTP/2: what a client may send on a stream before we have taken it, if it has signed in.
+
+    Until that is known, `max_unknown_body`.
+    """
 
     connection_window: int = 1 * _MIB
     """HTTP/2: the same for all streams of a connection."""
@@ -63,11 +93,20 @@ class WireSettings:
     body_timeout: float = 60.0
     """Seconds from the head of a request to the end of its body, if the body is buffered."""
 
+    min_body_rate: float = 1.0 * _KIB
+    """Octets a second that a client has to send of a body, averaged, after `body_grace`."""
+
+    body_grace: float = 10.0
+    """Seconds in which a body may be as slow as it likes."""
+
     idle_timeout: float = 90.0
     """Seconds that a connection may have nothing to do."""
 
-    write_stall_timeout: float = 120.0
-    """Seconds that a client may take nothing of what is waiting for it."""
+    write_stall_timeout: float = 30.0
+    """Seconds that a client may take too little of what is waiting for it."""
+
+    min_read_rate: float = 4.0 * _KIB
+    """Octets a second that a client has to take of an answer that waits for it."""
 
     low_water: int = 32 * _KIB
     """`Stream.drain` waits until no more than this is waiting."""
@@ -75,7 +114,7 @@ class WireSettings:
     socket_buffer: int = 128 * _KIB
     """Octets that may wait in the event loop for a socket before streams keep theirs back."""
 
-    turn_size: int = 256 * _KIB
+    turn_size: int = 128 * _KIB
     """Octets of bodies encrypted and written at a go; then other connections have their turn."""
 
     reset_burst: int = 1000
@@ -95,6 +134,11 @@ class WireSettings:
 
     max_websocket_message: int = 4 * _MIB
     """Octets of one message that a WebSocket client sends."""
+
+    @property
+    def first_window(self) -> int:
+        """HTTP/2: what any client may send on a stream."""
+        return min(self.stream_window, self.max_unknown_body)
 
     def problems(self) -> Iterator[str]:
         """All that is wrong with these values, one sentence each."""

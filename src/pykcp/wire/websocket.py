@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from wsproto.connection import Connection as Framing
@@ -17,6 +18,7 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError
 
+from pykcp.wire.rate import Progress
 from pykcp.wire.serving import Hub
 from pykcp.wire.streams import AnswerStream
 
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_TURN_SECONDS = 0.001
+"""How long frames are worked on at a go; nobody else is heard meanwhile."""
+_MESSAGE_OVERHEAD = 64
+"""Octets that a message costs whatever its length."""
 _CLOSE_GRACE = 5.0
 """Seconds that a client has to answer our close."""
 
@@ -54,7 +60,9 @@ class WebSocketDriver(AnswerStream):
         self._close_by: float | None = None
         self._is_over = False
         self._has_refused = False
-        self._stalled_since: float | None = None
+        self._is_behind = False
+        self._sent = 0
+        self._progress = Progress()
 
     # -- what the connection calls -------------------------------------------------------------
 
@@ -62,6 +70,12 @@ class WebSocketDriver(AnswerStream):
         if self._is_over:
             return
         self._framing.receive_data(data)
+        self._handle_events()
+
+    def _handle_events(self) -> None:
+        """Work on frames in order, but only for so long in one turn."""
+        self._is_behind = False
+        end = perf_counter() + _TURN_SECONDS
         for event in self._framing.events():
             if isinstance(event, BytesMessage | TextMessage):
                 self._on_message(event)
@@ -69,6 +83,9 @@ class WebSocketDriver(AnswerStream):
                 self._send(self._framing.send(event.response()))
             elif isinstance(event, CloseConnection):
                 self._on_close(event)
+            if (perf_counter() > end or self._is_full) and not self._is_over:
+                self._is_behind = True  # the framing keeps what it has not looked at
+                break
 
     def _on_message(self, event: BytesMessage | TextMessage) -> None:
         data = event.data if isinstance(event.data, str) else bytes(event.data)
@@ -84,7 +101,7 @@ class WebSocketDriver(AnswerStream):
     def _deliver(self, message: bytes | str) -> None:
         if not self.closed:
             self._inbox.append(message)
-            self._inbox_size += len(message)
+            self._inbox_size += len(message) + _MESSAGE_OVERHEAD
             self._set_reading()
             _wake(self._reader)
 
@@ -97,13 +114,25 @@ class WebSocketDriver(AnswerStream):
 
     @property
     def is_behind(self) -> bool:
-        return False
+        return self._is_behind and not self._is_full
+
+    @property
+    def _is_full(self) -> bool:
+        """The application has not read enough of what the client sent."""
+        return self._inbox_size > self.hub.settings.max_websocket_message
 
     def catch_up(self) -> None:
-        """Nothing is ever left for another turn."""
+        self._handle_events()
+
+    @property
+    def unsent(self) -> int:
+        return self._out_size
+
+    def shed(self, _size: int) -> None:
+        self.abort()
 
     def take_over(self, parts: Iterable[bytes | memoryview], size: int) -> None:
-        """What HTTP/1.1 had still to send goes first."""
+        """What HTTP/1.1 had still to send goes first, and stays on the hub's account."""
         self.out.extend(parts)
         self._out_size += size
 
@@ -117,10 +146,12 @@ class WebSocketDriver(AnswerStream):
             part = self.out.popleft()
             out.append(part)
             room -= len(part)
-            self._out_size -= len(part)
+        size = sum(map(len, out))
+        self._out_size -= size
+        self._sent += size
+        self.hub.unsent.add(-size)
         if self.is_relieved():
             self.relieve()
-        self._stalled_since = None
         return out
 
     @property
@@ -142,19 +173,22 @@ class WebSocketDriver(AnswerStream):
     def wind_down(self) -> None:
         """A WebSocket ends when the application ends it."""
 
-    def connection_lost(self) -> None:
+    def connection_lost(self) -> bool:
         self._is_over = True
+        self.hub.unsent.add(-self._out_size)
+        self._out_size = 0
+        self.out.clear()
         self._exchange.lost()
+        return False
 
     def check(self, now: float) -> None:
         if self._close_by is not None and now > self._close_by:
             self._is_over = True
             self.connection.flush_soon()
-        if not self.out:
-            self._stalled_since = None
-        elif self._stalled_since is None:
-            self._stalled_since = now
-        elif now - self._stalled_since > self.hub.settings.write_stall_timeout:
+        settings = self.hub.settings
+        if self._progress.is_too_slow(
+            now, self._sent, self._out_size, settings.write_stall_timeout, settings.min_read_rate
+        ):
             self.connection.abort()
 
     # -- what the application calls ------------------------------------------------------------
@@ -166,19 +200,19 @@ class WebSocketDriver(AnswerStream):
     def write(self, data: bytes) -> None:
         """Send one binary message."""
         if not self.closed:
-            self._send(self._framing.send(BytesMessage(data)))
+            self._send(self._framing.send(BytesMessage(data)), is_urgent=False)
 
     def write_text(self, text: str) -> None:
         """Send one text message."""
         if not self.closed:
-            self._send(self._framing.send(TextMessage(text)))
+            self._send(self._framing.send(TextMessage(text)), is_urgent=False)
 
     async def messages(self) -> AsyncIterator[bytes | str]:
         """What the client sends, until it closes."""
         while True:
             while self._inbox:
                 message = self._inbox.popleft()
-                self._inbox_size -= len(message)
+                self._inbox_size -= len(message) + _MESSAGE_OVERHEAD
                 self._set_reading()
                 yield message
             if self.closed:
@@ -205,10 +239,14 @@ class WebSocketDriver(AnswerStream):
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _send(self, octets: bytes) -> None:
+    def _send(self, octets: bytes, is_urgent: bool = True) -> None:
         self.out.append(octets)
         self._out_size += len(octets)
-        self.connection.flush_soon()
+        self.hub.unsent.add(len(octets))
+        if is_urgent:
+            self.connection.flush_soon()
+        else:
+            self.connection.flush_later()
 
     def _close(self, reason: CloseReason) -> None:
         if self.closed:
@@ -222,8 +260,7 @@ class WebSocketDriver(AnswerStream):
         self.connection.flush_soon()
 
     def _set_reading(self) -> None:
-        limit = self.hub.settings.max_websocket_message
-        self.connection.set_reading(self._inbox_size <= limit)
+        self.connection.set_reading(not self._is_full)
 
 
 def _wake(waiter: asyncio.Future[None] | None) -> None:

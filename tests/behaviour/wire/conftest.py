@@ -140,6 +140,9 @@ class Hello:
     def wants_streaming(self, request: Request) -> bool:
         return request.path.startswith("/stream")
 
+    def identify(self, exchange: Any) -> bool:
+        return True
+
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         self.requests.append(exchange.request)
         self.happened.set()

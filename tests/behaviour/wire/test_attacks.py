@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -238,6 +239,9 @@ async def test_cancelled_handlers_still_count(serve: Any, connect: Any, hello: A
         def wants_streaming(self, request: Any) -> bool:
             return False
 
+        def identify(self, exchange: Any) -> bool:
+            return True
+
         async def handle(self, exchange: Any) -> None:
             try:
                 await asyncio.get_running_loop().create_future()
@@ -396,3 +400,183 @@ async def test_one_greedy_client_and_a_quick_one(serve: Any, connect: Any, hello
     position = [request.path for request in hello.requests].index("/peer")
     assert position < 2500
     greedy.writer.transport.abort()
+
+
+# -- what each may have ----------------------------------------------------------------------------
+
+
+async def test_trickling_reader(serve: Any, connect: Any, hello: Any):
+    """Taking an octet now and then does not keep an answer alive; other streams go on."""
+    listener = await serve(write_stall_timeout=0.2, min_read_rate=1000.0)
+    client = await connect.raw(listener, SETTINGS_INITIAL_WINDOW_SIZE=10)
+    client.request(1, "/parts?10,1000")
+    client.request(3, "/watch")
+
+    async def trickle() -> None:
+        while True:
+            client.send(frames.window_update(1, 1))
+            await asyncio.sleep(0.01)
+
+    trickling = asyncio.ensure_future(trickle())
+    _, _, stream_id, payload = await client.next_of(frames.RST_STREAM)
+    trickling.cancel()
+    assert (stream_id, frames.U32.unpack(payload)[0]) == (1, frames.CANCEL)
+    assert listener.unsent == 0
+    hello.streams[0].end()
+    assert (await client.next_of(frames.DATA))[1:3] == (1, 3)
+
+
+async def test_too_much_waits_for_all(serve: Any, connect: Any, hello: Any):
+    """Those for whom most waits lose it; a small answer that waits is kept."""
+    listener = await serve(max_unsent=1_000_000)
+    greedy = await connect.raw(listener, SETTINGS_INITIAL_WINDOW_SIZE=0)
+    modest = await connect.raw(listener, SETTINGS_INITIAL_WINDOW_SIZE=0)
+    modest.request(1, "/parts?1,1000")
+    await hello.wait_for_requests(1)
+    greedy.request(1, "/parts?3,100000")
+    greedy.request(3, "/parts?8,100000")
+    _, _, stream_id, payload = await greedy.next_of(frames.RST_STREAM)
+    assert (stream_id, frames.U32.unpack(payload)[0]) == (3, frames.CANCEL)
+    assert listener.unsent == 301_000
+    assert listener.shed_count == 1
+    modest.send(frames.window_update(1, 5000))
+    assert await modest.answer(1) == (200, b"x" * 1000)
+
+
+async def test_connections_of_one_address(serve: Any, connect: Any):
+    """Further ones are closed at once, until one of the first is gone."""
+    listener = await serve(max_connections_per_address=2)
+    first = await connect.h2(listener)
+    assert await first.request("GET", "/") == (200, b"hello\n")
+    second = await connect.h2(listener)
+    assert await second.request("GET", "/") == (200, b"hello\n")
+    with pytest.raises(OSError):
+        await connect.h2(listener)
+    assert listener.refused == 1
+    await second.close()
+    await until(lambda: listener.connection_count == 1)
+    await assert_alive(listener, connect)
+
+
+async def test_handshakes_of_one_address(serve: Any, connect: Any):
+    """Connections that say nothing keep further ones out, but only until their time is up."""
+    listener = await serve(max_handshakes_per_address=2, handshake_timeout=0.5)
+    silent = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(2)]
+    with pytest.raises(OSError):
+        await connect.h2(listener)
+    for reader, writer in silent:
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+    await assert_alive(listener, connect)
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    """Let the loop go round until something has happened."""
+    for _ in range(100_000):
+        if is_so():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never happened")
+
+
+class Stranger:
+    """An application that knows those who say so, after a while."""
+
+    def __init__(self, hello: Any) -> None:
+        self.hello = hello
+        self.asked = 0
+
+    def wants_streaming(self, request: Any) -> bool:
+        return False
+
+    async def identify(self, exchange: Any) -> bool:
+        self.asked += 1
+        await asyncio.sleep(0)
+        return exchange.request.header("known") == "yes"
+
+    def handle(self, exchange: Any) -> Any:
+        return self.hello.handle(exchange)
+
+
+@pytest.mark.parametrize("known", ["yes", "no"])
+async def test_bodies_of_strangers(serve: Any, connect: Any, hello: Any, known: str):
+    """Only the beginning is read; who has signed in may send it all."""
+    application = Stranger(hello)
+    listener = await serve(application)
+    client = await connect.h2(listener)
+    body = b"x" * 1_000_000
+    status, answer = await client.request("POST", "/echo", [("known", known)], body)
+    assert status == (200 if known == "yes" else 413)
+    assert len(answer) == (1_000_000 if known == "yes" else len(b"too large\n"))
+    other = await connect.http1(listener)
+    head = f"POST /echo HTTP/1.1\r\nHost: h\r\nknown: {known}\r\nContent-Length: 1000000\r\n\r\n"
+    other.send(head.encode() + body)
+    answer = await other.read_until(b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200" if known == "yes" else b"HTTP/1.1 413")
+    assert application.asked == 2
+    assert listener.buffered == listener._hub.buffered_unknown == 0
+    if known == "no":
+        assert all(request.truncated for request in hello.requests)
+
+
+async def test_small_bodies_are_not_asked_about(serve: Any, connect: Any, hello: Any):
+    """Who sends little is asked for their name when the request is served."""
+    application = Stranger(hello)
+    client = await connect.h2(await serve(application))
+    assert await client.request("POST", "/echo", body=b"x" * 10_000) == (200, b"x" * 10_000)
+    assert application.asked == 0
+
+
+async def test_bodies_of_all_strangers_together(serve: Any, connect: Any, hello: Any):
+    """There is room for so many; those who have signed in do not notice."""
+    application = Stranger(hello)
+    application.identify = lambda exchange: hello.gate.wait()  # type: ignore[assignment]
+    listener = await serve(application, max_buffered_unknown=100_000)
+    client = await connect.raw(listener)
+    for stream in (1, 3):
+        client.request(stream, "/echo", method="POST", ends=False)
+        for _ in range(4):
+            client.send(frames.frame(frames.DATA, 0, stream, b"x" * 15_000))
+    _, _, stream_id, payload = await client.next_of(frames.RST_STREAM)
+    assert (stream_id, frames.U32.unpack(payload)[0]) == (3, frames.REFUSED_STREAM)
+    assert listener.buffered == 60_000
+    hello.gate.set()
+
+
+@pytest.mark.parametrize("octets", [b"1\r\nx\r\n", b"x: y\r\n"])
+async def test_floods_of_one_connection_leave_others_alone(
+    serve: Any, connect: Any, hello: Any, octets: bytes
+):
+    """However much of it comes at once, others are served before all of it has been read."""
+    listener = await serve(plain=True)
+    flood = await connect.http1(listener)
+    start = b"POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    flood.send(start + octets * 20_000)
+    other = await connect.raw(listener)
+    other.request(1)
+    assert await other.answer(1) == (200, b"hello\n")
+    (connection, *_) = listener._hub.connections
+    assert len(connection._raw) <= 512 * 1024
+
+
+async def test_websocket_flood(serve: Any, connect: Any, hello: Any):
+    """Messages without content cost something all the same: reading stops."""
+    listener = await serve(max_websocket_message=10_000, plain=True)
+    hello.websocket = lambda exchange: exchange.websocket() and None
+    client = await connect.http1(listener)
+    client.send(
+        b"GET /websocket HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
+    )
+    await client.read_until(b"\r\n\r\n")
+    client.send(b"\x82\x80\0\0\0\0" * 100_000)
+    (connection,) = listener._hub.connections
+    await until(lambda: not connection._wants_reading)
+    await assert_alive_plain(listener, connect)
+    assert len(connection.driver._inbox) < 1000
+
+
+async def assert_alive_plain(listener: Any, connect: Any) -> None:
+    client = await connect.raw(listener)
+    client.request(1)
+    assert await client.answer(1) == (200, b"hello\n")

@@ -241,6 +241,9 @@ async def test_announced_length_is_kept(serve: Any, connect: Any, caplog: Any):
         def wants_streaming(self, request: Any) -> bool:
             return False
 
+        def identify(self, exchange: Any) -> bool:
+            return True
+
         def handle(self, exchange: Any) -> None:
             stream = exchange.start(200, (("content-length", "5"),))
             stream.write(exchange.request.query.encode())

@@ -153,7 +153,7 @@ async def test_both_directions_at_once(serve: Any, connect: Any):
 
 async def test_unread_body_holds_one_window(serve: Any, connect: Any, hello: Any):
     """A body that nobody reads stops at the stream's window; other streams go on."""
-    client = await connect.h2(await serve(stream_window=100_000))
+    client = await connect.h2(await serve(stream_window=100_000, max_unknown_body=100_000))
     assert await client.request("GET", "/") == (200, b"hello\n")
     stream_id = client.start("POST", "/stream-unread", ends=False)
     await hello.wait_for("started")
@@ -362,6 +362,9 @@ async def test_answering_twice_is_a_bug(serve: Any, connect: Any):
     class Twice:
         def wants_streaming(self, request: Any) -> bool:
             return False
+
+        def identify(self, exchange: Any) -> bool:
+            return True
 
         def handle(self, exchange: Any) -> None:
             exchange.respond(200, (), b"once")

@@ -29,6 +29,9 @@ class Sockets:
     def wants_streaming(self, request: Any) -> bool:
         return False
 
+    def identify(self, exchange: Any) -> bool:
+        return True
+
     def handle(self, exchange: Any) -> Any:
         if not exchange.wants_websocket():
             exchange.respond(400, (), b"not a WebSocket\n")

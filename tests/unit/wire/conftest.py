@@ -44,7 +44,10 @@ class Wire:
 
     def feed(self, data: bytes) -> list[str]:
         """Send octets; the events as one line of text each."""
-        return [describe(event) for event in self.machine.receive(data, self.now)]
+        events = self.machine.receive(data, self.now)
+        while self.machine.is_behind:
+            events += self.machine.receive(b"", self.now)
+        return [describe(event) for event in events]
 
     def block(self, *fields: tuple[str, str], method: str = "GET", path: str = "/") -> bytes:
         pseudo = [(":method", method), (":scheme", "https"), (":path", path)]

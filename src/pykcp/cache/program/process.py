@@ -134,6 +134,9 @@ class Delayed:
     def wants_streaming(self, request: Request) -> bool:
         return self._application.wants_streaming(request)
 
+    def identify(self, exchange: Exchange) -> bool | Coroutine[Any, Any, bool]:
+        return self._application.identify(exchange)
+
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None]:
         return self._later(exchange)
 

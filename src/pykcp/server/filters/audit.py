@@ -167,6 +167,16 @@ class AuditedExchange:
     def wants_websocket(self) -> bool:
         return self._inner.wants_websocket()
 
+    @property
+    def unsent(self) -> int:
+        return self._inner.unsent
+
+    async def taken(self) -> None:
+        await self._inner.taken()
+
+    async def room(self) -> None:
+        await self._inner.room()
+
 
 class AuditRecord:
     """One request in the trail. Most of it never leaves its default, so those are the class's."""

@@ -45,6 +45,9 @@ class Door:
     def wants_streaming(self, request: Request) -> bool:
         return False
 
+    def identify(self, exchange: Exchange) -> bool:
+        return True  # the shard judges its callers
+
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         request = exchange.request
         root = request.path.strip("/").partition("/")[0]
