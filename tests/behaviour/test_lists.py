@@ -197,3 +197,91 @@ def test_lists_are_counted_by_resource(cluster: TestClient, root: TestClient) ->
     assert cluster.get("/api/v1/nothings").status == 404
     assert counted("serviceaccounts") == before + 3
     assert counted("nothings") == 0
+
+
+# -- long lists, which are made in pages -----------------------------------------------------------
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+PARTIAL = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+@pytest.fixture
+def large(cluster: TestClient) -> TestClient:
+    """Some four megabytes of objects."""
+    for number in range(40):
+        name = f"m{number:02}"
+        body = {"metadata": {"name": name, "labels": {"n": name}}, "data": {"x": "y" * 100_000}}
+        assert cluster.post(CONFIGMAPS, body).status == 201
+    return cluster
+
+
+def test_long_list(large: TestClient) -> None:
+    """Whole, in order, with its revision."""
+    listed = large.get(CONFIGMAPS, labelSelector="n").json
+    assert names(listed) == [f"m{number:02}" for number in range(40)]
+    assert listed["kind"] == "ConfigMapList"
+    assert listed["metadata"]["resourceVersion"]
+    assert all(len(item["data"]["x"]) == 100_000 for item in listed["items"])
+
+
+def test_long_list_with_a_limit(large: TestClient) -> None:
+    """A page larger than those in which it is made says where to go on."""
+    first = large.get(CONFIGMAPS, labelSelector="n", limit=30).json
+    assert names(first) == [f"m{number:02}" for number in range(30)]
+    token = first["metadata"]["continue"]
+    rest = large.get(CONFIGMAPS, labelSelector="n", limit=30, **{"continue": token}).json
+    assert names(rest) == [f"m{number:02}" for number in range(30, 40)]
+    assert not rest["metadata"].get("continue")
+    counted = large.get(CONFIGMAPS, limit=30).json["metadata"]
+    assert counted["remainingItemCount"] == 11  # kube-root-ca.crt is one of them
+
+
+@pytest.mark.parametrize("limit", [0, 35])
+@pytest.mark.parametrize("form", [TABLE, PARTIAL, "application/yaml", "application/json;pretty=1"])
+def test_long_list_in_other_forms(large: TestClient, form: str, limit: int) -> None:
+    """Tables and metadata are made in pages as well."""
+    reply = large.get(CONFIGMAPS, labelSelector="n", limit=limit, accept=form)
+    assert reply.status == 200
+    if form == "application/yaml":
+        assert reply.body.count(b"\n- data:") == (limit or 40)
+        return
+    listed = reply.json
+    items = listed["rows"] if form == TABLE else listed["items"]
+    found = [(i["object"] if form == TABLE else i)["metadata"]["name"] for i in items]
+    assert found == [f"m{number:02}" for number in range(limit or 40)]
+    assert bool(listed["metadata"].get("continue")) == bool(limit)
+    if form == TABLE:
+        assert [c["name"] for c in listed["columnDefinitions"]] == ["Name", "Data", "Age"]
+
+
+def test_long_list_is_one_snapshot(large: TestClient) -> None:
+    """What is written while a list is on its way is not in it."""
+    stop = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            large.patch(f"{CONFIGMAPS}/m39", {"data": {"n": str(number)}})
+            large.patch(f"{CONFIGMAPS}/m00", {"data": {"n": str(number)}})
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(5):
+            items = large.get(CONFIGMAPS, labelSelector="n").json["items"]
+            assert len(items) == 40
+            first, last = (int(item["data"].get("n", -1)) for item in (items[0], items[-1]))
+            assert last - first in (0, 1)
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_watch_begins_with_a_long_list(large: TestClient) -> None:
+    """All of it, then what is new."""
+    query = {"watch": "1", "labelSelector": "n", "timeoutSeconds": "2"}
+    lines = large.get(CONFIGMAPS, **query).body.splitlines()
+    found = [json.loads(line)["object"]["metadata"]["name"] for line in lines]
+    assert found == [f"m{number:02}" for number in range(40)]

@@ -46,10 +46,16 @@ class Listing:
     revision: int
     continue_token: str
     remaining: int | None
+    next_after: str = ""
+    """The key after which there may be more."""
 
 
 async def list_objects(
-    resource: Resource, ctx: RequestContext, namespace: str, options: ListOptions
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    options: ListOptions,
+    max_bytes: int = 0,
 ) -> Listing:
     store = resource.services.store
     if options.not_older_than > store.revision:
@@ -75,6 +81,7 @@ async def list_objects(
         where=selection.conditions,
         residual=selection.residual,
         count_remaining=options.limit > 0 and selection.selects_all,
+        max_bytes=max_bytes,
     )
     try:
         page = await store.list(query)
@@ -83,6 +90,45 @@ async def list_objects(
     except StoreError as error:
         raise translate(error) from error
     return await _converted(resource, _listing(page, prefix, options))
+
+
+class Pager:
+    """A list, some of it at a time, all as it was at one revision.
+
+    What comes in one piece all the same: one object by its name, a resource in all its
+    identities, and what a webhook converts.
+    """
+
+    def __init__(
+        self, resource: Resource, ctx: RequestContext, namespace: str, options: ListOptions
+    ) -> None:
+        self._resource, self._ctx, self._namespace = resource, ctx, namespace
+        self._options = options
+        self._left = options.limit
+        self.is_done = False
+
+    async def next(self) -> Listing:
+        """Some more; the last of it says where another list could go on."""
+        options = self._options
+        if self._resource.spread or self._resource.webhook is not None:
+            self.is_done = True
+            return await list_objects(self._resource, self._ctx, self._namespace, options)
+        asked = replace(options, limit=self._left)
+        listing = await list_objects(
+            self._resource, self._ctx, self._namespace, asked, max_bytes=PAGE_BYTES
+        )
+        if options.limit:
+            self._left -= len(listing.values)
+        self.is_done = not listing.next_after or (options.limit > 0 and self._left <= 0)
+        if self.is_done:
+            return listing
+        self._options = replace(
+            options, after=listing.next_after, at=listing.revision, not_older_than=0
+        )
+        return replace(listing, continue_token="", remaining=None)
+
+
+PAGE_BYTES = 1024 * 1024
 
 
 async def _list_spread(resource: Resource, options: ListOptions) -> Listing:
@@ -122,7 +168,8 @@ def _list_one(
 def _listing(page: Page, prefix: str, options: ListOptions) -> Listing:
     revision = options.at or page.revision
     token = encode_token(revision, page.next_after[len(prefix) :]) if page.next_after else ""
-    return Listing(page.values, revision, token, page.remaining if token else None)
+    remaining = page.remaining if token else None
+    return Listing(page.values, revision, token, remaining, page.next_after)
 
 
 _WHATEVER_IS_NOW = -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from pykcp.registry.keys import (
     range_prefix,
     spread_ranges,
 )
-from pykcp.registry.read import ListOptions, list_objects
+from pykcp.registry.read import ListOptions, Pager
 from pykcp.registry.resource import Resource
 from pykcp.registry.selection import EVERYTHING, Selection
 from pykcp.storage.errors import StoreError
@@ -134,7 +135,9 @@ async def _catch_up(resource: Resource, group: WatchGroup, watcher: Watcher) -> 
     until = store.revision
     events, reached = await _history(store, group.prefix, watcher.since, until)
     is_exact = not group.prefix.endswith(PREFIX_ENDS)
-    for event in events:
+    for index, event in enumerate(events, 1):
+        if index % _PER_STEP == 0:
+            await asyncio.sleep(0)
         if is_exact and event.key != group.prefix:
             continue
         kind = group.kind_of(event)
@@ -160,7 +163,7 @@ async def _history(
     return sorted(events, key=lambda event: event.revision), reached
 
 
-_DRAIN_ABOVE = 1024 * 1024
+_DRAIN_ABOVE = 256 * 1024
 
 
 async def _drain(sink: Sink) -> None:
@@ -178,15 +181,24 @@ async def _send_initial(
     encoder: JSONEncoder,
 ) -> int:
     """The current state as ADDED events; returns the revision it stands for."""
-    listing = await list_objects(
-        resource, ctx, namespace, ListOptions(options.selection, not_older_than=options.since)
-    )
-    for index, value in enumerate(listing.values):
-        sink.write(encoder.initial("ADDED", value))
-        if index % 64 == 63 and sink.backlog > _DRAIN_ABOVE:
-            await _drain(sink)
-            if sink.closed:
-                return listing.revision
+    asked = ListOptions(options.selection, not_older_than=options.since)
+    pager = Pager(resource, ctx, namespace, asked)
+    while True:
+        listing = await pager.next()
+        for index, value in enumerate(listing.values, 1):
+            sink.write(encoder.initial("ADDED", value))
+            if index % _PER_STEP == 0:
+                await asyncio.sleep(0)
+                if sink.backlog > _DRAIN_ABOVE:
+                    await _drain(sink)
+                if sink.closed:
+                    return listing.revision
+        if pager.is_done:
+            break
     if options.marks_initial_end:
         sink.write(encoder.bookmark(listing.revision, is_initial_end=True))
     return listing.revision
+
+
+_PER_STEP = 64
+"""Objects that are written at a go."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Sequence
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import orjson
@@ -57,25 +58,55 @@ def is_plain_json(call: Call) -> bool:
 
 
 async def send_long(call: Call, parts: Sequence[bytes]) -> None:
-    """A long JSON answer, as fast as the client takes it.
+    """A long JSON answer that is at hand, as fast as the client takes it."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for part in parts:
+            yield part
+
+    await send_pieces(call, pieces(), [("content-length", str(sum(map(len, parts))))])
+
+
+async def send_pieces(
+    call: Call, pieces: AsyncIterator[bytes], more: Sequence[Header] = ()
+) -> None:
+    """A JSON answer that is made while the client takes it.
 
     The request is under way until nearly all of it has gone, so those who ask for much at once
-    wait for themselves (see `filters.flow_control`) rather than fill the memory.
+    wait for themselves (see `filters.flow_control`) rather than fill the memory. If nobody reads,
+    or too much waits for all clients together, nothing more is made.
     """
-    length = sum(map(len, parts))
-    headers = [*with_warnings(call, JSON_HEADERS), ("content-length", str(length))]
-    stream = call.exchange.start(200, headers)
+    exchange = call.exchange
+    await exchange.room()
+    squeeze = None
+    if not more and accepts_gzip(call):
+        squeeze = zlib.compressobj(1, zlib.DEFLATED, _GZIP_WINDOW)
+        more = _GZIP_HEADERS
+    stream = exchange.start(200, [*with_warnings(call, JSON_HEADERS), *more])
     try:
-        for part in parts:
-            stream.write(part)
+        async for piece in pieces:
+            data = piece
+            if squeeze is not None:
+                data = await asyncio.to_thread(squeeze.compress, piece)
+            stream.write(data)
             if stream.backlog > _BACKLOG:
                 await stream.drain()
+                await exchange.room()
+            if stream.closed:
+                return
+        if squeeze is not None:
+            stream.write(squeeze.flush())
     except ConnectionError:
         return  # nobody is there to read the rest
+    except BaseException:
+        stream.abort()  # what has gone must not look like all of it
+        raise
     stream.end()
 
 
-_BACKLOG = 1024 * 1024
+_BACKLOG = 256 * 1024
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_GZIP_HEADERS: tuple[Header, ...] = (("content-encoding", "gzip"), ("vary", "Accept-Encoding"))
 
 
 async def send_reformed(call: Call, body: bytes, status: int) -> bool:
@@ -180,10 +211,11 @@ def warning_header(text: str) -> str:
 
 def may_compress(call: Call, size: int) -> bool:
     """Large answers are worth compressing, but not to a client on this machine."""
-    if size < GZIP_ABOVE or call.exchange.request.peer.address in ("127.0.0.1", "::1", ""):
+    return size >= GZIP_ABOVE and accepts_gzip(call)
+
+
+def accepts_gzip(call: Call) -> bool:
+    request = call.exchange.request
+    if request.peer.address in ("127.0.0.1", "::1", ""):
         return False
-    return "gzip" in (call.exchange.request.header("accept-encoding") or "")
-
-
-def compress(body: bytes | Sequence[bytes]) -> bytes:
-    return gzip.compress(body if isinstance(body, bytes) else b"".join(body), compresslevel=1)
+    return "gzip" in (request.header("accept-encoding") or "")

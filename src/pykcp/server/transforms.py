@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import orjson
+
 from pykcp.machinery.schema.definition import Column
 from pykcp.machinery.status import BadRequest
 from pykcp.registry.resource import Resource
@@ -62,6 +64,26 @@ def table(
         "columnDefinitions": [c.to_json() for c in columns] if with_columns else None,
         "rows": rows,
     }
+
+
+class TableForm:
+    """The table of a long list: its beginning, and rows for some objects at a time."""
+
+    def __init__(self, call: Call) -> None:
+        resource = call.resource
+        self._columns = resource.definition.columns(resource.version)
+        self._version = call.accepted.transform_version
+        self._include = include_policy(call)
+        self._moment = datetime.fromtimestamp(resource.services.sources.now.clock(), UTC)
+
+    def head(self) -> bytes:
+        columns = orjson.dumps([column.to_json() for column in self._columns])
+        api_version = f"meta.k8s.io/{self._version}".encode()
+        return b'{"kind":"Table","apiVersion":"%b","columnDefinitions":%b,' % (api_version, columns)
+
+    def rows(self, objects: list[Object]) -> list[Object]:
+        include, version, moment = self._include, self._version, self._moment
+        return [_row(self._columns, obj, include, version, moment) for obj in objects]
 
 
 def _row(

@@ -97,6 +97,8 @@ class Query:
     residual: Callable[[str], bool] | None = None
     """A further test on the terms, for what conditions cannot say."""
     count_remaining: bool = False
+    max_bytes: int = 0
+    """Stop when the values are about that long together, as if at a limit; 0: however long."""
 
 
 class Page(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from pykcp.machinery.terms import matcher
 from pykcp.storage import changes as planning
@@ -55,15 +56,19 @@ class MemoryStore:
             for change in self._range(query.prefix, query.after, at)
             if wanted is None or wanted(change.terms)
         ]
-        if not query.limit or len(found) <= query.limit:
+        limit = query.limit or len(found)
+        if query.max_bytes:
+            sizes = accumulate(len(change.value) for change in found)
+            limit = min(limit, 1 + sum(1 for size in sizes if size < query.max_bytes))
+        if len(found) <= limit:
             return Page([change.value for change in found], at, "", None)
-        page = found[: query.limit]
+        page = found[:limit]
         counted = query.count_remaining and not is_filtered(query)
         return Page(
             [change.value for change in page],
             at,
             page[-1].key,
-            len(found) - query.limit if counted else None,
+            len(found) - limit if counted else None,
         )
 
     def keys(self, prefix: str) -> Keys:

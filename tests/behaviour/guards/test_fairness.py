@@ -193,13 +193,14 @@ def _try_watch(client: TestClient) -> Iterator[object] | None:
 
 
 def test_a_long_list_arrives_whole(crowd: Crowd) -> None:
-    """It is sent piece by piece, with its length said before."""
+    """It is read and sent piece by piece."""
     _fill(crowd, crowd.here, 1200)
     client = crowd.user("neighbour", crowd.here)
     for _ in range(2):
         reply = client.get(CM, fieldSelector="metadata.name!=kube-root-ca.crt")
         assert reply.status == 200
-        assert int(reply.header("content-length") or 0) == len(reply.body) > 2 << 20
+        assert reply.header("content-length") is None
+        assert len(reply.body) > 2 << 20
         assert len(reply.json["items"]) == 1200
     assert crowd.level("current_executing_requests") == 0
 

@@ -1,25 +1,29 @@
-"""LIST: stored bytes joined into one answer, or shortened on request."""
+"""LIST: stored bytes joined into one answer, or shortened on request.
+
+A long list is read, made and sent a page at a time, as the client takes it: it is never held
+as a whole, and others have their turn in between.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import orjson
 
 from pykcp.machinery.status import BadRequest, go_quote
 from pykcp.registry.keys import range_prefix
-from pykcp.registry.read import Listing, ListOptions, decode_token, list_objects
+from pykcp.registry.read import Listing, ListOptions, Pager, decode_token
+from pykcp.registry.resource import Resource
 from pykcp.server import negotiation, transforms
 from pykcp.server.answers import (
-    JSON_HEADERS,
-    compress,
-    is_plain_json,
     may_compress,
     send_json,
-    send_long,
     send_object,
+    send_pieces,
     wants_pretty,
-    with_warnings,
 )
 from pykcp.server.call import Call, integer
 from pykcp.server.numbers import BadNumber, uint64
@@ -29,41 +33,100 @@ _MATCHES = ("Exact", "NotOlderThan")
 
 
 async def list_(call: Call) -> None:
-    options = list_options(call)
-    listing = await list_objects(call.resource, call.context, call.info.namespace, options)
-    if call.accepted.transform:
-        await _send_transformed(call, listing)
-        return
-    parts = list_body(call, listing)
-    size = sum(map(len, listing.values))
-    if (
-        may_compress(call, size)
-        and call.accepted.media_type == negotiation.JSON
-        and not wants_pretty(call)
-    ):
-        body = await asyncio.to_thread(compress, parts)
-        headers = [*JSON_HEADERS, ("content-encoding", "gzip"), ("vary", "Accept-Encoding")]
-        call.exchange.respond(200, with_warnings(call, headers), body)
-        return
-    if size > _LONG and is_plain_json(call):
-        await send_long(call, parts)
+    pager = Pager(call.resource, call.context, call.info.namespace, list_options(call))
+    first = await pager.next()
+    if call.accepted.media_type != negotiation.JSON or call.accepted.pretty or wants_pretty(call):
+        await _send_whole(call, pager, first)
+    elif call.accepted.transform:
+        await _send_transformed(call, pager, first)
+    elif pager.is_done and not may_compress(call, sum(map(len, first.values))):
+        send_json(call, list_body(call, first))
     else:
-        send_json(call, parts)
+        await _send_pages(call, pager, first)
 
 
-_LONG = 2 * 1024 * 1024
-"""Octets above which an answer is not left with the connection as a whole."""
+async def _send_whole(call: Call, pager: Pager, first: Listing) -> None:
+    """A form that cannot be made piece by piece."""
+    values = list(first.values)
+    last = first
+    while not pager.is_done:
+        last = await pager.next()
+        values += last.values
+    whole = replace(last, values=values)
+    if call.accepted.transform:
+        objects = await _objects(call, values)
+        send_objects(call, objects, list_metadata(whole))
+    else:
+        send_json(call, list_body(call, whole))
+
+
+async def _objects(call: Call, values: Sequence[bytes]) -> list[Object]:
+    objects = []
+    for index, value in enumerate(values):
+        objects.append(call.resource.object_of(value))
+        if index % _PER_STEP == _PER_STEP - 1:
+            await asyncio.sleep(0)
+    return objects
+
+
+_PER_STEP = 50
+"""Objects that are decoded at a go."""
+
+
+async def _send_pages(call: Call, pager: Pager, first: Listing) -> None:
+    """Stored bytes, read as the client takes them."""
+    resource = call.resource
+    is_first = True
+
+    async def items(page: Listing) -> AsyncIterator[bytes]:
+        nonlocal is_first
+        values = _items(resource, page.values)
+        if values:
+            yield b",".join(values) if is_first else b",".join((b"", *values))
+            is_first = False
+
+    await send_pieces(call, _pieces(call, pager, first, b"items", resource.list_type, items))
+
+
+def _items(resource: Resource, values: list[bytes]) -> list[bytes]:
+    if resource.conversion is not None or not resource.definition.native:
+        return [resource.item(v) for v in values]
+    return values
+
+
+async def _pieces(
+    call: Call,
+    pager: Pager,
+    page: Listing,
+    field: bytes,
+    head: bytes,
+    items: Callable[[Listing], AsyncIterator[bytes]],
+) -> AsyncIterator[bytes]:
+    """A list around its items. Where it could go on is known only at the end of a limited one."""
+    is_open = not pager.is_done and not _is_unlimited(call)
+    if not is_open:
+        head += b'"metadata":%b,' % orjson.dumps(_metadata(call, page))
+    yield head + b'"%b":[' % field
+    async for piece in items(page):
+        yield piece
+    while not pager.is_done:
+        page = await pager.next()
+        async for piece in items(page):
+            yield piece
+    if is_open:
+        yield b'],"metadata":%b}\n' % orjson.dumps(_metadata(call, page))
+    else:
+        yield b"]}\n"
+
+
+def _is_unlimited(call: Call) -> bool:
+    return not call.info.query or integer(call, "limit") <= 0
 
 
 def list_body(call: Call, listing: Listing) -> list[bytes]:
     resource = call.resource
-    metadata = list_metadata(listing)
-    if not resource.definition.native:
-        metadata.setdefault("continue", "")  # custom lists always say it
-    head = resource.list_type + b'"metadata":%b,"items":[' % orjson.dumps(metadata)
-    values = listing.values
-    if resource.conversion is not None or not resource.definition.native:
-        values = [resource.item(v) for v in values]
+    head = resource.list_type + b'"metadata":%b,"items":[' % orjson.dumps(_metadata(call, listing))
+    values = _items(resource, listing.values)
     parts = [head]
     for start in range(0, len(values), _CHUNK):
         if start:
@@ -76,6 +139,13 @@ def list_body(call: Call, listing: Listing) -> list[bytes]:
 _CHUNK = 256
 
 
+def _metadata(call: Call, listing: Listing) -> Object:
+    metadata = list_metadata(listing)
+    if not call.resource.definition.native and not call.accepted.transform:
+        metadata.setdefault("continue", "")  # custom lists always say it
+    return metadata
+
+
 def list_metadata(listing: Listing) -> Object:
     metadata: Object = {"resourceVersion": str(listing.revision)}
     if listing.continue_token:
@@ -85,13 +155,42 @@ def list_metadata(listing: Listing) -> Object:
     return metadata
 
 
-async def _send_transformed(call: Call, listing: Listing) -> None:
-    objects = []
-    for index, value in enumerate(listing.values):
-        objects.append(call.resource.object_of(value))
-        if index % 200 == 199:
+async def _send_transformed(call: Call, pager: Pager, first: Listing) -> None:
+    """Tables and metadata, made some objects at a time."""
+    if pager.is_done and len(first.values) <= _PER_STEP:
+        objects = [call.resource.object_of(value) for value in first.values]
+        send_objects(call, objects, list_metadata(first))
+        return
+    rows: Callable[[list[Object]], list[Object]]
+    if call.accepted.transform == "Table":
+        form = transforms.TableForm(call)
+        field, head, rows = b"rows", form.head(), form.rows
+    else:
+        version = call.accepted.transform_version
+        field, head = b"items", _partial_head(version)
+        rows = partial(_partials, version=version)
+    is_first = True
+
+    async def items(page: Listing) -> AsyncIterator[bytes]:
+        nonlocal is_first
+        for start in range(0, len(page.values), _PER_STEP):
+            values = page.values[start : start + _PER_STEP]
+            objects = [call.resource.object_of(value) for value in values]
+            piece = orjson.dumps(rows(objects))[1:-1]
+            yield piece if is_first else b"," + piece
+            is_first = False
             await asyncio.sleep(0)
-    send_objects(call, objects, list_metadata(listing))
+
+    await send_pieces(call, _pieces(call, pager, first, field, head, items))
+
+
+def _partials(objects: list[Object], version: str) -> list[Object]:
+    return [transforms.partial(obj, version) for obj in objects]
+
+
+def _partial_head(version: str) -> bytes:
+    kind = {"kind": "PartialObjectMetadataList", "apiVersion": f"meta.k8s.io/{version}"}
+    return orjson.dumps(kind)[:-1] + b","
 
 
 def send_objects(call: Call, objects: list[Object], metadata: Object) -> None:

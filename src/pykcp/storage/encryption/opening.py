@@ -75,7 +75,7 @@ class Opening:
         assert wanted is not None  # there is a condition
         return Query(
             query.prefix, query.after, query.limit, query.at, (),
-            self._opening_test(query.prefix, wanted), query.count_remaining,
+            self._opening_test(query.prefix, wanted), query.count_remaining, query.max_bytes,
         )  # fmt: skip
 
     def _spans_encrypted(self, prefix: str) -> bool:

@@ -25,6 +25,7 @@ from pykcp.storage.keys import end_of_prefix, start_of_range
 from pykcp.storage.sqlite.tables import CREATED, DELETED
 
 SLICE_SECONDS = 0.002
+FIRST_ROWS = 16
 ROWS_PER_FETCH = 256
 KEYS_PER_COUNT = 20_000
 ROWS_PER_HISTORY_STEP = 1_000
@@ -186,12 +187,14 @@ async def scan(
     """Values of a range, and the last key if a limit cut it off.
 
     `at` is None for the snapshot's own revision. To know whether there is more
-    behind the limit, one more than asked for is looked at.
+    behind the limit, one more than asked for is looked at. Behind a number of bytes
+    nobody looks: there may be nothing.
     """
     rows = current_rows(connection, query) if at is None else rows_at(connection, query, at)
     wanted = query.limit + 1 if query.limit else 0
     values: list[bytes] = []
     last = ""
+    room = query.max_bytes
     slices = Slices()
     with closing(rows):
         for batch in rows:
@@ -202,6 +205,10 @@ async def scan(
             if batch:
                 values.extend([row[1] for row in batch])
                 last = batch[-1][0]
+                if room:
+                    room -= sum([len(row[1]) for row in batch])
+                    if room <= 0:
+                        return values, last
             if slices.is_over():
                 await slices.rest()
     return values, ""
@@ -217,7 +224,9 @@ def current_rows(connection: sqlite3.Connection, query: Query) -> Generator[Foun
     query = terms.split_for_sql(query)
     conditions, parameters = terms.sql_conditions(query.where, "c.terms")
     residual = query.residual
-    statement = select_current(conditions, query.limit > 0, residual is not None)
+    statement = select_current(
+        conditions, query.limit > 0 or query.max_bytes > 0, residual is not None
+    )
     for batch in batches(connection, query, statement, parameters):
         yield batch if residual is None else [row[:2] for row in batch if residual(row[2])]
 
@@ -270,10 +279,13 @@ def _fetched(
     with patience:
         cursor = connection.execute(statement, (*keys, *parameters))
     try:
-        size = rows_per_fetch(query)
+        size = min(query.limit + 1, FIRST_ROWS) if query.limit else FIRST_ROWS
         while True:
+            began = perf_counter()
             with patience:
                 rows = cursor.fetchmany(size)
+            # Fewer while they take long, as large values do.
+            is_quick = perf_counter() - began < SLICE_SECONDS
             if not rows:
                 return
             if query.residual is None:
@@ -281,7 +293,7 @@ def _fetched(
             else:  # our own test of a row may take long: others have their turn in between
                 for start in range(0, len(rows), ROWS_PER_TEST):
                     yield rows[start : start + ROWS_PER_TEST]
-            size = ROWS_PER_FETCH
+            size = min(2 * size, ROWS_PER_FETCH) if is_quick else max(1, size // 2)
     finally:
         cursor.close()
 
@@ -325,10 +337,6 @@ def row_at(connection: sqlite3.Connection, seq: int, at: int) -> tuple[str, byte
             return None if row[2] & DELETED else (row[3], row[4])
         seq = row[1]
     return None
-
-
-def rows_per_fetch(query: Query) -> int:
-    return query.limit + 1 if 0 < query.limit < ROWS_PER_FETCH else ROWS_PER_FETCH
 
 
 def key_range(query: Query) -> tuple[str, str | bytes]:
