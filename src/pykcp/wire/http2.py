@@ -50,9 +50,9 @@ from pykcp.wire.heads import Head, Malformed, check_trailers, http2_head
 from pykcp.wire.hpack import Decoder, Field, HeaderListTooLarge, HpackError
 from pykcp.wire.http2_control import Control, check_priority
 from pykcp.wire.http2_events import BodyReceived, Event, RequestReceived, StreamState
+from pykcp.wire.http2_sending import Account
 from pykcp.wire.huffman import Huffman
 from pykcp.wire.settings import WireSettings
-from pykcp.wire.unsent import Unsent
 
 _HEADS_REMEMBERED = 64
 _FRAMES_PER_TURN = 128
@@ -98,7 +98,7 @@ class Http2(Control):
     """The server's side of one HTTP/2 connection."""
 
     def __init__(
-        self, settings: WireSettings, huffman: Huffman, now: float, unsent: Unsent | None = None
+        self, settings: WireSettings, huffman: Huffman, now: float, unsent: Account | None = None
     ) -> None:
         super().__init__(settings, now, unsent)
         self._decoder = Decoder(

@@ -24,10 +24,9 @@ from pykcp.wire.frames import (
 )
 from pykcp.wire.hpack import DEFAULT_TABLE_SIZE
 from pykcp.wire.http2_events import ConnectionFailed, StreamLost
-from pykcp.wire.http2_sending import LARGEST_FRAME_SENT, Outbound
+from pykcp.wire.http2_sending import LARGEST_FRAME_SENT, Account, NoAccount, Outbound
 from pykcp.wire.rate import Bucket
 from pykcp.wire.settings import WireSettings
-from pykcp.wire.unsent import Unsent
 
 _SETTINGS_ACK = frames.frame(SETTINGS, ACK, 0)
 _SMALL_INCREMENT = 256
@@ -37,8 +36,8 @@ _SMALL_INCREMENT = 256
 class Control(Outbound):
     """Everything but requests and their bodies."""
 
-    def __init__(self, settings: WireSettings, now: float, unsent: Unsent | None = None) -> None:
-        super().__init__(unsent or Unsent(settings.max_unsent))
+    def __init__(self, settings: WireSettings, now: float, unsent: Account | None = None) -> None:
+        super().__init__(unsent or NoAccount())
         self._settings = settings
         self._now = now
         self._resets = Bucket(settings.reset_burst, settings.reset_rate)

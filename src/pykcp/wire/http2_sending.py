@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Protocol
 
 from pykcp.wire import frames
 from pykcp.wire.frames import (
@@ -22,7 +23,6 @@ from pykcp.wire.frames import (
 )
 from pykcp.wire.hpack import Encoder
 from pykcp.wire.http2_events import Event, Relieved, StreamEnded, StreamState
-from pykcp.wire.unsent import Unsent
 
 LARGEST_FRAME_SENT = 65536
 """Even if a client takes larger ones: a frame cannot be interrupted by another stream."""
@@ -30,10 +30,22 @@ _REMEMBERED_RESETS = 256
 _pack_header = frames.HEADER.pack
 
 
+class Account(Protocol):
+    """Counts what waits to be sent, for all connections together."""
+
+    def add(self, size: int) -> None:
+        """So many octets more, or fewer."""
+
+
+class NoAccount:
+    def add(self, size: int) -> None:
+        """Nobody wants to know."""
+
+
 class Outbound:
     """What may be sent, in which order."""
 
-    def __init__(self, unsent: Unsent) -> None:
+    def __init__(self, unsent: Account) -> None:
         self._unsent = unsent
         self.out: list[bytes | memoryview] = []
         self.events: list[Event] = []
