@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 ANNOTATION = "internal.kcp.io/replicate"
@@ -25,7 +26,7 @@ def is_marked(obj: Object) -> bool:
     return bool((obj["metadata"].get("annotations") or {}).get(ANNOTATION))
 
 
-def rule_reasons(role: Object, *, in_marked: bool) -> frozenset[str]:
+def rule_reasons(role: Object, *, in_marked: bool) -> Steps[frozenset[str]]:
     """Why a ClusterRole is published for its rules, in a cluster that is published or not."""
     reasons: set[str] = set()
     for rule in role.get("rules") or ():
@@ -38,6 +39,7 @@ def rule_reasons(role: Object, *, in_marked: bool) -> frozenset[str]:
                 reasons.add(CORE)
         if len(reasons) == len(_OURS):
             break
+        yield
     return frozenset(reasons)
 
 
@@ -66,17 +68,23 @@ def names_consumers(binding: Object) -> bool:
     )
 
 
-def role_reasons(role: Object, bindings: Iterable[Object], *, in_marked: bool) -> frozenset[str]:
+def role_reasons(
+    role: Object, bindings: Iterable[Object], *, in_marked: bool
+) -> Steps[frozenset[str]]:
     """Why a ClusterRole is published; `bindings` are those of its cluster that refer to it."""
-    reasons = rule_reasons(role, in_marked=in_marked)
+    reasons = yield from rule_reasons(role, in_marked=in_marked)
     if APIS not in reasons and any(names_consumers(binding) for binding in bindings):
         return reasons | {APIS}
     return reasons
 
 
-def binding_reasons(binding: Object, role: Object | None, *, in_marked: bool) -> frozenset[str]:
+def binding_reasons(
+    binding: Object, role: Object | None, *, in_marked: bool
+) -> Steps[frozenset[str]]:
     """Why a ClusterRoleBinding is published; `role` is the ClusterRole it refers to."""
-    reasons = rule_reasons(role, in_marked=in_marked) if role is not None else frozenset()
+    reasons: frozenset[str] = frozenset()
+    if role is not None:
+        reasons = yield from rule_reasons(role, in_marked=in_marked)
     return reasons | {APIS} if names_consumers(binding) else reasons
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from pykcp.aio.slices import Slices
 from pykcp.aio.turns import heavy_turn
 from pykcp.auth.user import MASTERS, User
 from pykcp.machinery.resources import NAMESPACES, GroupVersionResource
@@ -88,7 +89,13 @@ class LocalClient:
         resource = self.resource(cluster, kind)
         options = ListOptions(resource.select(labels, fields))
         listing = await list_objects(resource, self._context(cluster), namespace, options)
-        return [resource.object_of(value) for value in listing.values]
+        found: list[Object] = []
+        slices = Slices(cluster)
+        for value in listing.values:
+            found.append(resource.object_of(value))
+            if slices.is_over():
+                await slices.next()
+        return found
 
     async def create(self, cluster: str, kind: GroupVersionResource, obj: Object) -> Object:
         resource = self.resource(cluster, kind)

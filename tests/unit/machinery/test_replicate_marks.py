@@ -17,6 +17,7 @@ from pykcp.machinery.replicate_marks import (
     role_reasons,
     rule_reasons,
 )
+from pykcp.steps import at_once
 
 RBAC = "rbac.authorization.k8s.io"
 
@@ -66,7 +67,7 @@ EVERYTHING = (rule("*", "*", "*"), path_rule("*", "*"))
     ],
 )
 def test_rules(rules: list[dict[str, Any]], in_marked: bool, expected: set[str]) -> None:
-    assert rule_reasons(role(*rules), in_marked=in_marked) == expected
+    assert at_once(rule_reasons(role(*rules), in_marked=in_marked)) == expected
 
 
 def binding(*subjects: dict[str, Any]) -> dict[str, Any]:
@@ -89,13 +90,16 @@ CONSUMER = {"kind": "User", "apiGroup": RBAC, "name": "apis.kcp.io:binding:bob"}
 )
 def test_consumers(subject: dict[str, Any], expected: set[str]) -> None:
     """A maximal permission policy is published with its roles, whatever they grant."""
-    assert binding_reasons(binding(subject), None, in_marked=True) == expected
-    assert role_reasons(role(), [binding(subject)], in_marked=True) == expected
+    assert at_once(binding_reasons(binding(subject), None, in_marked=True)) == expected
+    assert at_once(role_reasons(role(), [binding(subject)], in_marked=True)) == expected
 
 
 def test_bindings_follow_their_role() -> None:
-    assert binding_reasons(binding(), role(*EVERYTHING), in_marked=False) == {APIS, TENANCY}
-    assert binding_reasons(binding(), None, in_marked=True) == set()
+    assert at_once(binding_reasons(binding(), role(*EVERYTHING), in_marked=False)) == {
+        APIS,
+        TENANCY,
+    }
+    assert at_once(binding_reasons(binding(), None, in_marked=True)) == set()
 
 
 @pytest.mark.parametrize(
@@ -118,3 +122,9 @@ def test_mark() -> None:
     assert obj["metadata"]["annotations"] == {ANNOTATION: "a"}
     mark(obj, "")
     assert obj == {"metadata": {"name": "x"}}
+
+
+def test_a_role_of_many_rules_is_looked_at_in_steps() -> None:
+    rules = [rule("*", "configmaps", "get")] * 20_000
+    steps = rule_reasons(role(*rules, *EVERYTHING), in_marked=True)
+    assert sum(1 for _ in steps) > 10_000

@@ -11,17 +11,28 @@ from pykcp.machinery import labels
 from pykcp.steps import Steps
 from pykcp.types import Object
 
+MAX_SIZE = 3 * 1024 * 1024
+"""Octets of aggregated rules: no more than a request could bring."""
+
+
+class TooManyRules(Exception):
+    """The selected roles have more rules than one role can hold."""
+
 
 def is_aggregated(cluster_role: Object) -> bool:
     return cluster_role.get("aggregationRule") is not None
 
 
 def aggregated_rules(cluster_role: Object, all_cluster_roles: Iterable[Object]) -> Steps[list[Any]]:
-    """The rules an aggregated role should have: by selector, then by name, each rule once."""
+    """The rules an aggregated role should have: by selector, then by name, each rule once.
+
+    Raises TooManyRules.
+    """
     own_name = _name(cluster_role)
     candidates = sorted((r for r in all_cluster_roles if _name(r) != own_name), key=_name)
     by_label = _by_label(candidates)
     rules: dict[bytes, Any] = {}
+    size = 0
     taken: set[int] = set()
     for selector in (cluster_role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
         chosen = yield from labels.from_label_selector_in_steps(selector)
@@ -32,7 +43,11 @@ def aggregated_rules(cluster_role: Object, all_cluster_roles: Iterable[Object]) 
                 continue
             taken.add(number)
             for rule in role.get("rules") or ():
-                rules.setdefault(orjson.dumps(rule, option=orjson.OPT_SORT_KEYS), rule)
+                text = orjson.dumps(rule, option=orjson.OPT_SORT_KEYS)
+                size += len(text) if text not in rules else 0
+                if size > MAX_SIZE:
+                    raise TooManyRules
+                rules[text] = rule
                 yield
     return list(rules.values())
 

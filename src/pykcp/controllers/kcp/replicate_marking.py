@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import orjson
 
-from pykcp.aio.slices import Slices
+from pykcp.aio.slices import Slices, in_slices
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.published import Published
 from pykcp.controllers.runtime.controller import Controller
@@ -163,10 +163,12 @@ class ReplicateMarking:
         in_marked = self._is_marked(key.cluster)
         if key.kind == CLUSTER_ROLES:
             consumers = await self._consumers_of(key.cluster, key.name)
-            return role_reasons(obj, consumers, in_marked=in_marked)
+            steps = role_reasons(obj, consumers, in_marked=in_marked)
+            return await in_slices(steps, key.cluster)
         self._add_role_of(key.cluster, obj)
         role = self._role(key.cluster, role_of(obj))
-        return binding_reasons(obj, role, in_marked=in_marked)
+        steps = binding_reasons(obj, role, in_marked=in_marked)
+        return await in_slices(steps, key.cluster)
 
     def _role(self, cluster: str, name: str) -> Object | None:
         """A role as bindings see it: the cluster's own, or one that counts everywhere."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
 from pykcp.aio.slices import in_slices
-from pykcp.auth.authz.aggregation import aggregated_rules, is_aggregated
+from pykcp.auth.authz.aggregation import TooManyRules, aggregated_rules, is_aggregated
 from pykcp.clients.interface import Client
 from pykcp.controllers.runtime.controller import Controller, is_cluster
 from pykcp.controllers.runtime.feed import LogFeed
@@ -12,6 +14,8 @@ from pykcp.machinery.resources import CLUSTER_ROLES
 from pykcp.registry.keys import resource_prefix, split_key
 from pykcp.storage.interface import Event
 from pykcp.types import Object
+
+_log = logging.getLogger(__name__)
 
 NAME = "clusterrole-aggregation-controller"
 
@@ -38,7 +42,12 @@ class RoleAggregation:
                 await self._aggregate(cluster, role, roles)
 
     async def _aggregate(self, cluster: str, role: Object, roles: list[Object]) -> None:
-        rules = await in_slices(aggregated_rules(role, roles), cluster)
+        try:
+            rules = await in_slices(aggregated_rules(role, roles), cluster)
+        except TooManyRules:
+            name = role["metadata"]["name"]
+            _log.warning("%s|%s selects roles with too many rules: not updated", cluster, name)
+            return
         if rules == (role.get("rules") or []):
             return
         applied = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykcp.auth.authz import rbac
-from pykcp.auth.authz.aggregation import aggregated_rules, is_aggregated
+from pykcp.auth.authz.aggregation import TooManyRules, aggregated_rules, is_aggregated
 from pykcp.auth.authz.attributes import Attributes, path_attributes
 from pykcp.auth.authz.bootstrap_policy import namespaces, objects, parse_rule
 from pykcp.auth.authz.bootstrap_reconcile import RoleRefChanged, reconciled
@@ -173,6 +173,24 @@ AUTO = "rbac.authorization.kubernetes.io/autoupdate"
         ({**role("a"), "aggregationRule": {"clusterRoleSelectors": [{}]}}, role("a"), role("a")),
     ],
 )
+def test_thousands_of_selectors_and_roles_with_thousands_of_rules() -> None:
+    """Each role is looked at for the label that it has, and each rule once."""
+    selectors = [{"matchLabels": {"n": str(number)}} for number in range(5_000)]
+    target = {"metadata": {"name": "a"}, "aggregationRule": {"clusterRoleSelectors": selectors}}
+    rules = [{"verbs": ["get"], "resourceNames": [str(number)]} for number in range(5)]
+    others = [
+        {"metadata": {"name": f"r{number}", "labels": {"n": str(number)}}, "rules": rules}
+        for number in range(5_000)
+    ]
+    assert at_once(aggregated_rules(target, others)) == rules
+    many = [{"verbs": ["get"], "resourceNames": [str(number)]} for number in range(20_000)]
+    others[0]["rules"] = many
+    assert at_once(aggregated_rules(target, others)) == many
+    others[0]["rules"] = [{"verbs": [str(number) * 1000]} for number in range(5_000)]
+    with pytest.raises(TooManyRules):
+        at_once(aggregated_rules(target, others))
+
+
 def test_roles_gain_what_they_lack_and_keep_what_was_added(
     existing: Any, expected: Any, result: Any
 ) -> None:
