@@ -173,24 +173,6 @@ AUTO = "rbac.authorization.kubernetes.io/autoupdate"
         ({**role("a"), "aggregationRule": {"clusterRoleSelectors": [{}]}}, role("a"), role("a")),
     ],
 )
-def test_thousands_of_selectors_and_roles_with_thousands_of_rules() -> None:
-    """Each role is looked at for the label that it has, and each rule once."""
-    selectors = [{"matchLabels": {"n": str(number)}} for number in range(5_000)]
-    target = {"metadata": {"name": "a"}, "aggregationRule": {"clusterRoleSelectors": selectors}}
-    rules = [{"verbs": ["get"], "resourceNames": [str(number)]} for number in range(5)]
-    others = [
-        {"metadata": {"name": f"r{number}", "labels": {"n": str(number)}}, "rules": rules}
-        for number in range(5_000)
-    ]
-    assert at_once(aggregated_rules(target, others)) == rules
-    many = [{"verbs": ["get"], "resourceNames": [str(number)]} for number in range(20_000)]
-    others[0]["rules"] = many
-    assert at_once(aggregated_rules(target, others)) == many
-    others[0]["rules"] = [{"verbs": [str(number) * 1000]} for number in range(5_000)]
-    with pytest.raises(TooManyRules):
-        at_once(aggregated_rules(target, others))
-
-
 def test_roles_gain_what_they_lack_and_keep_what_was_added(
     existing: Any, expected: Any, result: Any
 ) -> None:
@@ -240,3 +222,21 @@ def test_what_a_first_start_writes_a_second_leaves_alone() -> None:
         found.role_bindings,
     ):
         assert [reconciled(one, one) for one in group] == [None] * len(group)
+
+
+def test_thousands_of_selectors_and_roles_with_thousands_of_rules() -> None:
+    """Each role is looked at for the label that it has, and each rule once."""
+    selectors = [{"matchLabels": {"n": str(number)}} for number in range(5_000)]
+    target = {"metadata": {"name": "a"}, "aggregationRule": {"clusterRoleSelectors": selectors}}
+    rules = [{"verbs": ["get"], "resourceNames": [str(number)]} for number in range(5)]
+    others = [
+        {"metadata": {"name": f"r{number}", "labels": {"n": str(number)}}, "rules": rules}
+        for number in range(5_000)
+    ]
+    assert at_once(aggregated_rules(target, others)) == rules
+    many = [{"verbs": ["get"], "resourceNames": [str(number)]} for number in range(20_000)]
+    others[0]["rules"] = many
+    assert at_once(aggregated_rules(target, others)) == many
+    others[0]["rules"] = [{"verbs": [str(number) * 1000]} for number in range(5_000)]
+    with pytest.raises(TooManyRules):
+        at_once(aggregated_rules(target, others))
