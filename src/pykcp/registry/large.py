@@ -62,6 +62,8 @@ class Judged(NamedTuple):
     warnings: list[str]
     dry: bytes
     """What a dry run answers with."""
+    failure: Exception | None = None
+    """Why it cannot be stored: raised when admission has nothing against it."""
     finding: str = ""
     """What the kind's own admission plug-in has to say against it, if that was looked for."""
     is_removed: bool = False
@@ -271,6 +273,8 @@ async def _create_named(
     request.show(judged)
     request.reservations = None  # of a try under another name
     await resource.services.admission.validate(request)
+    if judged.failure is not None:
+        raise judged.failure
     key = resource.key(ctx.cluster, request.namespace, name)
     if ctx.dry_run:
         if resource.services.store.get(key) is not None:
@@ -303,6 +307,8 @@ async def update_large(
     _warn(ctx, judged.warnings)
     request.show(judged)
     await admission.validate(request)
+    if judged.failure is not None:
+        raise judged.failure
     return await _commit(resource, ctx, judged, entry)
 
 

@@ -28,6 +28,7 @@ from pykcp.registry import codec
 from pykcp.registry.admitting import NoAdmission
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.context import RequestContext
+from pykcp.registry.conversion_review import ConversionFailed
 from pykcp.registry.create import check_unversioned, facts_of, judge_new, prepare_new
 from pykcp.registry.delete import check_wanted, decide
 from pykcp.registry.deletion import Action, DeleteOptions
@@ -44,6 +45,7 @@ from pykcp.registry.update import (
     prepare_changed,
 )
 from pykcp.server.answers import in_form
+from pykcp.storage.interface import Value
 from pykcp.types import Object
 
 _KEEP = 64
@@ -215,8 +217,14 @@ def _made(obj: Object, ctx: RequestContext) -> Made:
     return Made(orjson.dumps(obj), name, prefix, ctx.warnings)
 
 
+_NOTHING = Value(b"", b"")
+
+
 def _judged(resource: Resource, ctx: RequestContext, obj: Object, shown: bytes) -> Judged:
-    stored = resource.unstored_form(obj)
+    try:
+        stored = resource.unstored_form(obj)
+    except ConversionFailed as error:
+        return Judged(shown, _NOTHING, "", (), ctx.warnings, b"", failure=error)
     return Judged(
         shown,
         resource.encode(stored, ctx.cluster),
