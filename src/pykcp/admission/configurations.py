@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
@@ -55,6 +56,16 @@ class Hooks:
 
 
 NONE = Hooks()
+
+
+def _parsed_policy(parse: Callable[[Object], Policy], obj: Object) -> Policy:
+    """A policy with its text; a large one is left to worker processes."""
+    from pykcp.admission.policies.policy import LARGE, head_of
+
+    source = orjson.dumps({"metadata": {"name": obj["metadata"]["name"]}, "spec": obj["spec"]})
+    if len(source) > LARGE:
+        return head_of(obj, source)
+    return replace(parse(obj), source=source)
 
 
 class Configurations:
@@ -128,9 +139,9 @@ class Configurations:
             return ()
         from pykcp.admission.policies import policy as policies
 
-        parse: Callable[[Object], Policy] = policies.parse_validating
+        parse: Callable[[Object], Policy] = partial(_parsed_policy, policies.parse_validating)
         if stem.startswith("mutating"):
-            parse = policies.parse_mutating
+            parse = partial(_parsed_policy, policies.parse_mutating)
         bindings: dict[str, list[Binding]] = {}
         for obj in bound:
             binding = self._shared(stem + "ybindings", obj, "spec", policies.parse_binding)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import orjson
+
 from pykcp.admission.webhooks.review import unfit
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.refusals import TooCostly, unexpected
@@ -124,6 +126,25 @@ def _index_problem(container: Any, key: str) -> str:
     if -len(container) <= int(key) < len(container):
         return ""
     return f"Unable to access invalid index: {int(key)}: invalid index referenced"
+
+
+async def read_patched(
+    resource: Resource,
+    patched: JSON,
+    cluster: str,
+    *,
+    strict: bool = False,
+    kind: ShownKind | None = None,
+) -> Object:
+    """`decoded`, by a worker process if the object is large."""
+    large = resource.services.large
+    if large is None or kind is not None or resource.source is None:
+        return decoded(resource, patched, strict=strict, kind=kind)
+    text = orjson.dumps(patched)
+    if not resource.is_large(len(text)):
+        return decoded(resource, patched, strict=strict)
+    found: Object = orjson.loads(await large.read_patched(resource, cluster, text, strict))
+    return found
 
 
 def decoded(

@@ -19,6 +19,7 @@ from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import FieldError
 from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.directory import Directory
+from pykcp.steps import Steps
 from pykcp.storage.interface import Store
 from pykcp.types import Object
 
@@ -152,7 +153,7 @@ class TenantAdmission:
         return ValidatingWebhooks(self._callers)
 
 
-def policy_status(directory: Directory, cluster: str, policy: Object) -> Object:
+def policy_status(directory: Directory, cluster: str, policy: Object) -> Steps[Object]:
     """The status that type checking gives a ValidatingAdmissionPolicy of a logical cluster."""
     from pykcp.admission.typechecking import CheckedKind, status_of
 

@@ -22,6 +22,7 @@ from pykcp.machinery.cel.environment import Environment, Variable
 from pykcp.machinery.cel.program import CompileError, output_type
 from pykcp.machinery.cel.types import DYN, Type
 from pykcp.machinery.schema.model import Schema
+from pykcp.steps import Steps
 from pykcp.types import Object
 
 MOST_TYPES = 10
@@ -43,17 +44,19 @@ FindKind = Callable[[str, str, str], CheckedKind | None]
 FindSchema = Callable[[CheckedKind], Schema | None]
 
 
-def status_of(policy: Object, find_kind: FindKind, find_schema: FindSchema) -> Object:
+def status_of(policy: Object, find_kind: FindKind, find_schema: FindSchema) -> Steps[Object]:
     """The status that a policy should have."""
     checking: Object = {}
-    warnings = type_warnings(policy, find_kind, find_schema)
+    warnings = yield from type_warnings(policy, find_kind, find_schema)
     if warnings:
         checking["expressionWarnings"] = warnings
     generation = policy["metadata"].get("generation") or 0
     return {"observedGeneration": generation, "typeChecking": checking}
 
 
-def type_warnings(policy: Object, find_kind: FindKind, find_schema: FindSchema) -> list[Object]:
+def type_warnings(
+    policy: Object, find_kind: FindKind, find_schema: FindSchema
+) -> Steps[list[Object]]:
     spec = policy["spec"]
     environments = list(_environments(spec, find_kind, find_schema))
     warnings: list[Object] = []
@@ -63,6 +66,7 @@ def type_warnings(policy: Object, find_kind: FindKind, find_schema: FindSchema) 
             if not expression:
                 continue
             found = _complaints(expression, environments)
+            yield
             if found:
                 path = f"spec.validations[{index}].{field}"
                 warnings.append({"fieldRef": path, "warning": "\n".join(found)})

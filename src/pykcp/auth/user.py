@@ -52,6 +52,10 @@ class User:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As data for another process: the hash of a text is another one there."""
+        return User, (self.name, self.uid, self.groups, dict(self.extra))
+
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import orjson
 
@@ -127,6 +127,14 @@ class LargeWork(Protocol):
 
     async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
         """Stored values as if they had been stored now, in the resource's version."""
+
+    async def read_patched(
+        self, resource: Resource, tenant: str, text: bytes, strict: bool
+    ) -> bytes:
+        """An object as webhooks or policies patched it, decoded by its kind."""
+
+    async def compute(self, tenant: str, function: str, *args: Any) -> Any:
+        """The result of `module:function` called with these arguments by a worker process."""
 
     async def reform(self, tenant: str, media_type: str, is_pretty: bool, body: bytes) -> bytes:
         """A JSON text in another media type, or with lines and indentation."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from pykcp.admission.cel_checks import check_cel
+from pykcp.admission.patches import decoded
 from pykcp.admission.plugins.kcp.api_resource_schema import schema_finding
 from pykcp.admission.schema_checks import SCHEMA_CHECKS
 from pykcp.apis.catalog import definition_of
@@ -193,6 +194,11 @@ def read_values(ref: KindRef, values: Sequence[bytes]) -> list[bytes]:
     """Stored values as if they had been stored now, in the resource's version."""
     resource = _resource(ref)
     return [_read_value(resource, value) for value in values]
+
+
+def read_patched(ref: KindRef, text: bytes, strict: bool) -> bytes:
+    """An object as webhooks or policies patched it, decoded by its kind."""
+    return orjson.dumps(decoded(_resource(ref), orjson.loads(text), strict=strict))
 
 
 def reform(media_type: str, is_pretty: bool, body: bytes) -> bytes:

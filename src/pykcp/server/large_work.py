@@ -87,6 +87,15 @@ class WorkerWork:
             read += await self._submit("read_values", tenant, ref, page)
         return read
 
+    async def read_patched(
+        self, resource: Resource, tenant: str, text: bytes, strict: bool
+    ) -> bytes:
+        made: bytes = await self._submit("read_patched", tenant, _ref(resource), text, strict)
+        return made
+
+    async def compute(self, tenant: str, function: str, *args: Any) -> Any:
+        return await compute(self._pool, function, *args, tenant=tenant)
+
     async def reform(self, tenant: str, media_type: str, is_pretty: bool, body: bytes) -> bytes:
         made: bytes = await self._submit("reform", tenant, media_type, is_pretty, body)
         return made

@@ -6,6 +6,7 @@ from typing import Any
 
 from pykcp.admission.typechecking import CheckedKind, kinds_to_check, status_of, type_warnings
 from pykcp.machinery.schema.model import Schema
+from pykcp.steps import at_once
 
 DEPLOYMENT = CheckedKind("apps", "v1", "Deployment")
 CONFIG_MAP = CheckedKind("", "v1", "ConfigMap")
@@ -41,12 +42,15 @@ def _rule(group: str, *resources: str, version: str = "v1") -> dict[str, Any]:
 
 
 def _warnings(policy: dict[str, Any]) -> list[Any]:
-    return type_warnings(policy, _find, SCHEMAS.get)
+    return at_once(type_warnings(policy, _find, SCHEMAS.get))
 
 
 def test_a_sound_policy_has_no_warnings() -> None:
     policy = _policy("object.spec.replicas < 5 && object.metadata.name != ''")
-    assert status_of(policy, _find, SCHEMAS.get) == {"observedGeneration": 3, "typeChecking": {}}
+    assert at_once(status_of(policy, _find, SCHEMAS.get)) == {
+        "observedGeneration": 3,
+        "typeChecking": {},
+    }
 
 
 def test_fields_and_types_are_checked() -> None:

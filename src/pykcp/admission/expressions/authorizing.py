@@ -7,7 +7,7 @@ evaluated again. Answers are kept for the request, as upstream keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from pykcp.auth.authz.attributes import Attributes, path_attributes
@@ -29,25 +29,40 @@ class Unanswered(Exception):
         self.question = question
 
 
+Answers = dict[Question, Decision]
+
+
+def known_authorizer(user: User, answers: Answers) -> AuthorizerValue:
+    """What expressions call `authorizer` where only answers are at hand."""
+
+    def decide(question: Question) -> Decision:
+        known = answers.get(question)
+        if known is None:
+            raise Unanswered(question)
+        return known
+
+    return AuthorizerValue(user, decide, _service_account)
+
+
 class Questions:
     """What the expressions of one request asked, and what was answered."""
 
     def __init__(self, authorizer: Authorizer, cluster: str, user: User) -> None:
         self._authorizer = authorizer
         self._cluster = cluster
-        self._user = user
-        self._answers: dict[Question, Decision] = {}
+        self.user = user
+        self._answers: Answers = {}
 
     def value(self) -> AuthorizerValue:
         """What expressions call `authorizer`."""
-        return AuthorizerValue(self._user, self._decide, _service_account)
+        return AuthorizerValue(self.user, self._decide, _service_account)
 
     def resource_check(
         self, group: str, resource: str, subresource: str, namespace: str, name: str
     ) -> ResourceCheck:
         """What expressions call `authorizer.requestResource`."""
         question = Question(
-            self._user,
+            self.user,
             "",
             group=group,
             resource=resource,
@@ -67,6 +82,21 @@ class Questions:
             self._answers[question] = known
         return known
 
+    async def answering_elsewhere(self, evaluate: Callable[[Answers], Awaitable[Found]]) -> Found:
+        """The same for an evaluation in another process, which is given the answers so far."""
+        for _ in range(_MOST_QUESTIONS):
+            try:
+                return await evaluate(self._answers)
+            except Unanswered as open_one:
+                await self._ask(open_one.question)
+        return await evaluate(self._answers)
+
+    async def _ask(self, question: Question) -> None:
+        decided = self._authorizer.peek(self._cluster, _attributes(question))
+        if decided is None:
+            decided = await self._authorizer.authorize(self._cluster, _attributes(question))
+        self._answers[question] = Decision(decided.allowed, decided.reason, decided.error)
+
     async def answering(self, evaluate: Callable[[], Found]) -> Found:
         """Evaluate, asking what it turns out to need."""
         for _ in range(_MOST_QUESTIONS):
@@ -74,8 +104,7 @@ class Questions:
                 return evaluate()
             except Unanswered as open_one:
                 question = open_one.question
-            decided = await self._authorizer.authorize(self._cluster, _attributes(question))
-            self._answers[question] = Decision(decided.allowed, decided.reason, decided.error)
+            await self._ask(question)
         return evaluate()
 
 

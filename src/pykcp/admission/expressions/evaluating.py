@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykcp.admission.expressions.compiling import Compiled
-from pykcp.machinery.cel.program import PER_CALL_LIMIT
+from pykcp.machinery.cel.program import PER_CALL_LIMIT, Program
 from pykcp.machinery.cel.values import CelError, EvalError
 
 POLICY_BUDGET = 10_000_000
@@ -17,6 +17,24 @@ MATCH_BUDGET = 2_500_000
 _SPENT = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What evaluations may cost where they are made."""
+
+    per_call: int = PER_CALL_LIMIT
+    budget: int | None = None
+    """Of all expressions; None: what the evaluation is given."""
+
+
+FULL = Limits()
+INLINE = Limits(per_call=20_000, budget=30_000)
+"""On the event loop: some milliseconds. What costs more is evaluated by a worker process."""
+
+
+class TooCostly(Exception):
+    """The evaluation costs more than is allowed here, which says nothing about its result."""
 
 
 class OutOfBudget(Exception):
@@ -37,8 +55,11 @@ class Result:
 class Variables(dict[str, Any]):
     """`variables`: each is evaluated when it is first looked at, and its cost is noted."""
 
-    def __init__(self, compiled: Mapping[str, Compiled], values: Mapping[str, Any]) -> None:
+    def __init__(
+        self, compiled: Mapping[str, Compiled], values: Mapping[str, Any], limits: Limits = FULL
+    ) -> None:
         super().__init__()
+        self._limits = limits
         self._compiled = compiled
         self._values = values
         self._failed: dict[str, EvalError] = {}
@@ -54,7 +75,7 @@ class Variables(dict[str, Any]):
         compiled = self._compiled[name]
         if compiled.program is None:
             raise EvalError(f'composited variable "{name}" fails to compile: {compiled.error}')
-        value, error, cost = compiled.program.tracked(self._values, PER_CALL_LIMIT)
+        value, error, cost = _tracked(compiled.program, self._values, self._limits)
         self.cost += cost
         if error is not None:
             failure = EvalError(f'composited variable "{name}" fails to evaluate: {error}')
@@ -78,20 +99,25 @@ class Evaluation:
     """A series of evaluations on the same values that share a budget."""
 
     def __init__(
-        self, values: Mapping[str, Any], variables: Mapping[str, Compiled], budget: int
+        self,
+        values: Mapping[str, Any],
+        variables: Mapping[str, Compiled],
+        budget: int,
+        limits: Limits = FULL,
     ) -> None:
         """`values`: object, oldObject, request and what else expressions see."""
         self._values: dict[str, Any] = dict(values)
-        self._variables = Variables(variables, self._values)
+        self._variables = Variables(variables, self._values, limits)
         self._values["variables"] = self._variables
-        self.remaining = budget
+        self._limits = limits
+        self.remaining = budget if limits.budget is None else limits.budget
 
     def evaluate(self, compiled: Compiled) -> Result:
         """Raises OutOfBudget; whatever else goes wrong is in the result."""
         if compiled.program is None:
             return Result(error=f"compilation error: {compiled.error}")
         try:
-            value, error, cost = compiled.program.tracked(self._values, PER_CALL_LIMIT)
+            value, error, cost = _tracked(compiled.program, self._values, self._limits)
         except EvalError as missing:  # a name that is declared but has no value here
             value, error, cost = None, missing, 0
         self._pay(self._variables.take_cost())
@@ -103,8 +129,17 @@ class Evaluation:
 
     def _pay(self, cost: int) -> None:
         if cost > self.remaining:
-            raise OutOfBudget
+            raise OutOfBudget if self._limits.budget is None else TooCostly
         self.remaining -= cost
+
+
+def _tracked(
+    program: Program, values: Mapping[str, Any], limits: Limits
+) -> tuple[Any, CelError | None, int]:
+    value, error, cost = program.tracked(values, limits.per_call)
+    if cost > limits.per_call and limits.per_call < PER_CALL_LIMIT:
+        raise TooCostly
+    return value, error, cost
 
 
 def _reason(error: CelError) -> str:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
+
+import orjson
 
 from pykcp.admission.expressions.authorizing import Questions
-from pykcp.admission.expressions.evaluating import MATCH_BUDGET, Evaluation, conditions_hold
-from pykcp.admission.patches import decoded
+from pykcp.admission.expressions.evaluating import (
+    MATCH_BUDGET,
+    Evaluation,
+    Limits,
+    conditions_hold,
+)
+from pykcp.admission.patches import read_patched
+from pykcp.admission.policies.costly import evaluated
 from pykcp.admission.policies.invocations import Invocation, Policies, Refused, values_for
-from pykcp.admission.policies.mutating import MutationFailed, mutated
-from pykcp.admission.policies.policy import BoundPolicy
+from pykcp.admission.policies.mutating import MutationFailed, patch_of, patched_object
+from pykcp.admission.policies.policy import BoundPolicy, Mutation
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
 from pykcp.admission.subject import Subject
 from pykcp.admission.surroundings import converted, show
@@ -79,15 +88,22 @@ class MutatingPolicies:
         self, invocation: Invocation, subject: Subject, questions: Questions
     ) -> tuple[bool, str]:
         policy = invocation.policy
-        if not policy.conditions:
+        if not policy.conditions and not policy.is_large:
             return True, ""
 
-        def holds() -> tuple[bool, str]:
+        def holds(limits: Limits) -> tuple[bool, str]:
             values = values_for(invocation, subject, None, questions)
-            evaluation = Evaluation(values, policy.variables, MATCH_BUDGET)
+            evaluation = Evaluation(values, policy.variables, MATCH_BUDGET, limits)
             return conditions_hold(policy.conditions, evaluation, fail_open=policy.fails_open)
 
-        return await questions.answering(holds)
+        return await evaluated(
+            questions,
+            subject,
+            holds,
+            partial(values_for, invocation, subject, None, None),
+            ("matches", policy.source),
+            is_large=policy.is_large,
+        )
 
     async def _mutate(
         self,
@@ -106,10 +122,26 @@ class MutatingPolicies:
         # decoding changes what it is given: the request's own object must not be that
         obj: Object = codec.copy(shown)
         worked, problems = False, []
-        for mutation in invocation.policy.mutations:
-            evaluate = partial(mutated, mutation, invocation, subject, obj, namespace, questions)
+        policy = invocation.policy
+        for index, mutation in enumerate(policy.mutations):
+
+            def values(obj: Object = obj) -> dict[str, Any]:
+                return {**values_for(invocation, subject, namespace, None), "object": obj}
+
+            def says(limits: Limits, obj: Object = obj, mutation: Mutation = mutation) -> bytes:
+                found = {**values_for(invocation, subject, namespace, questions), "object": obj}
+                return orjson.dumps(patch_of(mutation, policy, found, limits))
+
             try:
-                obj = await questions.answering(evaluate)
+                patch = await evaluated(
+                    questions,
+                    subject,
+                    says,
+                    values,
+                    ("patch", policy.source, index),
+                    is_large=policy.is_large,
+                )
+                obj = await patched_object(orjson.loads(patch), mutation, invocation, subject, obj)
             except MutationFailed as error:
                 problems.append(str(error))
             else:
@@ -118,7 +150,7 @@ class MutatingPolicies:
             if not subject.is_own(target):
                 back = await converted(obj, target, own, subject.cluster)
                 assert back is not None
-                obj = decoded(own, back)
+                obj = await read_patched(own, back, subject.cluster)
             replace_contents(request.obj, obj)
             subject.changed()
         return worked, problems

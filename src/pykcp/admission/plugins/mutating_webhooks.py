@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykcp.admission.annotations import go_json
-from pykcp.admission.patches import PatchFailed, apply_patch, decoded
+from pykcp.admission.patches import PatchFailed, apply_patch, read_patched
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
 from pykcp.admission.subject import Subject, stamped
 from pykcp.admission.surroundings import converted
@@ -101,7 +101,7 @@ async def _changed(
         patched = apply_patch(stamped(before, subject.cluster), operations)
     except PatchFailed as error:
         raise InternalError(str(error)) from error
-    new = decoded(target, patched, kind=subject.kind)
+    new = await read_patched(target, patched, subject.cluster, kind=subject.kind)
     request.context.audit_bodies[_PATCHED + place] = go_json(
         {
             "configuration": webhook.configuration,
@@ -115,7 +115,7 @@ async def _changed(
     if not is_own:
         back = await converted(new, target, own, subject.cluster)
         assert back is not None
-        new = decoded(own, back)
+        new = await read_patched(own, back, subject.cluster)
     replace_contents(request.obj, new)
     subject.changed()
     return True

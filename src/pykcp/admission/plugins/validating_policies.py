@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pykcp.admission.annotations import go_json
-from pykcp.admission.policies.invocations import Invocation, Policies, Refused
+from pykcp.admission.policies.costly import evaluated
+from pykcp.admission.policies.invocations import Invocation, Policies, Refused, values_for
 from pykcp.admission.policies.policy import Binding, BoundPolicy, Policy
 from pykcp.admission.policies.validating import Decision, Verdict, judge
 from pykcp.admission.subject import Subject
@@ -63,7 +64,14 @@ class ValidatingPolicies:
             if isinstance(each, Refused):
                 collected.deny(each.policy, each.binding, each.message, "")
                 continue
-            verdict = await questions.answering(partial(judge, each, subject, namespace, questions))
+            verdict = await evaluated(
+                questions,
+                subject,
+                partial(judge, each, subject, namespace, questions),
+                partial(values_for, each, subject, namespace, None),
+                ("judge", each.policy.source),
+                is_large=each.policy.is_large,
+            )
             _enforce(each, verdict, subject.request.context, collected)
 
 

@@ -6,11 +6,16 @@ import base64
 from functools import lru_cache
 from typing import Any
 
-from pykcp.admission.expressions.authorizing import Questions
-from pykcp.admission.expressions.evaluating import POLICY_BUDGET, Evaluation, OutOfBudget
-from pykcp.admission.patches import PatchFailed, apply_patch, decoded
-from pykcp.admission.policies.invocations import Invocation, values_for
-from pykcp.admission.policies.policy import Mutation
+from pykcp.admission.expressions.evaluating import (
+    FULL,
+    POLICY_BUDGET,
+    Evaluation,
+    Limits,
+    OutOfBudget,
+)
+from pykcp.admission.patches import PatchFailed, apply_patch, read_patched
+from pykcp.admission.policies.invocations import Invocation
+from pykcp.admission.policies.policy import Mutation, Policy
 from pykcp.admission.subject import Subject
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.machinery.cel.library.times import duration_text, timestamp_text
@@ -32,47 +37,43 @@ class MutationFailed(Exception):
     """The expression has no value, or its value is no patch for this object."""
 
 
-def mutated(
-    mutation: Mutation,
-    invocation: Invocation,
-    subject: Subject,
-    obj: Object,
-    namespace: Object | None,
-    questions: Questions,
-) -> Object:
-    """The object after a mutation, in the version that the policy asked for. Pure.
-
-    MutationFailed if it cannot be made; an InternalError if its result cannot be decoded.
-    """
-    value = _value(mutation, invocation, subject, obj, namespace, questions)
+def patch_of(
+    mutation: Mutation, policy: Policy, values: dict[str, Any], limits: Limits = FULL
+) -> JSON:
+    """What the expression says: the operations of a JSON patch, or a configuration to apply."""
+    value = _value(mutation, policy, values, limits)
     if mutation.expression.misnamed:
         raise MutationFailed(f"type mismatch: {mutation.expression.misnamed}")
     if mutation.patch_type == "JSONPatch":
+        return [_operation(item) for item in value]
+    return to_json(value)
+
+
+async def patched_object(
+    patch: JSON, mutation: Mutation, invocation: Invocation, subject: Subject, obj: Object
+) -> Object:
+    """The object after a patch, in the version that the policy asked for.
+
+    MutationFailed if it cannot be made; an InternalError if its result cannot be decoded.
+    """
+    target, cluster, kind = invocation.target, subject.cluster, subject.kind
+    if mutation.patch_type == "JSONPatch":
         try:
-            patched = apply_patch(obj, [_operation(item) for item in value])
+            patched = apply_patch(obj, patch)
         except PatchFailed as error:
             if error.is_test:
                 return obj
             raise MutationFailed(f"JSON Patch: {error}") from error
-        return decoded(invocation.target, patched, strict=True, kind=subject.kind)
-    applied = _applied(invocation, subject, obj, to_json(value))
-    return decoded(invocation.target, applied, kind=subject.kind)
+        return await read_patched(target, patched, cluster, strict=True, kind=kind)
+    applied = _applied(invocation, subject, obj, patch)
+    return await read_patched(target, applied, cluster, kind=kind)
 
 
-def _value(
-    mutation: Mutation,
-    invocation: Invocation,
-    subject: Subject,
-    obj: Object,
-    namespace: Object | None,
-    questions: Questions,
-) -> Any:
+def _value(mutation: Mutation, policy: Policy, values: dict[str, Any], limits: Limits) -> Any:
     compiled = mutation.expression
     if compiled.program is None:
         raise MutationFailed(compiled.error)
-    values = values_for(invocation, subject, namespace, questions)
-    values["object"] = obj
-    evaluation = Evaluation(values, invocation.policy.variables, POLICY_BUDGET)
+    evaluation = Evaluation(values, policy.variables, POLICY_BUDGET, limits)
     try:
         result = evaluation.evaluate(compiled)
     except OutOfBudget as error:

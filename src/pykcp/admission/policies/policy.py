@@ -56,6 +56,10 @@ class Policy:
     annotations: tuple[tuple[str, Compiled], ...] = ()
     mutations: tuple[Mutation, ...] = ()
     reinvoked: bool = False
+    source: bytes = b""
+    """The JSON that it was parsed from, for worker processes."""
+    is_large: bool = False
+    """Its expressions are compiled by worker processes only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,27 @@ class BoundPolicy:
     bindings: tuple[Binding, ...]
     cluster: str
     """The logical cluster that the policy is in, and its parameters."""
+
+
+LARGE = 8 * 1024
+"""Octets of a policy that takes more than a few milliseconds to compile."""
+
+
+def head_of(obj: Object, source: bytes) -> Policy:
+    """A large policy without its expressions: what it is about, and how many changes it makes."""
+    spec = obj["spec"]
+    nothing = Compiled("")
+    return Policy(
+        **_head(obj),  # type: ignore[arg-type]
+        variables={},
+        conditions=(),
+        mutations=tuple(
+            Mutation(mutation["patchType"], nothing) for mutation in spec.get("mutations") or ()
+        ),
+        reinvoked=spec.get("reinvocationPolicy") == "IfNeeded",
+        source=source,
+        is_large=True,
+    )
 
 
 def parse_validating(obj: Object) -> Policy:
@@ -127,7 +152,7 @@ def _seen(spec: Object) -> tuple[Sight, Named]:
     return Sight(params=spec.get("paramKind") is not None), variables
 
 
-def _common(obj: Object, sight: Sight, named: Named) -> dict[str, object]:
+def _head(obj: Object) -> dict[str, object]:
     spec = obj["spec"]
     kind = spec.get("paramKind")
     return {
@@ -135,6 +160,13 @@ def _common(obj: Object, sight: Sight, named: Named) -> dict[str, object]:
         "criteria": parse_criteria(spec.get("matchConstraints") or {}),
         "fails_open": spec.get("failurePolicy") == "Ignore",
         "param_kind": ParamKind(kind["apiVersion"], kind["kind"]) if kind else None,
+    }
+
+
+def _common(obj: Object, sight: Sight, named: Named) -> dict[str, object]:
+    spec = obj["spec"]
+    return {
+        **_head(obj),
         "variables": compile_variables(named, sight).compiled,
         "conditions": tuple(
             compile_admission(condition["expression"], "matchCondition", sight, named)

@@ -7,9 +7,11 @@ from typing import Any
 
 from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.expressions.evaluating import (
+    FULL,
     MATCH_BUDGET,
     POLICY_BUDGET,
     Evaluation,
+    Limits,
     OutOfBudget,
     conditions_hold,
 )
@@ -40,13 +42,22 @@ class Verdict:
 
 
 def judge(
-    invocation: Invocation, subject: Subject, namespace: Object | None, questions: Questions
+    invocation: Invocation,
+    subject: Subject,
+    namespace: Object | None,
+    questions: Questions,
+    limits: Limits = FULL,
 ) -> Verdict:
     """What a policy says of a request. May end with Unanswered."""
-    policy = invocation.policy
     values = values_for(invocation, subject, namespace, questions)
+    return judge_values(invocation.policy, values, limits)
+
+
+def judge_values(policy: Policy, values: dict[str, Any], limits: Limits = FULL) -> Verdict:
+    """The same, of what expressions see."""
     if policy.conditions:
-        evaluation = Evaluation({**values, "namespaceObject": None}, policy.variables, MATCH_BUDGET)
+        seen = {**values, "namespaceObject": None}
+        evaluation = Evaluation(seen, policy.variables, MATCH_BUDGET, limits)
         matches, error = conditions_hold(policy.conditions, evaluation, fail_open=policy.fails_open)
         if error:
             return Verdict([Decision(0, error)])
@@ -54,18 +65,20 @@ def judge(
             return Verdict()
     silent = {name: value for name, value in values.items() if not name.startswith("authorizer")}
     try:
-        decisions = _decisions(policy, values, silent)
+        decisions = _decisions(policy, values, silent, limits)
         verdict = Verdict(decisions)
-        _annotate(policy, silent, verdict)
+        _annotate(policy, silent, verdict, limits)
     except OutOfBudget as error:
         return Verdict() if policy.fails_open else Verdict([Decision(0, str(error))])
     return verdict
 
 
-def _decisions(policy: Policy, values: dict[str, Any], silent: dict[str, Any]) -> list[Decision]:
-    evaluation = Evaluation(values, policy.variables, POLICY_BUDGET)
+def _decisions(
+    policy: Policy, values: dict[str, Any], silent: dict[str, Any], limits: Limits
+) -> list[Decision]:
+    evaluation = Evaluation(values, policy.variables, POLICY_BUDGET, limits)
     results = [evaluation.evaluate(v.expression) for v in policy.validations]
-    messages = Evaluation(silent, policy.variables, evaluation.remaining)
+    messages = Evaluation(silent, policy.variables, evaluation.remaining, limits)
     found: list[Decision] = []
     for index, (validation, result) in enumerate(zip(policy.validations, results, strict=True)):
         if result.error:
@@ -95,10 +108,10 @@ def _message(validation: Validation, messages: Evaluation) -> str:
     return message or f"failed expression: {validation.expression.expression.strip()}"
 
 
-def _annotate(policy: Policy, values: dict[str, Any], verdict: Verdict) -> None:
+def _annotate(policy: Policy, values: dict[str, Any], verdict: Verdict, limits: Limits) -> None:
     if not policy.annotations:
         return
-    evaluation = Evaluation(values, policy.variables, POLICY_BUDGET)
+    evaluation = Evaluation(values, policy.variables, POLICY_BUDGET, limits)
     for key, expression in policy.annotations:
         result = evaluation.evaluate(expression)
         if result.error:

@@ -10,7 +10,13 @@ from uuid import uuid4
 import orjson
 
 from pykcp.admission.expressions.authorizing import Questions
-from pykcp.admission.expressions.evaluating import MATCH_BUDGET, Evaluation, conditions_hold
+from pykcp.admission.expressions.evaluating import (
+    MATCH_BUDGET,
+    Evaluation,
+    Limits,
+    conditions_hold,
+)
+from pykcp.admission.policies.costly import evaluated
 from pykcp.admission.subject import Subject, request_json, stamped
 from pykcp.admission.surroundings import Surroundings, show
 from pykcp.admission.webhooks.client import CallFailed, WebhookClient
@@ -22,7 +28,7 @@ from pykcp.admission.webhooks.review import (
     review_version,
     verified,
 )
-from pykcp.admission.webhooks.webhook import Webhook
+from pykcp.admission.webhooks.webhook import SIGHT, Webhook
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import global_name
 from pykcp.clients.outbound import Tenant
@@ -70,12 +76,19 @@ class Callers:
         if not webhook.conditions:
             return target
 
-        def holds() -> tuple[bool, str]:
+        def holds(limits: Limits) -> tuple[bool, str]:
             values = condition_values(subject, target, questions)
-            evaluation = Evaluation(values, {}, MATCH_BUDGET)
+            evaluation = Evaluation(values, {}, MATCH_BUDGET, limits)
             return conditions_hold(webhook.conditions, evaluation, fail_open=webhook.fails_open)
 
-        matches, error = await questions.answering(holds)
+        expressions = [compiled.expression for compiled in webhook.conditions]
+        matches, error = await evaluated(
+            questions,
+            subject,
+            holds,
+            lambda: seen_values(subject, target),
+            ("conditions", expressions, SIGHT, webhook.fails_open),
+        )
         if error:
             raise subject.forbidden(error)
         return target if matches else None
@@ -133,14 +146,21 @@ def seen(subject: Subject, target: Resource) -> tuple[Object | None, Object | No
     return obj, old
 
 
-def condition_values(subject: Subject, target: Resource, questions: Questions) -> dict[str, Any]:
-    """What match conditions of a webhook see."""
+def seen_values(subject: Subject, target: Resource) -> dict[str, Any]:
+    """The same without the authorizer."""
     obj, old = seen(subject, target)
     return {
         "object": obj,
         "oldObject": old,
         "request": request_json(subject, target),
         "namespaceObject": None,
+    }
+
+
+def condition_values(subject: Subject, target: Resource, questions: Questions) -> dict[str, Any]:
+    """What match conditions of a webhook see."""
+    return {
+        **seen_values(subject, target),
         "authorizer": questions.value(),
         "authorizer.requestResource": questions.resource_check(
             subject.resource.group,

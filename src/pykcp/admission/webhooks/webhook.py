@@ -11,7 +11,7 @@ from pykcp.admission.expressions.environment import Sight
 from pykcp.admission.matching import Criteria, parse_criteria
 from pykcp.types import Object
 
-_SIGHT = Sight()
+SIGHT = Sight()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _parse(hook: Object, configuration: str, uid: str) -> Webhook:
         reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
         criteria=parse_criteria(hook, "rules"),
         conditions=tuple(
-            compile_admission(condition["expression"], "matchCondition", _SIGHT)
+            compile_admission(condition["expression"], "matchCondition", SIGHT)
             for condition in hook.get("matchConditions") or ()
         ),
     )

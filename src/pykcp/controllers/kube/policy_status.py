@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykcp.admission.tenants import policy_status
+from pykcp.aio.slices import in_slices
 from pykcp.clients.interface import Client
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
@@ -39,7 +40,8 @@ class PolicyStatus:
         policy = self._client.get(key.cluster, _POLICIES, key.name)
         if policy is None or _is_current(policy):
             return None
-        status = policy_status(self._directory, key.cluster, policy)
+        await self._directory.load(key.cluster)
+        status = await in_slices(policy_status(self._directory, key.cluster, policy), key.cluster)
 
         def settle(live: Object) -> None:
             if live["metadata"].get("generation") == policy["metadata"].get("generation"):

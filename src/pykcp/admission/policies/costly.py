@@ -1,0 +1,67 @@
+"""Evaluations that may cost much: tried on the event loop within a small limit, then elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import orjson
+
+from pykcp.admission.expressions.authorizing import Answers, Questions
+from pykcp.admission.expressions.evaluating import FULL, INLINE, Limits, TooCostly
+from pykcp.admission.subject import Subject
+from pykcp.registry.large import LargeWork
+
+Found = TypeVar("Found")
+_JOBS = "pykcp.admission.policies.jobs:"
+
+
+async def evaluated(
+    questions: Questions,
+    subject: Subject,
+    inline: Callable[[Limits], Found],
+    values: Callable[[], dict[str, Any]],
+    job: tuple[Any, ...],
+    *,
+    is_large: bool = False,
+) -> Found:
+    """What `inline` evaluates to, or the same job by a worker process if that costs too much.
+
+    `values`: what expressions see, without the authorizer. `is_large`: not to be tried here.
+    """
+    large = subject.resource.services.large
+    if large is None:
+        return await questions.answering(lambda: inline(FULL))
+    if not is_large:
+        try:
+            return await questions.answering(lambda: inline(INLINE))
+        except TooCostly:
+            pass  # there it may cost all that it may cost
+    return await questions.answering_elsewhere(_elsewhere(large, questions, subject, values, job))
+
+
+def _elsewhere(
+    large: LargeWork,
+    questions: Questions,
+    subject: Subject,
+    values: Callable[[], dict[str, Any]],
+    job: tuple[Any, ...],
+) -> Callable[[Answers], Awaitable[Any]]:
+    from pykcp.admission.policies.jobs import Seen
+
+    text = orjson.dumps(values())
+    resource = subject.resource
+    place = (
+        resource.group,
+        resource.plural,
+        subject.subresource,
+        subject.namespace,
+        subject.name,
+    )
+    name, *args = job
+
+    def run(answers: Answers) -> Awaitable[Any]:
+        seen = Seen(text, questions.user, place, answers)
+        return large.compute(subject.cluster, _JOBS + name, *args, seen)
+
+    return run

@@ -1,0 +1,95 @@
+"""Policies and match conditions, evaluated by worker processes: bytes in, a verdict out.
+
+What expressions see is passed as JSON. The authorizer is passed as the answers that are known;
+an evaluation that needs another one ends with Unanswered, and is sent again with the answer.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from pykcp.admission.expressions.authorizing import Answers, known_authorizer
+from pykcp.admission.expressions.compiling import compile_admission
+from pykcp.admission.expressions.environment import Sight
+from pykcp.admission.expressions.evaluating import MATCH_BUDGET, Evaluation, conditions_hold
+from pykcp.admission.policies.mutating import patch_of
+from pykcp.admission.policies.policy import Policy, parse_mutating, parse_validating
+from pykcp.admission.policies.validating import Verdict, judge_values
+from pykcp.auth.user import User
+from pykcp.machinery.cel.library.authorizer import Question, ResourceCheck
+from pykcp.types import Object
+
+_KEEP = 256
+
+
+class Seen(NamedTuple):
+    """What expressions see of a request."""
+
+    values: bytes
+    """JSON of `object`, `oldObject`, `request`, `namespaceObject` and `params`."""
+    user: User
+    resource: tuple[str, str, str, str, str]
+    """Group, resource, subresource, namespace and name of the request."""
+    answers: Answers
+
+    def read(self) -> dict[str, Any]:
+        values: dict[str, Any] = orjson.loads(self.values)
+        authorizer = known_authorizer(self.user, self.answers)
+        group, resource, subresource, namespace, name = self.resource
+        question = Question(
+            self.user,
+            "",
+            group=group,
+            resource=resource,
+            subresource=subresource,
+            namespace=namespace,
+            name=name,
+        )
+        values["authorizer"] = authorizer
+        values["authorizer.requestResource"] = ResourceCheck(authorizer, question)
+        return values
+
+
+def judge(source: bytes, seen: Seen) -> Verdict:
+    """What a validating policy says of a request."""
+    return judge_values(_policy(source, parse_validating), seen.read())
+
+
+def matches(source: bytes, seen: Seen) -> tuple[bool, str]:
+    """Whether the match conditions of a mutating policy hold."""
+    policy = _policy(source, parse_mutating)
+    evaluation = Evaluation(seen.read(), policy.variables, MATCH_BUDGET)
+    return conditions_hold(policy.conditions, evaluation, fail_open=policy.fails_open)
+
+
+def patch(source: bytes, index: int, seen: Seen) -> bytes:
+    """JSON of what one mutation of a policy says; MutationFailed if it says nothing."""
+    policy = _policy(source, parse_mutating)
+    return orjson.dumps(patch_of(policy.mutations[index], policy, seen.read()))
+
+
+def conditions(
+    expressions: Sequence[str], sight: Sight, fail_open: bool, seen: Seen
+) -> tuple[bool, str]:
+    """Whether the match conditions of a webhook hold."""
+    compiled = tuple(compile_admission(each, "matchCondition", sight) for each in expressions)
+    evaluation = Evaluation(seen.read(), {}, MATCH_BUDGET)
+    return conditions_hold(compiled, evaluation, fail_open=fail_open)
+
+
+_policies: OrderedDict[bytes, Policy] = OrderedDict()
+
+
+def _policy(source: bytes, parse: Callable[[Object], Policy]) -> Policy:
+    found = _policies.get(source)
+    if found is None:
+        found = _policies[source] = parse(orjson.loads(source))
+        if len(_policies) > _KEEP:
+            _policies.popitem(last=False)
+    else:
+        _policies.move_to_end(source)
+    return found
