@@ -105,6 +105,8 @@ def make_custom(
     )
     if webhook is None:
         resource.source = definition.source
+    if kind.has_rules:
+        resource.is_costly = kind.is_costly
     return resource
 
 

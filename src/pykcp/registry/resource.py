@@ -91,6 +91,7 @@ class Resource:
         "error_group",
         "form",
         "group",
+        "is_costly",
         "kind",
         "known_fields",
         "large_above",
@@ -167,12 +168,14 @@ class Resource:
         """JSON of the definition that a worker process can make the resource of, empty for built-in
         ones; None: only this process can."""
         self.large_above = LARGE
+        self.is_costly: Callable[[int], bool] | None = None
+        """Whether the rules of the kind may take long on a small object of this size."""
 
     def is_large(self, size: int) -> bool:
         """Whether a write of an object of so many octets is done by a worker process."""
-        return (
-            size > self.large_above and self.source is not None and self.services.large is not None
-        )
+        if self.source is None or self.services.large is None:
+            return False
+        return size > self.large_above or (self.is_costly is not None and self.is_costly(size))
 
     def select(self, label_text: str, field_text: str) -> Selection:
         """Label and field selectors of a request, in terms of what is stored."""

@@ -46,7 +46,7 @@ class SchemaKind(OwnedKind):
         self._version = version
         self.type = custom_type
         self._cel: RuleSet | None = None
-        self._has_cel = _holds_rules(custom_type)
+        self.has_rules = _holds_rules(custom_type)
         self._forgiven: list[str] = []
         """Violations of rules by what a write does not change: warnings, within one call."""
         served = definition.version(version)
@@ -114,17 +114,28 @@ class SchemaKind(OwnedKind):
     def _rule_errors(
         self, new: Object, old: Object | None, errors: list[FieldError]
     ) -> list[FieldError]:
-        if not self._has_cel:
+        if not self.has_rules:
             return []
         blocked = rules_blocked(errors)
         if blocked is not None:
             return [blocked]
+        seen = _AS_RULES_SEE_IT.get(self._definition.strategy)
+        return self._rule_set().validate(seen(new) if seen else new, old, warnings=self._forgiven)
+
+    def _rule_set(self) -> RuleSet:
         if self._cel is None:
             from pykcp.machinery.cel.rules import RuleSet
 
             self._cel = RuleSet(self.type.schema)
-        seen = _AS_RULES_SEE_IT.get(self._definition.strategy)
-        return self._cel.validate(seen(new) if seen else new, old, warnings=self._forgiven)
+        return self._cel
+
+    def is_costly(self, size: int) -> bool:
+        """Whether the rules may take more than some milliseconds on an object of this size."""
+        return self.has_rules and self._rule_set().most_cost(size) > _CHEAP
+
+
+_CHEAP = 30_000
+"""What rules may cost on the event loop."""
 
 
 def _without_empty_claim_keys(binding: Object) -> Object:

@@ -115,7 +115,7 @@ class RuleSet:
             _build(schema, schema, root=root, cardinality=1) if _holds_rules(schema) else None
         )
         self._schema = schema
-        self._cheap: dict[int, bool] = {}
+        self._most: dict[int, int] = {}
         self.uses_old = self._root is not None and any(
             n.compiled is not None and n.compiled.uses_old for n in self._root.walk()
         )
@@ -164,10 +164,16 @@ class RuleSet:
         return self._cheap_up_to(size)
 
     def _cheap_up_to(self, size: int) -> bool:
+        return self.most_cost(size) <= OBJECT_BUDGET
+
+    def most_cost(self, size: int) -> int:
+        """A bound for what all rules together cost on an object of so many octets."""
+        if self._root is None:
+            return 0
         rounded = 1 << max(size - 1, 1).bit_length()
-        found = self._cheap.get(rounded)
+        found = self._most.get(rounded)
         if found is None:
-            found = self._cheap[rounded] = self._bound(rounded) <= OBJECT_BUDGET
+            found = self._most[rounded] = self._bound(rounded)
         return found
 
     def _bound(self, size: int) -> int:
