@@ -1,11 +1,15 @@
-"""What one tenant's flood does to another's requests.
+"""What one caller's flood does to another tenant's requests.
 
-    bench/run fairness [--objects 10000] [--flood 64] [--seconds 10]
+    bench/run fairness [--objects 5000] [--flood 64] [--seconds 5] [--only gets writes]
 
-One user, in a process of their own, lists a logical cluster full of objects and creates more,
-so many requests at a time. Another user, in another logical cluster, gets one object after the
-other. Printed are the delays of these gets: alone, beside the flood, and beside the flood on a
-server that does not share fairly.
+A flood runs in a process of its own, so many requests at a time. Another user, in another
+logical cluster, gets an object and creates one, again and again. Printed are the delays of these
+requests: alone, and beside each flood on a server that shares fairly and on one that does not.
+
+    lists      one user lists a cluster full of objects and creates more, three to one
+    writes     one user creates objects of 300 keys in eight workspaces
+    gets       one user gets an object in eight workspaces
+    strangers  nobody in particular, with wrong tokens, from the same address
 """
 
 from __future__ import annotations
@@ -13,136 +17,183 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import json
 import multiprocessing
 import pathlib
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from http2client import Connection, Reply
 from target import Target
 from target import load as load_target
 
-from pykcp.testing.clusters import make_cluster
+from pykcp.testing.flood import make_open_cluster
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.server import server as run_server
 
 CM = "/api/v1/namespaces/default/configmaps"
 _USERS = ("flooder", "neighbour")
+_CROWDED = tuple(f"crowded{number}" for number in range(8))
 _STREAMS = 8
 """Requests at a time on one connection of the flood."""
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    cluster: str
+    method: str
+    path: str
+    body: bytes = b""
+
+
+def _lists(place: int) -> Request:
+    if place % 4:
+        return Request(_CROWDED[0], "GET", CM)
+    body = b'{"metadata":{"name":"f%d"}}' % next(_numbers)
+    return Request(_CROWDED[0], "POST", CM, body)
+
+
+def _writes(place: int) -> Request:
+    data = {f"key{number}": "x" * 40 for number in range(280)}
+    body = json.dumps({"metadata": {"name": f"w{next(_numbers)}"}, "data": data}).encode()
+    return Request(_CROWDED[place % 8], "POST", CM, body)
+
+
+def _gets(place: int) -> Request:
+    return Request(_CROWDED[place % 8], "GET", f"{CM}/one")
+
+
+def _strangers(place: int) -> Request:
+    return Request("quiet", "GET", f"{CM}/one")
+
+
+FLOODS: dict[str, Callable[[int], Request]] = {
+    "lists": _lists,
+    "writes": _writes,
+    "gets": _gets,
+    "strangers": _strangers,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--objects", type=int, default=10_000)
+    parser.add_argument("--objects", type=int, default=5000)
     parser.add_argument("--flood", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--only", nargs="*", choices=tuple(FLOODS), default=tuple(FLOODS))
     options = parser.parse_args()
+    print(
+        f"{'':<22}{'get p50':>9}{'p99':>9}{'longest':>9}{'write p50':>11}{'p99':>9}{'longest':>9}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         tokens = pathlib.Path(folder) / "tokens.csv"
         tokens.write_text("".join(f"{user}-token,{user},{user}\n" for user in _USERS))
-        for flags in ((), ("--fairness=false",)):
+        for label, flags in (("fair", ()), ("unfair", ("--fairness=false",))):
             with run_server(f"--token-auth-file={tokens}", *flags) as server:
-                _prepare(server, options.objects)
-                _measure(server, options, "unfair" if flags else "fair")
+                _prepare(server, options.objects if "lists" in options.only else 1)
+                if not flags:
+                    _report("alone", asyncio.run(_innocent(server, options.seconds)))
+                for name in options.only:
+                    _measure(server, options, name, label)
 
 
 def _prepare(server: ServerProcess, count: int) -> None:
-    for cluster, user in (("crowded", "flooder"), ("quiet", "neighbour")):
-        client = make_cluster(server, cluster)
-        status = {"status": {"phase": "Ready"}}
-        client.patch("/apis/core.kcp.io/v1alpha1/logicalclusters/cluster/status", status)
-        group = "rbac.authorization.k8s.io"
-        binding = {
-            "metadata": {"name": user},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-        }
-        assert client.post(f"/apis/{group}/v1/clusterrolebindings", binding).status == 201
-    crowded = server.client(cluster="crowded")
     data = {"text": "x" * 1400}
+    for cluster in (*_CROWDED, "quiet"):
+        client = make_open_cluster(server, cluster, _USERS)
+        assert client.post(CM, {"metadata": {"name": "one"}, "data": data}).status == 201
+    crowded = server.client(cluster=_CROWDED[0])
     with ThreadPoolExecutor(16) as threads:
         bodies = ({"metadata": {"name": f"m{n}"}, "data": data} for n in range(count))
         for reply in threads.map(lambda body: crowded.post(CM, body), bodies):
             assert reply.status == 201, reply
-    quiet = server.client(cluster="quiet")
-    assert quiet.post(CM, {"metadata": {"name": "one"}, "data": data}).status == 201
 
 
-def _measure(server: ServerProcess, options: argparse.Namespace, label: str) -> None:
-    target = _target(server, "quiet", "neighbour")
-    if label == "fair":
-        _report("alone", asyncio.run(_gets(target, options.seconds)))
+def _measure(server: ServerProcess, options: argparse.Namespace, name: str, label: str) -> None:
     queue: multiprocessing.Queue[Counter[str]] = multiprocessing.Queue()
-    arguments = (str(server.kubeconfig), options.flood, options.seconds + 2, queue)
+    arguments = (str(server.kubeconfig), name, options.flood, options.seconds + 2, queue)
     flood = multiprocessing.Process(target=_flood_process, args=arguments)
     flood.start()
     time.sleep(1.5)
-    _report(
-        f"{label}, beside a flood of {options.flood}", asyncio.run(_gets(target, options.seconds))
-    )
-    print(f"  flood: {dict(queue.get())}, server {load_memory(server):.0f} MiB")
+    _report(f"{name}, {label}", asyncio.run(_innocent(server, options.seconds)))
+    counts = " ".join(f"{count} × {code}" for code, count in sorted(queue.get().items()))
     flood.join()
+    memory = load_target(str(server.kubeconfig), "shard-base", "root", str(server.pid)).memory()
+    print(f"    flood: {counts}; server {memory:.0f} MiB", flush=True)
 
 
-def load_memory(server: ServerProcess) -> float:
-    return load_target(str(server.kubeconfig), "shard-base", "root", str(server.pid)).memory()
-
-
-def _target(server: ServerProcess, cluster: str, user: str) -> Target:
-    found = load_target(str(server.kubeconfig), "shard-base", cluster, str(server.pid))
-    return replace(found, token=f"{user}-token")
-
-
-async def _gets(target: Target, seconds: float) -> list[float]:
-    connection = await target.connect()
-    delays: list[float] = []
+async def _innocent(server: ServerProcess, seconds: float) -> tuple[list[float], list[float]]:
+    """Delays of gets and of creates in a quiet cluster."""
+    found = load_target(str(server.kubeconfig), "shard-base", "quiet", str(server.pid))
+    target = replace(found, token="neighbour-token")
     until = time.perf_counter() + seconds
-    while (began := time.perf_counter()) < until:
-        reply = await connection.request("GET", f"{target.prefix}{CM}/one")
-        assert reply.status == 200, reply.status
-        delays.append(time.perf_counter() - began)
-        await asyncio.sleep(0.005)
-    connection.close()
-    return delays
+
+    async def repeat(send: Callable[[Connection], asyncio.Future[Reply]]) -> list[float]:
+        connection = await target.connect()
+        delays: list[float] = []
+        while (began := time.perf_counter()) < until:
+            reply = await send(connection)
+            assert reply.status in {200, 201}, reply.status
+            delays.append(time.perf_counter() - began)
+            await asyncio.sleep(0.005)
+        connection.close()
+        return delays
+
+    def get(connection: Connection) -> asyncio.Future[Reply]:
+        return connection.request("GET", f"{target.prefix}{CM}/one")
+
+    def create(connection: Connection) -> asyncio.Future[Reply]:
+        body = b'{"metadata":{"generateName":"n-"}}'
+        return connection.request("POST", f"{target.prefix}{CM}", body)
+
+    gets, creates = await asyncio.gather(repeat(get), repeat(create))
+    return gets, creates
 
 
-def _report(label: str, delays: list[float]) -> None:
-    delays.sort()
-    shown = " ".join(
-        f"p{int(part * 1000) / 10:g} {delays[int(part * (len(delays) - 1))] * 1000:.1f} ms"
-        for part in (0.5, 0.9, 0.99, 1.0)
-    )
-    print(f"{label}: {len(delays)} gets, {shown}", flush=True)
+def _report(label: str, delays: tuple[list[float], list[float]]) -> None:
+    line = f"{label:<22}"
+    for found, width in zip(delays, (9, 11), strict=True):
+        found.sort()
+        for part, columns in ((0.5, width), (0.99, 9), (1.0, 9)):
+            line += f"{found[int(part * (len(found) - 1))] * 1000:>{columns - 3}.1f} ms"
+    print(line, flush=True)
 
 
 def _flood_process(
-    kubeconfig: str, width: int, seconds: float, queue: multiprocessing.Queue[Counter[str]]
+    kubeconfig: str,
+    name: str,
+    width: int,
+    seconds: float,
+    queue: multiprocessing.Queue[Counter[str]],
 ) -> None:
-    target = replace(load_target(kubeconfig, "shard-base", "crowded"), token="flooder-token")
-    queue.put(asyncio.run(_flood(target, width, seconds)))
+    target = load_target(kubeconfig, "shard-base", "root")
+    queue.put(asyncio.run(_flood(target, name, width, seconds)))
 
 
-async def _flood(target: Target, width: int, seconds: float) -> Counter[str]:
-    """Three lists to one create, each sent again as soon as it is answered."""
+async def _flood(target: Target, name: str, width: int, seconds: float) -> Counter[str]:
+    """Each request is followed by the next as soon as it is answered."""
     until = time.perf_counter() + seconds
     counts: Counter[str] = Counter()
-    numbers = itertools.count()
-    connections = [await target.connect() for _ in range(max(1, width // _STREAMS))]
+    count = max(1, width // _STREAMS)
+    tokens = ["flooder-token"] * count
+    if name == "strangers":
+        tokens = [f"wrong-{number}" for number in range(count)]
+    connections = [await replace(target, token=token).connect() for token in tokens]
 
     async def send(place: int) -> None:
-        connection = connections[place % len(connections)]
+        connection = connections[place % count]
         while time.perf_counter() < until:
-            if place % 4:
-                reply = await connection.request("GET", f"{target.prefix}{CM}")
-            else:
-                body = b'{"metadata":{"name":"f%d"}}' % next(numbers)
-                reply = await connection.request("POST", f"{target.prefix}{CM}", body)
-            counts[f"{'list' if place % 4 else 'create'} {reply.status}"] += 1
+            request = FLOODS[name](place)
+            path = f"/clusters/{request.cluster}{request.path}"
+            reply = await connection.request(request.method, path, request.body)
+            counts[str(reply.status)] += 1
             if reply.status == 429:
                 await asyncio.sleep(0.05)
 

@@ -226,10 +226,11 @@ class FlowControl:
         began = time.perf_counter()
         # Who may not be in a cluster, or is not known yet, must not take up its room.
         cluster = call.cluster if call.is_authorized else payer.name
+        lane = call.cluster if call.payer else str(id(call.exchange.request.peer))
         size = self._take_room(_BACKGROUND, call, payer, cluster)
         call.was_held = True
         try:
-            goes_on = await self._background.wait(payer, call.cluster_payer, self._settings.wait)
+            goes_on = await self._background.wait(payer, lane, self._settings.wait)
         finally:
             self._room.leave(payer.name, cluster, size)
         self._metrics.waited(_BACKGROUND, goes_on, time.perf_counter() - began)

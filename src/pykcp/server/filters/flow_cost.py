@@ -3,8 +3,8 @@
 Cost is time on the event loop (and processor time that was spent elsewhere for a request). An
 *account* has an allowance of so much per second. What is spent is paid back at that rate: an
 account is debt-free at a moment that every cost moves further into the future. Up to a burst
-that has no consequences; an account beyond it is *indebted*. So is one, for as long as the step
-took, after a single long step: the next one would keep the others waiting twice as long.
+that has no consequences; an account beyond it is *indebted*. After a single long step an account
+*rests* for as long as the step took: the next one would keep the others waiting twice as long.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Account:
         "name",
         "recent",
         "rejected",
+        "rests_until",
         "seen",
         "slack",
         "sort",
@@ -57,6 +58,7 @@ class Account:
         self.slack = burst * self.weight
         self.free_at = 0.0
         """When it is free of debt, if nothing is added."""
+        self.rests_until = 0.0
         self.total = 0.0
         self.seen = 0.0
         """`total` at the last sweep."""
@@ -72,7 +74,7 @@ class Account:
         else:
             self.free_at = now + seconds * self.weight
         if seconds > LONG_STEP and self.weight:
-            self.free_at = max(self.free_at, now + self.slack + seconds)
+            self.rests_until = now + seconds
 
     def is_indebted(self, now: float) -> bool:
         return self.free_at > now + self.slack

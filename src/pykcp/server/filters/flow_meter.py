@@ -95,15 +95,15 @@ class CostMeter:
     def charge(self, call: Call, seconds: float) -> None:
         """Time that a request has had the event loop for."""
         now = _clock()
-        self._book(call, seconds, now)
-        if seconds > LONG_STEP:
+        account = self._book(call, seconds, now)
+        if seconds > LONG_STEP and account.is_indebted(now):
             self.background.pace.after_long_step(seconds, now)
 
     def charge_elsewhere(self, call: Call, seconds: float) -> None:
         """Processor time that was spent for a request, while the event loop was free."""
         self._book(call, seconds, _clock())
 
-    def _book(self, call: Call, seconds: float, now: float) -> None:
+    def _book(self, call: Call, seconds: float, now: float) -> Account:
         account = call.payer
         if account is None:
             account = self.address_of(call)
@@ -114,6 +114,7 @@ class CostMeter:
         if call.is_authorized and account.weight:  # what the exempt do is not the cluster's debt
             cluster = call.cluster_payer or self._open_cluster(call)
             cluster.charge(seconds, now)
+        return account
 
     async def drive(
         self, call: Call, pending: Coroutine[Any, Any, None], spent: float = 0.0
@@ -143,10 +144,12 @@ class CostMeter:
         return self._may_go_on(account, now)
 
     def admits_now(self, call: Call) -> bool:
-        """The same, later."""
+        """The same, before a request's longer part; it may have come together with others."""
         now, account, cluster = _clock(), call.payer, call.cluster_payer
         if account is None or not (
-            account.is_indebted(now) or (cluster is not None and cluster.is_indebted(now))
+            account.is_indebted(now)
+            or account.rests_until > now
+            or (cluster is not None and cluster.is_indebted(now))
         ):
             return True
         return self._may_go_on(account, now)
@@ -239,7 +242,7 @@ class Background:
     def __len__(self) -> int:
         return len(self._pacer)
 
-    async def wait(self, user: Account, cluster: Account | None, seconds: float) -> bool:
+    async def wait(self, user: Account, lane: str, seconds: float) -> bool:
         """Until it is this request's turn; False if it did not come in time."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[bool] = loop.create_future()
@@ -248,7 +251,7 @@ class Background:
             if not turn.done():
                 turn.set_result(goes_on)
 
-        held: Held = self._pacer.add(user, cluster, _clock() + seconds, wake)
+        held: Held = self._pacer.add(user, lane, _clock() + seconds, wake)
         if not self._is_running:
             self._is_running = True
             loop.call_soon(self._run)
@@ -267,7 +270,11 @@ class Background:
         )
         self._released.clear()
         self._count = 0
-        pause = self.pace.pause(now, self._is_contended())
+        first = self._pacer.first()
+        if first is None or not first.is_indebted(now):
+            pause = 0.0  # it only shares a cluster with somebody who is
+        else:
+            pause = self.pace.pause(now, self._is_contended())
         if pause:
             asyncio.get_running_loop().call_later(pause, self._release)
         else:

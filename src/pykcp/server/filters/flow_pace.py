@@ -1,7 +1,7 @@
 """Requests of the indebted, held back behind all others. Pure: the time is passed in.
 
-They go on a few at a time, between everything else that the event loop has to do: the request
-whose user and cluster owe least first, so that who spends more waits longer. `Pace` says how
+They go on a few at a time, between everything else that the event loop has to do: a request of
+the user who owes least first, so that who spends more waits longer. `Pace` says how
 many at a time: as many as fit into a budget for one pass of the loop, which is small while
 others want the loop, and after a long step nothing for as long as the step took.
 """
@@ -13,6 +13,7 @@ import itertools
 from collections import OrderedDict
 from collections.abc import Callable
 
+from pykcp.aio.round_robin import RoundRobin
 from pykcp.server.filters.flow_cost import Account
 
 _BUDGET_CONTENDED, _BUDGET_ALONE = 0.001, 0.005
@@ -25,36 +26,34 @@ _FIRST_GUESS = 0.0005
 class Held:
     """A request that is held back."""
 
-    __slots__ = ("deadline", "flow", "wake")
+    __slots__ = ("deadline", "lane", "queue", "wake")
 
-    def __init__(self, flow: _Flow, deadline: float, wake: Callable[[bool], None]) -> None:
-        self.flow, self.deadline, self.wake = flow, deadline, wake
+    def __init__(
+        self, queue: _Queue, lane: str, deadline: float, wake: Callable[[bool], None]
+    ) -> None:
+        self.queue, self.lane, self.deadline, self.wake = queue, lane, deadline, wake
 
 
-class _Flow:
-    """The held requests of one user for one cluster."""
+class _Queue:
+    """The held requests of one user."""
 
-    __slots__ = ("cluster", "key", "queue", "user")
+    __slots__ = ("lanes", "user")
 
-    def __init__(self, key: tuple[str, str], user: Account, cluster: Account | None) -> None:
-        self.key, self.user, self.cluster = key, user, cluster
-        self.queue: OrderedDict[Held, None] = OrderedDict()
-
-    def rank(self) -> float:
-        owed = self.user.free_at
-        if self.cluster is not None and self.cluster.free_at > owed:
-            return self.cluster.free_at
-        return owed
+    def __init__(self, user: Account) -> None:
+        self.user = user
+        self.lanes: RoundRobin[str, Held] = RoundRobin()
 
 
 class Pacer:
-    """Held requests, the least indebted first. O(log n), however many are held or give up."""
+    """Held requests, the least indebted user's first, and of theirs those of each *lane* in turn:
+    a cluster, or a connection. O(log n), however many are held or give up.
+    """
 
     def __init__(self) -> None:
-        self._flows: dict[tuple[str, str], _Flow] = {}
-        self._heap: list[tuple[float, int, _Flow]] = []
-        """One entry per flow. Its rank grows with every cost, so that an entry may stand too far
-        in front; it is put right when it comes up."""
+        self._queues: dict[str, _Queue] = {}
+        self._heap: list[tuple[float, int, _Queue]] = []
+        """One entry per user. Debts grow with every cost, so that an entry may stand too far in
+        front; it is put right when it comes up."""
         self._held: OrderedDict[Held, None] = OrderedDict()
         """In the order of their deadlines, since all wait equally long."""
         self._numbers = itertools.count()
@@ -62,17 +61,14 @@ class Pacer:
     def __len__(self) -> int:
         return len(self._held)
 
-    def add(
-        self, user: Account, cluster: Account | None, deadline: float, wake: Callable[[bool], None]
-    ) -> Held:
+    def add(self, user: Account, lane: str, deadline: float, wake: Callable[[bool], None]) -> Held:
         """`wake` is called with True when it goes on and with False when it waited too long."""
-        key = (user.name, "" if cluster is None else cluster.name)
-        flow = self._flows.get(key)
-        if flow is None:
-            flow = self._flows[key] = _Flow(key, user, cluster)
-            self._push(flow)
-        held = Held(flow, deadline, wake)
-        flow.queue[held] = None
+        queue = self._queues.get(user.name)
+        if queue is None:
+            queue = self._queues[user.name] = _Queue(user)
+            self._push(queue)
+        held = Held(queue, lane, deadline, wake)
+        queue.lanes.add(lane, held)
         self._held[held] = None
         return held
 
@@ -80,21 +76,37 @@ class Pacer:
         """Give up; False if it goes on already."""
         if held not in self._held:
             return False
-        del self._held[held], held.flow.queue[held]
+        del self._held[held]
+        held.queue.lanes.remove(held.lane, held)
         return True
 
-    def release(self) -> Account | None:
-        """Let the least indebted go on; whose it was. None if none is held."""
+    def first(self) -> Account | None:
+        """Who is least indebted of those with requests held; None if there are none."""
         while self._heap:
-            rank, _, flow = heapq.heappop(self._heap)
-            if not flow.queue:
-                del self._flows[flow.key]
-            elif flow.rank() > rank:
-                self._push(flow)
+            rank, _, queue = self._heap[0]
+            if queue.lanes and queue.user.free_at <= rank:
+                return queue.user
+            heapq.heappop(self._heap)
+            if queue.lanes:
+                self._push(queue)
             else:
-                self._release(flow)
-                return flow.user
+                del self._queues[queue.user.name]
         return None
+
+    def release(self) -> Account | None:
+        """Let a request of the least indebted go on; whose it was."""
+        user = self.first()
+        if user is None:
+            return None
+        _, _, queue = heapq.heappop(self._heap)
+        _, held = queue.lanes.take()
+        del self._held[held]
+        if queue.lanes:
+            self._push(queue)
+        else:
+            del self._queues[user.name]
+        held.wake(True)
+        return user
 
     def expire(self, now: float) -> None:
         """Tell those who have waited too long."""
@@ -105,17 +117,8 @@ class Pacer:
             self.remove(held)
             held.wake(False)
 
-    def _release(self, flow: _Flow) -> None:
-        held, _ = flow.queue.popitem(last=False)
-        del self._held[held]
-        if flow.queue:
-            self._push(flow)
-        else:
-            del self._flows[flow.key]
-        held.wake(True)
-
-    def _push(self, flow: _Flow) -> None:
-        heapq.heappush(self._heap, (flow.rank(), next(self._numbers), flow))
+    def _push(self, queue: _Queue) -> None:
+        heapq.heappush(self._heap, (queue.user.free_at, next(self._numbers), queue))
 
 
 class Pace:

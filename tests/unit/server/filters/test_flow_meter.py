@@ -240,7 +240,7 @@ async def test_held_requests_go_on_in_between(clock: Clock) -> None:
     async def request(user: User) -> None:
         call = _call(clock)
         meter.admits(call, user)
-        assert await meter.background.wait(call.payer, None, 60.0)
+        assert await meter.background.wait(call.payer, call.cluster, 60.0)
         order.append((user.name, passes))
         clock.work(0.001)
         meter.charge(call, 0.001)
