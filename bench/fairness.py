@@ -5,6 +5,8 @@
 A flood runs in a process of its own, so many requests at a time. Another user, in another
 logical cluster, gets an object and creates one, again and again. Printed are the delays of these
 requests: alone, and beside each flood on a server that shares fairly and on one that does not.
+Beside the time on the clock stands the time that the server's event loop had a processor for
+meanwhile: what the delay would be on a machine with nothing else to do.
 
     lists      one user lists a cluster full of objects and creates more, three to one
     writes     one user creates objects of 300 keys in eight workspaces
@@ -41,6 +43,16 @@ _CROWDED = tuple(f"crowded{number}" for number in range(8))
 _STREAMS = 8
 """Requests at a time on one connection of the flood."""
 _numbers = itertools.count()
+_COLUMNS = (
+    (("get p50", 13), ("p99", 13), ("longest", 13)),
+    (("write p50", 15), ("p99", 13), ("longest", 13)),
+)
+_HEADING = f"{'ms on the clock / of the loop':<30}" + "".join(
+    name.rjust(width) for group in _COLUMNS for name, width in group
+)
+
+Delay = tuple[float, float]
+"""Seconds on the clock, and of the server's event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +101,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--only", nargs="*", choices=tuple(FLOODS), default=tuple(FLOODS))
     options = parser.parse_args()
-    print(
-        f"{'':<22}{'get p50':>9}{'p99':>9}{'longest':>9}{'write p50':>11}{'p99':>9}{'longest':>9}"
-    )
+    print(_HEADING)
     with tempfile.TemporaryDirectory() as folder:
         tokens = pathlib.Path(folder) / "tokens.csv"
         tokens.write_text("".join(f"{user}-token,{user},{user}\n" for user in _USERS))
@@ -129,19 +139,20 @@ def _measure(server: ServerProcess, options: argparse.Namespace, name: str, labe
     print(f"    flood: {counts}; server {memory:.0f} MiB", flush=True)
 
 
-async def _innocent(server: ServerProcess, seconds: float) -> tuple[list[float], list[float]]:
+async def _innocent(server: ServerProcess, seconds: float) -> tuple[list[Delay], list[Delay]]:
     """Delays of gets and of creates in a quiet cluster."""
     found = load_target(str(server.kubeconfig), "shard-base", "quiet", str(server.pid))
     target = replace(found, token="neighbour-token")
     until = time.perf_counter() + seconds
 
-    async def repeat(send: Callable[[Connection], asyncio.Future[Reply]]) -> list[float]:
+    async def repeat(send: Callable[[Connection], asyncio.Future[Reply]]) -> list[Delay]:
         connection = await target.connect()
-        delays: list[float] = []
+        delays: list[Delay] = []
         while (began := time.perf_counter()) < until:
+            cpu = _loop_seconds(server.pid)
             reply = await send(connection)
             assert reply.status in {200, 201}, reply.status
-            delays.append(time.perf_counter() - began)
+            delays.append((time.perf_counter() - began, _loop_seconds(server.pid) - cpu))
             await asyncio.sleep(0.005)
         connection.close()
         return delays
@@ -157,12 +168,18 @@ async def _innocent(server: ServerProcess, seconds: float) -> tuple[list[float],
     return gets, creates
 
 
-def _report(label: str, delays: tuple[list[float], list[float]]) -> None:
-    line = f"{label:<22}"
-    for found, width in zip(delays, (9, 11), strict=True):
-        found.sort()
-        for part, columns in ((0.5, width), (0.99, 9), (1.0, 9)):
-            line += f"{found[int(part * (len(found) - 1))] * 1000:>{columns - 3}.1f} ms"
+def _loop_seconds(pid: int) -> float:
+    """Processor time that the first thread of a process, its event loop, has had."""
+    return int(pathlib.Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def _report(label: str, delays: tuple[list[Delay], list[Delay]]) -> None:
+    line = f"{label:<30}"
+    for found, columns in zip(delays, _COLUMNS, strict=True):
+        clock, loop = (sorted(one[side] for one in found) for side in (0, 1))
+        for part, (_, width) in zip((0.5, 0.99, 1.0), columns, strict=True):
+            place = int(part * (len(found) - 1))
+            line += f"{clock[place] * 1000:.1f} / {loop[place] * 1000:.1f}".rjust(width)
     print(line, flush=True)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pykcp.aio.round_robin import RoundRobin
 from pykcp.server.filters.flow_cost import Account
 
-_BUDGET_CONTENDED, _BUDGET_ALONE = 0.001, 0.005
+_BUDGET_CONTENDED, _BUDGET_ALONE = 0.0003, 0.005
 _LONGEST_PAUSE = 0.05
 _MOST_PER_PASS = 64
 _FIRST_GUESS = 0.0005
