@@ -180,8 +180,8 @@ class Store(Protocol):
 
     def get(self, key: str) -> Entry | None: ...
 
-    def keys(self, prefix: str) -> Keys:
-        """The current keys below a prefix, at once; for prefixes that hold few."""
+    def keys(self, prefix: str, *, limit: int = 0) -> Keys:
+        """The current keys below a prefix, at once; for prefixes that hold few, or with a limit."""
 
     def get_before(self, key: str, revision: int) -> bytes | None:
         """The value that a key had just before a revision; None if it had none or it is forgotten."""

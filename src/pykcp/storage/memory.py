@@ -71,8 +71,9 @@ class MemoryStore:
             len(found) - limit if counted else None,
         )
 
-    def keys(self, prefix: str) -> Keys:
-        return [change.key for change in self._range(prefix, "", self.revision)]
+    def keys(self, prefix: str, *, limit: int = 0) -> Keys:
+        found = [change.key for change in self._range(prefix, "", self.revision)]
+        return found[:limit] if limit else found
 
     def get_before(self, key: str, revision: int) -> bytes | None:
         change = self._change_at(key, revision - 1)

@@ -317,6 +317,17 @@ SAMPLES = (
     ),
     Sample(
         _TENANCY,
+        "workspaces",
+        "Workspace",
+        {
+            "type": {"name": "universal", "path": "root"},
+            "location": {"selector": _SELECTOR},
+        },
+        {"conditions": [_CONDITION], "initializers": [_HOOK], "phase": "Initializing"},
+        "p{}",
+    ),
+    Sample(
+        _TENANCY,
         "workspacetypes",
         "WorkspaceType",
         _type_spec(),

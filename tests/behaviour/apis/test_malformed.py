@@ -91,7 +91,9 @@ def assert_quiet(shard: ServerProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    "sample", SAMPLES, ids=lambda s: f"{s.plural.rpartition('/')[2]}-{s.version.rpartition('/')[2]}"
+    "sample",
+    SAMPLES,
+    ids=lambda s: f"{s.plural.rpartition('/')[2]}-{s.version.rpartition('/')[2]}-{s.name}",
 )
 def test_objects_of_every_shape(shard: ServerProcess, root: TestClient, sample: Sample) -> None:
     name = f"w{SAMPLES.index(sample)}"

@@ -80,7 +80,7 @@ def test_what_blocks_is_named_at_the_top(org: TestClient) -> None:
     assert org.delete(f"{WORKSPACES}/a").status == 200
     eventually(lambda: message(org, "a") == f"{KCPS_WORDS}; blocked in {path}:a:b:c")
     eventually(lambda: message(inside(org, "a"), "b") == f"{KCPS_WORDS}; blocked in {path}:a:b:c")
-    told = message(inside(inside(org, "a"), "b"), "c")
+    told = eventually(lambda: message(inside(inside(org, "a"), "b"), "c"))
     assert "configmaps. has 1 resource instances" in told
     assert "blocked in" not in told
     release(here)

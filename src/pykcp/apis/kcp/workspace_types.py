@@ -17,6 +17,9 @@ from pykcp.types import Object
 CLUSTER = "kcp.io/cluster"
 API_BINDINGS_INITIALIZER = "system:apibindings"
 
+MOST_TYPES = 128
+"""That a type may extend, with all that these extend."""
+
 Find = Callable[[str, str], Object | None]
 
 
@@ -124,6 +127,8 @@ def _bases(workspace_type: Object, find: Find, seen: set[str], way: list[str]) -
         if name in way:
             cycle = " -> ".join(way[way.index(name) :])
             raise BadType(f"circular dependency detected in workspace type {name}: {cycle}")
+        if name not in seen and len(seen) > MOST_TYPES:
+            raise BadType(f"workspace type {way[0]} extends more than {MOST_TYPES} types")
         if name not in seen:
             bases.append(base)
             bases.extend(_bases(base, find, seen, way))

@@ -20,6 +20,7 @@ from pykcp.types import Object
 
 _MILLISECONDS = (100, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000, 300000)
 _STATUS = b'"status":{'
+_STATUSES = ("True", "False", "Unknown")
 
 
 class StateTally:
@@ -31,8 +32,12 @@ class StateTally:
         prefix: str,
         unsettled: str,
         settled: Object,
+        known: Iterable[str],
     ) -> None:
-        """`unsettled`: the index of those that are not like `settled`."""
+        """`unsettled`: the index of those that are not like `settled`; `known`: the conditions
+        that are counted. Users can write others, and labels must not grow with what they write.
+        """
+        self._known = frozenset(known)
         self._store, self._prefix = store, prefix
         self._unsettled, self._settled = unsettled, settled
         self._since: int | None = None
@@ -70,7 +75,9 @@ class StateTally:
         if phase:
             self.phases[phase] += number
         for condition in conditions_of(obj):
-            self.conditions[condition["type"], condition["status"]] += number
+            label = condition["type"], condition["status"]
+            if label[0] in self._known and label[1] in _STATUSES:
+                self.conditions[label] += number
 
 
 class ApiMetrics:

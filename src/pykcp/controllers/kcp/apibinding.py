@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pykcp.aio.slices import Slices
 from pykcp.controllers.kcp import binding as steps
 from pykcp.controllers.kcp.api_metrics import ApiMetrics
 from pykcp.controllers.kcp.api_objects import (
@@ -27,6 +28,7 @@ from pykcp.controllers.kcp.api_objects import (
 from pykcp.controllers.kcp.binder import Attempt, Binder, Blocked
 from pykcp.controllers.kcp.bound_crds import BoundCRDs
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import bound_crd, claims, meta, resource_locks
@@ -143,8 +145,8 @@ class APIBindings:
         if parts.cluster != bound_crd.CLUSTER:
             self._unblock(parts.cluster)
         elif event.deleted:
-            for key in self._objects.store.lookup(bindings_to_schema(parts.name)):
-                self.controller.add(key_of(key))
+            index = bindings_to_schema(parts.name)
+            add_indexed(self.controller, self._objects.store, index, BINDINGS, key_of)
             while self._waiting:
                 self.controller.add(self._waiting.pop())
 
@@ -171,11 +173,18 @@ class APIBindings:
 
     async def _roll_out(self, name: ExportName) -> None:
         """Bring the bindings of an export up to date, a few at a time."""
+        slices = Slices(name.cluster)
         for page in self._objects.bindings_of(name):
-            stale = [key_of(key) for key in page if not self._is_current(key, name)]
+            stale = []
+            for key in page:
+                if not self._is_current(key, name):
+                    stale.append(key_of(key))
+                if slices.is_over():
+                    await slices.next()
             for start in range(0, len(stale), _AT_A_TIME):
                 await asyncio.gather(*map(self._try, stale[start : start + _AT_A_TIME]))
-            await asyncio.sleep(0)
+                if slices.is_over():
+                    await slices.next()
 
     async def _try(self, key: ObjectKey) -> None:
         """One of many: what goes wrong is tried again on its own."""

@@ -11,6 +11,7 @@ from pykcp.controllers.kcp.api_metrics import ApiMetrics
 from pykcp.controllers.kcp.api_objects import EXPORTS, key_of
 from pykcp.controllers.kcp.identity_secrets import BadIdentity, ensure_secret, identity_of
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
@@ -75,9 +76,7 @@ class APIExports:
     def _on_secret(self, event: Event) -> None:
         parts = split_key(event.key)
         index = exports_with_secret(parts.cluster, parts.namespace, parts.name)
-        for key in self._store.lookup(index):
-            if key.startswith(EXPORTS):
-                self.controller.add(key_of(key))
+        add_indexed(self.controller, self._store, index, EXPORTS, key_of)
 
     def _on_slice(self, event: Event) -> None:
         """A default slice that is deleted comes back; its name is the export's."""

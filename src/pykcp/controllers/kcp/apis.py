@@ -65,8 +65,20 @@ def make(
         registry,
         shard_name,
         clock,
-        StateTally(store, BINDINGS, OPEN_BINDINGS, binding_when_settled()),
-        StateTally(store, EXPORTS, OPEN_EXPORTS, _true((IDENTITY_VALID,))),
+        StateTally(
+            store,
+            BINDINGS,
+            OPEN_BINDINGS,
+            binding_when_settled(),
+            (*binding.CONDITIONS, binding_deletion.DELETED),
+        ),
+        StateTally(
+            store,
+            EXPORTS,
+            OPEN_EXPORTS,
+            _true((IDENTITY_VALID,)),
+            (IDENTITY_VALID, apiexport.URLS_READY),
+        ),
     )
     late = LateObjects(store, client(claim_labels.RESOURCE_NAME), kinds, metrics)
     labels = ClaimLabels(

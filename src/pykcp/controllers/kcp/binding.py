@@ -23,6 +23,7 @@ COMPLETED = "InitialBindingCompleted"
 UP_TO_DATE = "BindingUpToDate"
 CLAIMS_VALID = "PermissionClaimsValid"
 CLAIMS_APPLIED = "PermissionClaimsApplied"
+CONDITIONS = (EXPORT_VALID, COMPLETED, UP_TO_DATE, CLAIMS_VALID, CLAIMS_APPLIED, "Ready")
 FINALIZER = "apis.kcp.io/apibinding-finalizer"
 
 BINDING, BOUND = "Binding", "Bound"

@@ -13,6 +13,7 @@ from pykcp.controllers.kcp.apiexport import service_url
 from pykcp.controllers.kcp.endpoint_slices import selector_of_partition
 from pykcp.controllers.kcp.endpoint_urls import my_shard, with_url
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import labels, meta
@@ -107,9 +108,7 @@ class CachedSlices:
         self._add_everything()
 
     def _add_all(self, index: str) -> None:
-        for key in self._objects.store.lookup(index):
-            if key.startswith(_SLICES):
-                self.controller.add(key_of(key))
+        add_indexed(self.controller, self._objects.store, index, _SLICES, key_of)
 
     async def reconcile(self, key: ObjectKey) -> None:
         kind = CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES

@@ -84,7 +84,7 @@ class ClaimLabels:
             for claim in key.claims:
                 errors += await self._relabel(key.cluster, claim)
             if errors:
-                raise Later("; ".join(errors))
+                raise Later("; ".join(errors[:10]))
             return
         binding = self._client.get(key.cluster, API_BINDINGS, key.name)
         if binding is not None:

@@ -10,7 +10,7 @@ from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp.logical_clusters import WORKSPACE_FINALIZER
 from pykcp.apis.kcp_catalog import is_exported
-from pykcp.controllers.runtime.objects import Metadata, metadata_of
+from pykcp.controllers.runtime.objects import Metadata, metadata_of, pages
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES, GroupVersionResource
 from pykcp.registry.directory import Directory
 from pykcp.registry.keys import kind_prefix, resource_prefix
@@ -26,7 +26,7 @@ _OWN_FINALIZERS = frozenset(
     ("apis.kcp.io/apibinding-finalizer", "customresourcecleanup.apiextensions.k8s.io")
 )
 """Theirs who would delete what goes here anyway."""
-_AT_A_TIME = 50
+_FEW = 50
 _LARGE = 32 * 1024
 """Octets of an object that is not kept in memory until its turn comes."""
 _MOST_FINALIZERS = 100
@@ -67,15 +67,20 @@ class ClusterContent:
             if prefix in seen:
                 continue
             seen.add(prefix)
-            keys = self._store.keys(f"{prefix}{cluster}/")
+            place = f"{prefix}{cluster}/"
+            keys = self._store.keys(place, limit=_FEW + 1)
             if not keys:
                 continue
             resource = self._client.resource(cluster, _served(definition))
+            if len(keys) > _FEW:
+                async for page in pages(self._store, place):
+                    items += (Item(resource, metadata) for metadata in page)
+                continue
             for key in keys:
                 entry = self._store.get(key)
                 if entry is None:
                     continue
-                is_kept = len(keys) <= _AT_A_TIME and len(entry.value) <= _LARGE
+                is_kept = len(entry.value) <= _LARGE
                 items.append(Item(resource, metadata_of(entry.value), entry if is_kept else None))
                 if slices.is_over():
                     await slices.next()

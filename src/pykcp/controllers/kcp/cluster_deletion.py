@@ -253,13 +253,15 @@ class ClusterDeletion:
     async def _remove(self, cluster: Object, items: list[Item]) -> None:
         """Nothing is in the way: roles, the cluster and its workspace go last, and at once."""
         name = meta.cluster(cluster)
-        writes: list[Write] = [gone(name, item) for item in sorted(items, key=is_role)]
+        going = sorted(items, key=is_role)
         last = self._itself(cluster)
-        while len(writes) > _CHUNK:
-            await self._client.write_together(writes[:_CHUNK])
-            del writes[:_CHUNK]
+        rest = max(0, len(going) - 1) // _CHUNK * _CHUNK
+        for start in range(0, rest, _CHUNK):
+            chunk = [gone(name, item) for item in going[start : start + _CHUNK]]
+            await self._client.write_together(chunk)
         # Some of it may have been thrown away by a server that would have kept all of it.
         await self._trash.empty(name)
+        writes: list[Write] = [gone(name, item) for item in going[rest:]]
         await self._client.write_together([*writes, *last])
 
     def _kept_workspace(self, cluster: Object) -> Gone | None:

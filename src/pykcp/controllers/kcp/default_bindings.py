@@ -6,8 +6,7 @@ when the type changes or one of the exports does. Other types only make them at 
 
 from __future__ import annotations
 
-import asyncio
-
+from pykcp.aio.slices import Slices
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp import workspace_types
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
@@ -17,6 +16,7 @@ from pykcp.controllers.kcp.api_objects import BINDINGS, EXPORTS, ApiObjects, Exp
 from pykcp.controllers.kcp.births import Births
 from pykcp.controllers.kcp.initializers import default_binding
 from pykcp.controllers.runtime.controller import Controller, Later
+from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import clusters, hashes, meta
@@ -30,7 +30,7 @@ from pykcp.machinery.resources import (
     WORKSPACE_TYPES,
 )
 from pykcp.machinery.status import AlreadyExists
-from pykcp.registry.api_indexes import MAINTAIN, types_maintaining
+from pykcp.registry.api_indexes import MAINTAIN, bindings_of, types_maintaining
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, split_key
@@ -93,9 +93,9 @@ class DefaultBindings:
             for where in (parts.cluster, path)
         )
         if is_maintained:
-            for page in self._objects.bindings_of(ExportName(parts.cluster, parts.name)):
-                for key in page:
-                    self.controller.add(split_key(key).cluster)
+            index = bindings_of(ExportName(parts.cluster, parts.name).label)
+            store = self._objects.store
+            add_indexed(self.controller, store, index, BINDINGS, lambda key: split_key(key).cluster)
 
     def _on_binding(self, event: Event) -> None:
         if self._waiting:
@@ -124,15 +124,16 @@ class DefaultBindings:
 
     async def _find_workspaces(self) -> None:
         """All of them: types extend one another, so any may be concerned."""
-        after, store = "", self._objects.store
+        after, store, slices = "", self._objects.store, Slices()
         while True:
             page = await store.list(Query(_CLUSTERS, after=after, limit=_PAGE))
             for value in page.values:
                 self.controller.add(meta.cluster(decode(value)))
+                if slices.is_over():
+                    await slices.next()
             if not page.next_after:
                 return
             after = page.next_after
-            await asyncio.sleep(0)
 
     async def _maintain(self, cluster: str, found: Object, wanted: list[ExportReference]) -> None:
         incomplete = []

@@ -9,6 +9,7 @@ from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.api_objects import EXPORTS, ApiObjects, export_reference, key_of
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
@@ -62,9 +63,7 @@ class EndpointSlices:
         self._add_all(slices_with_partition(parts.cluster, parts.name))
 
     def _add_all(self, index: str) -> None:
-        for key in self._objects.store.lookup(index):
-            if key.startswith(SLICES):
-                self.controller.add(key_of(key))
+        add_indexed(self.controller, self._objects.store, index, SLICES, key_of)
 
     async def reconcile(self, key: ObjectKey) -> None:
         found = self._client.get(key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name)

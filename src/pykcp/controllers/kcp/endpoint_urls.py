@@ -20,6 +20,7 @@ from pykcp.controllers.kcp.api_objects import (
 from pykcp.controllers.kcp.apiexport import service_url
 from pykcp.controllers.kcp.endpoint_slices import SLICES
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import labels, meta
@@ -95,9 +96,8 @@ class EndpointURLs:
         cluster = lookup.cluster_of(path or meta.cluster(binding))
         canonical = lookup.canonical_path(cluster) if cluster else ""
         for where in {path or meta.cluster(binding), cluster or "", canonical} - {""}:
-            for key in self._objects.store.lookup(slices_of(where, name)):
-                if key.startswith(SLICES):
-                    self.controller.add(key_of(key))
+            index = slices_of(where, name)
+            add_indexed(self.controller, self._objects.store, index, SLICES, key_of)
 
     def _on_shard(self, event: Event) -> None:
         if key_of(event.key).name == self._shard:

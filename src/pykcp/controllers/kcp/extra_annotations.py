@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from pykcp.aio.slices import Slices
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.api_objects import (
     BINDINGS,
@@ -73,11 +74,13 @@ class ExtraAnnotations:
         if isinstance(key, ObjectKey):
             await self._sync(key)
             return
+        slices = Slices(key.cluster)
         for page in self._objects.bindings_of(key):
             for start in range(0, len(page), _AT_A_TIME):
                 some = map(key_of, page[start : start + _AT_A_TIME])
                 await asyncio.gather(*map(self._sync, some))
-            await asyncio.sleep(0)
+                if slices.is_over():
+                    await slices.next()
 
     async def _sync(self, key: ObjectKey) -> None:
         binding = self._client.get(key.cluster, API_BINDINGS, key.name)

@@ -18,6 +18,7 @@ from pykcp.controllers.kcp.births import (
     universal_namespace,
 )
 from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import clusters, hashes, meta
@@ -147,8 +148,7 @@ class BindingsInitializer(_Initializer):
     def _on_export(self, event: Event) -> None:
         """An export that somebody waited for may be there now."""
         if event.created:
-            for key in self._store.lookup(UNSETTLED_CLUSTERS):
-                self.controller.add(ObjectKey(split_key(key).cluster, "", "cluster"))
+            add_indexed(self.controller, self._store, UNSETTLED_CLUSTERS, _PREFIX, _key_of)
 
     async def initialize(self, cluster: Object) -> float | None:
         path, kind = clusters.split(meta.annotation(cluster, lifecycle.TYPE_ANNOTATION))
@@ -209,6 +209,10 @@ class BindingsInitializer(_Initializer):
             return await self._client.create(cluster, API_BINDINGS, binding)
         except AlreadyExists as error:
             raise Later("somebody else made its binding") from error
+
+
+def _key_of(key: str) -> ObjectKey:
+    return ObjectKey(split_key(key).cluster, "", "cluster")
 
 
 def default_binding(name: str, wanted: ExportReference, export: Object) -> Object:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from pykcp.apis.kcp.logical_clusters import READY, UNAVAILABLE
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.kinds import Kinds
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -64,8 +65,8 @@ class Mounts:
         if cluster in self._clusters:
             if event.deleted and event.key.startswith(_LOGICAL_CLUSTERS):
                 self._clusters.discard(cluster)
-            for key in self._store.lookup(mount_entry(cluster, parts.namespace, parts.name)):
-                self._add(key)
+            index = mount_entry(cluster, parts.namespace, parts.name)
+            add_indexed(self.controller, self._store, index, _PREFIX, _key_of)
 
     def _add(self, key: str) -> None:
         parts = split_key(key)
@@ -104,6 +105,10 @@ class Mounts:
             return None
         namespace = (reference.get("namespace") or "") if found.namespaced else ""
         return self._client.get(cluster, found.resource, reference.get("name") or "", namespace)
+
+
+def _key_of(key: str) -> ObjectKey:
+    return ObjectKey(*split_key(key)[1:])
 
 
 def settle(workspace: Object, reference: Object, target: Object | None, now: str) -> None:

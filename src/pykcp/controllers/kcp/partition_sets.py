@@ -9,6 +9,7 @@ from pykcp.controllers.kcp.api_objects import key_of
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.objects import metadata_of
 from pykcp.machinery import meta
 from pykcp.machinery.condition_marks import mark_false, mark_true
 from pykcp.machinery.labels import SelectorError, from_label_selector
@@ -22,6 +23,7 @@ from pykcp.types import Object
 
 NAME = "kcp-topology-partitionset"
 VALID, READY = "PartitionSetValid", "PartitionsReady"
+_SET_KIND = "PartitionSet"
 _SETS = kind_prefix(PARTITION_SETS)
 _PARTITIONS = kind_prefix(PARTITIONS)
 _SHARDS = kind_prefix(SHARDS)
@@ -98,9 +100,13 @@ class PartitionSets:
             self.controller.add(key_of(event.key))
 
     def _on_partition(self, event: Event) -> None:
-        """Any set of the cluster may own it."""
-        for key in self._store.keys(f"{_SETS}{split_key(event.key).cluster}/"):
-            self.controller.add(key_of(key))
+        """Those sets that own it, or did until now."""
+        cluster = split_key(event.key).cluster
+        before = self._store.get_before(event.key, event.revision)
+        for value in {event.value, before or event.value}:
+            for owner in metadata_of(value).owner_references or ():
+                if owner.kind == _SET_KIND:
+                    self.controller.add(ObjectKey(cluster, "", owner.name))
 
     def _on_shard(self, _: Event) -> None:
         for key in self._store.keys(_SETS):

@@ -7,6 +7,7 @@ for what they grant; `machinery.replicate_marks` says for what. Keys are the obj
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import orjson
@@ -15,8 +16,10 @@ from pykcp.aio.slices import Slices, in_slices
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.published import Published
 from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.fan_out import add_stored
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.objects import Metadata
 from pykcp.machinery.clusters import SYSTEM_ADMIN, is_system
 from pykcp.machinery.replicate_marks import (
     ANNOTATION,
@@ -158,7 +161,7 @@ class ReplicateMarking:
             return frozenset(
                 reason
                 for reason, kind in _MARKING
-                if self._store.keys(f"{kind_prefix(kind)}{key.cluster}/")
+                if self._store.keys(f"{kind_prefix(kind)}{key.cluster}/", limit=1)
             )
         in_marked = self._is_marked(key.cluster)
         if key.kind == CLUSTER_ROLES:
@@ -185,8 +188,8 @@ class ReplicateMarking:
 
     def _add_roles(self, cluster: str) -> None:
         for kind in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS):
-            for key in self._store.keys(f"{kind_prefix(kind)}{cluster}/"):
-                self.controller.add(Judged(kind, cluster, split_key(key).name))
+            prefix = f"{kind_prefix(kind)}{cluster}/"
+            add_stored(self.controller, self._store, prefix, partial(_judged, kind, cluster))
 
     async def _bindings(self, cluster: str) -> Sequence[bytes]:
         page = await self._store.list(Query(f"{kind_prefix(CLUSTER_ROLE_BINDINGS)}{cluster}/"))
@@ -213,6 +216,10 @@ class ReplicateMarking:
     def _get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
         entry = self._store.get(_key(kind, cluster, name))
         return None if entry is None else decode(entry.value)
+
+
+def _judged(kind: GroupVersionResource, cluster: str, metadata: Metadata) -> Judged:
+    return Judged(kind, cluster, metadata.name)
 
 
 def _key(kind: GroupVersionResource, cluster: str, name: str) -> str:

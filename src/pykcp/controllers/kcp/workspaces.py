@@ -131,7 +131,11 @@ class Workspaces:
         parent = self._lookup.logical_cluster(meta.cluster(workspace))
         if parent is None:
             raise Later("its parent has no LogicalCluster")
-        shard = self._chosen(workspace) or self._choose(workspace)
+        try:
+            shard = self._chosen(workspace) or self._choose(workspace)
+        except labels.SelectorError as error:
+            await self._unschedulable(workspace, f"spec.location.selector is invalid: {error}")
+            return  # it cannot be scheduled before somebody changes it
         if shard is None:
             why = "No available shards to schedule the workspace"
             await self._unschedulable(workspace, why)

@@ -40,6 +40,9 @@ LOOK_AGAIN = 8.0
 """Seconds until a namespace with finalizers in it is looked at without having heard anything."""
 _GATHER = 0.02
 """Seconds to wait for more news of its content: a thousand deletions are not a thousand looks."""
+_GATHER_EACH = 0.0003
+"""… for each object that is left: about ten times what it takes to look at one."""
+_SHOWN_ERRORS = 10
 _SWEEP_AFTER = 5.0
 _AT_A_TIME = 32
 """Deletions under way at a time: enough to share commits, few enough to let others in between."""
@@ -62,8 +65,9 @@ class Namespaces:
         metrics: ControllerMetrics | None = None,
     ) -> None:
         self._store, self._client, self._kinds, self._now = store, client, kinds, now
-        self._waiting: set[ObjectKey] = set()
-        """Terminating namespaces whose content is being deleted or waits for finalizers."""
+        self._waiting: dict[ObjectKey, float] = {}
+        """Terminating namespaces whose content is being deleted or waits for finalizers, and how
+        many seconds of news to gather before looking again: the more content, the longer."""
         self.controller: Controller[ObjectKey | RemovedNamespace] = Controller(
             NAME, self.reconcile, workers=8, metrics=metrics
         )
@@ -86,8 +90,9 @@ class Namespaces:
         if self._waiting and event.deleted:
             parts = split_key(event.key)
             key = ObjectKey(parts.cluster, "", parts.namespace)
-            if key in self._waiting:
-                self.controller.add_after(key, _GATHER)
+            pause = self._waiting.get(key)
+            if pause is not None:
+                self.controller.add_after(key, pause)
 
     async def _resume(self) -> None:
         """Namespaces that have been terminating for longer than the log remembers."""
@@ -102,16 +107,16 @@ class Namespaces:
                 await self._sweep(key)
             return None
         if namespace is None:
-            self._waiting.discard(key)
+            self._waiting.pop(key, None)
             return None
         if not meta.is_deleting(namespace) or not _spec_finalizers(namespace):
-            self._waiting.discard(key)
+            self._waiting.pop(key, None)
             return None
-        self._waiting.add(key)  # before looking, so that nothing is missed in between
+        self._waiting.setdefault(key, _GATHER)  # before looking: nothing is missed in between
         try:
             return await self._terminate(key, namespace)
         except NotFound:
-            self._waiting.discard(key)  # it is gone, which is what was wanted
+            self._waiting.pop(key, None)  # it is gone, which is what was wanted
             return None
 
     def _has_cluster(self, cluster: str) -> bool:
@@ -125,13 +130,15 @@ class Namespaces:
         remains = Remains()
         for kind in self._kinds.with_content(key.cluster):
             await self._delete_kind(key, kind, remains)
+        left = sum(remains.by_kind.values())
+        self._waiting[key] = max(_GATHER, left * _GATHER_EACH)
         await self._report(key, namespace, remains)
         if remains.errors:
-            raise Later("; ".join(remains.errors))
+            raise Later("; ".join(remains.errors[:_SHOWN_ERRORS]))
         if not remains.is_empty:
             return LOOK_AGAIN
         await self._finalize(key, namespace)
-        self._waiting.discard(key)
+        self._waiting.pop(key, None)
         return None
 
     async def _delete_kind(self, key: ObjectKey, kind: ServedKind, remains: Remains) -> None:
@@ -198,7 +205,7 @@ class Namespaces:
         for kind in self._kinds.with_content(key.cluster):
             prefix = range_prefix(kind.prefix, key.cluster, key.name)
             if errors := await self._delete_under(key, kind, prefix):
-                raise Later("; ".join(errors))
+                raise Later("; ".join(errors[:_SHOWN_ERRORS]))
 
 
 def _key_of(key: str) -> ObjectKey:

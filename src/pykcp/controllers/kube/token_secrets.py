@@ -14,6 +14,7 @@ from pykcp.clients.interface import Client
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.objects import metadata_of
 from pykcp.machinery import meta
 from pykcp.machinery.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from pykcp.machinery.status import Conflict, NotFound
@@ -28,16 +29,18 @@ TYPE = "kubernetes.io/service-account-token"
 NAME_ANNOTATION = "kubernetes.io/service-account.name"
 UID_ANNOTATION = "kubernetes.io/service-account.uid"
 _TYPE_TERM = field_term("type", TYPE)
+_GATHER = 0.02
+"""Seconds to wait for more deletions of accounts: a thousand are not a thousand searches."""
 
 Sign: TypeAlias = Callable[[Object, Object, str], str]
 """Service account, secret and logical cluster to a token."""
 
 
-class AccountKey(NamedTuple):
+class GoneAccounts(NamedTuple):
+    """A namespace in which accounts were deleted; their secrets are searched for together."""
+
     cluster: str
     namespace: str
-    name: str
-    uid: str
 
 
 class SecretKey(NamedTuple):
@@ -61,7 +64,9 @@ class TokenSecrets:
     ) -> None:
         self._client, self._sign = client, sign
         self._ca = base64.b64encode(ca_bundle.encode()).decode()
-        self.controller: Controller[AccountKey | SecretKey] = Controller(
+        self._gone: dict[GoneAccounts, dict[str, str]] = {}
+        """Names of deleted accounts by their uids."""
+        self.controller: Controller[GoneAccounts | SecretKey] = Controller(
             NAME, self.reconcile, metrics=metrics
         )
 
@@ -78,8 +83,9 @@ class TokenSecrets:
             cluster, namespace, name = split_key(event.key)[1:]
             if self._client.get(cluster, NAMESPACES, namespace) is None:
                 return  # all that was in it is gone, too
-            account = decode(event.value)
-            self.controller.add(AccountKey(cluster, namespace, name, meta.uid(account)))
+            key = GoneAccounts(cluster, namespace)
+            self._gone.setdefault(key, {})[metadata_of(event.value).uid] = name
+            self.controller.add_after(key, _GATHER)
 
     async def look_at(self, namespace: ObjectKey) -> None:
         """Look at all token secrets of a namespace: the CA in them may be an old one."""
@@ -89,20 +95,22 @@ class TokenSecrets:
     async def _tokens(self, cluster: str, namespace: str) -> list[Object]:
         return await self._client.list(cluster, SECRETS, namespace, fields=f"type={TYPE}")
 
-    async def reconcile(self, key: AccountKey | SecretKey) -> None:
-        if isinstance(key, AccountKey):
-            await self._after_account(key)
+    async def reconcile(self, key: GoneAccounts | SecretKey) -> None:
+        if isinstance(key, GoneAccounts):
+            await self._after_accounts(key)
         elif key.account:
             await self._secret(key)
 
-    async def _after_account(self, key: AccountKey) -> None:
-        """Its account is gone: so are its tokens."""
-        if self._account(key.cluster, key.namespace, key.name, key.uid) is not None:
-            return
+    async def _after_accounts(self, key: GoneAccounts) -> None:
+        """Accounts are gone: so are their tokens."""
+        gone = dict(self._gone.get(key, {}))
         for secret in await self._tokens(key.cluster, key.namespace):
             own = _secret_key(key.cluster, secret)
-            if own.account == key.name and own.account_uid == key.uid:
+            if own.account_uid in gone and gone[own.account_uid] == own.account:
                 await self._delete(own)
+        left = {u: n for u, n in self._gone.pop(key, {}).items() if u not in gone}
+        if left:  # deleted meanwhile: the key is queued again
+            self._gone[key] = left
 
     async def _secret(self, key: SecretKey) -> None:
         secret = self._client.get(key.cluster, SECRETS, key.name, key.namespace)

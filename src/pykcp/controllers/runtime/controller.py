@@ -16,12 +16,12 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
+from pykcp.aio.slices import Slices
 from pykcp.controllers.runtime.failure_log import FailureLog
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.pace import Pace
 from pykcp.controllers.runtime.queue import KeyedQueue
 from pykcp.machinery.status import Conflict
 from pykcp.registry.keys import split_key
@@ -93,6 +93,8 @@ class Controller(Generic[K]):
         self._began: dict[asyncio.Task[None], float] = {}
         """The workers, and when each began with its key."""
         self._is_watching = False
+        self._wide: dict[Hashable, Callable[[], AsyncIterator[K]]] = {}
+        self._spreading: asyncio.Task[None] | None = None
         self._failures = FailureLog(name, _log)
 
     def add(self, key: K) -> None:
@@ -107,12 +109,23 @@ class Controller(Generic[K]):
         if self.queue.add_at(key, self._clock() + seconds):
             self._wake_up()
 
+    def add_all(self, name: Hashable, keys: Callable[[], AsyncIterator[K]]) -> None:
+        """Look at all of these soon, however many there are: they are found in slices, when
+        their turn comes. `name` says which they are; they are looked for once at a time.
+        """
+        self._wide[name] = keys
+        self._wake_up()
+
     async def run(self) -> None:
         """Until cancelled."""
         try:
             while True:
                 self.queue.advance(self._clock())
                 self._start_workers()
+                if self._wide and self._spreading is None:
+                    self._spreading = asyncio.create_task(
+                        self._spread(), name=f"controller/{self.name}/spread"
+                    )
                 self._set_timer()
                 self._wake = asyncio.get_running_loop().create_future()
                 await self._wake
@@ -121,7 +134,7 @@ class Controller(Generic[K]):
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            working = list(self._began)
+            working = [*self._began, *([self._spreading] if self._spreading else ())]
             for task in working:
                 task.cancel()
             await asyncio.gather(*working, return_exceptions=True)
@@ -175,13 +188,36 @@ class Controller(Generic[K]):
         self._began.pop(task, None)
         self._wake_up()  # a delay may have been planned, or a key added meanwhile
 
+    async def _spread(self) -> None:
+        """Queue the keys of `add_all`."""
+        slices = Slices(self.name)
+        name: Hashable = ""
+        try:
+            while self._wide:
+                name = next(iter(self._wide))
+                keys = self._wide.pop(name)
+                try:
+                    async for key in keys():
+                        self.add(key)
+                        if slices.is_over():
+                            await slices.next()
+                except BaseException:
+                    self._wide.setdefault(name, keys)  # not all of them were found
+                    raise
+        except Exception as error:  # whatever it is, they are looked for again
+            self._failures.tell("", name, error, _LONG, self._clock())
+            asyncio.get_running_loop().call_later(_LONG, self._wake_up)
+        finally:
+            self._spreading = None
+
     async def _work(self) -> None:
-        pace, task = Pace(self.name), asyncio.current_task()
+        slices, task = Slices(self.name), asyncio.current_task()
         assert task is not None
         while (key := self.queue.take()) is not None:
             self._began[task] = self._clock()
             await self._process(key)
-            await pace.keep()
+            if slices.is_over():
+                await slices.next()
             if len(self._began) > self._workers and not self._long(self._clock()):
                 return  # it was needed while others took long
 

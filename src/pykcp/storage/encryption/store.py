@@ -146,8 +146,8 @@ class EncryptedStore:
         except (NotYet, TimeoutError, KeyPending):
             raise Unavailable("a key is being fetched from the KMS plugin") from None
 
-    def keys(self, prefix: str) -> Keys:
-        return self._store.keys(prefix)
+    def keys(self, prefix: str, *, limit: int = 0) -> Keys:
+        return self._store.keys(prefix, limit=limit)
 
     def get_before(self, key: str, revision: int) -> bytes | None:
         value = self._store.get_before(key, revision)

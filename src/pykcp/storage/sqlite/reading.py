@@ -67,9 +67,9 @@ class ReadingHalf:
         except sqlite3.Error as error:
             raise files.translate(error, self._path) from error
 
-    def keys(self, prefix: str) -> Keys:
+    def keys(self, prefix: str, *, limit: int = 0) -> Keys:
         try:
-            return scans.keys(self._point_connection(), prefix)
+            return scans.keys(self._point_connection(), prefix, limit)
         except sqlite3.Error as error:
             raise files.translate(error, self._path) from error
 

@@ -41,7 +41,7 @@ GET = (
     "SELECT c.seq, l.value, c.terms FROM current c CROSS JOIN log l ON l.seq = c.seq"
     " WHERE c.key = ? AND c.deleted = 0"
 )
-KEYS = "SELECT key FROM current WHERE key >= ? AND key < ? AND deleted = 0 ORDER BY key"
+KEYS = "SELECT key FROM current WHERE key >= ? AND key < ? AND deleted = 0 ORDER BY key LIMIT ?"
 NEWEST_OF = "SELECT seq FROM current WHERE key = ?"
 NEWEST = "SELECT max(seq) FROM log"
 OLDER = "SELECT seq, prev, flags, terms, value FROM log WHERE seq = ?"
@@ -167,8 +167,9 @@ def get(connection: sqlite3.Connection, key: str) -> Entry | None:
     return Entry(key, row[0], row[1], row[2]) if row else None
 
 
-def keys(connection: sqlite3.Connection, prefix: str) -> list[str]:
-    return [row[0] for row in connection.execute(KEYS, key_range(Query(prefix)))]
+def keys(connection: sqlite3.Connection, prefix: str, limit: int = 0) -> list[str]:
+    rows = connection.execute(KEYS, (*key_range(Query(prefix)), limit or -1))
+    return [row[0] for row in rows]
 
 
 def get_before(connection: sqlite3.Connection, key: str, revision: int) -> bytes | None:

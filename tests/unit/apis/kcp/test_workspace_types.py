@@ -128,6 +128,15 @@ def test_bad_extensions(of: Object, known: list[Object], why: str) -> None:
     assert str(refusal.value) == why
 
 
+def test_a_long_chain_of_types_is_refused() -> None:
+    known = [a_type(f"root:t{n}", f"root:t{n + 1}") for n in range(5000)]
+    why = f"workspace type root:t0 extends more than {types.MOST_TYPES} types"
+    with pytest.raises(BadType, match=why):
+        types.transitive(known[0], finding(*known))
+    last = known[-100:]
+    assert len(types.transitive(last[0], finding(*last, a_type("root:t5000")))) == 101
+
+
 def test_initializers_and_terminators_are_named_by_cluster() -> None:
     known = [
         a_type("root:base", initializer=True, terminator=True),

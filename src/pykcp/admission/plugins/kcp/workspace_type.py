@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from pykcp.admission.plugins.kcp.export_access import ExportAccess
 from pykcp.admission.refusing import denial, refusal
+from pykcp.aio.slices import Slices
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery import clusters
 from pykcp.machinery.resources import WORKSPACE_TYPES
@@ -35,7 +36,10 @@ class WorkspaceTypeRules:
         why = bad_type(request.obj, request.context.cluster)
         if why is not None:
             raise refusal(request, why)
+        slices = Slices(request.context.cluster)
         for path, name in _new_exports(request.obj, request.old):
+            if slices.is_over():
+                await slices.next()
             if not await self._may_bind(request, path, name):
                 # One answer for exports that are missing and for those one may not bind:
                 # nobody shall learn here which workspaces exist.
@@ -77,8 +81,8 @@ def bad_type(obj: Object, cluster: str) -> str | None:
 
 def _new_exports(obj: Object, old: Object | None) -> list[tuple[str, str]]:
     """The default exports that this write adds."""
-    before = _exports(old) if old is not None else []
-    return [each for each in _exports(obj) if each not in before]
+    before = set(_exports(old)) if old is not None else set()
+    return [each for each in dict.fromkeys(_exports(obj)) if each not in before]
 
 
 def _exports(obj: Object) -> list[tuple[str, str]]:
