@@ -507,8 +507,8 @@ def review_answer(received: Received, **more: Any) -> dict[str, Any]:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
 
-def _patching_hook(operations: list[dict[str, Any]]) -> Script:
-    """A webhook of the attacker answers with a patch."""
+def _patching_hook(operations: list[dict[str, Any]], size: int = 1) -> Script:
+    """A webhook of the attacker answers with a patch of an object of that size."""
     patch = base64.b64encode(_bytes(operations)).decode()
 
     async def script(a: Attacker) -> AsyncIterator[None]:
@@ -519,18 +519,17 @@ def _patching_hook(operations: list[dict[str, Any]]) -> Script:
         await asyncio.sleep(1)
         yield
         for n in range(2):
-            await a.send("POST", a.configmaps, {"metadata": {"name": f"h{n}"}, "data": {"a": "b"}})
+            made = {"metadata": {"name": f"h{n}"}, "data": {"a": "b" * size}}
+            await a.send("POST", a.configmaps, made)
         server.close()
 
     return script
 
 
-_BIG = "x" * 2_200_000
 _add(
-    "webhook patch that copies 2.2 MB 400 times",
+    "webhook patch that copies 2.9 MB 400 times",
     _patching_hook(
-        [{"op": "add", "path": "/data/big", "value": _BIG}]
-        + [{"op": "copy", "from": "/data/big", "path": f"/data/k{n}"} for n in range(400)]
+        [{"op": "copy", "from": "/data/a", "path": f"/data/k{n}"} for n in range(400)], 2_900_000
     ),
 )
 _add(
@@ -545,7 +544,7 @@ _add(
     _patching_hook([{"op": "add", "path": "/data" + "/a" * 5_000, "value": 1}]),
 )
 _add(
-    "webhook patch of 100,000 operations",
+    "webhook patch of 60,000 operations",
     _patching_hook([{"op": "add", "path": "/data/a", "value": "b"}] * 60_000),
 )
 
@@ -676,6 +675,11 @@ _add("export with 10,000 permission claims", _claims(10_000), has_peer=False)
 _WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
 
 
+def _workspace(n: int) -> dict[str, Any]:
+    kind = {"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace"}
+    return {**kind, "metadata": {"name": f"w{n}"}}
+
+
 def _workspaces(count: int) -> Script:
     async def script(a: Attacker) -> AsyncIterator[None]:
         yield
@@ -685,7 +689,7 @@ def _workspaces(count: int) -> Script:
             for n in range(start, count, 64):
                 if time.perf_counter() > until:
                     return
-                await a.send("POST", _WORKSPACES, {"metadata": {"name": f"w{n}"}})
+                await a.send("POST", _WORKSPACES, _workspace(n))
 
         await asyncio.gather(*(create(n) for n in range(64)))
 
@@ -695,7 +699,7 @@ def _workspaces(count: int) -> Script:
 def _tree(count: int) -> Script:
     async def script(a: Attacker) -> AsyncIterator[None]:
         async def create(n: int) -> None:
-            await a.setup("POST", _WORKSPACES, {"metadata": {"name": f"w{n}"}})
+            await a.setup("POST", _WORKSPACES, _workspace(n))
 
         for start in range(0, count, 32):
             await asyncio.gather(*(create(n) for n in range(start, min(count, start + 32))))
