@@ -151,9 +151,11 @@ def is_service_account(user: User) -> bool:
 def global_name(user: User, cluster: str) -> str:
     """A name that stands for the same user everywhere, by which limits can count.
 
-    Names of the system and of users who are tied to a logical cluster (service accounts, users
+    "" for members of system:masters, who are the operator's. Names of the system and of users who are tied to a logical cluster (service accounts, users
     of its own issuers, impersonated ones) mean somebody else in each.
     """
+    if MASTERS in user.groups:
+        return ""
     is_tied = SCOPES_KEY in user.extra or CLUSTER_NAME_KEY in user.extra
     if is_tied or user.name.startswith("system:"):
         return f"{user.name}@{cluster}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from pykcp.machinery.endpoints import HOPS_HEADER
 from pykcp.testing.client import MERGE, TestClient, eventually
 from pykcp.testing.clusters import make_cluster, name_of
+from pykcp.testing.https import HTTPSServer
 from pykcp.testing.rights import grant
-from pykcp.testing.server import ServerProcess
+from pykcp.testing.server import ServerProcess, server
 
 APIS = "/apis/apis.kcp.io"
 CACHE = "/apis/cache.kcp.io/v1alpha1"
@@ -323,6 +325,59 @@ def test_a_place_elsewhere(shard: ServerProcess, places: TestClient) -> None:
     bind(consumer, places, "loops")
     put_place(places, {"endpoints": [{"url": "https://127.0.0.1:1", "shards": {"matchAll": True}}]})
     assert consumer.get(LOOPS).status == 502
+
+
+def test_what_a_place_elsewhere_is_told(
+    shard: ServerProcess, places: TestClient, elsewhere: HTTPSServer
+) -> None:
+    """Who asks, but nothing with which it could ask itself."""
+    consumer = make_cluster(shard, f"{name_of(places)}-consumer")
+    bind(consumer, places, "loops")
+    endpoint = {"url": f"{elsewhere.url}/base", "shards": {"matchAll": True}}
+    put_place(places, {"endpoints": [endpoint]})
+    path = f"/base/clusters/{name_of(consumer)}{LOOPS}"
+    elsewhere.on(path, lambda _: {"kind": "LoopList", "items": []})
+    grant(consumer, "alice", "list", "loops", "loop.io")
+    alice = consumer.with_token("alice-token")
+    found = alice.get(LOOPS, headers={"X-Remote-User": "admin", "Cookie": "a=b"})
+    assert (found.status, found.json["kind"]) == (200, "LoopList")
+    (received,) = [r for r in elsewhere.received if r.path == path]
+    assert received.headers["x-remote-user"] == "alice"
+    assert not received.headers.keys() & {"authorization", "cookie"}
+
+
+def test_places_where_nothing_is_sent(shard: ServerProcess, places: TestClient) -> None:
+    """Servers that the operator does not vouch for, and this one."""
+    consumer = make_cluster(shard, f"{name_of(places)}-consumer")
+    bind(consumer, places, "loops")
+    stranger = HTTPSServer()
+    try:
+        own = f"https://127.0.0.1:{shard.port}/clusters/root"
+        plain = f"http://127.0.0.1:{stranger.port}"
+        put_place(places, {})
+        for url in (stranger.url, own, plain, "https://169.254.169.254"):
+            endpoints = [{"url": url, "shards": {"matchAll": True}}]
+            places.patch(
+                "/apis/loop.io/v1/places/here", {"status": {"endpoints": endpoints}}, MERGE
+            )
+            assert consumer.get(LOOPS).status == 502, url
+        assert stranger.received == []
+    finally:
+        stranger.close()
+
+
+def test_without_the_gate_nothing_is_virtual(tmp_path: pathlib.Path) -> None:
+    with server(directory=tmp_path) as process:
+        provider = make_cluster(process, "provider")
+        define(provider, "places", "loop.io")
+        define(provider, "loops", "loop.io")
+        reference = {"apiGroup": "loop.io", "kind": "Place", "name": "here"}
+        export_virtual(provider, "loops", "loop.io", reference, "x")
+        consumer = make_cluster(process, "consumer")
+        bind(consumer, provider, "loops")
+        loop = {"apiVersion": "loop.io/v1", "kind": "Loop", "metadata": {"name": "mine"}}
+        assert consumer.post(LOOPS, loop).status == 201
+        assert consumer.get(f"{LOOPS}/mine").status == 200
 
 
 def test_through_the_view_of_the_export(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import pathlib
 import time
@@ -17,12 +16,10 @@ from pykcp.auth.certificates import create_ca, issue_client
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.https import Answer, HTTPSServer, Received
 from pykcp.testing.kubeconfig import read_access
+from pykcp.testing.mounts import CLUSTERS, becomes, install_kind, mount, report
 from pykcp.testing.server import ServerProcess, server
 from pykcp.testing.workspaces import WORKSPACES
 from pykcp.types import Object
-
-CLUSTERS = "/apis/contrib.example.io/v1/kubeclusters"
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -43,77 +40,11 @@ def shard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield process
 
 
-def install_kind(root: TestClient) -> None:
-    """A kind that can be mounted: it has an address and a phase."""
-    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    made = root.post(
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-        {
-            "metadata": {"name": "kubeclusters.contrib.example.io"},
-            "spec": {
-                "group": "contrib.example.io",
-                "scope": "Cluster",
-                "names": {
-                    "plural": "kubeclusters",
-                    "singular": "kubecluster",
-                    "kind": "KubeCluster",
-                },
-                "versions": [
-                    {
-                        "name": "v1",
-                        "served": True,
-                        "storage": True,
-                        "subresources": {"status": {}},
-                        "schema": {"openAPIV3Schema": free},
-                    }
-                ],
-            },
-        },
-    )
-    assert made.status == 201, made
-    eventually(lambda: root.get(CLUSTERS).status == 200)
-
-
 @pytest.fixture
 def backend() -> Iterator[HTTPSServer]:
     made = HTTPSServer()
     yield made
     made.close()
-
-
-def mount(root: TestClient, url: str = "", phase: str = "Ready") -> str:
-    """A mounted workspace and what it stands for; the name of both."""
-    name = f"mounted{next(_numbers)}"
-    head = {"apiVersion": "contrib.example.io/v1", "kind": "KubeCluster"}
-    if url:
-        assert root.post(CLUSTERS, {**head, "metadata": {"name": name}}).status == 201
-        report(root, name, url, phase)
-    made = root.post(
-        WORKSPACES,
-        {
-            "apiVersion": "tenancy.kcp.io/v1alpha1",
-            "kind": "Workspace",
-            "metadata": {"name": name},
-            "spec": {"mount": {"ref": {**head, "name": name}}},
-        },
-    )
-    assert made.status == 201, made
-    assert "type" not in made.json["spec"]
-    return name
-
-
-def report(root: TestClient, name: str, url: str, phase: str) -> None:
-    status = {"status": {"URL": url, "phase": phase}}
-    assert root.patch(f"{CLUSTERS}/{name}/status", status).status == 200
-
-
-def becomes(root: TestClient, name: str, phase: str) -> Object:
-    def look() -> Object | None:
-        found: Object = root.get(f"{WORKSPACES}/{name}").json
-        return found if found["status"]["phase"] == phase else None
-
-    workspace: Object = eventually(look)
-    return workspace
 
 
 def condition(workspace: Object) -> Any:
@@ -215,6 +146,34 @@ def test_a_mount_that_does_not_answer(
     name = mount(root, url)
     becomes(root, name, "Ready")
     assert shard.client(cluster=f"root:{name}").get("/api").status == 502
+
+
+@pytest.mark.parametrize("url", ["https://169.254.169.254", "https://[fe80::1]", "https://0.0.0.0"])
+def test_mounts_that_may_not_be(shard: ServerProcess, root: TestClient, url: str) -> None:
+    name = mount(root, url)
+    becomes(root, name, "Ready")
+    assert shard.client(cluster=f"root:{name}").get("/api").status == 502
+
+
+async def test_redirects_are_the_clients_to_follow(
+    shard: ServerProcess, root: TestClient, backend: HTTPSServer
+) -> None:
+    """Also those of a WebSocket, which would take the client's credentials along."""
+    other = HTTPSServer()
+    backend.on("/api", lambda _: web.Response(status=307, headers={"Location": other.url}))
+    name = mount(root, backend.url)
+    becomes(root, name, "Ready")
+    reply = shard.client(cluster=f"root:{name}").get("/api")
+    assert (reply.status, reply.header("location")) == (307, other.url)
+    url = f"wss://127.0.0.1:{shard.port}/clusters/root:{name}/api"
+    try:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session:
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+                await session.ws_connect(url, headers={"Authorization": "Bearer x"})
+        assert refusal.value.status == 502
+        assert (backend.count("/api"), other.received) == (2, [])
+    finally:
+        other.close()
 
 
 def test_a_mount_of_itself_is_noticed(shard: ServerProcess, root: TestClient) -> None:

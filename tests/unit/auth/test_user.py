@@ -8,8 +8,12 @@ import pytest
 
 from pykcp.auth.user import (
     ANONYMOUS_USER,
+    CLUSTER_NAME_KEY,
+    MASTERS,
+    SCOPES_KEY,
     User,
     authenticated,
+    global_name,
     service_account_user,
     split_service_account,
 )
@@ -88,3 +92,18 @@ def test_a_service_account_is_tied_to_its_cluster() -> None:
             "authentication.kubernetes.io/x": ["y"],
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("user", "expected"),
+    [
+        (User("alice"), "alice"),
+        (User("alice", extra={SCOPES_KEY: ("cluster:c",)}), "alice@c"),
+        (User("alice", extra={CLUSTER_NAME_KEY: ("c",)}), "alice@c"),
+        (User("system:serviceaccount:default:default"), "system:serviceaccount:default:default@c"),
+        (User("system:anonymous"), "system:anonymous@c"),
+        (User("admin", groups=(MASTERS,)), ""),
+    ],
+)
+def test_names_by_which_users_are_counted(user: User, expected: str) -> None:
+    assert global_name(user, "c") == expected
