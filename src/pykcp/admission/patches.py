@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from pykcp.admission.subject import stamped, typed
 from pykcp.admission.webhooks.review import unfit
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.refusals import TooCostly, unexpected
@@ -145,6 +146,23 @@ async def read_patched(
         return decoded(resource, patched, strict=strict)
     found: Object = orjson.loads(await large.read_patched(resource, cluster, text, strict))
     return found
+
+
+def patched_document(before: Object, operations: list[Any], cluster: str) -> JSON:
+    """What a webhook's patch makes of an object, not yet read as one of its kind."""
+    try:
+        return apply_patch(stamped(before, cluster), operations)
+    except PatchFailed as error:
+        raise InternalError(str(error)) from error
+
+
+def patched_object(
+    resource: Resource, obj: Object, operations: list[Any], cluster: str
+) -> Object | None:
+    """What a webhook's patch makes of an object; None if that is the same."""
+    before = typed(resource, obj)
+    new = decoded(resource, patched_document(before, operations, cluster))
+    return None if new == before else new
 
 
 def decoded(

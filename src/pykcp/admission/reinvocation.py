@@ -38,10 +38,10 @@ class Reinvocation:
     is_wanted: bool = False
     _rounds: dict[str, Rounds] = field(default_factory=dict)
 
-    def enter(self, plugin: str, obj: Object | None) -> Rounds:
+    def enter(self, plugin: str, request: AdmissionRequest) -> Rounds:
         """The plug-in's memory; in the second round others may have changed the object."""
         rounds = self._rounds.setdefault(plugin, Rounds())
-        if self.is_second and rounds.waiting and rounds.output != obj:
+        if self.is_second and rounds.waiting and rounds.output != request.obj:
             rounds.changed()
         return rounds
 

@@ -56,7 +56,8 @@ class Subject:
     def shown(self, target: Resource) -> tuple[Object | None, Object | None]:
         """The new and the old object as `target` shows them; see `show` for other versions."""
         if self.is_own(target):
-            return typed(target, self.request.obj), typed(target, self.request.old)
+            obj, old = self.request.obj, self.request.old
+            return obj and typed(target, obj), old and typed(target, old)
         return self._shown[target]
 
     def show(self, target: Resource, obj: Object | None, old: Object | None) -> None:
@@ -88,9 +89,9 @@ class Subject:
         return Forbidden.resource(self.resource.group, self.resource.plural, name, why)
 
 
-def typed(resource: Resource, obj: Object | None) -> Object | None:
+def typed(resource: Resource, obj: Object) -> Object:
     """The object with its type, which what comes from the store does without."""
-    if obj is None or "kind" in obj:
+    if "kind" in obj:
         return obj
     return {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
 

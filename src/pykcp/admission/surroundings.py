@@ -123,8 +123,10 @@ def _shown(resource: Resource, value: bytes) -> Object:
 
 def convert(obj: Object | None, source: Resource, target: Resource) -> Object | None:
     """The object as another version or group shows it, unless a webhook has to say how."""
+    if obj is None:
+        return None
     obj = typed(source, obj)
-    if obj is None or source is target:
+    if source is target:
         return obj
     if source.conversion is not None:
         obj = source.conversion.to_storage(obj)

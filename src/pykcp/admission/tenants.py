@@ -6,6 +6,8 @@ cluster has a configuration: a server without any does not pay for them at its s
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -39,12 +41,13 @@ class Deferred:
         configurations: Configurations,
         hooks: Callable[[Hooks], tuple[Any, ...]],
         make: Callable[[], Any],
+        module: str,
     ) -> None:
         self.name = name
         self._configurations = configurations
         self._place, self._known = configurations.place, configurations.known
         self._hooks = hooks
-        self._make = make
+        self._make, self._module = make, f"pykcp.admission.plugins.{module}"
         self._made: Any = None
 
     def wants(self, request: AdmissionRequest) -> bool:
@@ -58,14 +61,16 @@ class Deferred:
     async def mutate(self, request: AdmissionRequest) -> None:
         hooks = self._hooks(await self._configurations.applying(request))
         if hooks:
-            await self._plugin().mutate(request, hooks)
+            await (self._made or await self._plugin()).mutate(request, hooks)
 
     async def validate(self, request: AdmissionRequest) -> None:
         hooks = self._hooks(await self._configurations.applying(request))
         if hooks:
-            await self._plugin().validate(request, hooks)
+            await (self._made or await self._plugin()).validate(request, hooks)
 
-    def _plugin(self) -> Any:
+    async def _plugin(self) -> Any:
+        # What it imports takes long to load: the loop goes on meanwhile.
+        await asyncio.to_thread(importlib.import_module, self._module)
         if self._made is None:
             self._made = self._make()
         return self._made
@@ -91,25 +96,32 @@ class TenantAdmission:
         self._outbound, self._resolve = outbound, resolve
         self.configurations = known = Configurations(store, provider_of)
         self.mutating_policies = Deferred(
-            "MutatingAdmissionPolicy", known, lambda h: h.mutating_policies, self._mutating_policies
+            "MutatingAdmissionPolicy",
+            known,
+            lambda h: h.mutating_policies,
+            self._mutating_policies,
+            "mutating_policies",
         )
         self.mutating_webhooks = Deferred(
             "MutatingAdmissionWebhook",
             known,
             lambda h: h.mutating_webhooks,
             self._mutating_webhooks,
+            "mutating_webhooks",
         )
         self.validating_policies = Deferred(
             "ValidatingAdmissionPolicy",
             known,
             lambda h: h.validating_policies,
             self._validating_policies,
+            "validating_policies",
         )
         self.validating_webhooks = Deferred(
             "ValidatingAdmissionWebhook",
             known,
             lambda h: h.validating_webhooks,
             self._validating_webhooks,
+            "validating_webhooks",
         )
 
     @cached_property

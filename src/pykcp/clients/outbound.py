@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import importlib
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -165,7 +166,7 @@ class Outbound:
         except TooManyWaiting as error:
             raise SendFailed(f"dial tcp {host}:{port}: too many requests are waiting") from error
         try:
-            session = self._open_session()
+            session = self._session or await self._open_session()
             assert self._pinned is not None
             self._pinned.pin(host, addresses)
             yield session
@@ -195,12 +196,12 @@ class Outbound:
         except (OSError, TooManyWaiting):
             return ()  # nobody can be led to a name that does not resolve
 
-    def _open_session(self) -> aiohttp.ClientSession:
+    async def _open_session(self) -> aiohttp.ClientSession:
+        # The HTTP client takes long to import: the loop goes on meanwhile.
+        sessions = await asyncio.to_thread(importlib.import_module, "pykcp.clients.sessions")
         if self._session is None:
-            from pykcp.clients.sessions import Pinned, tenant_session
-
-            self._pinned = Pinned()
-            self._session = tenant_session(self._pinned)
+            self._pinned = sessions.Pinned()
+            self._session = sessions.tenant_session(self._pinned)
         return self._session
 
 

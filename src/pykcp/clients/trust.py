@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import ssl
 from collections import OrderedDict
@@ -42,7 +43,7 @@ class Bundles:
         """
         if not bundle.strip():  # never forgotten: loading the system's takes longest
             if self._system is None:
-                self._system = ssl.create_default_context()
+                self._system = await asyncio.to_thread(ssl.create_default_context)
             return self._system
         key = hashlib.sha256(bundle).digest()
         found = self._made.get(key)

@@ -40,6 +40,14 @@ class ShownKind:
         return f"{self.group}/{self.version}"
 
 
+class Outgrown(Exception):
+    """A plug-in is about to make the object too large for the event loop.
+
+    The write begins anew as a large one, with all of its admission. Raised only if the request
+    says that it `can_restart`.
+    """
+
+
 @dataclass(slots=True)
 class AdmissionRequest:
     """One write, as admission sees it."""
@@ -64,6 +72,8 @@ class AdmissionRequest:
     """Of a deletecollection: all that it is going to delete, told before the first one goes."""
     reservations: list[Reserve] | None = None
     """Limits that have a say in how a create is written (quotas); None if there are none."""
+    can_restart: bool = False
+    """Whether `Outgrown` may be raised."""
 
     def may_mention(self, word: str) -> bool:
         """False if the word is nowhere in the object, where that is quicker to find out."""

@@ -27,7 +27,7 @@ class RequestContext:
     """Texts for `Warning` headers."""
     audit: dict[str, str] = field(default_factory=dict)
     """Annotations for the audit event."""
-    audit_bodies: dict[str, str] = field(default_factory=dict)
+    audit_bodies: dict[str, Callable[[], str]] = field(default_factory=dict)
     """Annotations that show contents: for events of level Request and above only."""
     query: Mapping[str, Sequence[str]] | None = None
     """The query of an HTTP request; admission shows webhooks what was asked for there."""

@@ -44,10 +44,12 @@ async def create(
     obj: Object,
     *,
     is_managed: bool = False,
+    can_restart: bool = False,
 ) -> bytes:
     """Create a decoded object; returns the stored bytes.
 
     `is_managed`: the object comes from server-side apply and knows its managers already.
+    `can_restart`: Outgrown may be raised, for a write that can be done by `create_large`, too.
     """
     kept = prepare_new(resource, ctx, namespace, obj, is_managed=is_managed)
     metadata = obj["metadata"]
@@ -56,6 +58,7 @@ async def create(
     check_leaving(resource, metadata.get("name", ""))
     admission = resource.services.admission
     request = AdmissionRequest(ctx, resource, "CREATE", namespace, metadata.get("name", ""), obj)
+    request.can_restart = can_restart
     await admission.mutate(request)
     metadata["creationTimestamp"] = now
     metadata["uid"] = sources.uid()

@@ -80,6 +80,15 @@ class Doomed(NamedTuple):
     """The object with its deletion mark, if that is what it does."""
 
 
+class Patched(NamedTuple):
+    """What became of an object by the patch of a webhook."""
+
+    text: bytes
+    """Empty if it did not change."""
+    problem: str = ""
+    """Why the patch cannot be read."""
+
+
 class LargeWork(Protocol):
     """Does the long steps of a write without holding the event loop."""
 
@@ -124,6 +133,11 @@ class LargeWork(Protocol):
         self, resource: Resource, ctx: RequestContext, value: bytes, options: DeleteOptions
     ) -> Doomed:
         """Conflict if the object is not the one that is to be deleted."""
+
+    async def patched(
+        self, resource: Resource, ctx: RequestContext, text: bytes, patch: bytes
+    ) -> Patched:
+        """An object after a JSON patch that admission applies to it."""
 
     async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
         """Stored values as if they had been stored now, in the resource's version."""
@@ -199,9 +213,14 @@ class LargeRequest(AdmissionRequest):
         """The object as plug-ins left it."""
         return self._text if self._obj is None else orjson.dumps(self._obj)
 
-    def show(self, judged: Judged) -> None:
+    def replace(self, text: bytes) -> None:
         """From here on, the object is this one."""
-        self._text, self._obj, self.finding = judged.shown, None, judged.finding
+        self._text, self._obj = text, None
+
+    def show(self, judged: Judged) -> None:
+        """From here on, the object is the one that passed validation."""
+        self.replace(judged.shown)
+        self.finding = judged.finding
 
 
 def deletion_request(

@@ -18,7 +18,7 @@ from pykcp.machinery.status import (
     invalid,
 )
 from pykcp.registry import codec
-from pykcp.registry.admitting import AdmissionRequest, ShownKind
+from pykcp.registry.admitting import AdmissionRequest, Outgrown, ShownKind
 from pykcp.registry.context import RequestContext
 from pykcp.registry.create import create, dedup_owners, facts_of
 from pykcp.registry.deletion import is_finished, is_kept_namespace
@@ -110,25 +110,38 @@ async def update(
     change: Change,
     subresource: str = "",
 ) -> Written:
+    has_outgrown = False
     for _ in range(_TRIES):
         entry = resource.entry(ctx.cluster, namespace, name)
         if entry is None:
             return await _create_missing(resource, ctx, namespace, name, change, subresource)
+        is_large = has_outgrown or _is_large(resource, change, entry)
+        once = _update_large if is_large else _update_once
         try:
-            if _is_large(resource, change, entry):
-                from pykcp.registry.large import update_large
-
-                value = await update_large(
-                    resource, ctx, namespace, name, change, subresource, entry
-                )
-                return Written(value, was_created=False)
-            value = await _update_once(resource, ctx, namespace, name, change, subresource, entry)
+            value = await once(resource, ctx, namespace, name, change, subresource, entry)
+        except Outgrown:
+            has_outgrown = True
+            continue
         except Mismatch:
             continue
         except StoreError as error:
             raise translate(error) from error
         return Written(value, was_created=False)
     raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
+
+
+async def _update_large(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    name: str,
+    change: Change,
+    subresource: str,
+    entry: Entry,
+) -> bytes:
+    from pykcp.registry.large import update_large
+
+    return await update_large(resource, ctx, namespace, name, change, subresource, entry)
 
 
 def _is_large(resource: Resource, change: Change, entry: Entry) -> bool:
@@ -165,7 +178,19 @@ async def _create_missing(
         return Written(value, was_created=True)
     obj = change.make(None)
     check_missing(resource, ctx, namespace, name, obj, is_apply=change.is_apply)
-    value = await create(resource, ctx, namespace, obj, is_managed=change.is_apply)
+    recipe = change.recipe
+    try:
+        value = await create(
+            resource,
+            ctx,
+            namespace,
+            obj,
+            is_managed=change.is_apply,
+            can_restart=recipe is not None,
+        )
+    except Outgrown:
+        assert recipe is not None
+        value = await create_large(resource, ctx, namespace, recipe, missing=name)
     return Written(value, was_created=True)
 
 
@@ -280,6 +305,7 @@ async def prepare_update(
     request = AdmissionRequest(ctx, resource, "UPDATE", namespace, name, new, live, shown)
     view = change.view
     if view is None:
+        request.can_restart = change.recipe is not None or change.edit is not None
         await services.admission.mutate(request)
     else:
         request.subresource, request.kind = view.subresource, view.kind

@@ -16,15 +16,17 @@ from typing import Any, NamedTuple
 import orjson
 
 from pykcp.admission.cel_checks import check_cel
-from pykcp.admission.patches import decoded
+from pykcp.admission.patches import decoded, patched_object
 from pykcp.admission.plugins.kcp.api_resource_schema import schema_finding
 from pykcp.admission.schema_checks import SCHEMA_CHECKS
 from pykcp.apis.catalog import definition_of
 from pykcp.apis.loader import shared_type
 from pykcp.auth.user import User
+from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.idle import without_idle_times
 from pykcp.machinery.resources import API_RESOURCE_SCHEMAS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
+from pykcp.machinery.status import StatusError
 from pykcp.registry import codec
 from pykcp.registry.admitting import NoAdmission
 from pykcp.registry.clock import Sources, Timestamps
@@ -33,7 +35,7 @@ from pykcp.registry.conversion_review import ConversionFailed
 from pykcp.registry.create import check_unversioned, facts_of, judge_new, prepare_new
 from pykcp.registry.delete import check_wanted, decide
 from pykcp.registry.deletion import Action, DeleteOptions
-from pykcp.registry.large import Assigned, Doomed, Judged, Made
+from pykcp.registry.large import Assigned, Doomed, Judged, Made, Patched
 from pykcp.registry.make import make_custom, make_resource
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.update import (
@@ -188,6 +190,17 @@ def _mark_of(value: bytes) -> bytes:
     """The mark of the version that a value is stored in: a delete does not change that."""
     version = codec.stored_version(value)
     return codec.version_mark(version) if version else b""
+
+
+def patched(ref: KindRef, asker: Asker, text: bytes, patch: bytes) -> Patched:
+    """An object after the patch of a webhook."""
+    try:
+        operations = jsonpatch.decode(patch, strict=False)[0]
+    except StatusError as error:
+        return Patched(b"", error.message)
+    before: Object = orjson.loads(text)
+    new = patched_object(_resource(ref), before, operations, asker.cluster)
+    return Patched(b"" if new is None else orjson.dumps(new))
 
 
 def read_values(ref: KindRef, values: Sequence[bytes]) -> list[bytes]:

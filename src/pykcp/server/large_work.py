@@ -7,7 +7,7 @@ from typing import Any
 
 from pykcp.registry.context import RequestContext
 from pykcp.registry.deletion import DeleteOptions
-from pykcp.registry.large import Assigned, Doomed, Judged, Made
+from pykcp.registry.large import Assigned, Doomed, Judged, Made, Patched
 from pykcp.registry.resource import Resource
 from pykcp.registry.update import Recipe
 from pykcp.server.large_jobs import Asker, KindRef
@@ -78,6 +78,12 @@ class WorkerWork:
     ) -> Doomed:
         doomed: Doomed = await self._run("deletion", resource, ctx, value, options)
         return doomed
+
+    async def patched(
+        self, resource: Resource, ctx: RequestContext, text: bytes, patch: bytes
+    ) -> Patched:
+        patched: Patched = await self._run("patched", resource, ctx, text, patch)
+        return patched
 
     async def read_values(self, resource: Resource, values: Sequence[bytes]) -> list[bytes]:
         ref, read = _ref(resource), []

@@ -45,7 +45,7 @@ def add_hook(
             {
                 "apiGroups": [""],
                 "apiVersions": ["v1"],
-                "operations": ["CREATE"],
+                "operations": ["CREATE", "UPDATE"],
                 "resources": ["configmaps"],
             }
         ],
@@ -215,3 +215,40 @@ def test_answers_that_are_none(cluster: TestClient, hooks: HTTPSServer, case: st
     assert refused.status == 500
     assert said in refused.json["message"]
     assert len(refused.json["message"]) < 1000
+
+
+LARGE = {
+    "keys": ("/data", {f"k{n}": "v" for n in range(5000)}),
+    "text": ("/data", {"a": "é<" * 100_000}),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_a_patch_may_make_a_small_object_large(
+    cluster: TestClient, hooks: HTTPSServer, case: str
+) -> None:
+    """The write begins anew where large ones are done; creates, updates, patches and applies."""
+    path, value = LARGE[case]
+    operations = [{"op": "add", "path": path, "value": value}]
+    patch = base64.b64encode(json.dumps(operations).encode()).decode()
+
+    def answer(received: Received) -> dict[str, Any]:
+        if received.json["request"]["object"]["metadata"].get("labels"):
+            return review(received)
+        return review(received, patch=patch, patchType="JSONPatch")
+
+    add_hook(cluster, hooks.on(f"/large-{case}", answer), hooks.ca, kind="mutating")
+    made = create(cluster, "x")
+    assert made.status == 201, made
+    assert made.json["data"] == value
+    small = {"metadata": {"name": "y", "labels": {"l": "1"}}, "data": {"b": "c"}}
+    assert cluster.post(MAPS, small).status == 201
+    replaced = cluster.put(f"{MAPS}/y", {"metadata": {"name": "y"}, "data": {"b": "d"}})
+    assert replaced.json["data"] == value
+    applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "z"}, "data": {}}
+    reply = cluster.patch(f"{MAPS}/z", applied, "application/apply-patch+yaml", fieldManager="m")
+    assert (reply.status, reply.json["data"]) == (201, value)
+    listed = cluster.get(MAPS).json["items"]
+    assert {o["metadata"]["name"]: o["data"] for o in listed if o["metadata"]["name"] in "xyz"} == {
+        "x": value, "y": value, "z": value,
+    }  # fmt: skip

@@ -48,7 +48,7 @@ class _Plugin:
 
     async def mutate(self, request: AdmissionRequest) -> None:
         again = reinvocation_of(request)
-        rounds = again.enter(self.name, request.obj)
+        rounds = again.enter(self.name, request)
         if again.is_second and self.name not in rounds.due:
             return
         self.calls.append(again.is_second)

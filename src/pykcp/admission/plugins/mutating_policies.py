@@ -55,7 +55,7 @@ class MutatingPolicies:
         """Run all that match; messages and reasons of those that failed and do not fail open."""
         request = subject.request
         again = reinvocation_of(request)
-        rounds = again.enter(self.name, request.obj)
+        rounds = again.enter(self.name, request)
         questions = self._policies.questions(subject)
         namespace = self._policies.surroundings.namespace_object(subject)
         failures: list[tuple[str, str]] = []

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
+
 from pykcp.admission.annotations import go_json
-from pykcp.admission.patches import PatchFailed, apply_patch, read_patched
+from pykcp.admission.patches import patched_document, read_patched
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
-from pykcp.admission.subject import Subject, stamped
+from pykcp.admission.subject import Subject
 from pykcp.admission.surroundings import converted
 from pykcp.admission.webhooks.calling import Callers, WebhookFailed
 from pykcp.admission.webhooks.review import Answer
@@ -18,7 +20,8 @@ from pykcp.aio.turns import heavy_turn
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.status import InternalError, StatusError, go_quote
 from pykcp.registry import codec
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.admitting import AdmissionRequest, Outgrown
+from pykcp.registry.large import LargeRequest
 from pykcp.registry.resource import Resource
 
 _LOG = logging.getLogger(__name__)
@@ -41,7 +44,7 @@ class MutatingWebhooks:
         subject = Subject(request)
         questions = self._callers.questions(subject)
         again = reinvocation_of(request)
-        rounds = again.enter(self.name, request.obj)
+        rounds = again.enter(self.name, request)
         for index, webhook in enumerate(hooks):
             target = await self._callers.target(webhook, subject, questions)
             if target is None or (again.is_second and webhook.uid not in rounds.due):
@@ -52,7 +55,8 @@ class MutatingWebhooks:
                 again.is_wanted = True
             if webhook.reinvoked:
                 rounds.waiting.add(webhook.uid)
-        leave(rounds, request.obj)
+        if rounds.waiting:  # otherwise a large object need not be decoded for it
+            leave(rounds, request.obj)
 
     async def _call(self, webhook: Webhook, subject: Subject, target: Resource, place: str) -> bool:
         """Whether the object was changed."""
@@ -81,56 +85,92 @@ async def _changed(
     webhook: Webhook, subject: Subject, target: Resource, answer: Answer, place: str
 ) -> bool:
     """Apply the patch of an answer; whether it made a difference."""
+    request = subject.request
+    if not answer.patch:
+        return False
+    _check_size(webhook, answer.patch)
+    if isinstance(request, LargeRequest) and subject.is_own(target):
+        return await _changed_elsewhere(webhook, request, subject, answer, place)
+    if request.can_restart and subject.resource.is_large(len(answer.patch)):
+        raise Outgrown
     operations = await _operations(webhook, answer, subject.cluster)
     if not operations:
         return False
-    request, own = subject.request, subject.resource
+    _check_patch(webhook, request, answer)
+    before, _ = subject.shown(target)
+    assert before is not None
     is_own = subject.is_own(target)
-    if request.obj is None:
+    if not is_own:
+        before = codec.copy(before)  # another version's schema must not prune ours
+    patched = patched_document(before, operations, subject.cluster)
+    new = await read_patched(target, patched, subject.cluster, kind=subject.kind)
+    _note(request, webhook, answer, place)
+    if new == before:
+        return False
+    if not is_own:
+        back = await converted(new, target, subject.resource, subject.cluster)
+        assert back is not None
+        new = await read_patched(subject.resource, back, subject.cluster)
+    assert request.obj is not None
+    replace_contents(request.obj, new)
+    subject.changed()
+    return True
+
+
+async def _changed_elsewhere(
+    webhook: Webhook, request: LargeRequest, subject: Subject, answer: Answer, place: str
+) -> bool:
+    """The same for an object that is too large for the event loop."""
+    _check_patch(webhook, request, answer)
+    work = subject.resource.services.large
+    assert work is not None
+    patched = await work.patched(subject.resource, request.context, request.text(), answer.patch)
+    if patched.problem:
+        raise _undecodable(webhook, patched.problem)
+    _note(request, webhook, answer, place)
+    if not patched.text:
+        return False
+    request.replace(patched.text)
+    subject.changed()
+    return True
+
+
+def _check_patch(webhook: Webhook, request: AdmissionRequest, answer: Answer) -> None:
+    if request.operation == "DELETE" or (
+        not isinstance(request, LargeRequest) and request.obj is None
+    ):
         raise InternalError(
             f"admission webhook {go_quote(webhook.name)} attempted to modify the object, "
             "which is not supported for this operation"
         )
     if answer.patch_type != "JSONPatch":
         raise WebhookFailed(webhook, f"unsupported patch type {go_quote(answer.patch_type)}")
-    before, _ = subject.shown(target)
-    assert before is not None
-    if not is_own:
-        before = codec.copy(before)  # another version's schema must not prune ours
-    try:
-        patched = apply_patch(stamped(before, subject.cluster), operations)
-    except PatchFailed as error:
-        raise InternalError(str(error)) from error
-    new = await read_patched(target, patched, subject.cluster, kind=subject.kind)
-    request.context.audit_bodies[_PATCHED + place] = go_json(
+
+
+def _note(request: AdmissionRequest, webhook: Webhook, answer: Answer, place: str) -> None:
+    """Keep the patch for the audit trail."""
+    request.context.audit_bodies[_PATCHED + place] = lambda: go_json(
         {
             "configuration": webhook.configuration,
             "webhook": webhook.name,
-            "patch": operations,
+            "patch": orjson.Fragment(answer.patch),
             "patchType": answer.patch_type,
         }
     )
-    if new == before:
-        return False
-    if not is_own:
-        back = await converted(new, target, own, subject.cluster)
-        assert back is not None
-        new = await read_patched(own, back, subject.cluster)
-    replace_contents(request.obj, new)
-    subject.changed()
-    return True
+
+
+def _check_size(webhook: Webhook, patch: bytes) -> None:
+    if len(patch) > MAX_PATCH:
+        raise _undecodable(webhook, f"it is larger than {MAX_PATCH} bytes")
+    is_heavy = len(patch) > MAX_CONTAINERS
+    if is_heavy and patch.count(b"[") + patch.count(b"{") > MAX_CONTAINERS:
+        raise _undecodable(webhook, f"it has more than {MAX_CONTAINERS} objects and arrays")
 
 
 async def _operations(webhook: Webhook, answer: Answer, tenant: str) -> list[Any]:
     patch = answer.patch
-    if not patch:
-        return []
     if len(patch) < _HEAVY:
         return _decoded_patch(webhook, patch)
-    if len(patch) > MAX_PATCH:
-        raise _undecodable(webhook, f"it is larger than {MAX_PATCH} bytes")
-    if patch.count(b"[") + patch.count(b"{") > MAX_CONTAINERS:
-        raise _undecodable(webhook, f"it has more than {MAX_CONTAINERS} objects and arrays")
     async with heavy_turn(tenant):
         return _decoded_patch(webhook, patch)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from pykcp.admission.webhooks.review import BadAnswer, decode, patch_bytes
+from pykcp.admission.webhooks.review import BadAnswer, decode
 from pykcp.admission.webhooks.webhook import Service
 from pykcp.clients.outbound import Answer, Outbound, Outgoing, SendFailed, Tenant
 from pykcp.clients.trust import BadBundle
@@ -77,13 +77,11 @@ class WebhookClient:
         """The review that the webhook answers with, in this version; CallFailed if it does not."""
         answer = await self.answer(webhook, body, tenant, MAX_ANSWER)
         try:
-            review = decode(
+            return decode(
                 answer.body, version, status=answer.status, content_type=answer.content_type
             )
-            patch_bytes(review.get("response") or {})
         except BadAnswer as error:
             raise CallFailed(str(error)) from error
-        return review
 
     async def answer(
         self, webhook: Target, body: tuple[bytes, ...], tenant: Tenant, max_answer: int

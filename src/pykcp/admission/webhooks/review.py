@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,6 +68,7 @@ class _Review(msgspec.Struct, gc=False):
 
 
 _REVIEW = msgspec.json.Decoder(_Review)
+_BYTES = msgspec.json.Decoder(bytes)
 _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -121,12 +120,23 @@ def _response(raw: msgspec.Raw) -> Object:
                 f"json: cannot unmarshal {word} into Go struct field "
                 f"AdmissionResponse.response.{name} of type {go_type}"
             )
-        found[name] = _part(f"response.{name}", part, is_large=name == "patch")
+        found[name] = _patch(part) if name == "patch" else _part(f"response.{name}", part)
     return found
 
 
-def _part(name: str, raw: msgspec.Raw, *, is_large: bool = False) -> Any:
-    if not is_large and len(bytes(raw)) > _MAX_FIELD:
+def _patch(raw: msgspec.Raw) -> bytes:
+    """BadAnswer in Go's words if it is not in base64."""
+    try:
+        return _BYTES.decode(raw)
+    except msgspec.DecodeError as error:
+        text: str = msgspec.json.decode(raw, type=str, strict=False)
+        at = _NOT_BASE64.search(text)
+        place = len(text) if at is None else at.start()
+        raise BadAnswer(f"illegal base64 data at input byte {place}") from error
+
+
+def _part(name: str, raw: msgspec.Raw) -> Any:
+    if len(memoryview(raw)) > _MAX_FIELD:
         raise BadAnswer(f"{name} is larger than {_MAX_FIELD} bytes")
     try:
         return msgspec.json.decode(raw)
@@ -193,7 +203,7 @@ def verified(review: Object, version: str, uid: str, *, mutating: bool) -> Answe
         raise BadAnswer("webhook response was absent")
     if version == "v1":
         _check_v1(review, response, uid, mutating=mutating)
-    patch = patch_bytes(response) if mutating else b""
+    patch: bytes = (response.get("patch") or b"") if mutating else b""
     patch_type = response.get("patchType") or ""
     if version == "v1beta1":
         patch_type = "JSONPatch" if patch else ""
@@ -232,14 +242,3 @@ def _check_v1(review: Object, response: Object, uid: str, *, mutating: bool) -> 
         raise BadAnswer("webhook returned response.patchType but not response.patch")
     if has_type and not response["patchType"]:
         raise BadAnswer('webhook returned invalid response.patchType of ""')
-
-
-def patch_bytes(response: Object) -> bytes:
-    """The patch in a response; BadAnswer in Go's words if it is not in base64."""
-    text: str = response.get("patch") or ""
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        at = _NOT_BASE64.search(text)
-        place = len(text) if at is None else at.start()
-        raise BadAnswer(f"illegal base64 data at input byte {place}") from error

@@ -386,7 +386,8 @@ class AuditRecord:
         context = call._context
         own = {} if context is None else context.audit
         if context is not None and context.audit_bodies and self._outcome.level >= Level.REQUEST:
-            own = {**own, **context.audit_bodies}  # what webhooks changed may hold secrets
+            # what webhooks changed may hold secrets
+            own = {**own, **{name: text() for name, text in context.audit_bodies.items()}}
         if not own:
             return self._filter.annotations(cluster, self._decision)
         path = self._filter.path_of(cluster) if cluster else ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pykcp.machinery.status import BadRequest
+from pykcp.registry.admitting import Outgrown
 from pykcp.registry.create import create as create_object
 from pykcp.registry.large import create_large
-from pykcp.server.bodies import read_sent, sent_of
+from pykcp.server.bodies import Sent, read_sent, sent_of
 from pykcp.server.call import Call
 from pykcp.server.changes import Creation
 from pykcp.server.handlers.get import send_written
@@ -13,14 +14,19 @@ from pykcp.server.handlers.options import check_write_options
 
 
 async def create(call: Call) -> None:
-    resource, info, context = call.resource, call.info, call.context
-    if resource.namespaced and not info.namespace:
+    if call.resource.namespaced and not call.info.namespace:
         raise BadRequest("an empty namespace may not be set during creation")
     check_write_options(call, "CreateOptions")
-    sent = sent_of(call)
-    if resource.is_large(len(sent.body)):
-        value = await create_large(resource, context, info.namespace, Creation(sent))
-    else:
-        obj = read_sent(sent, resource, context.warn)
-        value = await create_object(resource, context, info.namespace, obj)
+    value = await _create(call, sent_of(call))
     await send_written(call, value, 201)
+
+
+async def _create(call: Call, sent: Sent) -> bytes:
+    resource, context, namespace = call.resource, call.context, call.info.namespace
+    if not resource.is_large(len(sent.body)):
+        obj = read_sent(sent, resource, context.warn)
+        try:
+            return await create_object(resource, context, namespace, obj, can_restart=True)
+        except Outgrown:  # by a webhook's patch
+            pass
+    return await create_large(resource, context, namespace, Creation(sent))
