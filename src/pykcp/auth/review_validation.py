@@ -153,24 +153,25 @@ def selector_problems(resource: Mapping[str, Any] | None) -> Steps[list[str]]:
                 failed = 1
         else:
             for requirement in selector.get("requirements") or ():
-                is_understood = is_good(requirement)
+                is_understood = yield from is_good(requirement)
                 understood += is_understood
                 failed += not is_understood
-                yield
         if failed:
             how = "partially ignored" if understood else "ignored"
             problems.append(f"{_RESOURCE}.{key} {how} due to parse error")
     return problems
 
 
-def _is_good_label(requirement: Mapping[str, Any]) -> bool:
+def _is_good_label(requirement: Mapping[str, Any]) -> Steps[bool]:
+    yield
     try:
-        labels.from_label_selector({"matchExpressions": [requirement]})
+        yield from labels.from_label_selector_in_steps({"matchExpressions": [requirement]})
     except labels.SelectorError:
         return False
     return True
 
 
-def _is_good_field(requirement: Mapping[str, Any]) -> bool:
+def _is_good_field(requirement: Mapping[str, Any]) -> Steps[bool]:
+    yield
     is_single = len(requirement.get("values") or ()) == 1
     return requirement.get("operator") in {"In", "NotIn"} and is_single
