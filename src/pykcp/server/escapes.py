@@ -6,8 +6,6 @@ import re
 from urllib.parse import unquote
 
 _BAD = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_FEW = 256
-"""Up to this length the standard library is as fast."""
 
 
 def has_bad(text: str) -> bool:
@@ -19,7 +17,7 @@ def decode(text: str) -> str:
     """The text without its escapes, as `unquote` has it; bad ones stay as they are."""
     if "%" not in text:
         return text
-    if len(text) <= _FEW or not text.isascii() or _BAD.search(text):
+    if not text.isascii() or _BAD.search(text):
         return unquote(text)
     # The same octets in an encoding that the interpreter decodes natively.
     octets = text.replace("\\", "\\\\").replace("%", "\\x").encode("ascii")

@@ -116,12 +116,18 @@ def parse_query(raw: str) -> dict[str, list[str]]:
     """Query parameters; pairs that are not properly escaped are dropped, as Go does."""
     if raw.count("&") >= MAX_PARAMETERS:
         return TOO_MANY_PARAMETERS
+    pairs = raw.split("&")
+    if "%" in raw and escapes.has_bad(raw):
+        pairs = [pair for pair in pairs if not escapes.has_bad(pair)]
+    if "+" in raw:
+        pairs = [pair.replace("+", " ") for pair in pairs]
     found: dict[str, list[str]] = {}
-    for pair in raw.split("&"):
-        if not pair or escapes.has_bad(pair):
-            continue
-        name, _, value = pair.replace("+", " ").partition("=")
-        found.setdefault(escapes.decode(name), []).append(escapes.decode(value))
+    for pair in pairs:
+        if pair:
+            name, _, value = pair.partition("=")
+            name = escapes.decode(name) if "%" in name else name
+            value = escapes.decode(value) if "%" in value else value
+            found.setdefault(name, []).append(value)
     return found
 
 
