@@ -6,9 +6,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pykcp.aio.slices import Slices
 from pykcp.controllers.kcp import binding as steps
 from pykcp.controllers.kcp.api_objects import ApiObjects, export_reference, schema_to_bind
-from pykcp.controllers.kcp.binding import BoundSchema, Taken
+from pykcp.controllers.kcp.binding import BoundSchema, Taken, TakenNames
 from pykcp.controllers.kcp.bound_crds import BoundCRDs
 from pykcp.machinery import claims, meta, resource_locks
 from pykcp.machinery.bound_crd import NoConversion
@@ -132,7 +133,7 @@ class Binder:
     ) -> list[str] | None:
         """Bind what is not held by others; returns what must wait, None if something is wrong."""
         binding, now = attempt.binding, attempt.now
-        taken = self._taken(attempt, locks)
+        taken = await self._taken(attempt, locks)
         waiting = []
         for schema, obj, is_stored in attempt.schemas:
             if schema.lock in held:
@@ -163,22 +164,27 @@ class Binder:
                 attempt.replaced.append(replaced)
         return waiting
 
-    def _taken(self, attempt: Attempt, locks: Locks) -> Sequence[Taken]:
+    async def _taken(self, attempt: Attempt, locks: Locks) -> TakenNames:
         """The names that others in the cluster have in the groups that are to be bound.
 
         Who they are is known by their locks: a cluster may have very many bindings.
         """
         groups = {schema.group for schema, _, _ in attempt.schemas}
         others = resource_locks.bindings_in(locks, groups) - {meta.name(attempt.binding)}
-        taken = []
+        taken, slices = TakenNames(), Slices(attempt.cluster)
         for other in self._objects.bindings_named(attempt.cluster, sorted(others)):
             for bound in (other.get("status") or {}).get("boundResources") or ():
                 if (bound.get("group") or "") not in groups:
                     continue
                 crd = self._objects.bound(bound["schema"]["UID"])
                 if crd is not None:
-                    taken.append(Taken(steps.held_by_binding(other), crd.group, crd.names))
-        taken += self._objects.taken_by_crds(attempt.cluster, groups)
+                    taken.add(Taken(steps.held_by_binding(other), crd.group, crd.names))
+            if slices.is_over():
+                await slices.next()
+        for one in self._objects.taken_by_crds(attempt.cluster, groups):
+            taken.add(one)
+            if slices.is_over():
+                await slices.next()
         return taken
 
     # --- claims

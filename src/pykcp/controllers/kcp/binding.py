@@ -215,14 +215,38 @@ def held_by_crd(name: str) -> str:
     return f"naming conflict with CustomResourceDefinition {go_quote(name)}"
 
 
-def naming_conflict(schema: BoundSchema, taken: Sequence[Taken]) -> str:
+class TakenNames:
+    """The names that others have, found without a look at all of them."""
+
+    def __init__(self) -> None:
+        self._taken: list[Taken] = []
+        self._resources: dict[tuple[str, str], int] = {}
+        """By group and plural, singular or short name: the first who has it."""
+        self._kinds: dict[tuple[str, str], int] = {}
+
+    def add(self, one: Taken) -> None:
+        number, names = len(self._taken), one.names
+        self._taken.append(one)
+        for name in (names.plural, names.singular, *names.short_names):
+            self._resources.setdefault((one.group, name), number)
+        for name in (names.kind, names.list_kind):
+            self._kinds.setdefault((one.group, name), number)
+
+    def first(self, group: str, wanted: Names) -> Taken | None:
+        """The first who has one of these names."""
+        resources = (wanted.plural, wanted.singular, *wanted.short_names)
+        found = [self._resources.get((group, name), -1) for name in resources]
+        found += [self._kinds.get((group, name), -1) for name in (wanted.kind, wanted.list_kind)]
+        first = min((number for number in found if number >= 0), default=-1)
+        return self._taken[first] if first >= 0 else None
+
+
+def naming_conflict(schema: BoundSchema, taken: TakenNames) -> str:
     """Why a schema's names cannot be had; "" if they can."""
-    for one in taken:
-        if one.group == schema.group:
-            name = _clash(schema.names, one.names)
-            if name:
-                return f"{one.holder}: {name} is forbidden"
-    return ""
+    one = taken.first(schema.group, schema.names)
+    if one is None:
+        return ""
+    return f"{one.holder}: {_clash(schema.names, one.names)} is forbidden"
 
 
 def _clash(wanted: Names, taken: Names) -> str:

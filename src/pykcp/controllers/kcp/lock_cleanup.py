@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
+from pykcp.aio.slices import Slices
 from pykcp.clients.interface import Client
 from pykcp.controllers.kcp.api_objects import BINDINGS, CRDS, ApiObjects, crd_lock
 from pykcp.controllers.runtime.controller import Controller, is_cluster
@@ -24,6 +26,11 @@ NAME = "kcp-logicalclustercleanup"
 _CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _EXPIRES = rb"\"e\":"
 """As it stands in the annotation: a lock that may have to be taken away later."""
+
+
+class _CRDs(NamedTuple):
+    locks: set[str]
+    established: list[str]
 
 
 class LockCleanup:
@@ -64,17 +71,18 @@ class LockCleanup:
         if found is None:
             return None
         before = meta.annotation(found, ANNOTATION)
-        locks = self._settled(cluster, before)
+        crds = await self._crds(cluster)
+        locks = self._settled(cluster, before, crds)
         if resource_locks.text(locks) != (before or "{}"):
-            await self._write(cluster)
+            await self._write(cluster, crds)
         expiry = resource_locks.next_expiry(locks)
         if not expiry:
             return None
         return max(0.0, meta.parse_rfc3339(expiry) - self._now.clock()) + 1
 
-    async def _write(self, cluster: str) -> None:
+    async def _write(self, cluster: str, crds: _CRDs) -> None:
         def settle(live: Object) -> None:
-            locks = self._settled(cluster, meta.annotation(live, ANNOTATION))
+            locks = self._settled(cluster, meta.annotation(live, ANNOTATION), crds)
             meta.set_annotation(live, ANNOTATION, resource_locks.text(locks))
 
         try:
@@ -82,26 +90,33 @@ class LockCleanup:
         except NotFound:
             return
 
-    def _settled(self, cluster: str, annotation: str) -> Locks:
+    async def _crds(self, cluster: str) -> _CRDs:
+        """The locks of the CRDs that there are. One that is created meanwhile has taken its lock
+        for a while, and is looked at when it is established."""
+        slices, found = Slices(cluster), _CRDs(set(), [])
+        for name in self._objects.crd_names(cluster):
+            lock, definition = crd_lock(name), self._objects.definition(cluster, name)
+            found.locks.add(lock)
+            if definition is not None and definition.is_established:
+                found.established.append(lock)
+            if slices.is_over():
+                await slices.next()
+        return found
+
+    def _settled(self, cluster: str, annotation: str, crds: _CRDs) -> Locks:
         """The locks as they should be, by what is there."""
         try:
             locks = resource_locks.parse(annotation)
         except MalformedLocks as error:
-            _log.error("%s: %s: %s; made anew", NAME, cluster, error)
+            _log.warning("%s: %s: %s; made anew", NAME, cluster, error)
             locks = {}
         if not locks:
             locks = _by_status(self._objects.bindings(cluster))
-        names = {name: crd_lock(name) for name in self._objects.crd_names(cluster)}
-        established = [
-            lock
-            for name, lock in names.items()
-            if (found := self._objects.definition(cluster, name)) and found.is_established
-        ]
         return resource_locks.pruned(
             locks,
             bindings=self._objects.binding_names(cluster),
-            crds=set(names.values()),
-            established=established,
+            crds=crds.locks,
+            established=crds.established,
             now=self._now(),
         )
 

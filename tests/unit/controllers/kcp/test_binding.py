@@ -3,7 +3,7 @@
 import pytest
 
 from pykcp.controllers.kcp import binding as steps
-from pykcp.controllers.kcp.binding import BoundSchema, KnownExport, Names, Taken
+from pykcp.controllers.kcp.binding import BoundSchema, KnownExport, Names, Taken, TakenNames
 from pykcp.machinery import claims
 from pykcp.machinery.conditions import find
 from pykcp.machinery.resource_locks import Lock
@@ -135,9 +135,22 @@ def test_a_new_schema_takes_the_place_of_the_old_one() -> None:
     ],
 )
 def test_names_that_others_have(names: Names, message: str) -> None:
-    taken = [Taken("somebody", "other.io", WIDGETS), Taken("a conflict", "g.io", names)]
+    taken = TakenNames()
+    taken.add(Taken("somebody", "other.io", WIDGETS))
+    taken.add(Taken("a conflict", "g.io", names))
+    if message:
+        taken.add(Taken("a later one", "g.io", WIDGETS))
     expected = f"a conflict: {message} is forbidden" if message else ""
     assert steps.naming_conflict(_schema(), taken) == expected
+
+
+def test_thousands_of_names_are_compared_in_linear_time() -> None:
+    taken = TakenNames()
+    for number in range(20_000):
+        names = Names(f"p{number}", f"s{number}", (f"a{number}",), f"K{number}", f"K{number}List")
+        taken.add(Taken(f"crd {number}", "g.io", names))
+    for _ in range(20_000):
+        assert steps.naming_conflict(_schema(), taken) == ""
 
 
 def test_who_has_them() -> None:
