@@ -25,6 +25,7 @@ _MAX_ALIASED = 400_000
 """How many values may come out of aliases; as many as Go's decoder allows."""
 _MAX_ALIASED_TEXT = 3 * 1024 * 1024
 """How long the texts that come out of aliases may be together: as long as a body."""
+_MAX_TAG_DIRECTIVES = 1000
 _TAG = "tag:yaml.org,2002:"
 _LONGEST_NUMBER = 400
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -106,6 +107,8 @@ class _Document:
     def read(self, body: bytes) -> Any:
         import yaml
 
+        if body.count(b"\n%TAG") > _MAX_TAG_DIRECTIVES:  # the parser compares each with all
+            raise BadYAML("yaml: found too many %TAG directives")
         parser = None
         try:
             parser = yaml.CSafeLoader(body)

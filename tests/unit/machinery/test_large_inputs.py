@@ -10,7 +10,10 @@ from typing import Any
 import orjson
 import pytest
 
+from pykcp.apis.kube.validation import strategy_for
+from pykcp.apis.kube.validation.gojson import object_error
 from pykcp.apis.kube.validation.objectmeta import name_is_subdomain, validate_object_meta
+from pykcp.apis.kube.validation.rules import NO_FACTS
 from pykcp.auth.user import User
 from pykcp.machinery.patch import gojson, jsonpatch, managed, strategic
 from pykcp.machinery.patch.apply import FieldManager
@@ -22,6 +25,7 @@ from pykcp.machinery.schema.decode import decoder_for
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import (
     MAX_FIELD_ERRORS,
+    FieldError,
     Invalid,
     StatusError,
     go_quote,
@@ -449,3 +453,43 @@ def test_defaults_add_no_more_than_an_object_can_hold() -> None:
         with pytest.raises(StatusError) as refused:
             kind.decode({"spec": {"l": [{} for _ in range(MANY)], **rest}}, [])
         assert refused.value.code == 413
+
+
+# -- kinds of Kubernetes
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"[" * 3_000_000, "exceeded max depth"),
+        (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, None),
+        (b"[]", "json: cannot unmarshal array into Go value of type map[string]interface {}"),
+        (b'{"a"', "unexpected end of JSON input"),
+    ],
+)
+def test_texts_in_secrets(body: bytes, words: str | None) -> None:
+    assert object_error(body) == words
+
+
+def test_repeated_versions_of_reviews_and_names_of_resources() -> None:
+    names = [f"a{i}" for i in range(MANY)]
+    versions = {"admissionReviewVersions": ["v1", *names, "a7"]}
+    hook = {"name": "a.b.c", "sideEffects": "None", "clientConfig": {"url": "https://a"}}
+    errors = _errors(VALIDATING_WEBHOOKS, {"webhooks": [{**hook, **versions}]})
+    assert [e.message for e in errors] == ["duplicate version"]
+    rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+    rules = {"resourceRules": [{**rule, "resourceNames": [*names, "a7"]}]}
+    spec = {"matchConstraints": rules, "validations": [{"expression": "true"}]}
+    (error,) = _errors(VALIDATING_POLICIES, {"spec": spec})
+    assert error.reason == "FieldValueDuplicate"
+
+
+VALIDATING_WEBHOOKS = "validatingwebhookconfigurations"
+VALIDATING_POLICIES = "validatingadmissionpolicies"
+
+
+def _errors(resource: str, obj: Object) -> list[FieldError]:
+    rules = strategy_for("admissionregistration.k8s.io", resource)
+    obj = {"metadata": {"name": "a"}, **obj}
+    rules.default(obj)
+    return rules.validate(obj, NO_FACTS)

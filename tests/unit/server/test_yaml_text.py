@@ -123,6 +123,12 @@ def test_long_texts_do_not_come_out_of_aliases_without_bound() -> None:
             parse(long + more)
 
 
+def test_tag_directives_are_limited() -> None:
+    assert parse(b"%TAG !a! tag:yaml.org,2002:\n--- !a!str 1") == "1"
+    with pytest.raises(BadYAML, match="too many %TAG directives"):
+        parse(b"".join(b"%%TAG !a%d! tag:x\n" % i for i in range(150_000)) + b"--- 1")
+
+
 def test_aliases_within_many_anchors() -> None:
     body = b"- &x 1\n- " + b"&a [" * 240 + b"*x," * 100_000 + b"1" + b"]" * 240
     assert parse(body)[0] == 1

@@ -19,7 +19,14 @@ from pykcp.apis.kube.validation.objectmeta import (
 from pykcp.apis.kube.validation.rules import Facts, KindRules, bump_generation, set_generation
 from pykcp.machinery import names
 from pykcp.machinery.meta import metadata, name
-from pykcp.machinery.status import FieldError, duplicate, forbidden, invalid, required
+from pykcp.machinery.status import (
+    MAX_FIELD_ERRORS,
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+)
 from pykcp.types import Object
 
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -75,10 +82,14 @@ def _param_ref_errors(reference: Object | None, path: str) -> list[FieldError]:
 def _actions_errors(actions: list[str]) -> list[FieldError]:
     path = "spec.validationActions"
     errors: list[FieldError] = []
+    seen: set[str] = set()
     for index, action in enumerate(actions):
         errors += choice_errors(action, _ACTIONS, f"{path}[{index}]")
-        if action in actions[:index]:
+        if action in seen:
             errors.append(duplicate(f"{path}[{index}]", action))
+        seen.add(action)
+        if len(errors) > MAX_FIELD_ERRORS:
+            break
     if "Deny" in actions and "Warn" in actions:
         why = (
             "must not contain both Deny and Warn (repeating the same validation failure "

@@ -14,6 +14,7 @@ from pykcp.apis.kube.validation.objectmeta import (
 from pykcp.apis.kube.validation.rules import CelUse, Facts
 from pykcp.machinery import names
 from pykcp.machinery.status import (
+    MAX_FIELD_ERRORS,
     FieldError,
     duplicate,
     invalid,
@@ -164,12 +165,15 @@ def operations_errors(match: Object, path: str) -> list[FieldError]:
 
 def _named_rule_errors(rule: Object, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    resource_names = rule.get("resourceNames") or []
-    for index, name in enumerate(resource_names):
+    seen: set[str] = set()
+    for index, name in enumerate(rule.get("resourceNames") or ()):
         at = f"{path}.resourceNames[{index}]"
         errors += each_invalid(at, name, names.path_segment_name(name))
-        if name in resource_names[:index]:
+        if name in seen:
             errors.append(duplicate(at, name))
+        seen.add(name)
+        if len(errors) > MAX_FIELD_ERRORS:
+            break
     return errors + rule_errors(rule, path)
 
 

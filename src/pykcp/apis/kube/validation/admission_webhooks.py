@@ -27,7 +27,7 @@ from pykcp.apis.kube.validation.objectmeta import (
 from pykcp.apis.kube.validation.rules import Facts, KindRules, bump_generation, set_generation
 from pykcp.machinery import names
 from pykcp.machinery.meta import metadata, name
-from pykcp.machinery.status import FieldError, duplicate, invalid, required
+from pykcp.machinery.status import MAX_FIELD_ERRORS, FieldError, duplicate, invalid, required
 from pykcp.types import Object
 
 _REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -167,12 +167,16 @@ def _versions_errors(hook: Object, strictness: _Strictness, path: str) -> list[F
     if not versions:
         return [required(path, f"must specify one of {', '.join(_REVIEW_VERSIONS)}")]
     errors: list[FieldError] = []
+    seen: set[str] = set()
     for index, version in enumerate(versions):
         at = f"{path}[{index}]"
-        if version in versions[:index]:
+        if version in seen:
             errors.append(invalid(at, version, "duplicate version"))
         else:
             errors += each_invalid(at, version, names.dns1035_label(version))
+        seen.add(version)
+        if len(errors) > MAX_FIELD_ERRORS:
+            break
     if strictness.known_version and not _knows_version(hook):
         why = f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"
         errors.append(invalid(path, versions, why))

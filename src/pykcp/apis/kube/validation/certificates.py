@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from itertools import islice
 
 from pykcp.apis.kube.validation import pem
 from pykcp.apis.kube.validation.objectmeta import (
@@ -21,6 +22,7 @@ from pykcp.apis.kube.validation.rules import Facts, KindRules, keep
 from pykcp.machinery import names
 from pykcp.machinery.meta import metadata, now_rfc3339
 from pykcp.machinery.status import (
+    MAX_FIELD_ERRORS,
     FieldError,
     duplicate,
     forbidden,
@@ -171,16 +173,17 @@ def _errors(obj: Object, tolerance: _Tolerance) -> list[FieldError]:
 def _usages_errors(usages: list[str], tolerance: _Tolerance) -> list[FieldError]:
     errors = [] if usages else [required("spec.usages")]
     if not tolerance.unknown_usages:
+        unknown = (index for index, usage in enumerate(usages) if usage not in _USAGES)
         errors += [
-            not_supported(f"spec.usages[{index}]", usage, _USAGES)
-            for index, usage in enumerate(usages)
-            if usage not in _USAGES
+            not_supported(f"spec.usages[{index}]", usages[index], _USAGES)
+            for index in islice(unknown, MAX_FIELD_ERRORS + 1)
         ]
     if not tolerance.repeated_usages:
+        first: dict[str, int] = {}
+        again = (i for i, usage in enumerate(usages) if first.setdefault(usage, i) != i)
         errors += [
-            duplicate(f"spec.usages[{index}]", usage)
-            for index, usage in enumerate(usages)
-            if usage in usages[:index]
+            duplicate(f"spec.usages[{index}]", usages[index])
+            for index in islice(again, MAX_FIELD_ERRORS + 1)
         ]
     return errors
 

@@ -9,7 +9,14 @@ from pykcp.apis.kube.validation.admission_webhooks import (
 )
 from pykcp.apis.kube.validation.objectmeta import each_invalid
 from pykcp.machinery import names
-from pykcp.machinery.status import FieldError, forbidden, invalid, not_supported, required
+from pykcp.machinery.status import (
+    MAX_FIELD_ERRORS,
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from pykcp.types import Object
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -80,12 +87,16 @@ def _review_versions_errors(
     if not versions:
         return [required(path)]
     errors: list[FieldError] = []
+    seen: set[str] = set()
     for index, version in enumerate(versions):
         at = f"{path}[{index}]"
-        if version in versions[:index]:
+        if version in seen:
             errors.append(invalid(at, version, "duplicate version"))
         else:
             errors += each_invalid(at, version, names.dns1035_label(version))
+        seen.add(version)
+        if len(errors) > MAX_FIELD_ERRORS:
+            break
     if known_version and not knows_review_version(versions):
         why = f"must include at least one of {', '.join(REVIEW_VERSIONS)}"
         errors.append(invalid(path, versions, why))

@@ -9,7 +9,14 @@ from typing import Any
 from pykcp.apis.kube.validation.crd_go import ALLOWED_AT_ROOT, fields_set, go_items, go_schema
 from pykcp.apis.kube.validation.crd_paths import PathProblem, field_at
 from pykcp.apis.kube.validation.crd_structural import nodes, problem
-from pykcp.machinery.status import FieldError, forbidden, invalid, not_supported, required
+from pykcp.machinery.status import (
+    MAX_FIELD_ERRORS,
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from pykcp.types import Object
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -219,15 +226,19 @@ def _map_errors(schema: Object, path: str) -> list[FieldError]:
         why = f"must be object if parent array's {_LIST} is map"
         return [*errors, invalid(f"{path}.items.type", kind, why)]
     properties = items.get("properties") or {}
-    for index, key in enumerate(keys):
+    seen: set[str] = set()
+    for key in keys:
         if key not in properties:
             why = "entries must all be names of item properties"
             errors.append(invalid(f"{path}.{_KEYS}", keys, why))
         elif properties[key].get("type") in {"array", "object"}:
             why = f"must be a scalar type if parent array's {_LIST} is map"
             errors.append(invalid(f"{path}.items.properties[{key}].type", kind, why))
-        if key in keys[:index]:
+        if key in seen:
             errors.append(invalid(f"{path}.{_KEYS}", keys, "must not contain duplicate entries"))
+        seen.add(key)
+        if len(errors) > MAX_FIELD_ERRORS:
+            break
     return errors
 
 
