@@ -61,7 +61,7 @@ class Recipe(Protocol):
 
     @property
     def size(self) -> int:
-        """Octets of what was sent."""
+        """How much was sent, in octets of JSON."""
 
     def bind(self, resource: Resource, warn: Callable[[str], None]) -> Make:
         """Read what was sent; `warn` is told what is wrong with it but accepted."""

@@ -79,6 +79,21 @@ class Sent:
     field_validation: str = "Warn"
     """Ignore, Warn or Strict."""
 
+    @property
+    def weight(self) -> int:
+        """How long it takes to read, in octets of JSON: YAML takes longer, aliases longest."""
+        body = self.body
+        if "yaml" not in self.form or body[:1] == b"{":
+            return len(body)
+        if b"&" in body and b"*" in body:
+            return max(_ALIASED, len(body) * _YAML_WEIGHT)
+        return len(body) * _YAML_WEIGHT
+
+
+_YAML_WEIGHT = 8
+_ALIASED = 1 << 20
+"""The weight of YAML with aliases, which may stand for much more than is written."""
+
 
 def sent_of(call: Call) -> Sent:
     return Sent(body_of(call), media_type(call), call.context.field_validation)

@@ -45,7 +45,7 @@ class Creation:
 
     @property
     def size(self) -> int:
-        return len(self.sent.body)
+        return self.sent.weight
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
         obj = read_sent(self.sent, resource, warn)
@@ -65,7 +65,7 @@ class Replacement:
 
     @property
     def size(self) -> int:
-        return len(self.sent.body)
+        return self.sent.weight
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
         first = [self._read(resource, warn)]
@@ -95,7 +95,7 @@ class Patching:
 
     @property
     def size(self) -> int:
-        return len(self.sent.body)
+        return self.sent.weight
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
         found: list[str] = []
@@ -179,7 +179,7 @@ class Applying:
 
     @property
     def size(self) -> int:
-        return len(self.sent.body)
+        return self.sent.weight
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
         document = self._document()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -21,7 +21,6 @@ from pykcp.admission.plugins.kcp.api_resource_schema import schema_finding
 from pykcp.admission.schema_checks import SCHEMA_CHECKS
 from pykcp.apis.catalog import definition_of
 from pykcp.apis.loader import shared_type
-from pykcp.auth.user import User
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.idle import without_idle_times
 from pykcp.machinery.resources import API_RESOURCE_SCHEMAS
@@ -48,45 +47,11 @@ from pykcp.registry.update import (
     prepare_changed,
 )
 from pykcp.server.answers import in_form
+from pykcp.server.large_refs import Asker, KindRef
 from pykcp.storage.interface import Value
 from pykcp.types import Object
 
 _KEEP = 64
-
-
-class KindRef(NamedTuple):
-    """A resource by name, or by the CustomResourceDefinition that defines it."""
-
-    group: str
-    plural: str
-    version: str
-    source: bytes
-    """The definition's JSON; empty for built-in kinds."""
-    stored_versions: tuple[str, ...]
-    since: int
-    """The revision since when the definition is as it is."""
-
-
-class Asker(NamedTuple):
-    """Who writes, where and how."""
-
-    cluster: str
-    user: str
-    uid: str
-    groups: tuple[str, ...]
-    extra: Mapping[str, tuple[str, ...]]
-    manager: str
-    dry_run: bool
-    field_validation: str
-
-    def context(self) -> RequestContext:
-        return RequestContext(
-            self.cluster,
-            User(self.user, self.uid, self.groups, self.extra),
-            self.manager,
-            dry_run=self.dry_run,
-            field_validation=self.field_validation,
-        )
 
 
 def check(ref: KindRef, asker: Asker, recipe: Recipe) -> None:

@@ -10,7 +10,7 @@ from pykcp.registry.deletion import DeleteOptions
 from pykcp.registry.large import Assigned, Doomed, Judged, Made, Patched
 from pykcp.registry.resource import Resource
 from pykcp.registry.update import Recipe
-from pykcp.server.large_jobs import Asker, KindRef
+from pykcp.server.large_refs import Asker, KindRef
 from pykcp.server.worker_calls import compute
 from pykcp.workers.pool import WorkerPool
 

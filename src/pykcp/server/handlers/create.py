@@ -23,7 +23,7 @@ async def create(call: Call) -> None:
 
 async def _create(call: Call, sent: Sent) -> bytes:
     resource, context, namespace = call.resource, call.context, call.info.namespace
-    if not resource.is_large(len(sent.body)):
+    if not resource.is_large(sent.weight):
         obj = read_sent(sent, resource, context.warn)
         try:
             return await create_object(resource, context, namespace, obj, can_restart=True)

@@ -23,6 +23,7 @@ from pykcp.server.answers import (
     send_json,
     send_object,
     send_pieces,
+    send_reformed,
     wants_pretty,
 )
 from pykcp.server.call import Call, integer
@@ -56,8 +57,10 @@ async def _send_whole(call: Call, pager: Pager, first: Listing) -> None:
     if call.accepted.transform:
         objects = await _objects(call, values)
         send_objects(call, objects, list_metadata(whole))
-    else:
-        send_json(call, list_body(call, whole))
+        return
+    body = b"".join(list_body(call, whole))
+    if not await send_reformed(call, body, 200):
+        send_json(call, body)
 
 
 async def _objects(call: Call, values: Sequence[bytes]) -> list[Object]:
