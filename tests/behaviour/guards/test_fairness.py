@@ -131,7 +131,7 @@ def test_system_masters_are_exempt(crowd: Crowd) -> None:
     with ThreadPoolExecutor(40) as threads:
         replies = list(threads.map(lambda _: admin.get("/api/v1/configmaps"), range(200)))
     assert {reply.status for reply in replies} == {200}
-    assert crowd.level("dispatched_requests_total", "exempt") == before + 200
+    assert crowd.level("dispatched_requests_total", "exempt") >= before + 200
 
 
 def test_health_answers_while_everything_is_taken(crowd: Crowd) -> None:

@@ -290,7 +290,7 @@ def _is_long(call: Call) -> bool:
     verb = call.info.verb
     if verb == "list":
         return not _is_small_page(call)
-    return verb == "deletecollection" or not call.info.is_resource
+    return verb == "deletecollection" or call.info.path.startswith("/openapi")
 
 
 def _is_small_page(call: Call) -> bool:

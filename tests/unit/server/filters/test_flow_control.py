@@ -175,14 +175,19 @@ async def test_which_requests_are_long(query: str, level: str) -> None:
     await task
 
 
-async def test_documents_are_long() -> None:
-    """Paths that have to be waited for: OpenAPI of a cluster with many kinds."""
+@pytest.mark.parametrize(
+    ("path", "level"), [("/openapi/v2", "long"), ("/apis", "reads"), ("/version", "reads")]
+)
+async def test_openapi_documents_are_long(path: str, level: str) -> None:
+    """Other paths that have to be waited for do not queue behind long lists."""
     flow, work = _flow(), Work()
     call = _call()
-    call.info = parse("GET", "/openapi/v2", "")
+    call.info = parse("GET", path, "")
     task = _start(flow, call, work)
     await _settled()
-    assert flow._long.queue.running == 1
+    assert (flow._long.queue.running, flow._reads.queue.running) == (
+        (1, 0) if level == "long" else (0, 1)
+    )
     work.end.set()
     await task
 

@@ -93,9 +93,9 @@ def test_the_cost_does_not_grow_with_those_who_wait(users: int) -> None:
 @pytest.mark.parametrize(
     ("cost", "is_contended", "count"),
     [
-        (0.00005, True, 20),
+        (0.00005, True, 6),
         (0.00005, False, 64),
-        (0.0005, True, 2),
+        (0.0005, True, 1),
         (0.0005, False, 10),
         (0.05, True, 1),
         (0.05, False, 1),
