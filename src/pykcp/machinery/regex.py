@@ -27,7 +27,7 @@ _UNICODE_CLASS = 100
 _TOO_LARGE_EFFORT = 100_000
 _MAX_REFUSED = 256
 _TOO_LONG = f"the regular expression is longer than {MAX_LENGTH} characters"
-_FIND_ALL_SECONDS = 1.0
+_FIND_ALL_SECONDS = 0.25
 _BASE_MEMORY = 64 << 10
 _MEMORY_PER_INSTRUCTION = 2400
 """Room for about a hundred states of the automaton in each direction."""
@@ -142,6 +142,11 @@ def compiled(pattern: str) -> Regex:
             del _refused[next(iter(_refused))]
         _refused[pattern] = error.with_traceback(None)
         raise
+
+
+def is_known(pattern: str) -> bool:
+    """Whether it need not be compiled first."""
+    return pattern in _cache
 
 
 def verdict(pattern: str) -> tuple[int, str]:

@@ -131,11 +131,11 @@ class SchemaKind(OwnedKind):
 
     def is_costly(self, size: int) -> bool:
         """Whether the rules may take more than some milliseconds on an object of this size."""
-        return self.has_rules and self._rule_set().most_cost(size) > _CHEAP
+        if not self.has_rules:
+            return False
+        from pykcp.machinery.cel.expense import may_be_expensive
 
-
-_CHEAP = 30_000
-"""What rules may cost on the event loop."""
+        return may_be_expensive(self._rule_set(), size)
 
 
 def _without_empty_claim_keys(binding: Object) -> Object:

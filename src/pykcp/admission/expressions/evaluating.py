@@ -8,7 +8,8 @@ from typing import Any
 
 from pykcp.admission.expressions.compiling import Compiled
 from pykcp.machinery.cel.program import PER_CALL_LIMIT, Program
-from pykcp.machinery.cel.values import CelError, EvalError
+from pykcp.machinery.cel.values import CelError, CostExceeded, EvalError
+from pykcp.machinery.cel.work import OBJECT_WORK, allow, remaining
 
 POLICY_BUDGET = 10_000_000
 """What all expressions of a policy may cost on one request."""
@@ -26,10 +27,12 @@ class Limits:
     per_call: int = PER_CALL_LIMIT
     budget: int | None = None
     """Of all expressions; None: what the evaluation is given."""
+    work: int = OBJECT_WORK
+    """Of all expressions, what their cost does not show."""
 
 
 FULL = Limits()
-INLINE = Limits(per_call=20_000, budget=30_000)
+INLINE = Limits(per_call=20_000, budget=30_000, work=20_000)
 """On the event loop: some milliseconds. What costs more is evaluated by a worker process."""
 
 
@@ -111,15 +114,18 @@ class Evaluation:
         self._values["variables"] = self._variables
         self._limits = limits
         self.remaining = budget if limits.budget is None else limits.budget
+        self._work = limits.work
 
     def evaluate(self, compiled: Compiled) -> Result:
         """Raises OutOfBudget; whatever else goes wrong is in the result."""
         if compiled.program is None:
             return Result(error=f"compilation error: {compiled.error}")
+        allow(self._work)
         try:
             value, error, cost = _tracked(compiled.program, self._values, self._limits)
         except EvalError as missing:  # a name that is declared but has no value here
             value, error, cost = None, missing, 0
+        self._work = remaining()
         self._pay(self._variables.take_cost())
         self._pay(cost)
         if error is not None:
@@ -136,8 +142,8 @@ class Evaluation:
 def _tracked(
     program: Program, values: Mapping[str, Any], limits: Limits
 ) -> tuple[Any, CelError | None, int]:
-    value, error, cost = program.tracked(values, limits.per_call)
-    if cost > limits.per_call and limits.per_call < PER_CALL_LIMIT:
+    value, error, cost = program.counted(values, limits.per_call)
+    if limits.per_call < PER_CALL_LIMIT and isinstance(error, CostExceeded):
         raise TooCostly
     return value, error, cost
 

@@ -44,7 +44,7 @@ class Expression:
 
     def selects(self, field: str) -> bool:
         """Whether it looks at this field of its variable, as `claims.email` does."""
-        return any(_is_selection(node, self.variable, field) for node in _nodes(self.program._root))
+        return any(_is_selection(node, self.variable, field) for node in _nodes(self.program.root))
 
 
 def compile_claims(text: str, *, is_condition: bool = False) -> Expression:

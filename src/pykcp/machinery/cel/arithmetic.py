@@ -20,6 +20,7 @@ from pykcp.machinery.cel.values import (
     Timestamp,
     UInt,
 )
+from pykcp.machinery.cel.work import spend
 
 _NO_OVERLOAD = "no such overload"
 _NUMBERS = frozenset({"int", "uint", "double"})
@@ -113,13 +114,16 @@ def add(a: Any, b: Any) -> Any:
 
 
 def add_lists(a: list[Any], b: list[Any]) -> list[Any]:
+    spend((len(a) + len(b)) // 16 + 1)
     if isinstance(a, SetList):
+        spend(len(a) * len(b))
         out = SetList(a)
         for item in b:
             if not any(equal(x, item) for x in out):
                 out.append(item)
         return out
     if isinstance(a, KeyedList):
+        spend(len(a) + len(b))
         keyed = KeyedList(list(a), a.keys)
         places = {a.key_of(x): i for i, x in enumerate(a)}
         for item in b:

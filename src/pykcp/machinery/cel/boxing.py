@@ -25,6 +25,7 @@ from pykcp.machinery.cel.values import (
     Timestamp,
     UnknownValue,
 )
+from pykcp.machinery.cel.work import spend
 from pykcp.machinery.schema.model import Schema
 
 Boxer = Callable[[Any], Any]
@@ -104,23 +105,40 @@ def _list_boxer(declared: Declared) -> Boxer:
     assert declared.elem is not None
     if declared.is_plain:
         return _same
-    box = boxer(declared.elem)
+    box, steps = boxer(declared.elem), _steps(declared.elem)
     match declared.schema.list_type:
         case "set":
-            return lambda value: SetList([box(v) for v in value])
+            return lambda value: SetList(_boxed(box, value, steps))
         case "map":
             keys = tuple(escape(k) or k for k in declared.schema.list_keys)
-            return lambda value: KeyedList([box(v) for v in value], keys)
+            return lambda value: KeyedList(_boxed(box, value, steps), keys)
         case _:
-            return lambda value: [box(v) for v in value]
+            return lambda value: _boxed(box, value, steps)
+
+
+def _steps(declared: Declared) -> int:
+    """About how many microseconds it takes to box a value, without what is inside it."""
+    if declared.kind == "object":
+        return 2 + len(declared.fields) // 2
+    return 1 if scalar_converter(declared) is None else 4
+
+
+def _boxed(box: Boxer, items: list[Any], steps: int) -> list[Any]:
+    spend(len(items) * steps)
+    return [box(v) for v in items]
 
 
 def _map_boxer(declared: Declared) -> Boxer:
     assert declared.elem is not None
     if declared.is_plain:
         return _same
-    box = boxer(declared.elem)
-    return lambda value: {k: box(v) for k, v in value.items()}
+    box, steps = boxer(declared.elem), _steps(declared.elem)
+
+    def box_map(value: dict[str, Any]) -> dict[str, Any]:
+        spend(len(value) * steps)
+        return {k: box(v) for k, v in value.items()}
+
+    return box_map
 
 
 def _object_boxer(declared: Declared) -> Boxer:

@@ -54,6 +54,11 @@ _SCALAR_KINDS = frozenset(
 )
 
 
+def _is_closed(t: Type) -> bool:
+    """Whether no type variable occurs in it."""
+    return t.kind != "param" and all(map(_is_closed, t.params))
+
+
 class _Checker:
     def __init__(self, env: Environment, issues: Issues) -> None:
         self.env = env
@@ -214,8 +219,9 @@ class _Checker:
                 node.type, node.overloads = known
                 return
         self.resolve_anew(node, overloads, arg_types)
-        if key is not None and node.type is not ERROR and node.type is not None:
-            self.env.resolved[key] = node.type, node.overloads
+        found = self.type_of(node)
+        if key is not None and node.overloads and _is_closed(found):
+            self.env.resolved[key] = found, node.overloads
 
     def resolve_anew(
         self, node: Call, overloads: tuple[Overload, ...], arg_types: tuple[Type, ...]

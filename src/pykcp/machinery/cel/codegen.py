@@ -29,7 +29,13 @@ from pykcp.machinery.cel.ast import (
 from pykcp.machinery.cel.boxing import boxer, scalar_converter
 from pykcp.machinery.cel.declared import Declared
 from pykcp.machinery.cel.environment import Environment
-from pykcp.machinery.cel.runtime_cost import LIST_CREATE, MAP_CREATE, STRUCT_CREATE, CostOf
+from pykcp.machinery.cel.runtime_cost import (
+    BY_RESULT,
+    LIST_CREATE,
+    MAP_CREATE,
+    STRUCT_CREATE,
+    CostOf,
+)
 from pykcp.machinery.cel.types import Type, is_optional
 from pykcp.machinery.cel.values import NONE, CostExceeded, EvalError, Optional, Panic
 
@@ -128,17 +134,24 @@ class Generator:
             self.line(f"cost[0] += {cost}")
 
     def charge_call(self, cost: CostOf | int, args: list[Val], result: Val) -> Val:
-        """Adds what a call costs; arguments and result must be variables or constants."""
+        """Adds what a call costs, before the call wherever the result does not matter.
+
+        Arguments must be variables or constants.
+        """
         if not self.tracked:
             return result
         if isinstance(cost, int):
             self.charge(cost)
             return result
-        result = self.name(result)
         listed = "".join(f"{a.src}, " for a in args)
-        self.line(f"cost[0] += {self.constant(cost)}(({listed}), {result.src})")
+        if cost in BY_RESULT:
+            result = self.name(result)
+            self.line(f"cost[0] += {self.constant(cost)}(({listed}), {result.src})")
+            self.line("if cost[0] > limit: raise CostExceeded()")
+            return result
+        self.line(f"cost[0] += {self.constant(cost)}(({listed}), None)")
         self.line("if cost[0] > limit: raise CostExceeded()")
-        return result
+        return self.name(result)
 
     def charge_present(self, val: Val) -> Val:
         """Access through an optional costs nothing when it finds nothing."""

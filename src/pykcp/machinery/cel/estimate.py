@@ -122,10 +122,12 @@ class Estimator:
     # --- sizes
 
     def declared_size(self, path: Path | None) -> Estimate | None:
-        if not path or self.declared is None:
+        if not path:
             return None
-        found = at_path(self.declared, path[1:])
-        return Estimate(0, min(found.max_elements, self.limit)) if found is not None else None
+        found = at_path(self.declared, path[1:]) if self.declared is not None else None
+        if found is not None:
+            return Estimate(0, min(found.max_elements, self.limit))
+        return Estimate(0, self.limit) if self.limit < UNLIMITED else None
 
     def local(self, name: str) -> Local | None:
         stack = self.locals.get(name)

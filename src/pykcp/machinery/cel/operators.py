@@ -21,8 +21,10 @@ from pykcp.machinery.cel.values import (
     key_value,
     map_key,
 )
+from pykcp.machinery.cel.work import spend
 
 _NO_OVERLOAD = "no such overload"
+_JSON_SCALARS = frozenset((str, int, float, bool))
 _NUMBERS = frozenset({"int", "uint", "double"})
 _RECEIVERS = frozenset({"string", "google.protobuf.Timestamp", "google.protobuf.Duration"})
 
@@ -64,7 +66,8 @@ def _equal_lists(a: list[Any], b: list[Any]) -> bool:
     if len(a) != len(b):
         return False
     if isinstance(a, SetList):
-        return all(any(equal(x, y) for x in a) for y in b)
+        return _equal_sets(a, b)
+    spend(len(a))
     if isinstance(a, KeyedList):
         by_key = {a.key_of(x): x for x in a}
         for item in b:
@@ -75,17 +78,29 @@ def _equal_lists(a: list[Any], b: list[Any]) -> bool:
     return all(equal(x, y) for x, y in zip(a, b, strict=True))
 
 
+def _equal_sets(a: list[Any], b: list[Any]) -> bool:
+    """In any order; by one look at a set where all items are scalars."""
+    spend(len(a))
+    if all(type(x) in _JSON_SCALARS for x in (*a, *b)):
+        known = {(type(x) is bool, x) for x in a}
+        return all((type(y) is bool, y) in known for y in b)
+    spend(len(a) * len(b))
+    return all(any(equal(x, y) for x in a) for y in b)
+
+
 def _equal_maps(a: dict[Any, Any], b: dict[Any, Any]) -> bool:
     if isinstance(a, ObjectValue):
         return _equal_objects(a, b)
     if size(a) != size(b):
         return False
+    spend(len(a))
     return all(key in b and equal(value, b[key]) for key, value in a.items())
 
 
 def _equal_objects(a: ObjectValue, b: dict[Any, Any]) -> bool:
     if len(a.raw) != size(b):
         return False
+    spend(len(a.raw))
     for name in a.raw:
         if name in a.known:
             continue

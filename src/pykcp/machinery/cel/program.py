@@ -20,6 +20,7 @@ from pykcp.machinery.cel.parser import parse
 from pykcp.machinery.cel.source import NO_PLACE, CompileError, Issues
 from pykcp.machinery.cel.types import Type
 from pykcp.machinery.cel.values import CelError, CostExceeded, EvalError, Panic
+from pykcp.machinery.cel.work import CALL_WORK, allow
 
 PER_CALL_LIMIT = 1_000_000
 """What one evaluation may cost."""
@@ -81,6 +82,7 @@ def output_type(text: str, env: Environment = KUBERNETES) -> Type:
 
 def _check(text: str, env: Environment) -> Node:
     issues = Issues(text)
+    allow(UNLIMITED)  # constants are evaluated on the way; the length of the text limits them
     with _deep():
         try:
             root = parse(text, env.macros, issues)
@@ -107,25 +109,27 @@ class Program:
     def __init__(
         self, root: Node, env: Environment, parameters: Sequence[str] | None = None
     ) -> None:
-        self._root = root
+        self.root = root
         self._env = env
         self._bounds: dict[int, int] = {}
+        self.charged_fairly: bool | None = None
+        """Kept by `expense`."""
         self.variables = _used(root, env)
         self.parameters = list(parameters) if parameters is not None else self.variables
 
     @property
     def type(self) -> Type:
-        assert self._root.type is not None
-        return self._root.type
+        assert self.root.type is not None
+        return self.root.type
 
     def source(self, *, tracked: bool = False) -> str:
         """The generated Python, to look at."""
-        return codegen.Generator(self._env, self.parameters, tracked).program(self._root)
+        return codegen.Generator(self._env, self.parameters, tracked).program(self.root)
 
     def _load(self, *, tracked: bool) -> Any:
         with _deep():
             generator = codegen.Generator(self._env, self.parameters, tracked)
-            return codegen.load(generator.program(self._root), generator.globals)
+            return codegen.load(generator.program(self.root), generator.globals)
 
     @cached_property
     def fast(self) -> Any:
@@ -146,6 +150,7 @@ class Program:
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """The value of the expression; raises EvalError. No limit on its cost."""
+        allow(CALL_WORK)
         try:
             return self.fast(*self._arguments(values))
         except (CostExceeded, Panic) as error:
@@ -164,6 +169,11 @@ class Program:
         self, values: Mapping[str, Any], limit: int = PER_CALL_LIMIT
     ) -> tuple[Any, CelError | None, int]:
         """The value or the error, and the cost."""
+        allow(CALL_WORK)
+        return self.counted(values, limit)
+
+    def counted(self, values: Mapping[str, Any], limit: int) -> tuple[Any, CelError | None, int]:
+        """The same as one of several evaluations that share their work."""
         cost = [0]
         try:
             value = self._tracked(*self._arguments(values), cost, limit)
@@ -189,7 +199,7 @@ class Program:
     def estimate(self, root: Declared | None = None) -> Estimate:
         """What it may cost at least and at most, by the sizes that `root` declares."""
         with _deep():
-            return estimate(self._root, root, UNLIMITED)
+            return estimate(self.root, root, UNLIMITED)
 
     def bound(self, root: Declared | None, size: int) -> int:
         """What it costs at most when no value has more than `size` characters or items."""
@@ -197,7 +207,7 @@ class Program:
         found = self._bounds.get(rounded)
         if found is None:
             with _deep():
-                found = estimate(self._root, root, rounded).most
+                found = estimate(self.root, root, rounded).most
             self._bounds[rounded] = found
         return found
 

@@ -92,7 +92,7 @@ def _evaluate(program: Program, run: Run, new: Any, old: Any) -> Any:
             return program.fast(new, old)
         except _DATA_ERRORS as error:
             raise EvalError(f"invalid data: {error}") from error
-    value, failure, cost = program.tracked({"self": new, "oldSelf": old}, run.limit)
+    value, failure, cost = program.counted({"self": new, "oldSelf": old}, run.limit)
     if cost > run.budget:
         return None
     run.budget -= cost

@@ -16,8 +16,9 @@ from pykcp.machinery.cel.correlation import Correlation, KeyedItems, Ratchet
 from pykcp.machinery.cel.declared import MAX_REQUEST, declare
 from pykcp.machinery.cel.escaping import escape
 from pykcp.machinery.cel.field_paths import child, key
-from pykcp.machinery.cel.program import PER_CALL_LIMIT
+from pykcp.machinery.cel.program import PER_CALL_LIMIT, Program
 from pykcp.machinery.cel.rule_runs import Run, invalid, run_rules
+from pykcp.machinery.cel.work import OBJECT_WORK, allow
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import FieldError
 
@@ -116,6 +117,8 @@ class RuleSet:
         )
         self._schema = schema
         self._most: dict[int, int] = {}
+        self.charged_fairly: bool | None = None
+        """Kept by `expense`."""
         self.uses_old = self._root is not None and any(
             n.compiled is not None and n.compiled.uses_old for n in self._root.walk()
         )
@@ -143,6 +146,7 @@ class RuleSet:
         if self._root is None:
             return []
         tracked = not self._is_cheap(new, old, size, limit, budget)
+        allow(OBJECT_WORK)
         run = Run(tracked, limit, budget, [], warnings if warnings is not None else [])
         correlation = Correlation(new, old, self._schema) if old is not None and ratchet else None
         _validate(self._root, run, path, new, old, Ratchet(correlation))
@@ -162,6 +166,12 @@ class RuleSet:
             except (TypeError, ValueError):
                 return False  # no JSON: count what it costs
         return self._cheap_up_to(size)
+
+    def programs(self) -> Iterator[Program]:
+        """Everything that may be evaluated."""
+        for node in self._root.walk() if self._root is not None else ():
+            for rule in node.compiled.rules if node.compiled is not None else ():
+                yield from (p for p in (rule.program, rule.message) if p is not None)
 
     def _cheap_up_to(self, size: int) -> bool:
         return self.most_cost(size) <= OBJECT_BUDGET

@@ -139,6 +139,14 @@ def _output(_args: tuple[Any, ...], result: Any) -> int:
     return _allocating(1, len(result))
 
 
+def _joined(_args: tuple[Any, ...], result: Any) -> int:
+    return _traverse(result, 2)
+
+
+BY_RESULT = frozenset((_output, _joined))
+"""Costs that are known after the call only; these functions limit what they make."""
+
+
 def _flatten(args: tuple[Any, ...], _result: Any) -> int:
     return _allocating(args[1] if len(args) > 1 else 1, len(args[0]))
 
@@ -164,7 +172,7 @@ _BY_FUNCTION: dict[str, CostOf] = {
     **_named("isSorted sum max min indexOf lastIndexOf", lambda args, _: traversal(args[0])),
     **_named("url lowerAscii upperAscii substring trim", _first()),
     **_named("replace split", _first(2)),
-    **_named("join", lambda _args, result: _traverse(result, 2)),
+    **_named("join", _joined),
     **_named("find findAll", _regex),
     **_named("cidr isIP isCIDR quantity isQuantity semver isSemver", _first()),
     **_named("ip.isCanonical", _first(2)),

@@ -9,9 +9,10 @@ upstream does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import thread_time
 from typing import Any, TypeAlias
 
-from pykcp.machinery.regex import RegexError, compiled
+from pykcp.machinery.regex import Regex, RegexError, compiled
 from pykcp.machinery.schema.formats import format_check, known_format
 from pykcp.machinery.schema.model import Schema
 
@@ -84,17 +85,42 @@ def enum_check(allowed: tuple[Any, ...]) -> Check:
     return check
 
 
-MAX_PATTERN_WORK = 200_000_000
-"""Steps that all patterns together may take for one value: about a second at worst."""
+PATTERN_WORK = 10_000_000
+"""Steps that all patterns together may take for one value: about 50 ms at worst."""
+PATTERN_WORK_PER_CHARACTER = 500
+_MEASURED = 100_000
+_STEPS_PER_SECOND = 200_000_000
 
 
 class PatternWork:
-    """Steps that patterns may still take while one value is validated."""
+    """Steps that patterns may still take while one value is validated.
+
+    What a match takes at worst is known beforehand and must be left; then it pays for what it
+    took, which is mostly far less.
+    """
 
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.left = MAX_PATTERN_WORK
+        self.left = PATTERN_WORK
+
+    def begin(self) -> None:
+        self.left = PATTERN_WORK
+
+    def test(self, regex: Regex, text: str) -> bool:
+        """Whether the text matches; no, if that may take more than is left."""
+        self.left += PATTERN_WORK_PER_CHARACTER * len(text)
+        steps = regex.work(text)
+        if steps <= _MEASURED:
+            self.left -= steps >> 2
+            return self.left >= 0 and regex.test(text)
+        if steps > self.left:
+            self.left = -1
+            return False
+        started = thread_time()
+        found = regex.test(text)
+        self.left -= min(steps, int((thread_time() - started) * _STEPS_PER_SECOND))
+        return found
 
 
 def are_distinct(values: list[Any]) -> bool:
@@ -119,7 +145,7 @@ def compile_check(schema: Schema) -> Check:
     work = compiler.work
 
     def limited(value: Any) -> bool:
-        work.left = MAX_PATTERN_WORK
+        work.begin()
         return check(value)
 
     return limited
@@ -358,8 +384,7 @@ def pattern_check(pattern: str, work: PatternWork) -> Check:
             regex = compiled(pattern)
         except RegexError:
             return False
-        work.left -= regex.work(value)
-        return work.left >= 0 and regex.test(value)
+        return work.test(regex, value)
 
     return check
 

@@ -25,7 +25,6 @@ from pykcp.machinery.schema.formats import format_check
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.schema.validation import (
     _NUMBER_FORMATS,
-    MAX_PATTERN_WORK,
     Check,
     PatternWork,
     are_distinct,
@@ -113,7 +112,7 @@ def schema_errors(
 ) -> list[FieldError]:
     """All violations; with `ratcheting`, those that the old object had already are left out."""
     counterpart = Old(old) if ratcheting else None
-    _work.left = MAX_PATTERN_WORK
+    _work.begin()
     _walk.checks, _walk.branches = node_checks(_work), 0
     result = _value(schema, value, None, counterpart)
     errors = list(result.errors.values())

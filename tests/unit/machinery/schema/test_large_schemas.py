@@ -62,9 +62,17 @@ def test_values_of_an_enum(allowed: tuple[Any, ...], value: Any, expected: bool)
 def test_patterns_have_a_limit_for_one_value() -> None:
     pattern = "(a|b)*a(a|b){900}c"
     schema = from_json({"type": "array", "items": {"type": "string", "pattern": pattern}})
-    texts = ["ab" * 5_000] * 100
+    texts = ["ab" * 50_000]
     assert compile_check(schema)(texts) is False
-    errors = [e.text() for e in schema_errors(schema, texts)]
-    assert errors[0].endswith(f"should match '{pattern}'")
-    assert any(e.endswith("but the text is too long for this pattern'") for e in errors)
+    (error,) = schema_errors(schema, texts)
+    assert error.text().endswith("but the text is too long for this pattern'")
+    (error,) = schema_errors(schema, ["ab" * 500])
+    assert error.text().endswith(f"should match '{pattern}'")
     assert compile_check(schema)(["a" * 901 + "c"]) is True
+
+
+def test_many_texts_and_an_ordinary_pattern() -> None:
+    schema = from_json({"type": "array", "items": {"type": "string", "pattern": r"^\S{1,253}$"}})
+    assert compile_check(schema)(["x" * 253] * 1_000) is True
+    long = from_json({"type": "string", "pattern": "^(?:[A-Za-z0-9+/]{4})*$"})
+    assert compile_check(long)("abcd" * 250_000) is True

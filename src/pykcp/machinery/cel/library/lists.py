@@ -19,6 +19,7 @@ from pykcp.machinery.cel.values import (
     Timestamp,
     UInt,
 )
+from pykcp.machinery.cel.work import spend
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _SORTED_KINDS = (
@@ -30,30 +31,39 @@ MAX_RANGE = 1_000_000
 
 
 def is_sorted(values: list[Any]) -> bool:
+    spend(len(values))
     return not any(greater(a, b) for a, b in itertools.pairwise(values))
 
 
 def _sum(zero: Any) -> Callable[[list[Any]], Any]:
-    return lambda values: functools.reduce(add, values, zero)
+    def total(values: list[Any]) -> Any:
+        spend(len(values))
+        return functools.reduce(add, values, zero)
+
+    return total
 
 
 def maximum(values: list[Any]) -> Any:
     if not values:
         raise EvalError("max called on empty list")
+    spend(len(values))
     return functools.reduce(lambda best, v: v if less(best, v) else best, values)
 
 
 def minimum(values: list[Any]) -> Any:
     if not values:
         raise EvalError("min called on empty list")
+    spend(len(values))
     return functools.reduce(lambda best, v: v if greater(best, v) else best, values)
 
 
 def index_of(values: list[Any], item: Any) -> int:
+    spend(len(values))
     return next((i for i, v in enumerate(values) if equal(v, item)), -1)
 
 
 def last_index_of(values: list[Any], item: Any) -> int:
+    spend(len(values))
     for i in range(len(values) - 1, -1, -1):
         if equal(values[i], item):
             return i
@@ -75,6 +85,7 @@ def slice_list(values: list[Any], start: int, end: int) -> list[Any]:
 def flatten(values: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise EvalError("level must be non-negative")
+    spend(len(values) // 4 + 1)
     out: list[Any] = []
     for value in values:
         if isinstance(value, list) and depth > 0:

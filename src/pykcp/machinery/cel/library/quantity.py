@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykcp.machinery.cel.values import INT_MAX, INT_MIN, EvalError
+from pykcp.machinery.cel.work import spend
 
 _FORM = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 # possessive: what was read is not read again when the rest does not fit
@@ -41,6 +42,7 @@ class Quantity:
 
     def _aligned(self, other: Quantity) -> tuple[int, int, int]:
         scale = min(self.scale, other.scale)
+        spend(abs(self.scale - other.scale) // 64)
         return (
             self.value * 10 ** (self.scale - scale),
             other.value * 10 ** (other.scale - scale),

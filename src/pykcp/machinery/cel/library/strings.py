@@ -9,17 +9,19 @@ from pykcp.machinery import regex
 from pykcp.machinery.cel.library.templates import format_string
 from pykcp.machinery.cel.operators import show
 from pykcp.machinery.cel.values import CostExceeded, EvalError
+from pykcp.machinery.cel.work import spend
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
-MAX_LENGTH = 64 * 1024 * 1024
+MAX_LENGTH = 8 * 1024 * 1024
 """Characters of the longest string that a function makes: what is longer fills the memory."""
 
 
 def _check_length(length: int) -> None:
     if length > MAX_LENGTH:
         raise CostExceeded
+    spend(length // 32)
 
 
 def char_at(text: str, index: int) -> str:
@@ -65,7 +67,7 @@ def upper_ascii(text: str) -> str:
 
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
-    if len(new) > len(old) and len(text) * len(new) > MAX_LENGTH:
+    if len(new) > len(old):
         found = text.count(old) if count < 0 else min(text.count(old), count)
         _check_length(len(text) + found * (len(new) - len(old)))
     return text.replace(old, new, count if count >= 0 else -1)
@@ -92,6 +94,7 @@ def substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def join(parts: list[Any], separator: str = "") -> str:
+    spend(len(parts) // 8)
     for part in parts:
         if not isinstance(part, str):
             raise EvalError(f"join: invalid input: {show(part)}")
@@ -111,6 +114,10 @@ def quote(text: str) -> str:
 
 MAX_REGEX_WORK = 20_000_000
 """Steps that one match may take: about a tenth of a second at worst."""
+_STEPS = 200
+"""Of them in a microsecond."""
+_NEW_PATTERN = 50
+"""What it takes to compile a small pattern."""
 
 
 def matches(text: str, pattern: str) -> bool:
@@ -123,18 +130,24 @@ def find(text: str, pattern: str) -> str:
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     try:
-        return _compiled(pattern, text, "Illegal regex: ").find_all(text, limit)
+        found = _compiled(pattern, text, "Illegal regex: ").find_all(text, limit)
     except regex.TooMuchWork:
         raise CostExceeded from None
+    spend(2 * len(found))
+    return found
 
 
 def _compiled(pattern: str, text: str, prefix: str) -> regex.Regex:
+    is_new = not regex.is_known(pattern)
     try:
         found = regex.compiled(pattern)
     except regex.RegexError as error:
+        spend(_NEW_PATTERN)
         raise EvalError(f"{prefix}{error}") from error
-    if found.work(text) > MAX_REGEX_WORK:
+    steps = found.work(text)
+    if steps > MAX_REGEX_WORK:
         raise CostExceeded
+    spend((_NEW_PATTERN + found.size if is_new else 1) + steps // _STEPS)
     return found
 
 

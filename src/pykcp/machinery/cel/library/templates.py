@@ -9,6 +9,7 @@ from typing import Any
 from pykcp.machinery.cel.kinds import kind_of
 from pykcp.machinery.cel.numbers import format_double
 from pykcp.machinery.cel.values import EvalError, key_value
+from pykcp.machinery.cel.work import spend
 from pykcp.machinery.status import go_quote
 
 NOT = {
@@ -83,6 +84,7 @@ def _clause(template: str, at: int) -> tuple[tuple[str, int | None], int]:
 
 
 def format_string(template: str, args: list[Any]) -> str:
+    spend(len(template) // 8)
     try:
         pieces = parse_template(template, len(args))
     except TemplateError as error:
@@ -98,6 +100,7 @@ def format_string(template: str, args: list[Any]) -> str:
         text = _CLAUSES[verb](value, precision)
         if text is None:
             raise EvalError(f"error during formatting: {NOT[verb].format(kind_of(value))}")
+        spend(len(text) // 32 + 1)
         out.append(text)
     return "".join(out)
 
@@ -161,10 +164,12 @@ def _nested(value: Any) -> str:
 
 
 def _list(values: list[Any]) -> str:
+    spend(2 * len(values))
     return "[" + ", ".join(_nested(v) for v in values) + "]"
 
 
 def _map(values: dict[Any, Any]) -> str:
+    spend(4 * len(values))
     pairs = []
     for stored, value in values.items():
         key = key_value(stored)

@@ -10,6 +10,7 @@ from typing import Any
 from pykcp.machinery.cel.arithmetic import timestamp as checked_timestamp
 from pykcp.machinery.cel.numbers import format_fixed
 from pykcp.machinery.cel.values import INT_MAX, Duration, EvalError, Timestamp
+from pykcp.machinery.cel.work import spend
 from pykcp.machinery.status import go_quote
 
 _NANOS = 1_000_000_000
@@ -87,6 +88,7 @@ def parse_loose_duration(text: str) -> int | None:
 
 
 def to_duration(text: str) -> Duration:
+    spend(len(text))
     nanos = parse_duration(text)
     if nanos is None:
         raise EvalError("type conversion error from 'string' to 'google.protobuf.Duration'")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykcp.machinery.cel.values import EvalError
+from pykcp.machinery.cel.work import spend
 from pykcp.machinery.status import go_quote
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
@@ -171,6 +172,7 @@ def _to_url(text: str) -> URL:
 
 
 def _is_url(text: str) -> bool:
+    spend(len(text))
     try:
         parse_url(text)
     except URLError:
