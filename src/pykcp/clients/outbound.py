@@ -150,7 +150,7 @@ class Outbound:
                 with in_go_words(url):
                     yield response
             finally:
-                _finish(response)
+                _finish(response, session)
 
     @asynccontextmanager
     async def seat(self, url: URL, tenant: Tenant) -> AsyncIterator[aiohttp.ClientSession]:
@@ -205,9 +205,11 @@ class Outbound:
         return self._session
 
 
-def _finish(response: aiohttp.ClientResponse) -> None:
+def _finish(response: aiohttp.ClientResponse, session: aiohttp.ClientSession) -> None:
     """Keep the connection if the answer was read to its end, or be rid of it at once."""
-    if response.content.at_eof():
+    from pykcp.clients.sessions import may_keep
+
+    if response.content.at_eof() and may_keep(session):
         response.release()
         return
     connection = response.connection

@@ -12,6 +12,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from pykcp.clients.destinations import Address, host_key
 
 _KEPT = 8192
+_MAX_IDLE = 256
 _CONNECT_SECONDS = 30.0
 _MAX_HEADER = 16 * 1024
 _MAX_OWN_HEADER = 1024 * 1024
@@ -56,6 +57,12 @@ class Pinned(AbstractResolver):
 
 def _family(address: Address) -> socket.AddressFamily:
     return socket.AF_INET if address.version == 4 else socket.AF_INET6
+
+
+def may_keep(session: aiohttp.ClientSession) -> bool:
+    """Whether another connection may stay open for later; tenants could choose any number."""
+    connector = session.connector
+    return connector is None or sum(map(len, connector._conns.values())) < _MAX_IDLE
 
 
 async def _stay(

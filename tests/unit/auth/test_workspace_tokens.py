@@ -14,6 +14,10 @@ from pykcp.auth.authn import workspace
 from pykcp.auth.authn.interface import Rejected
 from pykcp.auth.authn.workspace import WorkspaceTokens, confined
 from pykcp.auth.user import User
+from pykcp.clients.destinations import Destinations
+from pykcp.clients.names import Names
+from pykcp.clients.outbound import Outbound
+from pykcp.clients.shares import Shares
 from pykcp.testing.issuer import AUDIENCE, DISCOVERY, TestIssuer
 from pykcp.types import Object
 
@@ -58,8 +62,11 @@ def configuration(issuer: TestIssuer, version: str = "1", **mappings: Any) -> Ob
 
 
 @contextlib.asynccontextmanager
-async def running(types: Types) -> AsyncIterator[WorkspaceTokens]:
-    tokens = WorkspaceTokens(types, APIS)
+async def running(
+    types: Types, destinations: Destinations | None = None
+) -> AsyncIterator[WorkspaceTokens]:
+    outbound = Outbound(destinations or Destinations(), Names(), Shares(8))
+    tokens = WorkspaceTokens(types, APIS, outbound)
     task = asyncio.create_task(tokens.run())
     await asyncio.sleep(0)  # it has to have begun to end
     try:
@@ -67,6 +74,18 @@ async def running(types: Types) -> AsyncIterator[WorkspaceTokens]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        await outbound.close()
+
+
+async def test_issuers_that_may_not_be_called(issuer: TestIssuer) -> None:
+    """Tokens of theirs are refused, and nothing was sent."""
+    types = Types()
+    types.known["root:t"] = [configuration(issuer)]
+    async with running(types, Destinations(deny=["127.0.0.0/8"])) as tokens:
+        task = asyncio.create_task(tokens.authenticate(issuer.token(), APIS, "a", time.time() - 11))
+        with pytest.raises(Rejected, match="not initialized"):
+            await task
+    assert issuer.server.received == []
 
 
 async def test_a_token_counts_in_workspaces_of_the_type_only(issuer: TestIssuer) -> None:

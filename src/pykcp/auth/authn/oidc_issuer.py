@@ -37,6 +37,7 @@ WAIT_SECONDS = 10.0
 """For which a request waits for keys."""
 START_PAUSE = 10.0
 """Between attempts to reach an issuer for the first time; upstream's."""
+MAX_PAUSE = 600.0
 REFRESH_PAUSE = 5.0
 KEYS_MAX_AGE = 300.0
 MAX_DOCUMENT = 1 << 20
@@ -54,6 +55,10 @@ class IssuerError(Exception):
 class Fetcher(Protocol):
     """How documents of an issuer are fetched."""
 
+    @property
+    def patience(self) -> float:
+        """By how much the pause grows after each attempt to reach the issuer."""
+
     async def get(self, url: str) -> bytes:
         """A document, at most MAX_DOCUMENT long. Raises IssuerError."""
 
@@ -62,6 +67,8 @@ class Fetcher(Protocol):
 
 class OperatorFetcher:
     """Fetches from an issuer that the operator chose: as upstream does, also through a proxy."""
+
+    patience = 1.0
 
     def __init__(self, certificate_authority: str) -> None:
         self._authority = certificate_authority
@@ -108,7 +115,9 @@ class OperatorFetcher:
 
 
 class TenantFetcher:
-    """Fetches from an issuer that a tenant chose."""
+    """Fetches from an issuer that a tenant chose; one of many, which may never have existed."""
+
+    patience = 2.0
 
     def __init__(self, outbound: Outbound, tenant: Tenant, certificate_authority: str) -> None:
         self._outbound, self._tenant = outbound, tenant
@@ -188,12 +197,14 @@ class RemoteIssuer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _reach(self) -> None:
+        pause = START_PAUSE
         while not self.is_ready:
             # As a task that is known: tokens that come before the keys wait for them.
             self._refreshing = self._new_refresh()
             await asyncio.wait([self._refreshing])
             if not self.is_ready:
-                await asyncio.sleep(START_PAUSE)
+                await asyncio.sleep(pause)
+                pause = min(pause * self._fetcher.patience, MAX_PAUSE)
 
     def refresh_if_old(self) -> None:
         """Fetch the keys again in the background if it is time."""

@@ -140,6 +140,9 @@ class TypeIssuers:
             finally:
                 for task in reached:
                     task.cancel()
+            return
+        for issuer in waiting:
+            issuer.refresh_if_old()  # it is asked for: do not wait for the end of its pause
 
 
 class WorkspaceTokens:
