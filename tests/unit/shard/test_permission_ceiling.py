@@ -12,6 +12,7 @@ from pykcp.auth.authz.role_cache import ADMIN_CLUSTER, ClusterContent, ClusterSt
 from pykcp.auth.user import User
 from pykcp.registry.bound import BoundResource
 from pykcp.shard.permission_ceiling import PermissionCeiling
+from pykcp.steps import at_once
 from pykcp.types import Object
 
 COWBOYS = ("wild.west", "cowboys")
@@ -71,7 +72,7 @@ def _ask(
     ceiling = PermissionCeiling(
         nothing, nothing, cast("Any", _Bound()), lambda: cast("Any", _Lookup(export))
     )
-    return ceiling(attributes, cluster, states.__getitem__)
+    return at_once(ceiling(attributes, cluster, states.__getitem__))
 
 
 def _wants(verb: str, resource: str = "cowboys", name: str = "") -> Attributes:
