@@ -7,7 +7,7 @@ the HTTP code. The texts are part of the contract: clients and people match them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from pykcp.types import Object
@@ -369,6 +369,22 @@ class FieldError:
 
     def text(self) -> str:
         return f"{self.path}: {self.body()}"
+
+
+def within(path: str, errors: list[FieldError]) -> list[FieldError]:
+    """Errors of a part, which were found without its path, as errors of the whole.
+
+    For walks that would spell the path of every part, most of which are in order. There are no
+    more than will be told.
+    """
+    out: list[FieldError] = []
+    size = 0
+    for error in errors:
+        if len(out) > MAX_FIELD_ERRORS or size > 2 * _MAX_ERROR_TEXT:
+            break
+        out.append(replace(error, path=path + error.path))
+        size += len(out[-1].path)
+    return out
 
 
 _FIELD_WORDS = {

@@ -11,6 +11,8 @@ import orjson
 import pytest
 
 from pykcp.apis.kube.validation import strategy_for
+from pykcp.apis.kube.validation.crd_schema import Strictness, schema_errors
+from pykcp.apis.kube.validation.crd_structural import structural_errors
 from pykcp.apis.kube.validation.gojson import object_error
 from pykcp.apis.kube.validation.objectmeta import name_is_subdomain, validate_object_meta
 from pykcp.apis.kube.validation.rules import NO_FACTS
@@ -493,3 +495,27 @@ def _errors(resource: str, obj: Object) -> list[FieldError]:
     obj = {"metadata": {"name": "a"}, **obj}
     rules.default(obj)
     return rules.validate(obj, NO_FACTS)
+
+
+def test_schemas_below_a_long_name() -> None:
+    name = "k" * 1_500_000
+    good = {f"p{i}": {"type": "string"} for i in range(MANY)}
+    schema: Object = {
+        "type": "object",
+        "properties": {name: {"type": "object", "properties": good}},
+    }
+    assert structural_errors(schema, "schema") == []
+    assert schema_errors(schema, "schema", Strictness()) == []
+    bad = {f"p{i}": {"uniqueItems": True} for i in range(MANY)}
+    schema["properties"][name]["properties"] = bad
+    for errors in (structural_errors(schema, "s"), schema_errors(schema, "s", Strictness())):
+        assert 0 < len(errors) < 10
+        assert errors[0].path.startswith(f"s.properties[{name}].properties[p0].")
+
+
+def test_paths_of_many_rules() -> None:
+    rules = [{"rule": "true", "fieldPath": ".a"} for _ in range(3_000)]
+    fields = {f"p{i}": {"type": "string"} for i in range(30_000)}
+    schema: Object = {"type": "object", "properties": {"a": {"type": "string"}, **fields}}
+    schema["x-kubernetes-validations"] = rules
+    assert schema_errors(schema, "schema", Strictness()) == []

@@ -16,6 +16,7 @@ from pykcp.machinery.status import (
     invalid,
     not_supported,
     required,
+    within,
 )
 from pykcp.types import Object
 
@@ -98,18 +99,18 @@ def _errors(schema: Object, path: str, place: _Place, *, is_root: bool = False) 
         if (is_root or schema.get("x-kubernetes-embedded-resource")) and name in _META:
             because = f"in top-level {name}" if is_root else place.no_defaults_because
             below = replace(place, inside_meta=True, no_defaults_because=because)
-        errors += _errors(child, f"{path}.properties[{name}]", below)
+        errors += within(f"{path}.properties[{name}]", _errors(child, "", below))
     if schema.get("not") is not None:
-        errors += _errors(schema["not"], f"{path}.not", place)
+        errors += within(f"{path}.not", _errors(schema["not"], "", place))
     for name in ("allOf", "oneOf", "anyOf"):
         for index, child in enumerate(schema.get(name) or ()):
-            errors += _errors(child, f"{path}.{name}[{index}]", place)
+            errors += within(f"{path}.{name}[{index}]", _errors(child, "", place))
     for name, child in (schema.get("definitions") or {}).items():
-        errors += _errors(child, f"{path}.definitions[{name}]", place)
-    errors += _items_errors(schema.get("items"), f"{path}.items", place)
+        errors += within(f"{path}.definitions[{name}]", _errors(child, "", place))
+    errors += within(f"{path}.items", _items_errors(schema.get("items"), place))
     for name, child in (schema.get("dependencies") or {}).items():
         if isinstance(child, dict):
-            errors += _errors(child, f"{path}.dependencies[{name}]", place)
+            errors += within(f"{path}.dependencies[{name}]", _errors(child, "", place))
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         at = f"{path}.x-kubernetes-preserve-unknown-fields"
         errors.append(invalid(at, False, "must be true or undefined"))
@@ -126,18 +127,18 @@ def _additional_errors(schema: Object, path: str, place: _Place) -> list[FieldEr
     if isinstance(extra, dict):
         because = "inside additionalProperties applying to object metadata"
         below = replace(place, no_defaults_because=because) if place.inside_meta else place
-        errors += _errors(extra, at, below)
+        errors += within(at, _errors(extra, "", below))
     return errors
 
 
-def _items_errors(items: Any, path: str, place: _Place) -> list[FieldError]:
+def _items_errors(items: Any, place: _Place) -> list[FieldError]:
     if isinstance(items, list):
         return [
             error
             for index, child in enumerate(items)
-            for error in _errors(child, f"{path}[{index}]", place)
+            for error in within(f"[{index}]", _errors(child, "", place))
         ]
-    return _errors(items, path, place) if items is not None else []
+    return _errors(items, "", place) if items is not None else []
 
 
 def _keyword_errors(schema: Object, path: str, place: _Place) -> list[FieldError]:
@@ -253,12 +254,13 @@ def _map_keys_errors(schema: Object, path: str) -> list[FieldError]:
     if list_type == "set":
         return errors
     because = f"this property is in {_KEYS}, so it"
+    needed = set(items.get("required") or ())
     for key in schema.get(_KEYS) or ():
         found = (items.get("properties") or {}).get(key)
         if found is None:
             continue
         at = f"{path}.items.properties[{key}]"
-        if key not in (items.get("required") or ()) and found.get("default") is None:
+        if key not in needed and found.get("default") is None:
             why = f"{because} must have a default or be a required property"
             errors.append(required(f"{at}.default", why))
         if found.get("nullable"):
@@ -269,7 +271,10 @@ def _map_keys_errors(schema: Object, path: str) -> list[FieldError]:
 def _rules_errors(schema: Object, path: str) -> list[FieldError]:
     """The rules from outside; whether they compile is asked elsewhere."""
     errors: list[FieldError] = []
-    for index, rule in enumerate(schema.get(_RULES) or ()):
+    rules = schema.get(_RULES) or ()
+    # whether paths can be looked up: a question about the whole schema, which is asked once
+    has_paths = any(rule.get("fieldPath") for rule in rules) and problem(schema) is None
+    for index, rule in enumerate(rules):
         at = f"{path}.{_RULES}[{index}]"
         errors += _rule_text_errors(rule, at)
         expression = rule.get("messageExpression", "")
@@ -279,7 +284,10 @@ def _rules_errors(schema: Object, path: str) -> list[FieldError]:
         reason = rule.get("reason")
         if reason is not None and reason not in _REASONS:
             errors.append(not_supported(f"{at}.reason", reason, _REASONS))
-        errors += _rule_path_errors(rule.get("fieldPath", ""), schema, f"{at}.fieldPath")
+        found = rule.get("fieldPath", "")
+        errors += _rule_path_errors(found, schema if has_paths else None, f"{at}.fieldPath")
+        if len(errors) > MAX_FIELD_ERRORS:
+            break
     return errors
 
 
@@ -301,7 +309,7 @@ def _rule_text_errors(rule: Object, path: str) -> list[FieldError]:
     return []
 
 
-def _rule_path_errors(field_path: str, schema: Object, path: str) -> list[FieldError]:
+def _rule_path_errors(field_path: str, schema: Object | None, path: str) -> list[FieldError]:
     if not field_path:
         return []
     errors = []
@@ -309,7 +317,7 @@ def _rule_path_errors(field_path: str, schema: Object, path: str) -> list[FieldE
         errors.append(invalid(path, field_path, "must be non-empty if specified"))
     if _has_newline(field_path):
         errors.append(invalid(path, field_path, "must not contain line breaks"))
-    if problem(schema) is None:
+    if schema is not None:
         try:
             field_at(field_path, schema)
         except PathProblem:

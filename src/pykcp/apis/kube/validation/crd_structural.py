@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pykcp.machinery.status import FieldError, forbidden, invalid, required
+from pykcp.machinery.status import (
+    MAX_FIELD_ERRORS,
+    FieldError,
+    forbidden,
+    invalid,
+    required,
+    within,
+)
+from pykcp.machinery.steps import Steps, joined
 from pykcp.types import Object
 
 ROOT, ITEM, FIELD = "root", "item", "field"
@@ -88,16 +96,16 @@ def _invariant_errors(schema: Object, level: str, path: str) -> list[FieldError]
     if kind == "array" and items is None:
         errors.append(required(f"{path}.items", "must be specified"))
     if items is not None:
-        errors += _invariant_errors(items, ITEM, f"{path}.items")
+        errors += within(f"{path}.items", _invariant_errors(items, ITEM, ""))
     for name, child in (schema.get("properties") or {}).items():
-        errors += _invariant_errors(child, FIELD, f"{path}.properties[{name}]")
+        errors += within(f"{path}.properties[{name}]", _invariant_errors(child, FIELD, ""))
     extra = schema.get("additionalProperties")
     if extra is not None:
         if level == ROOT:
             at = f"{path}.additionalProperties"
             errors.append(forbidden(at, "must not be used at the root"))
         if isinstance(extra, dict):
-            errors += _invariant_errors(extra, FIELD, f"{path}.additionalProperties")
+            errors += within(f"{path}.additionalProperties", _invariant_errors(extra, FIELD, ""))
     errors += _extension_errors(schema, path)
     errors += _logic_errors(
         schema,
@@ -173,14 +181,14 @@ def _logic_errors(
     errors: list[FieldError] = []
     if not skip_any_of:
         for index, clause in enumerate(schema.get("anyOf") or ()):
-            errors += _clause_errors(clause, f"{path}.anyOf[{index}]")
+            errors += within(f"{path}.anyOf[{index}]", _clause_errors(clause, ""))
     for index, clause in enumerate(schema.get("allOf") or ()):
         skip = skip_first_all_of and index == 0
-        errors += _clause_errors(clause, f"{path}.allOf[{index}]", skip_any_of=skip)
+        errors += within(f"{path}.allOf[{index}]", _clause_errors(clause, "", skip_any_of=skip))
     for index, clause in enumerate(schema.get("oneOf") or ()):
-        errors += _clause_errors(clause, f"{path}.oneOf[{index}]")
+        errors += within(f"{path}.oneOf[{index}]", _clause_errors(clause, ""))
     if schema.get("not") is not None:
-        errors += _clause_errors(schema["not"], f"{path}.not")
+        errors += within(f"{path}.not", _clause_errors(schema["not"], ""))
     return errors
 
 
@@ -193,7 +201,7 @@ def _pattern_errors(schema: Object, path: str) -> list[FieldError]:
     refusals: dict[str, str] = {}
     errors: list[FieldError] = []
     total = 0
-    for pattern, at in _patterns(schema, path):
+    for pattern, steps in _patterns(schema, (None, path)):
         if pattern not in refusals:
             from pykcp.machinery import regex
 
@@ -203,22 +211,24 @@ def _pattern_errors(schema: Object, path: str) -> list[FieldError]:
                 return [forbidden(path, "the patterns of this schema are too large together")]
         if refusals[pattern]:
             why = f"must be a valid regular expression, but isn't: {refusals[pattern]}"
-            errors.append(invalid(at, pattern, why))
+            errors.append(invalid(joined(steps), pattern, why))
+            if len(errors) > MAX_FIELD_ERRORS:
+                break
     return errors
 
 
-def _patterns(schema: Object, path: str) -> Iterator[tuple[str, str]]:
+def _patterns(schema: Object, path: Steps) -> Iterator[tuple[str, Steps]]:
     """All patterns, and where they stand."""
     if schema.get("pattern"):
-        yield schema["pattern"], f"{path}.pattern"
+        yield schema["pattern"], (path, ".pattern")
     for name in ("items", "additionalProperties", "not"):
         if isinstance(schema.get(name), dict):
-            yield from _patterns(schema[name], f"{path}.{name}")
+            yield from _patterns(schema[name], (path, f".{name}"))
     for name in ("anyOf", "allOf", "oneOf"):
         for index, clause in enumerate(schema.get(name) or ()):
-            yield from _patterns(clause, f"{path}.{name}[{index}]")
+            yield from _patterns(clause, (path, f".{name}[{index}]"))
     for name, child in (schema.get("properties") or {}).items():
-        yield from _patterns(child, f"{path}.properties[{name}]")
+        yield from _patterns(child, (path, f".properties[{name}]"))
 
 
 # What a clause may not have: its name, and what it would have to be.
@@ -234,10 +244,10 @@ _FORBIDDEN: tuple[tuple[str, str], ...] = (
 def _clause_errors(clause: Object, path: str, *, skip_any_of: bool = False) -> list[FieldError]:
     errors = _logic_errors(clause, path, skip_any_of=skip_any_of)
     if clause.get("items") is not None:
-        errors += _clause_errors(clause["items"], f"{path}.items")
+        errors += within(f"{path}.items", _clause_errors(clause["items"], ""))
     properties = clause.get("properties") or {}
     for name, child in properties.items():
-        errors += _clause_errors(child, f"{path}.properties[{name}]")
+        errors += within(f"{path}.properties[{name}]", _clause_errors(child, ""))
     if clause.get("type"):
         errors.append(forbidden(f"{path}.type", "must be empty to be structural"))
     extra = clause.get("additionalProperties")
