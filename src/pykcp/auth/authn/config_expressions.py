@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from pykcp.machinery.cel.program import Program
 
 CLAIMS, USER = "claims", "user"
-_COST_LIMIT = 1_000_000
+_COST_LIMIT = 100_000
 """Upstream has none; it is there against claims that a user can make long."""
+_WORK_LIMIT = 20_000
 
 
 class ExpressionError(Exception):
@@ -37,7 +38,10 @@ class Expression:
 
     def evaluate(self, value: Any) -> Any:
         """Raises ExpressionError."""
-        result, error, _ = self.program.tracked({self.variable: value}, _COST_LIMIT)
+        from pykcp.machinery.cel.work import allow
+
+        allow(_WORK_LIMIT)
+        result, error, _ = self.program.counted({self.variable: value}, _COST_LIMIT)
         if error is not None:
             raise ExpressionError(f"expression '{self.text}' resulted in error: {error}")
         return result

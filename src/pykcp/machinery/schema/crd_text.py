@@ -7,6 +7,7 @@ are is kept instead.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ LARGE_SCHEMA = 64 * 1024
 """The weight above which a schema is only compiled by worker processes."""
 _RULE = 4096
 """What a CEL rule weighs: compiling it takes as long as so many octets of schema."""
+_EXPRESSION_CHARACTER = 20
+_EXPRESSION = re.compile(rb'"(?:rule|messageExpression)":\s*"([^"\\]*(?:\\.[^"\\]*)*)"')
 
 
 class CrdText(NamedTuple):
@@ -60,7 +63,11 @@ def schema_of(value: bytes, version: str) -> Object | None:
 
 
 def _weight(text: bytes) -> int:
-    return len(text) + _RULE * text.count(b'"rule":')
+    rules = text.count(b'"rule":')
+    if not rules:
+        return len(text)
+    length = sum(len(found[1]) for found in _EXPRESSION.finditer(text))
+    return len(text) + _RULE * rules + _EXPRESSION_CHARACTER * length
 
 
 class _Version(msgspec.Struct, rename="camel"):

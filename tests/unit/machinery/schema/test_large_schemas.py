@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
+from pykcp.machinery.schema.crd_text import LARGE_SCHEMA, read_crd
 from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.machinery.schema.validation import compile_check, enum_check
 from pykcp.machinery.schema.violations import schema_errors
@@ -76,3 +78,20 @@ def test_many_texts_and_an_ordinary_pattern() -> None:
     assert compile_check(schema)(["x" * 253] * 1_000) is True
     long = from_json({"type": "string", "pattern": "^(?:[A-Za-z0-9+/]{4})*$"})
     assert compile_check(long)("abcd" * 250_000) is True
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_large"),
+    [
+        ([], False),
+        ([{"rule": "self.a > 1"}] * 5, False),
+        ([{"rule": "self.a > 1"}] * 20, True),
+        ([{"rule": "self.a > 1 || " * 500 + "true"}], True),
+        ([{"rule": "true", "messageExpression": """'"' + """ * 700 + "''"}], True),
+    ],
+)
+def test_what_rules_weigh(rules: list[dict[str, str]], is_large: bool) -> None:
+    schema = {"type": "object", "x-kubernetes-validations": rules}
+    version = {"name": "v1", "schema": {"openAPIV3Schema": schema}}
+    text = orjson.dumps({"spec": {"versions": [version]}})
+    assert (read_crd(text).weights["v1"] > LARGE_SCHEMA) is is_large

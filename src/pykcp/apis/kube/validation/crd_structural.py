@@ -192,7 +192,7 @@ def _logic_errors(
     return errors
 
 
-MAX_PATTERNS = 1_000_000
+MAX_PATTERNS = 300_000
 """What all patterns of one schema may come to, in characters and instructions of programs."""
 
 
