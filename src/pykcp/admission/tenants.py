@@ -6,14 +6,13 @@ cluster has a configuration: a server without any does not pay for them at its s
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pykcp.admission.configurations import NONE, Configurations, Hooks, ProviderOf
 from pykcp.admission.subject import is_exempt
+from pykcp.aio.imports import import_aside
 from pykcp.apis.kube.validation.rules import CelUse
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.clients.outbound import Outbound
@@ -70,7 +69,7 @@ class Deferred:
 
     async def _plugin(self) -> Any:
         # What it imports takes long to load: the loop goes on meanwhile.
-        await asyncio.to_thread(importlib.import_module, self._module)
+        await import_aside(self._module)
         if self._made is None:
             self._made = self._make()
         return self._made

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import importlib
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pykcp.aio.imports import import_aside
 from pykcp.clients.destinations import Address, Destinations
 from pykcp.clients.names import Names
 from pykcp.clients.shares import Shares, TooManyWaiting
@@ -198,7 +198,7 @@ class Outbound:
 
     async def _open_session(self) -> aiohttp.ClientSession:
         # The HTTP client takes long to import: the loop goes on meanwhile.
-        sessions = await asyncio.to_thread(importlib.import_module, "pykcp.clients.sessions")
+        sessions = await import_aside("pykcp.clients.sessions")
         if self._session is None:
             self._pinned = sessions.Pinned()
             self._session = sessions.tenant_session(self._pinned)

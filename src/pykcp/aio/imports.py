@@ -1,0 +1,25 @@
+"""Modules that take long to import, loaded while the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sys
+from types import ModuleType
+
+_loading: dict[str, asyncio.Task[ModuleType]] = {}
+
+
+async def import_aside(name: str) -> ModuleType:
+    """The module; a thread imports it, one for all who wait for it."""
+    found = sys.modules.get(name)
+    if found is not None and name not in _loading:
+        return found
+    task = _loading.get(name)
+    if task is None or task.get_loop() is not asyncio.get_running_loop():
+        task = asyncio.create_task(
+            asyncio.to_thread(importlib.import_module, name), name=f"import {name}"
+        )
+        _loading[name] = task
+        task.add_done_callback(lambda _: _loading.pop(name, None))
+    return await asyncio.shield(task)
