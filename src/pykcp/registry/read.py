@@ -100,8 +100,14 @@ class Pager:
     """
 
     def __init__(
-        self, resource: Resource, ctx: RequestContext, namespace: str, options: ListOptions
+        self,
+        resource: Resource,
+        ctx: RequestContext,
+        namespace: str,
+        options: ListOptions,
+        page_bytes: int = 0,
     ) -> None:
+        self._page_bytes = page_bytes or PAGE_BYTES
         self._resource, self._ctx, self._namespace = resource, ctx, namespace
         self._options = options
         self._left = options.limit
@@ -115,7 +121,7 @@ class Pager:
             return await list_objects(self._resource, self._ctx, self._namespace, options)
         asked = replace(options, limit=self._left)
         listing = await list_objects(
-            self._resource, self._ctx, self._namespace, asked, max_bytes=PAGE_BYTES
+            self._resource, self._ctx, self._namespace, asked, max_bytes=self._page_bytes
         )
         if options.limit:
             self._left -= len(listing.values)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
 
+from pykcp.aio.resting import rest
 from pykcp.machinery.status import Expired, StatusError
 from pykcp.registry.context import RequestContext
 from pykcp.registry.converting_watch import ConvertingSink, RawEncoder
@@ -137,7 +137,7 @@ async def _catch_up(resource: Resource, group: WatchGroup, watcher: Watcher) -> 
     is_exact = not group.prefix.endswith(PREFIX_ENDS)
     for index, event in enumerate(events, 1):
         if index % _PER_STEP == 0:
-            await asyncio.sleep(0)
+            await rest()
         if is_exact and event.key != group.prefix:
             continue
         kind = group.kind_of(event)
@@ -182,13 +182,13 @@ async def _send_initial(
 ) -> int:
     """The current state as ADDED events; returns the revision it stands for."""
     asked = ListOptions(options.selection, not_older_than=options.since)
-    pager = Pager(resource, ctx, namespace, asked)
+    pager = Pager(resource, ctx, namespace, asked, _PAGE_BYTES)
     while True:
         listing = await pager.next()
         for index, value in enumerate(listing.values, 1):
             sink.write(encoder.initial("ADDED", value))
             if index % _PER_STEP == 0:
-                await asyncio.sleep(0)
+                await rest()
                 if sink.backlog > _DRAIN_ABOVE:
                     await _drain(sink)
                 if sink.closed:
@@ -200,5 +200,6 @@ async def _send_initial(
     return listing.revision
 
 
+_PAGE_BYTES = 256 * 1024
 _PER_STEP = 64
 """Objects that are written at a go."""

@@ -14,7 +14,7 @@ from pykcp.registry.resource import LARGE
 from pykcp.server import negotiation, protobuf_form
 from pykcp.server.call import Call
 from pykcp.types import Object
-from pykcp.wire.exchange import Header
+from pykcp.wire.exchange import Exchange, Header
 
 CACHE_CONTROL: Header = ("cache-control", "no-cache, private")
 JSON_HEADERS: tuple[Header, ...] = (CACHE_CONTROL, ("content-type", "application/json"))
@@ -77,7 +77,6 @@ async def send_pieces(
     or too much waits for all clients together, nothing more is made.
     """
     exchange = call.exchange
-    await exchange.room()
     squeeze = None
     if not more and accepts_gzip(call):
         squeeze = zlib.compressobj(1, zlib.DEFLATED, _GZIP_WINDOW)
@@ -91,7 +90,6 @@ async def send_pieces(
             stream.write(data)
             if stream.backlog > _BACKLOG:
                 await stream.drain()
-                await exchange.room()
             if stream.closed:
                 return
         if squeeze is not None:
@@ -102,6 +100,25 @@ async def send_pieces(
         stream.abort()  # what has gone must not look like all of it
         raise
     stream.end()
+
+
+class Room:
+    """For a piece of a long answer, from before it is made until it is written."""
+
+    __slots__ = ("_exchange", "_is_taken", "_size")
+
+    def __init__(self, exchange: Exchange, size: int) -> None:
+        self._exchange, self._size = exchange, size
+        self._is_taken = False
+
+    async def take(self) -> None:
+        await self._exchange.reserve(self._size)
+        self._is_taken = True
+
+    def give(self) -> None:
+        if self._is_taken:
+            self._is_taken = False
+            self._exchange.unreserve(self._size)
 
 
 _BACKLOG = 256 * 1024

@@ -77,6 +77,9 @@ class Driver(Protocol):
     def unsent(self) -> int:
         """Octets of answers that wait."""
 
+    def drop_stalled(self) -> bool:
+        """Give up answers of which nothing has been taken since the last such call."""
+
     def shed(self, size: int) -> None:
         """Give up answers, the longest first, until so many octets are free."""
 
@@ -130,6 +133,7 @@ class Connection(asyncio.Protocol):
         self._held = 0
         """Octets in the transport's buffer that are on the hub's account."""
         self._progress = Progress()
+        self._taken_before = -1
         self._linger_timer: asyncio.TimerHandle | None = None
         self._last_words = (-1, 0.0)
         """How much was left to write of a closing connection, and since when."""
@@ -494,6 +498,18 @@ class Connection(asyncio.Protocol):
             self.abort()
         else:
             self.driver.shed(size)
+
+    def drop_stalled(self) -> bool:
+        """Give up answers of which the client has taken nothing since the last such call."""
+        if self.is_closing or self.driver is None:
+            return False
+        taken = self._written - self.transport.get_write_buffer_size()
+        is_stalled = self.is_paused and taken == self._taken_before
+        self._taken_before = taken
+        if is_stalled:
+            self.abort()
+            return True
+        return not self.is_paused and self.driver.drop_stalled()
 
     def _check_last_words(self, now: float) -> None:
         left = self.transport.get_write_buffer_size()

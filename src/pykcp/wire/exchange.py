@@ -122,8 +122,11 @@ class Exchange(Protocol):
     async def taken(self) -> None:
         """Wait until the client has taken nearly all that was written, or is gone."""
 
-    async def room(self) -> None:
-        """Wait until there is room for a long answer among all that wait to be sent."""
+    async def reserve(self, size: int) -> None:
+        """Wait for room for a piece of a long answer, among all that wait to be sent."""
+
+    def unreserve(self, size: int) -> None:
+        """The piece is written, or there is none."""
 
 
 class Application(Protocol):

@@ -165,6 +165,9 @@ class Http1Driver:
     def unsent(self) -> int:
         return self.pending_size
 
+    def drop_stalled(self) -> bool:
+        return False  # what does not move is in the socket, and the connection sees it
+
     def shed(self, _size: int) -> None:
         self.connection.abort()
 

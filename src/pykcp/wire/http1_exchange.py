@@ -342,8 +342,11 @@ class Http1Exchange:
             driver.watchers.append(self)
             await waiter
 
-    async def room(self) -> None:
-        await self.driver.hub.unsent.room()
+    async def reserve(self, size: int) -> None:
+        await self.driver.hub.unsent.reserve(size)
+
+    def unreserve(self, size: int) -> None:
+        self.driver.hub.unsent.add(-size)
 
     def task_ended(self) -> None:
         pass

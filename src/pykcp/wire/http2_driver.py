@@ -134,6 +134,17 @@ class Http2Driver:
             size -= state.pending_size
             self._break_off(state)
 
+    def drop_stalled(self) -> bool:
+        stalled = []
+        for state in self.machine.streams.values():
+            if state.pending_size:
+                if state.moved == state.moved_before:
+                    stalled.append(state)
+                state.moved_before = state.moved
+        for state in stalled:
+            self._break_off(state)
+        return bool(stalled)
+
     def _break_off(self, state: StreamState) -> None:
         self.machine.reset(state, frames.CANCEL)
         self._lose(state)

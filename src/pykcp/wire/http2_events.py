@@ -20,6 +20,7 @@ class StreamState:
         "is_local_open",
         "is_remote_open",
         "moved",
+        "moved_before",
         "owner",
         "pending",
         "pending_size",
@@ -45,6 +46,8 @@ class StreamState:
         """The stream ends when `pending` is sent."""
         self.moved = 0
         """Octets that had to wait and went out."""
+        self.moved_before = -1
+        """For the caller: how many that were when it last looked."""
         self.progress: Progress | None = None
         """For the caller: how fast they do."""
         self.relief_at = -1

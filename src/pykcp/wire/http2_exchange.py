@@ -271,8 +271,11 @@ class Http2Exchange:
             self._waiters = (*self._waiters, waiter)
             await waiter
 
-    async def room(self) -> None:
-        await self._driver.hub.unsent.room()
+    async def reserve(self, size: int) -> None:
+        await self._driver.hub.unsent.reserve(size)
+
+    def unreserve(self, size: int) -> None:
+        self._driver.hub.unsent.add(-size)
 
     def relieve(self) -> None:
         """Nearly all that was written has gone out."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from pykcp.aio.memory import Trimmer
 from pykcp.wire.exchange import Application, Exchange, Header, Peer, Request
 from pykcp.wire.hpack import Encoder
 from pykcp.wire.http1_head import HeadWriter
@@ -19,6 +20,8 @@ from pykcp.wire.unsent import Unsent
 _log = logging.getLogger(__name__)
 
 _CHECKS_PER_TURN = 200
+_PRESS_SECONDS = 1.0
+"""How often those who do not read are looked for while others wait for room."""
 FAILURE_TEXT = b"Internal Server Error\n"
 PLAIN_TEXT: Sequence[Header] = (("content-type", "text/plain; charset=utf-8"),)
 
@@ -101,6 +104,7 @@ class HubConnection(Protocol):
     @property
     def unsent(self) -> int: ...
     def shed(self, size: int) -> None: ...
+    def drop_stalled(self) -> bool: ...
     def wind_down(self) -> None: ...
     def close(self) -> None: ...
     def abort(self) -> None: ...
@@ -147,7 +151,10 @@ class Hub:
         """Those of callers who have not signed in."""
         self._bodies: dict[str, int] = {}
         """The same of each address."""
-        self.unsent = Unsent(settings.max_unsent, loop, self._shed)
+        self.unsent = Unsent(settings.max_unsent, loop, self._shed, self._press)
+        self._is_pressed = False
+        self._trimmer = Trimmer()
+        self._trimming: asyncio.Future[None] | None = None
         self.lane = Lane(loop)
         self.handshakes = Handshakes(self.lane)
         self.busy_since = self.busy_until = 0.0
@@ -321,6 +328,20 @@ class Hub:
             connection.shed(min(excess, connection.unsent))
         _log.warning("too much waits to be sent: the slowest readers lost their answers")
 
+    def _press(self) -> None:
+        """Somebody waits for room: who does not read at all now has no right to it."""
+        if not self._is_pressed:
+            self._is_pressed = True
+            self._drop_stalled()
+
+    def _drop_stalled(self) -> None:
+        self._is_pressed = self.unsent.is_waited_for
+        for connection in [*self.connections] if self._is_pressed else ():
+            if connection.unsent > self.settings.low_water and connection.drop_stalled():
+                self.unsent.shed_count += 1
+        if self._is_pressed:
+            self.loop.call_later(_PRESS_SECONDS, self._drop_stalled)
+
     def _shortest_timeout(self) -> float:
         settings = self.settings
         return min(
@@ -334,7 +355,13 @@ class Hub:
     def _sweep(self) -> None:
         """One timer looks after the time limits of all connections; none runs without them."""
         self._sweep_timer = None
+        if self._trimming is None and self._trimmer.is_due:
+            self._trimming = self.loop.run_in_executor(None, self._trimmer.trim)
+            self._trimming.add_done_callback(self._trimmed)
         self._sweep_some([*self.connections])
+
+    def _trimmed(self, _trimming: asyncio.Future[None]) -> None:
+        self._trimming = None
 
     def _sweep_some(self, connections: list[HubConnection]) -> None:
         now = self.loop.time()

@@ -8,19 +8,36 @@ them. All of it together has one limit: above half of it, long answers wait befo
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+
+_PIECE = 1024 * 1024
+"""About what somebody who waits will take."""
 
 
 class Unsent:
-    __slots__ = ("_is_shedding", "_loop", "_shed", "_waiters", "limit", "shed_count", "total")
+    __slots__ = (
+        "_is_shedding",
+        "_loop",
+        "_press",
+        "_shed",
+        "_waiters",
+        "limit",
+        "shed_count",
+        "total",
+    )
 
     def __init__(
         self,
         limit: int,
         loop: asyncio.AbstractEventLoop | None = None,
         shed: Callable[[int], None] | None = None,
+        press: Callable[[], None] | None = None,
     ) -> None:
-        """`shed`: give up so many octets, from a place where that is safe."""
+        """`shed`: give up so many octets, from a place where that is safe.
+
+        `press`: somebody waits; look who does not read at all.
+        """
         self.limit = limit
         self.total = 0
         """Octets that wait now."""
@@ -28,8 +45,9 @@ class Unsent:
         """How often somebody lost an answer for want of room."""
         self._loop = loop
         self._shed = shed
+        self._press = press
         self._is_shedding = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: deque[asyncio.Future[None]] = deque()
 
     def add(self, size: int) -> None:
         """So many octets more wait, or fewer."""
@@ -42,21 +60,33 @@ class Unsent:
             self._wake()
 
     @property
+    def is_waited_for(self) -> bool:
+        return bool(self._waiters)
+
+    @property
     def has_room(self) -> bool:
         return self.total <= self.limit // 2
 
-    async def room(self) -> None:
-        """Wait until a long answer may go on."""
+    async def reserve(self, size: int) -> None:
+        """Wait until a long answer may go on, and take room for the next piece of it.
+
+        It is given back with `add`.
+        """
         while not self.has_room:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
+            if self._press is not None:
+                self._press()
             await waiter
+        self.add(size)
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
+        room = self.limit // 2 - self.total
+        while self._waiters and room >= 0:
+            waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
+                room -= _PIECE
 
     def _make_room(self) -> None:
         self._is_shedding = False

@@ -128,6 +128,9 @@ class WebSocketDriver(AnswerStream):
     def unsent(self) -> int:
         return self._out_size
 
+    def drop_stalled(self) -> bool:
+        return False  # what does not move is in the socket, and the connection sees it
+
     def shed(self, _size: int) -> None:
         self.abort()
 

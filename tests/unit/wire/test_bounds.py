@@ -163,7 +163,7 @@ async def test_unsent_makes_room_and_wakes():
     shed: list[int] = []
     unsent = Unsent(1000, asyncio.get_running_loop(), shed.append)
     unsent.add(900)
-    waiting = asyncio.ensure_future(unsent.room())
+    waiting = asyncio.ensure_future(unsent.reserve(10))
     await asyncio.sleep(0)
     unsent.add(200)
     unsent.add(50)
@@ -174,6 +174,7 @@ async def test_unsent_makes_room_and_wakes():
     assert not waiting.done()
     unsent.add(-100)
     await waiting
+    assert unsent.total == 460
 
 
 async def until(is_so: Callable[[], object]) -> None:

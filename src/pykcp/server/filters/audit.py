@@ -174,8 +174,11 @@ class AuditedExchange:
     async def taken(self) -> None:
         await self._inner.taken()
 
-    async def room(self) -> None:
-        await self._inner.room()
+    async def reserve(self, size: int) -> None:
+        await self._inner.reserve(size)
+
+    def unreserve(self, size: int) -> None:
+        self._inner.unreserve(size)
 
 
 class AuditRecord:

@@ -6,19 +6,20 @@ as a whole, and others have their turn in between.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 import orjson
 
+from pykcp.aio.resting import rest
 from pykcp.machinery.status import BadRequest, go_quote
 from pykcp.registry.keys import range_prefix
-from pykcp.registry.read import Listing, ListOptions, Pager, decode_token
+from pykcp.registry.read import PAGE_BYTES, Listing, ListOptions, Pager, decode_token
 from pykcp.registry.resource import Resource
 from pykcp.server import negotiation, transforms
 from pykcp.server.answers import (
+    Room,
     may_compress,
     send_json,
     send_object,
@@ -35,15 +36,24 @@ _MATCHES = ("Exact", "NotOlderThan")
 
 async def list_(call: Call) -> None:
     pager = Pager(call.resource, call.context, call.info.namespace, list_options(call))
+    room = Room(call.exchange, PAGE_BYTES)
+    await room.take()
+    try:
+        await _send(call, pager, room)
+    finally:
+        room.give()
+
+
+async def _send(call: Call, pager: Pager, room: Room) -> None:
     first = await pager.next()
     if call.accepted.media_type != negotiation.JSON or call.accepted.pretty or wants_pretty(call):
         await _send_whole(call, pager, first)
     elif call.accepted.transform:
-        await _send_transformed(call, pager, first)
+        await _send_transformed(call, pager, first, room)
     elif pager.is_done and not may_compress(call, sum(map(len, first.values))):
         send_json(call, list_body(call, first))
     else:
-        await _send_pages(call, pager, first)
+        await _send_pages(call, pager, first, room)
 
 
 async def _send_whole(call: Call, pager: Pager, first: Listing) -> None:
@@ -68,7 +78,7 @@ async def _objects(call: Call, values: Sequence[bytes]) -> list[Object]:
     for index, value in enumerate(values):
         objects.append(call.resource.object_of(value))
         if index % _PER_STEP == _PER_STEP - 1:
-            await asyncio.sleep(0)
+            await rest()
     return objects
 
 
@@ -76,7 +86,7 @@ _PER_STEP = 50
 """Objects that are decoded at a go."""
 
 
-async def _send_pages(call: Call, pager: Pager, first: Listing) -> None:
+async def _send_pages(call: Call, pager: Pager, first: Listing, room: Room) -> None:
     """Stored bytes, read as the client takes them."""
     resource = call.resource
     is_first = True
@@ -88,7 +98,8 @@ async def _send_pages(call: Call, pager: Pager, first: Listing) -> None:
             yield b",".join(values) if is_first else b",".join((b"", *values))
             is_first = False
 
-    await send_pieces(call, _pieces(call, pager, first, b"items", resource.list_type, items))
+    head = resource.list_type
+    await send_pieces(call, _pieces(call, pager, first, room, b"items", head, items))
 
 
 def _items(resource: Resource, values: list[bytes]) -> list[bytes]:
@@ -101,6 +112,7 @@ async def _pieces(
     call: Call,
     pager: Pager,
     page: Listing,
+    room: Room,
     field: bytes,
     head: bytes,
     items: Callable[[Listing], AsyncIterator[bytes]],
@@ -113,6 +125,8 @@ async def _pieces(
     async for piece in items(page):
         yield piece
     while not pager.is_done:
+        room.give()
+        await room.take()
         page = await pager.next()
         async for piece in items(page):
             yield piece
@@ -158,7 +172,7 @@ def list_metadata(listing: Listing) -> Object:
     return metadata
 
 
-async def _send_transformed(call: Call, pager: Pager, first: Listing) -> None:
+async def _send_transformed(call: Call, pager: Pager, first: Listing, room: Room) -> None:
     """Tables and metadata, made some objects at a time."""
     if pager.is_done and len(first.values) <= _PER_STEP:
         objects = [call.resource.object_of(value) for value in first.values]
@@ -182,9 +196,9 @@ async def _send_transformed(call: Call, pager: Pager, first: Listing) -> None:
             piece = orjson.dumps(rows(objects))[1:-1]
             yield piece if is_first else b"," + piece
             is_first = False
-            await asyncio.sleep(0)
+            await rest()
 
-    await send_pieces(call, _pieces(call, pager, first, field, head, items))
+    await send_pieces(call, _pieces(call, pager, first, room, field, head, items))
 
 
 def _partials(objects: list[Object], version: str) -> list[Object]:

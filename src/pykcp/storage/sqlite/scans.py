@@ -17,6 +17,7 @@ from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
+from pykcp.aio.resting import rest
 from pykcp.machinery.terms import matcher
 from pykcp.storage import terms
 from pykcp.storage.errors import Unavailable
@@ -73,9 +74,7 @@ class Slices:
         return perf_counter() > self._deadline
 
     async def rest(self) -> None:
-        # Twice: the first turn finds out who is ready, in the second they are served before us.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await rest()
         self._deadline = perf_counter() + SLICE_SECONDS
 
 

@@ -1,0 +1,57 @@
+"""Pauses between slices of long work: of all tasks that do some, one goes on at a time.
+
+    for step in steps:
+        …  # a millisecond or two
+        await rest()
+
+With `asyncio.sleep(0)` every such task would have a slice in each turn of the loop, and whoever
+comes new would wait for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+
+
+async def rest() -> None:
+    """Let everybody else have the loop, then those whose slices were due before."""
+    loop = asyncio.get_running_loop()
+    queue = _of_loop.get(loop)
+    if queue is None:
+        queue = _of_loop[loop] = _Resting(loop)
+    await queue.rest()
+
+
+class _Resting:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        # The loop is the key under which this is kept, and must not be kept alive by it.
+        self._loop = weakref.proxy(loop)
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_due = False
+
+    async def rest(self) -> None:
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(waiter)
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._next)
+        await waiter
+
+    def _next(self) -> None:
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                break
+        if self._waiting:
+            # Twice: one turn for its slice and for who is ready, another for who became so.
+            self._loop.call_soon(self._loop.call_soon, self._next)
+        else:
+            self._is_due = False
+
+
+_of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Resting] = (
+    weakref.WeakKeyDictionary()
+)
