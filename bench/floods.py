@@ -638,6 +638,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="attacks; all of them if none is named")
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--objects", type=int, default=10_000)
+    parser.add_argument("--settle", type=float, default=7.0, help="seconds until memory is read")
     parser.add_argument("--flag", action="append", default=[], help="a flag of the server")
     options = parser.parse_args()
     with run_server(*options.flag) as server:
@@ -648,7 +649,7 @@ def main() -> None:
         )
         _report("(nothing)", target, asyncio.run(_gets(target, options.seconds)), (0, 0))
         for name in options.names or ATTACKS:
-            _measure(name, target, str(server.kubeconfig), options.seconds)
+            _measure(name, target, str(server.kubeconfig), options.seconds, options.settle)
 
 
 def _prepare(server: ServerProcess, count: int) -> None:
@@ -661,7 +662,7 @@ def _prepare(server: ServerProcess, count: int) -> None:
     assert client.post(CM, {"metadata": {"name": "one"}, "data": data}).status == 201
 
 
-def _measure(name: str, target: Target, kubeconfig: str, seconds: float) -> None:
+def _measure(name: str, target: Target, kubeconfig: str, seconds: float, settle: float) -> None:
     before = target.memory(), target.cpu()
     spawn = multiprocessing.get_context("spawn")
     attack = spawn.Process(target=_attack_process, args=(name, kubeconfig, seconds + 1))
@@ -671,7 +672,7 @@ def _measure(name: str, target: Target, kubeconfig: str, seconds: float) -> None
     attack.join(seconds + 10)
     if attack.is_alive():
         attack.kill()
-    time.sleep(1.0)
+    time.sleep(settle)
     _report(name, target, delays, before)
 
 
