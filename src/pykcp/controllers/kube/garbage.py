@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, NamedTuple
 
+from pykcp.aio.slices import Slices
 from pykcp.clients.interface import Client
 from pykcp.controllers.kube.garbage_plan import (
     NOT_HERE,
@@ -186,9 +187,13 @@ class GarbageCollector:
         """Delete the object if none of its owners is left."""
         self._checked.pop(item.key, None)
         references = item.metadata.owner_references or ()
-        owners = [Owner(r, self._state(item, r)) for r in references]
+        owners, slices = [], Slices(item.parts.cluster)
+        for reference in references:
+            owners.append(Owner(reference, self._state(item, reference)))
+            if slices.is_over():
+                await slices.next()
         is_asked = any(owner.state is OwnerState.WAITING for owner in owners)
-        dependents = self._dependents_of(item) if is_asked else Dependents.NONE
+        dependents = await self._dependents_of(item) if is_asked else Dependents.NONE
         step = plan(item.metadata, owners, dependents)
         lost = [o.reference for o in owners if o.state in NOT_HERE]
         if lost:
@@ -216,13 +221,15 @@ class GarbageCollector:
         entry = self._store.get(object_key(kind.prefix, cluster, where, reference.name))
         return state_of_owner(reference, None if entry is None else metadata_of(entry.value))
 
-    def _dependents_of(self, item: Item) -> Dependents:
-        found = Dependents.NONE
+    async def _dependents_of(self, item: Item) -> Dependents:
+        found, slices = Dependents.NONE, Slices(item.parts.cluster)
         for key in self._dependents(item.parts.cluster, item.metadata.uid):
             found = Dependents.SOME
             entry = self._store.get(key)
             if entry is not None and waits_for_dependents(metadata_of(entry.value)):
                 return Dependents.SOME_WAITING
+            if slices.is_over():
+                await slices.next()
         return found
 
     def _remember(self, item: Item) -> None:
@@ -242,8 +249,10 @@ class GarbageCollector:
     async def _delete_dependents_of(self, owner: Item) -> None:
         """Foreground deletion: ask all dependents to go; finish when none blocks any more."""
         uid = owner.metadata.uid
-        witness = ""
+        witness, slices = "", Slices(owner.parts.cluster)
         for key in self._dependents(owner.parts.cluster, uid):
+            if slices.is_over():
+                await slices.next()
             entry = self._store.get(key)
             if entry is None:
                 continue

@@ -47,6 +47,9 @@ _WELL = (
     ),
 )
 
+NAMED_FINALIZERS = 100
+"""Finalizers that are named: of one object, and in a condition."""
+
 
 def unexpected_remains(namespace: str, kind: GroupVersionResource) -> str:
     """The error for content that should have gone: it has no finalizers."""
@@ -100,9 +103,8 @@ def _trouble(remains: Remains) -> dict[str, tuple[str, str]]:
             f"Some resources are remaining: {', '.join(kinds)}",
         )
     if remains.by_finalizer:
-        finalizers = sorted(
-            f"{name} in {count} resource instances" for name, count in remains.by_finalizer.items()
-        )
+        named = sorted(remains.by_finalizer.items())[:NAMED_FINALIZERS]
+        finalizers = [f"{name} in {count} resource instances" for name, count in named]
         out["NamespaceFinalizersRemaining"] = (
             "SomeFinalizersRemain",
             f"Some content in the namespace has finalizers remaining: {', '.join(finalizers)}",

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pykcp.clients.interface import Client
 from pykcp.controllers.kube.namespace_conditions import (
+    NAMED_FINALIZERS,
     Remains,
     unexpected_remains,
     update_conditions,
@@ -153,7 +154,7 @@ class Namespaces:
             for item in page:
                 count += 1
                 unkept += not item.finalizers
-                for finalizer in item.finalizers or ():
+                for finalizer in (item.finalizers or ())[:NAMED_FINALIZERS]:
                     remains.by_finalizer[finalizer] = remains.by_finalizer.get(finalizer, 0) + 1
         if count:
             remains.by_kind[kind.resource] = count
