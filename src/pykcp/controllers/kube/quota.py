@@ -8,6 +8,7 @@ as creates do, so it never has to count twice because somebody was faster.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pykcp.admission.plugins.resource_quota import (
@@ -20,6 +21,7 @@ from pykcp.admission.plugins.resource_quota import (
     is_scoped,
     is_wide,
 )
+from pykcp.aio.slices import Slices
 from pykcp.clients.interface import Client
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
@@ -101,10 +103,13 @@ class ResourceQuotas:
         before = quota.get("status") or {}
         used = {n: amount for n, amount in (before.get("used") or {}).items() if n in hard}
         where = place._replace(namespace="") if is_wide(quota) else place
+        slices, prefixes = Slices(place.cluster), self._prefixes(place.cluster)
         for counted in hard:
-            number = await self._number(where, counted)
+            number = await self._number(where, counted, prefixes)
             if number is not None:
                 used[counted] = "0" if is_scoped(quota) else str(number)
+            if slices.is_over():
+                await slices.next()
         status = {"hard": dict(hard), "used": used}
         if (before.get("hard") or {}) == hard and (before.get("used") or {}) == used:
             return
@@ -114,19 +119,25 @@ class ResourceQuotas:
         except NotFound:
             return  # the quota is gone: nothing to keep
 
-    async def _number(self, place: Place, counted: str) -> int | None:
+    def _prefixes(self, cluster: str) -> dict[tuple[str, str], str]:
+        """Where objects are kept, by group and plural of their kind."""
+        return {
+            (kind.group, kind.plural): resource_prefix(*kind.storage, kind.identity)
+            for kind in self._directory.definitions(cluster)
+            if not kind.ephemeral
+        }
+
+    async def _number(
+        self, place: Place, counted: str, prefixes: Mapping[tuple[str, str], str]
+    ) -> int | None:
         """How many there are; None for what nobody counts.
 
         Kinds that the cluster does not serve have no objects.
         """
         if not _is_counted(counted):
             return None
-        group, plural = _kind_of(counted)
-        for kind in self._directory.definitions(place.cluster):
-            if kind.plural == plural and kind.group == group and not kind.ephemeral:
-                prefix = resource_prefix(*kind.storage, kind.identity)
-                return await self._store.count(range_prefix(prefix, *place))
-        return 0
+        prefix = prefixes.get(_kind_of(counted))
+        return await self._store.count(range_prefix(prefix, *place)) if prefix else 0
 
 
 def _kind_of(counted: str) -> tuple[str, str]:
