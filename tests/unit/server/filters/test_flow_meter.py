@@ -226,43 +226,53 @@ async def test_strangers_wait_before_they_sign_in(clock: Clock) -> None:
     assert meter.admits_stranger(_call(clock, path="/livez"))
 
 
-async def _settled(passes: int = 50) -> None:
-    for _ in range(passes):
-        await asyncio.sleep(0)
-
-
 async def test_held_requests_go_on_in_between(clock: Clock) -> None:
-    """The one who owes less first, a few in each pass of the loop."""
+    """Those of the user who owes less first, and each in a pass of the loop of its own."""
     meter = CostMeter(CostLimits())
-    order: list[tuple[str, int]] = []
+    order: list[str] = []
+    at: list[int] = []
     passes = 0
 
-    async def request(user: User) -> None:
+    def count() -> None:
+        nonlocal passes
+        passes += 1
+        if len(order) < 20:
+            asyncio.get_running_loop().call_soon(count)
+
+    def call_of(user: User) -> Any:
         call = _call(clock)
         meter.admits(call, user)
+        return call
+
+    async def request(user: User) -> None:
+        call = call_of(user)
         assert await meter.background.wait(call.payer, call.cluster, 60.0)
-        order.append((user.name, passes))
+        order.append(user.name)
+        at.append(passes)
         clock.work(0.001)
         meter.charge(call, 0.001)
 
-    for user, seconds in ((ANN, 1.0), (BOB, 0.5)):
-        call = _call(clock)
-        meter.admits(call, user)
-        meter.charge(call, seconds)
-    tasks = [asyncio.ensure_future(request(user)) for user in [ANN] * 10 + [BOB] * 10]
-    while len(order) < 20:
-        await asyncio.sleep(0)
-        clock.work(0.0001)
-        passes += 1
-        if not meter.background:
-            break
-        if passes > 5000:
-            raise AssertionError(order)
-        if not order and passes % 3 == 0:
-            clock.work(0.05)  # the pause after the long steps above
-            await asyncio.sleep(0.001)
-    await asyncio.gather(*tasks)
-    assert [name for name, _ in order] == ["bob"] * 10 + ["ann"] * 10
+    for user, owed in ((ANN, 1.0), (BOB, 0.5)):
+        call = call_of(user)
+        call.payer.charge(owed, clock.now)
+        meter.charge(call, 0.0001)  # both use the loop
+    count()
+    await asyncio.gather(*(request(user) for user in [ANN] * 10 + [BOB] * 10))
+    assert order == ["bob"] * 10 + ["ann"] * 10
+    assert len(set(at)) == 20
+
+
+@pytest.mark.parametrize(("worked", "pause"), [(0.03, 0.03), (0.001, 0.0)])
+async def test_after_a_long_step_of_the_indebted_others_have_the_loop(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, worked: float, pause: float
+) -> None:
+    """Unless the thread was not scheduled: then it kept nobody waiting."""
+    monkeypatch.setattr(flow_meter, "_cpu_clock", lambda: worked)
+    meter, call = CostMeter(CostLimits()), _call(clock)
+    meter.admits(call, ANN)
+    call.payer.charge(1.0, clock.now)
+    meter.charge(call, 0.04)
+    assert meter.background.pace.pause(clock.now, True) == pytest.approx(pause)
 
 
 async def test_held_requests_are_bounded_and_time_out() -> None:
