@@ -10,8 +10,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -40,8 +39,7 @@ class BadEntry(ValueError):
     """An entry of a list that cannot be understood."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """Addresses or names, and perhaps a port, as a flag lists them."""
 
     network: Network | None = None
@@ -92,8 +90,7 @@ def host_key(host: str) -> str:
     return host.lower().rstrip(".")
 
 
-@dataclass(frozen=True, slots=True)
-class OwnSocket:
+class OwnSocket(NamedTuple):
     """Where a part of this installation listens: an address, or a name that has to be resolved."""
 
     host: str

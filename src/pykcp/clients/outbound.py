@@ -14,8 +14,8 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykcp.aio.imports import import_aside
 from pykcp.clients.destinations import Address, Destinations
@@ -49,8 +49,7 @@ class TimedOut(SendFailed):
         super().__init__("context deadline exceeded")
 
 
-@dataclass(frozen=True, slots=True)
-class Tenant:
+class Tenant(NamedTuple):
     """For whom a request is sent: the logical cluster, and the user if one is known.
 
     The user is a name that means the same one in all logical clusters.
@@ -60,8 +59,7 @@ class Tenant:
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """One request."""
 
     url: str
@@ -71,15 +69,14 @@ class Outgoing:
     """For all of it: waiting for a connection, looking up the name, redirects, the answer."""
     max_answer: int
     method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = MappingProxyType({})
     body: tuple[bytes, ...] = ()
     """In parts, so that large ones can be shared by several requests."""
     server_name: str | None = None
     """The name in the certificate, if it is another than the URL's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     status: int
     content_type: str
     body: bytes

@@ -9,7 +9,7 @@ kcp's users make.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pykcp.aio.owner import TaskOwner
@@ -24,8 +24,7 @@ _HTTPS = 443
 _ETCD = 2379
 
 
-@dataclass(frozen=True, slots=True)
-class Egress:
+class Egress(NamedTuple):
     webhooks: Outbound
     """For webhooks, conversions and issuers."""
     mounts: Outbound
