@@ -73,7 +73,7 @@ def _settle_memory() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(5_000, 10, 100)
 
 
 def _finish(shard: Shard, hooks: tuple[str, ...]) -> None:

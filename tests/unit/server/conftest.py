@@ -64,6 +64,28 @@ class FakeExchange:
         self.status, self.headers = status, list(headers)
         self.body = body if isinstance(body, bytes) else b"".join(body)
 
+    def start(self, status: int, headers: Sequence[tuple[str, str]]) -> FakeStream:
+        assert not self.responded
+        self.responded = True
+        self.status, self.headers = status, list(headers)
+        return FakeStream(self)
+
+
+class FakeStream:
+    """An answer that comes in pieces."""
+
+    backlog = 0
+    closed = False
+
+    def __init__(self, exchange: FakeExchange) -> None:
+        self._exchange = exchange
+
+    def write(self, data: bytes) -> None:
+        self._exchange.body += data
+
+    def end(self) -> None:
+        self.closed = True
+
 
 MakeCall = Callable[..., Call]
 

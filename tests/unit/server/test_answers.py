@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -40,9 +40,19 @@ def test_what_is_compressed(
     assert answers.may_compress(call, size) is expected
 
 
-def test_compression() -> None:
-    """Pieces become one gzip stream."""
-    assert gzip.decompress(answers.compress([b"a" * 10, b"b"])) == b"a" * 10 + b"b"
+@pytest.mark.parametrize(("address", "is_gzip"), [("192.0.2.7", True), ("127.0.0.1", False)])
+async def test_compression(make_call: MakeCall, address: str, is_gzip: bool) -> None:
+    """Pieces become one gzip stream for a client elsewhere that takes it."""
+    call = make_call(headers={"Accept-Encoding": "gzip"}, address=address)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"a" * 10
+        yield b"b"
+
+    await answers.send_pieces(call, pieces())
+    body = sent(call).body
+    assert (gzip.decompress(body) if is_gzip else body) == b"a" * 10 + b"b"
+    assert (("content-encoding", "gzip") in sent(call).headers) is is_gzip
 
 
 @pytest.mark.parametrize(
