@@ -101,3 +101,32 @@ def test_a_rule_with_a_pattern_that_would_backtrack(cluster: TestClient) -> None
     refused = cluster.post(TRAPS, trap("short", text="a" * 30))
     assert refused.status == 422, refused
     assert "failed rule: !self.text.matches('^(a?){27}a{27}$')" in refused.json["message"]
+
+
+def test_a_rule_of_thousands_of_terms(cluster: TestClient) -> None:
+    fields = {"size": {"type": "integer"}}
+    rules = [{"rule": " && ".join(f"self.size != {n}" for n in range(4_000)), "message": "taken"}]
+    install(cluster, {"type": "object", "properties": fields, "x-kubernetes-validations": rules})
+    assert cluster.post(TRAPS, trap("good", size=-1)).status == 201
+    refused = cluster.post(TRAPS, trap("bad", size=3_999))
+    assert refused.status == 422, refused
+    assert refused.json["details"]["causes"][0]["message"].endswith(": taken")
+
+
+def test_a_rule_that_nests_too_deeply(cluster: TestClient) -> None:
+    rules = [{"rule": "(" * 5_000 + "true" + ")" * 5_000}]
+    spec = {"type": "object", "properties": {}, "x-kubernetes-validations": rules}
+    made = cluster.post(CRDS, definition(spec))
+    assert made.status == 422, made
+    assert "expression recursion limit exceeded: 250" in made.json["message"]
+
+
+def test_work_that_the_cost_does_not_show_ends(cluster: TestClient) -> None:
+    texts = {"type": "array", "maxItems": 1_300, "items": {"type": "string", "maxLength": 10}}
+    rules = [{"rule": "self.texts.all(x, self.texts.max() != '')"}]
+    spec = {"type": "object", "properties": {"texts": texts}, "x-kubernetes-validations": rules}
+    install(cluster, spec)
+    assert cluster.post(TRAPS, trap("few", texts=["a"] * 100)).status == 201
+    refused = cluster.post(TRAPS, trap("many", texts=["a"] * 1_300))
+    assert refused.status == 422, refused
+    assert "actual cost limit exceeded" in refused.json["message"]
