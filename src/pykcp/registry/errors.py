@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 from pykcp.machinery.status import (
     Cause,
@@ -33,7 +34,7 @@ def translate(error: errors.StoreError) -> StatusError:
         case errors.TooLarge():
             return RequestEntityTooLarge(str(error), details=False)
         case errors.StoreFull():
-            _log.error("the store is full: %s", error)
+            _log_full(error)
             return ServiceUnavailable("the store is full", retry_after=10)
         case errors.Unavailable():
             _log.warning("the store is not available: %s", error)
@@ -50,3 +51,15 @@ def too_large_revision(asked: int, current: int) -> StatusError:
         causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
         retry_after=1,
     )
+
+
+_FULL_LOGGED_EVERY = 10.0
+_full_logged = [-_FULL_LOGGED_EVERY]
+
+
+def _log_full(error: errors.StoreError) -> None:
+    """Every write of every tenant is refused while the store is full: not each is logged."""
+    now = time.monotonic()
+    if now - _full_logged[0] >= _FULL_LOGGED_EVERY:
+        _full_logged[0] = now
+        _log.error("the store is full: %s", error)

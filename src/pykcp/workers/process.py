@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import pathlib
 import resource
 import signal
 import socket
@@ -72,12 +73,21 @@ def _work(text: bytes) -> bytes:
         error = WorkerMemoryError("out of memory")
     except Exception as raised:  # raised again in the server
         error = raised
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = _peak_memory()
     try:
         return encode(Result(value, error, time.process_time() - began, peak))
     except Exception as unfit:  # an error that cannot be pickled is described instead
         described = RuntimeError(f"{error!r} ({unfit})")
         return encode(Result(None, described, time.process_time() - began, peak))
+
+
+def _peak_memory() -> int:
+    """Most octets that this process ever held. `getrusage` would count its parent's, too."""
+    with pathlib.Path("/proc/self/status").open("rb") as status:
+        for line in status:
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 _functions: dict[str, Callable[..., Any]] = {}
