@@ -455,6 +455,8 @@ class ApiServer:
             self._refuse(call, InternalError(f"unexpected error: {type(error).__name__}"))
         else:
             self._metrics.observe(call)
+        finally:
+            call.release()
 
     async def _deny(self, call: Call, error: StatusError) -> None:
         await patience.wait(call.started)

@@ -108,6 +108,11 @@ class Call:
             query=info.query,
         )
 
+    def release(self) -> None:
+        """Let go of what leads back here: a body must not wait for the garbage collector."""
+        if self._context is not None:
+            self._context.authorize_create = None
+
     def _manager(self) -> str:
         asked = self.info.query.get("fieldManager") if self.info.query else None
         if asked and asked[0]:

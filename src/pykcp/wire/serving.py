@@ -259,6 +259,7 @@ class Hub:
         elif not exchange.responded:
             _log.error("no answer to %s %s", exchange.request.method, exchange.request.path)
             exchange.fail()
+        exchange.request.body = b""  # whatever still knows the request, its body is not needed
 
     @staticmethod
     def _report(exchange: ServedExchange, what: str, error: BaseException | bool = True) -> None:

@@ -103,7 +103,10 @@ class GroupCommit:
         future: asyncio.Future[list[int]] = self._loop.create_future()
         self._queue.append((operations, future))
         self._wake()
-        return await future
+        try:
+            return await future
+        finally:
+            del future  # its error knows this frame: both, and the values, would await a collection
 
     async def maintain(self, work: Maintenance) -> object:
         """Run some work on the write connection between transactions, in their commit."""
@@ -215,7 +218,7 @@ class GroupCommit:
         try:
             changes = planning.plan(operations, find, self._revision)
         except Mismatch as mismatch:
-            batch.mismatches.append((future, mismatch))
+            batch.mismatches.append((future, mismatch.with_traceback(None)))
             return 0
         except ValueError as error:
             future.set_exception(error)
