@@ -347,6 +347,7 @@ class BoundResources:
         for _ in self._definitions(cluster):
             if slices.is_over():
                 await slices.next()
+        self.definitions(cluster)
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         if cluster in ("", WILDCARD):
