@@ -241,8 +241,10 @@ class Connection(asyncio.Protocol):
     def take_turn(self) -> bool:
         """Work on what had to wait; whether there is more to do at once."""
         if self._is_lost:
-            assert self.driver is not None
-            return self.driver.connection_lost()
+            if self.driver is not None and self.driver.connection_lost():
+                return True
+            self.driver = self._tls = None
+            return False
         if self.is_closing:
             self._is_in_lane = False
             return False
@@ -308,11 +310,15 @@ class Connection(asyncio.Protocol):
         if self._linger_timer is not None:
             self._linger_timer.cancel()
         self.hub.discard(self)
-        if self.driver is not None and self.driver.connection_lost():
+        if self.driver is None:
+            return
+        if self.driver.connection_lost():
             self._is_lost = True
             if not self._is_in_lane:
                 self._is_in_lane = True
                 self.hub.lane.add(self)
+        else:
+            self.driver = self._tls = None  # what they hold need not wait for the garbage collector
 
     def pause_writing(self) -> None:
         self.is_paused = True

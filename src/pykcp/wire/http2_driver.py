@@ -233,8 +233,10 @@ class Http2Driver:
         if exchange is None:
             return
         exchange.relieve()
-        if isinstance(event, StreamEnded) and exchange.stream is not None:
-            exchange.stream.finish()
+        if isinstance(event, StreamEnded):
+            if exchange.stream is not None:
+                exchange.stream.finish()
+            event.stream.owner = None
 
     def _on_request(self, event: RequestReceived) -> None:
         state, head = event.stream, event.head
@@ -285,6 +287,7 @@ class Http2Driver:
         exchange: Http2Exchange | None = state.owner
         if exchange is not None:
             exchange.lost()
+            state.owner = None
 
     # -- unfinished bodies ---------------------------------------------------------------------
 

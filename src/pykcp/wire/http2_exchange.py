@@ -66,8 +66,9 @@ class Http2Stream(AnswerStream):
 
     def finish(self) -> None:
         super().finish()
-        exchange: Http2Exchange = self._state.owner
-        exchange.release_body()
+        exchange: Http2Exchange | None = self._state.owner
+        if exchange is not None:
+            exchange.release_body()
 
     def abort(self) -> None:
         if self.closed:
@@ -213,6 +214,8 @@ class Http2Exchange:
         else:
             machine.send_headers(self.state, block)
             machine.send_parts(self.state, body, size, ends=True)
+        if self.state.is_closed:
+            self.state.owner = None  # they need not wait for the garbage collector
         self._driver.connection.flush_soon()
 
     def start(self, status: int, headers: Sequence[Header]) -> Stream:
