@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import orjson
@@ -60,7 +60,7 @@ def is_plain_json(call: Call) -> bool:
 async def send_long(call: Call, parts: Sequence[bytes]) -> None:
     """A long JSON answer that is at hand, as fast as the client takes it."""
 
-    async def pieces() -> AsyncIterator[bytes]:
+    async def pieces() -> AsyncGenerator[bytes, None]:
         for part in parts:
             yield part
 
@@ -68,7 +68,7 @@ async def send_long(call: Call, parts: Sequence[bytes]) -> None:
 
 
 async def send_pieces(
-    call: Call, pieces: AsyncIterator[bytes], more: Sequence[Header] = ()
+    call: Call, pieces: AsyncGenerator[bytes, None], more: Sequence[Header] = ()
 ) -> None:
     """A JSON answer that is made while the client takes it.
 
@@ -99,6 +99,8 @@ async def send_pieces(
     except BaseException:
         stream.abort()  # what has gone must not look like all of it
         raise
+    finally:
+        await pieces.aclose()  # what it holds is not needed any more
     stream.end()
 
 

@@ -14,12 +14,12 @@ _log = logging.getLogger(__name__)
 class AnswerStream:
     """Base of the streams of both protocols and of WebSockets."""
 
-    __slots__ = ("_callbacks", "_waiter", "closed")
+    __slots__ = ("_callbacks", "_waiters", "closed")
 
     def __init__(self) -> None:
         self.closed = False
         self._callbacks: list[Callable[[], None]] = []
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
 
     def is_relieved(self) -> bool:
         """Whether the backlog is below the low-water mark; if not, `relieve` will be called."""
@@ -28,17 +28,20 @@ class AnswerStream:
     async def drain(self) -> None:
         """Wait until the backlog is below the low-water mark."""
         while not self.closed and not self.is_relieved():
-            if self._waiter is None:
-                self._waiter = asyncio.get_running_loop().create_future()
-            # Several may wait; one that is cancelled must not cancel the others.
-            await asyncio.shield(self._waiter)
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            finally:
+                del waiter  # a cancellation would hold this frame, and this frame that
         if self.closed:
             raise ClientGone("stream is closed")
 
     def relieve(self) -> None:
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def on_close(self, callback: Callable[[], None]) -> None:
         """Call once when the stream is over; at once if it is over already."""

@@ -6,7 +6,7 @@ as a whole, and others have their turn in between.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -116,7 +116,7 @@ async def _pieces(
     field: bytes,
     head: bytes,
     items: Callable[[Listing], AsyncIterator[bytes]],
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """A list around its items. Where it could go on is known only at the end of a limited one."""
     is_open = not pager.is_done and not _is_unlimited(call)
     if not is_open:
