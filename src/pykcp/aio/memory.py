@@ -15,7 +15,9 @@ from collections.abc import Callable
 _log = logging.getLogger(__name__)
 _STATM = pathlib.Path("/proc/self/statm")
 _GROWTH = 48 * 1024 * 1024
-"""Octets by which a process has to grow before it is looked at again."""
+"""Octets by which a process has to grow before something is done."""
+_SECONDS = 10.0
+"""Between two attempts, at first."""
 
 
 def resident() -> int:
@@ -34,29 +36,31 @@ def _find_trim() -> Callable[[int], int] | None:
 
 
 class Trimmer:
-    """Gives memory back when the process has grown."""
+    """Gives memory back when the process has grown; less often while that is in vain."""
 
     def __init__(self) -> None:
         self._trim = _find_trim()
-        self._floor = 0
-        """What was left when it was last given back."""
+        self._least = 0
+        """The smallest that the process was seen."""
+        self._interval = _SECONDS
+        self._not_before = 0.0
 
-    @property
-    def is_due(self) -> bool:
+    def is_due(self, now: float, *, is_idle: bool) -> bool:
         """Whether `trim` could be worth it. Cheap."""
         if self._trim is None:
             return False
-        now = resident()
-        if not self._floor or now < self._floor:
-            self._floor = now
-        return now > self._floor + _GROWTH
+        size = resident()
+        if not self._least or size < self._least:
+            self._least = size
+        return size > self._least + _GROWTH and (is_idle or now >= self._not_before)
 
-    def trim(self) -> None:
+    def trim(self, now: float) -> None:
         """For a thread: it takes milliseconds, in which Python goes on."""
-        if self._trim is not None:
-            before = resident()
-            self._trim(0)
-            self._floor = resident()
-            _log.debug(
-                "memory: %d of %d MiB given back", (before - self._floor) >> 20, before >> 20
-            )
+        if self._trim is None:
+            return
+        before = resident()
+        self._trim(0)
+        given_back = before - resident()
+        self._interval = _SECONDS if given_back > _GROWTH else min(2 * self._interval, 300.0)
+        self._not_before = now + self._interval
+        _log.debug("memory: %d of %d MiB given back", given_back >> 20, before >> 20)

@@ -356,8 +356,9 @@ class Hub:
     def _sweep(self) -> None:
         """One timer looks after the time limits of all connections; none runs without them."""
         self._sweep_timer = None
-        if self._trimming is None and self._trimmer.is_due:
-            self._trimming = self.loop.run_in_executor(None, self._trimmer.trim)
+        now = self.loop.time()
+        if self._trimming is None and self._trimmer.is_due(now, is_idle=not self.connections):
+            self._trimming = self.loop.run_in_executor(None, self._trimmer.trim, now)
             self._trimming.add_done_callback(self._trimmed)
         self._sweep_some([*self.connections])
 

@@ -330,6 +330,7 @@ def _steps(
             awaited = pending.send(None) if error is None else pending.throw(error)
         except BaseException as end:
             meter.charge(call, spent + _clock() - began)
+            error = None  # its traceback holds this frame: without the garbage collector for ever
             if isinstance(end, StopIteration):
                 return
             raise
