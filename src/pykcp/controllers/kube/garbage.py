@@ -186,12 +186,7 @@ class GarbageCollector:
     async def _collect(self, item: Item) -> None:
         """Delete the object if none of its owners is left."""
         self._checked.pop(item.key, None)
-        references = item.metadata.owner_references or ()
-        owners, slices = [], Slices(item.parts.cluster)
-        for reference in references:
-            owners.append(Owner(reference, self._state(item, reference)))
-            if slices.is_over():
-                await slices.next()
+        owners = await self._owners(item)
         is_asked = any(owner.state is OwnerState.WAITING for owner in owners)
         dependents = await self._dependents_of(item) if is_asked else Dependents.NONE
         step = plan(item.metadata, owners, dependents)
@@ -210,7 +205,21 @@ class GarbageCollector:
                     await self._change(item, _unblock)
                 await self._delete(item, propagation, is_exact=not unblocks_owners)
 
-    def _state(self, item: Item, reference: OwnerReference) -> OwnerState:
+    async def _owners(self, item: Item) -> list[Owner]:
+        """The owners that an object names, in slices: there may be tens of thousands."""
+        owners: list[Owner] = []
+        found: dict[str, Metadata | None] = {}
+        slices = Slices(item.parts.cluster)
+        for reference in item.metadata.owner_references or ():
+            owners.append(Owner(reference, self._state(item, reference, found)))
+            if slices.is_over():
+                await slices.next()
+        return owners
+
+    def _state(
+        self, item: Item, reference: OwnerReference, found: dict[str, Metadata | None]
+    ) -> OwnerState:
+        """The state of an owner; `found`: what was read already, by key."""
         cluster, namespace = item.parts.cluster, item.parts.namespace
         kind = self._kinds.by_kind(cluster, reference.api_version, reference.kind)
         if kind is None:
@@ -218,8 +227,11 @@ class GarbageCollector:
         if kind.namespaced and not item.kind.namespaced:
             return OwnerState.IMPOSSIBLE
         where = namespace if kind.namespaced else ""
-        entry = self._store.get(object_key(kind.prefix, cluster, where, reference.name))
-        return state_of_owner(reference, None if entry is None else metadata_of(entry.value))
+        key = object_key(kind.prefix, cluster, where, reference.name)
+        if key not in found:
+            entry = self._store.get(key)
+            found[key] = None if entry is None else metadata_of(entry.value)
+        return state_of_owner(reference, found[key])
 
     async def _dependents_of(self, item: Item) -> Dependents:
         found, slices = Dependents.NONE, Slices(item.parts.cluster)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterable
+from itertools import islice
 
+from pykcp.aio.slices import Slices
 from pykcp.clients.interface import Client
 from pykcp.controllers.runtime.kinds import Kinds, ServedKind
 from pykcp.controllers.runtime.objects import OwnerReference, metadata_of
@@ -29,6 +31,8 @@ COMPONENT = "garbage-collector-controller"
 REASON = "OwnerRefInvalidNamespace"
 _LOOK = 100
 """How many places are searched for an owner, in each of the two ways."""
+_TELL = 16
+"""How many of an object's owners are looked for: those of thousands are no mistake to explain."""
 _REMEMBER = 8192
 _NAMES = uuid.UUID("6e1f1c53-2f0c-4a52-9d8c-0d1f6a1f6c11")
 """Names of events are made from what they tell, so that nothing is told twice."""
@@ -48,18 +52,23 @@ class MisplacedOwners:
     async def report(self, key: str, references: Iterable[OwnerReference]) -> None:
         """Record a warning for each of these owners that the object names in vain."""
         where = split_key(key)
-        for reference in references:
+        for reference in islice(references, _TELL):
             if await self._is_elsewhere(where, reference):
                 await self._record(key, where, reference)
 
     async def _is_elsewhere(self, where: KeyParts, reference: OwnerReference) -> bool:
         if not reference.uid or reference.uid in self._gone:
             return False
-        return self._known_to_others(where, reference.uid) or await self._named(where, reference)
+        return await self._known_to_others(where, reference.uid) or await self._named(
+            where, reference
+        )
 
-    def _known_to_others(self, where: KeyParts, uid: str) -> bool:
+    async def _known_to_others(self, where: KeyParts, uid: str) -> bool:
         """Whether a dependent in another namespace has the owner beside it."""
+        slices = Slices(where.cluster)
         for key in self._store.lookup(owner_entry(where.cluster, uid), limit=_LOOK):
+            if slices.is_over():
+                await slices.next()
             namespace = split_key(key).namespace
             entry = self._store.get(key) if namespace != where.namespace else None
             for other in (metadata_of(entry.value).owner_references if entry else None) or ():
