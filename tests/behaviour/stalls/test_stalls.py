@@ -52,11 +52,8 @@ NAMES = (
     "webhook patch that copies 2.9 MB 400 times",
     "policy over 20,000 keys, twice nested",
     "schema of 1,000 CEL rules created, bound and used",
+    "export with 10,000 permission claims",
 )
-EXCEEDING: dict[str, str] = {
-    "policy over 20,000 keys, twice nested": "policies are evaluated on the event loop in one go",
-}
-"""Attacks that are known to hold the loop for too long, and why."""
 
 BY_NAME = {attack.name: attack for attack in ATTACKS}
 _numbers = itertools.count(1)
@@ -73,13 +70,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def memory_before(place: Place) -> float:
     return usage(place).memory
-
-
-def _known(name: str) -> Any:
-    reason = EXCEEDING.get(name)
-    return pytest.param(
-        name, marks=[pytest.mark.xfail(strict=True, reason=reason)] if reason else []
-    )
 
 
 async def _carry_out(script: Any) -> None:
@@ -119,7 +109,7 @@ async def _attack(place: Place, attack: Attack) -> tuple[float, float, float]:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("name", [_known(name) for name in NAMES])
+@pytest.mark.parametrize("name", NAMES)
 async def test_others_do_not_wait(place: Place, memory_before: float, name: str) -> None:
     if not place.is_alive():
         place.restart()
