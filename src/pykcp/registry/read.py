@@ -134,7 +134,7 @@ class Pager:
         return replace(listing, continue_token="", remaining=None)
 
 
-PAGE_BYTES = 1024 * 1024
+PAGE_BYTES = 2 * 1024 * 1024
 
 
 async def _list_spread(resource: Resource, options: ListOptions) -> Listing:

@@ -114,7 +114,7 @@ class WireSettings:
     socket_buffer: int = 128 * _KIB
     """Octets that may wait in the event loop for a socket before streams keep theirs back."""
 
-    turn_size: int = 128 * _KIB
+    turn_size: int = 256 * _KIB
     """Octets of bodies encrypted and written at a go; then other connections have their turn."""
 
     reset_burst: int = 1000

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-_PIECE = 1024 * 1024
+_PIECE = 2 * 1024 * 1024
 """About what somebody who waits will take."""
 
 

@@ -279,8 +279,11 @@ def _fetched(
     with patience:
         cursor = connection.execute(statement, (*keys, *parameters))
     try:
-        size = min(query.limit + 1, FIRST_ROWS) if query.limit else FIRST_ROWS
+        size = FIRST_ROWS
+        wanted = query.limit + 1 if query.limit and query.residual is None else 0
         while True:
+            if wanted:  # not more than is needed, and all of it at once if it is little
+                size = max(1, min(size, wanted))
             began = perf_counter()
             with patience:
                 rows = cursor.fetchmany(size)
@@ -288,6 +291,7 @@ def _fetched(
             is_quick = perf_counter() - began < SLICE_SECONDS
             if not rows:
                 return
+            wanted -= len(rows) if wanted > len(rows) else 0
             if query.residual is None:
                 yield rows
             else:  # our own test of a row may take long: others have their turn in between
