@@ -41,7 +41,7 @@ def translate(error: errors.StoreError) -> StatusError:
             return ServiceUnavailable("the store is not available", retry_after=1)
         case _:
             _log.error("the store failed: %s", error)
-            return InternalError("the store failed")
+            return InternalError(str(error) if error.is_told else "the store failed")
 
 
 def too_large_revision(asked: int, current: int) -> StatusError:

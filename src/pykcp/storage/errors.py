@@ -6,6 +6,9 @@ from __future__ import annotations
 class StoreError(Exception):
     """Something the store could not do."""
 
+    is_told = False
+    """What it says may be told to clients: it names no file and no address."""
+
 
 class Mismatch(StoreError):
     """A compare failed: the key is at another revision than expected (0: absent)."""

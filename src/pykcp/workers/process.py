@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
@@ -32,7 +33,11 @@ def main(argv: list[str]) -> None:
     _limit_memory(int(argv[1]))
     os.nice(_NICENESS)
     gc.freeze()
-    with socket.socket(fileno=int(argv[0])) as connection:
+    # The server may be killed at any moment: then there is nobody to work for, or to tell.
+    with (
+        contextlib.suppress(ConnectionError),
+        socket.socket(fileno=int(argv[0])) as connection,
+    ):
         while (text := _receive(connection)) is not None:
             connection.sendall(_work(text))
 

@@ -122,11 +122,13 @@ def test_bad_tokens_are_refused_everywhere_alike(who: Any, issuer: TestIssuer) -
 
 
 def test_tokens_of_any_size_do_no_harm(who: Any, issuer: TestIssuer) -> None:
-    for size in (10_000, 100_000, 1_000_000):
+    for size in (10_000, 100_000):
         reply = who.review(good(issuer, junk="x" * size))
         assert reply.json["status"]["authenticated"]
         token = good(issuer, exp=5, junk="x" * size)
         assert "authenticated" not in who.review(token).json["status"]
+    long = good(issuer, junk="x" * 1_000_000)  # more than the server reads of a token
+    assert "authenticated" not in who.review(long).json["status"]
     big = good(issuer, junk="x" * 5_000_000)
     assert who.review(big).status in (201, 413)
     assert who.status(good(issuer)) == 403

@@ -14,9 +14,13 @@ class ConfigError(StoreError):
 class Unreadable(StoreError):
     """A stored value that none of the configured keys opens. It is left as it is."""
 
+    is_told = True
+
 
 class Unsealable(StoreError):
     """A value that cannot be sealed now, so it is not written at all."""
+
+    is_told = True
 
 
 class KeyPending(Exception):
