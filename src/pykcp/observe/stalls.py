@@ -102,7 +102,6 @@ class StallLog:
         self._clock = clock
         self._known: OrderedDict[tuple[Held, str], tuple[float, int]] = OrderedDict()
         self._minute = (0.0, 0)
-        self._dropped = 0
 
     def write(self, sample: Sample, late: float, spent: float, *, is_over: bool) -> None:
         """Log a stall, unless one at the same place was logged just now."""
