@@ -35,17 +35,21 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Creation:
-    """POST: the body is the object."""
+class _OfBody:
+    """What all of them hold: the body."""
 
     is_apply: ClassVar[bool] = False
     is_patch: ClassVar[bool] = False
-
     sent: Sent
 
     @property
     def size(self) -> int:
         return self.sent.weight
+
+
+@dataclass(frozen=True, slots=True)
+class Creation(_OfBody):
+    """POST: the body is the object."""
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
         obj = read_sent(self.sent, resource, warn)
@@ -53,19 +57,11 @@ class Creation:
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(_OfBody):
     """PUT: the body is the object, under the name that the URL says."""
 
-    is_apply: ClassVar[bool] = False
-    is_patch: ClassVar[bool] = False
-
-    sent: Sent
     namespace: str
     name: str
-
-    @property
-    def size(self) -> int:
-        return self.sent.weight
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
         first = [self._read(resource, warn)]
@@ -83,19 +79,13 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Patching:
+class Patching(_OfBody):
     """PATCH with a JSON, merge or strategic merge patch."""
 
-    is_apply: ClassVar[bool] = False
     is_patch: ClassVar[bool] = True
 
-    sent: Sent
     namespace: str
     name: str
-
-    @property
-    def size(self) -> int:
-        return self.sent.weight
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
         found: list[str] = []
@@ -163,23 +153,17 @@ def _bad_patch(text: bytes, why: str) -> Invalid:
 
 
 @dataclass(frozen=True, slots=True)
-class Applying:
+class Applying(_OfBody):
     """PATCH with an applied configuration."""
 
     is_apply: ClassVar[bool] = True
-    is_patch: ClassVar[bool] = False
 
-    sent: Sent
     namespace: str
     name: str
     subresource: str
     manager: str
     now: str
     force: bool
-
-    @property
-    def size(self) -> int:
-        return self.sent.weight
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
         document = self._document()

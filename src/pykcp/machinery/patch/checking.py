@@ -6,6 +6,7 @@ which merging depends on. Values are printed as upstream prints them, wrapper an
 
 from __future__ import annotations
 
+from pykcp.machinery.lazy_path import LazyPath
 from pykcp.machinery.patch import gotext
 from pykcp.machinery.patch.elements import element_text
 from pykcp.machinery.patch.shapes import (
@@ -17,7 +18,6 @@ from pykcp.machinery.patch.shapes import (
     Untypable,
 )
 from pykcp.machinery.status import MAX_FIELD_ERRORS, go_quote
-from pykcp.machinery.steps import Steps
 from pykcp.types import JSON
 
 
@@ -36,14 +36,14 @@ class _Walk:
         self._allow_duplicates = allow_duplicates
         self._room = _MAX_TEXT
 
-    def _add(self, path: Steps, message: str) -> None:
+    def _add(self, path: LazyPath, message: str) -> None:
         if len(self.problems) >= MAX_FIELD_ERRORS or self._room < 0:
             return
         where = _spelled(path)
         self.problems.append(f"{where}: {message}" if where else message)
         self._room -= len(self.problems[-1])
 
-    def value(self, shape: Shape, value: JSON, path: Steps) -> None:
+    def value(self, shape: Shape, value: JSON, path: LazyPath) -> None:
         if isinstance(shape, AnyShape):
             shape = shape.of(value)
         if value is None:
@@ -64,7 +64,7 @@ class _Walk:
             if problem:
                 self._add(path, problem)
 
-    def _map(self, shape: MapShape, value: dict[str, JSON], path: Steps) -> None:
+    def _map(self, shape: MapShape, value: dict[str, JSON], path: LazyPath) -> None:
         members = shape.members
         for name, item in value.items():
             member = members[name]
@@ -75,7 +75,7 @@ class _Walk:
                 continue  # most of most objects
             self.value(member, item, (path, f".{name}"))
 
-    def _list(self, shape: ListShape, value: list[JSON], path: Steps) -> None:
+    def _list(self, shape: ListShape, value: list[JSON], path: LazyPath) -> None:
         if shape.is_atomic:
             for index, item in enumerate(value):
                 self.value(shape.items, item, (path, f"[{index}]"))
@@ -100,7 +100,7 @@ _UNSPELLED = "\0"
 """Before a step that is an element, which is put into words only if there is a problem."""
 
 
-def _spelled(path: Steps) -> str:
+def _spelled(path: LazyPath) -> str:
     parts: list[str] = []
     while path is not None:
         path, part = path

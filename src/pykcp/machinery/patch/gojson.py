@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from pykcp.machinery.steps import Steps, spelled
+from pykcp.machinery.lazy_path import LazyPath, spelled
 from pykcp.types import JSON
 
 _MAX_DEPTH = 10_000
@@ -163,7 +163,7 @@ def repeated_keys(document: Any) -> list[str]:
     return found
 
 
-def _walk_pairs(value: Any, path: Steps, found: list[str]) -> None:
+def _walk_pairs(value: Any, path: LazyPath, found: list[str]) -> None:
     if isinstance(value, Pairs):
         told: dict[str, bool] = {}
         for key, item in value:
@@ -180,7 +180,7 @@ def _walk_pairs(value: Any, path: Steps, found: list[str]) -> None:
                 _walk_pairs(item, (path, f"[{index}]"), found)
 
 
-def duplicate_field(path: Steps) -> str:
+def duplicate_field(path: LazyPath) -> str:
     from pykcp.machinery.status import go_quote
 
     return f"duplicate field {go_quote(spelled(path))}"

@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from pykcp.machinery.lazy_path import LazyPath, spelled
 from pykcp.machinery.patch.gojson import (
     MAX_PROBLEMS,
     TOO_DEEP,
@@ -33,7 +34,6 @@ from pykcp.machinery.schema.goscalars import (
 )
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import go_quote
-from pykcp.machinery.steps import Steps, spelled
 from pykcp.types import JSON, Object
 
 
@@ -148,11 +148,11 @@ class _Walk:
             return str(abort)
         return self._error
 
-    def _unknown(self, path: Steps, key: str) -> None:
+    def _unknown(self, path: LazyPath, key: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
             self._problem(f"unknown field {go_quote(spelled((path, f'.{key}')))}")
 
-    def _duplicate(self, path: Steps, key: str) -> None:
+    def _duplicate(self, path: LazyPath, key: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
             self._problem(duplicate_field((path, f".{key}")))
 
@@ -175,7 +175,7 @@ class _Walk:
             what = f"number {value}"
         self._save(self._mismatch(what, schema.go_type))
 
-    def _value(self, schema: Schema, value: Any, path: Steps) -> None:
+    def _value(self, schema: Schema, value: Any, path: LazyPath) -> None:
         if value is None:
             return
         if schema.codec:
@@ -192,7 +192,7 @@ class _Walk:
         else:
             self._scalar(schema, value)
 
-    def _members(self, schema: Schema, value: Pairs, path: Steps) -> None:
+    def _members(self, schema: Schema, value: Pairs, path: LazyPath) -> None:
         struct, depth = self._struct, len(self._fields)
         seen: set[str] = set()
         for key, item in value:
@@ -209,7 +209,7 @@ class _Walk:
             del self._fields[depth:]
             self._struct = struct
 
-    def _map(self, element: Schema, value: Pairs, path: Steps) -> None:
+    def _map(self, element: Schema, value: Pairs, path: LazyPath) -> None:
         seen: set[str] = set()
         for key, item in value:
             if key in seen:
@@ -217,7 +217,7 @@ class _Walk:
             seen.add(key)
             self._value(element, item, (path, f".{key}"))
 
-    def _list(self, schema: Schema, value: Any, path: Steps) -> None:
+    def _list(self, schema: Schema, value: Any, path: LazyPath) -> None:
         assert schema.items is not None
         if isinstance(value, Pairs) or not isinstance(value, list):
             self._refuse(value, schema)

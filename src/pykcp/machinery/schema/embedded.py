@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from pykcp.machinery import names
+from pykcp.machinery.lazy_path import LazyPath, spelled
 from pykcp.machinery.patch.gojson import MAX_PROBLEMS
 from pykcp.machinery.schema.decode import DecodeError, TypedDecoder
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import MAX_FIELD_ERRORS, FieldError, invalid, required
-from pykcp.machinery.steps import Steps, spelled
 from pykcp.types import Object
 
 MetaCheck: TypeAlias = Callable[[Object, bool, str], list[FieldError]]
@@ -40,14 +40,14 @@ def has_embedded(schema: Schema) -> bool:
     return False
 
 
-def embedded_objects(schema: Schema, value: Any) -> list[tuple[Object, Steps]]:
+def embedded_objects(schema: Schema, value: Any) -> list[tuple[Object, LazyPath]]:
     """Every embedded object in a value, with its path, outer ones first."""
-    found: list[tuple[Object, Steps]] = []
+    found: list[tuple[Object, LazyPath]] = []
     _find(schema, value, None, found)
     return found
 
 
-def _find(schema: Schema, value: Any, path: Steps, found: list[tuple[Object, Steps]]) -> None:
+def _find(schema: Schema, value: Any, path: LazyPath, found: list[tuple[Object, LazyPath]]) -> None:
     if type(value) is dict:
         if schema.embedded_resource:
             found.append((value, path))
@@ -80,7 +80,7 @@ def coerce(schema: Schema, value: Any, object_meta: TypedDecoder) -> list[str]:
 
 
 def _coerce_metadata(
-    embedded: Object, path: Steps, object_meta: TypedDecoder, unknown: list[str]
+    embedded: Object, path: LazyPath, object_meta: TypedDecoder, unknown: list[str]
 ) -> None:
     given = embedded["metadata"]
     problems: list[str] = []

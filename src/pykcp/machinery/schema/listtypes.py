@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from pykcp.machinery.lazy_path import LazyPath, spelled
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import MAX_FIELD_ERRORS, FieldError, duplicate, invalid
-from pykcp.machinery.steps import Steps, spelled
 
 Check: TypeAlias = Callable[[Any], bool]
 
@@ -78,7 +78,7 @@ def list_errors(schema: Schema, value: Any) -> list[FieldError]:
     return errors
 
 
-def _find_errors(schema: Schema, value: Any, path: Steps, errors: list[FieldError]) -> None:
+def _find_errors(schema: Schema, value: Any, path: LazyPath, errors: list[FieldError]) -> None:
     if type(value) is dict:
         for key, item in value.items():
             if type(item) is not dict and type(item) is not list:
@@ -102,11 +102,11 @@ def _find_errors(schema: Schema, value: Any, path: Steps, errors: list[FieldErro
                     _find_errors(schema.items, item, (path, f"[{index}]"), errors)
 
 
-def _item(path: Steps, index: int) -> str:
+def _item(path: LazyPath, index: int) -> str:
     return spelled((path, f"[{index}]"))
 
 
-def _map_errors(schema: Schema, value: list[Any], path: Steps) -> list[FieldError]:
+def _map_errors(schema: Schema, value: list[Any], path: LazyPath) -> list[FieldError]:
     for index, item in enumerate(value):
         if item is not None and type(item) is not dict:
             message = "must be an object for an array of list-type map"

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, TypeAlias
 
+from pykcp.machinery.lazy_path import LazyPath, spelled
 from pykcp.machinery.patch.gojson import MAX_PROBLEMS
 from pykcp.machinery.schema.model import Schema
-from pykcp.machinery.steps import Steps, spelled
 from pykcp.types import Object
 
-Pruner: TypeAlias = Callable[[Any, Steps, list[str]], None]
+Pruner: TypeAlias = Callable[[Any, LazyPath, list[str]], None]
 """From a value, its path and the list of dropped paths, which are no more than can be told."""
 
 _META = frozenset(("apiVersion", "kind", "metadata"))
@@ -59,7 +59,7 @@ class _Compiler:
         meta = _META if root or schema.embedded_resource else frozenset[str]()
         of_items = self.pruner(schema.items, is_open=is_open)
 
-        def prune(value: Any, path: Steps, dropped: list[str]) -> None:
+        def prune(value: Any, path: LazyPath, dropped: list[str]) -> None:
             if type(value) is dict:
                 _prune_object(value, fields, rest, is_open, meta, path, dropped)
             elif type(value) is list:
@@ -74,7 +74,7 @@ def _prune_object(
     rest: Pruner | None,
     is_open: bool,
     meta: frozenset[str],
-    path: Steps,
+    path: LazyPath,
     dropped: list[str],
 ) -> None:
     unknown: list[str] | None = None
@@ -99,7 +99,7 @@ def _prune_object(
             dropped.append(spelled((path, f".{key}")))
 
 
-def _prune_items(value: list[Any], prune: Pruner, path: Steps, dropped: list[str]) -> None:
+def _prune_items(value: list[Any], prune: Pruner, path: LazyPath, dropped: list[str]) -> None:
     for index, item in enumerate(value):
         if type(item) is dict or type(item) is list:
             prune(item, (path, f"[{index}]"), dropped)
@@ -107,11 +107,11 @@ def _prune_items(value: list[Any], prune: Pruner, path: Steps, dropped: list[str
             value[index] = int(item)
 
 
-def _keep(value: Any, path: Steps, dropped: list[str]) -> None:
+def _keep(value: Any, path: LazyPath, dropped: list[str]) -> None:
     """A value that may be anything."""
 
 
-def _drop_all(value: Any, path: Steps, dropped: list[str]) -> None:
+def _drop_all(value: Any, path: LazyPath, dropped: list[str]) -> None:
     """Objects that nothing is known about lose everything; lists keep their scalars."""
     if type(value) is dict:
         room = MAX_PROBLEMS - len(dropped)

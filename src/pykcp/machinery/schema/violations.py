@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from pykcp.machinery.lazy_path import LazyPath, joined, spelled
 from pykcp.machinery.patch.gotext import show_float
 from pykcp.machinery.regex import RegexError, compiled
 from pykcp.machinery.schema.formats import format_check
@@ -48,7 +49,6 @@ from pykcp.machinery.status import (
     too_many,
     type_invalid,
 )
-from pykcp.machinery.steps import Steps, joined, spelled
 
 _NOWHERE = "<nil>"
 """Where upstream puts violations that it cannot place."""
@@ -124,7 +124,7 @@ def _below(path: str, error: FieldError) -> FieldError:
     return FieldError(where, error.reason, error.message, error.value, error.shown)
 
 
-def _value(schema: Schema, value: Any, path: Steps, old: Old | None) -> Result:
+def _value(schema: Schema, value: Any, path: LazyPath, old: Old | None) -> Result:
     result = _validate(schema, value, path, old)
     # A part that has changed makes a change of all that it is in: nothing is compared twice.
     if result.errors and old is not None and not result.changed:
@@ -162,7 +162,7 @@ def _unchanged(schema: Schema, value: Any, old: Any) -> bool:
     return _same(value, old)
 
 
-def _validate(schema: Schema, value: Any, path: Steps, old: Old | None) -> Result:
+def _validate(schema: Schema, value: Any, path: LazyPath, old: Old | None) -> Result:
     if value is None:
         result = _type(schema, value, path)
         result.merge(_enum(schema, value, path))
@@ -198,15 +198,15 @@ def _validate(schema: Schema, value: Any, path: Steps, old: Old | None) -> Resul
     return result
 
 
-def _show(path: Steps) -> str:
+def _show(path: LazyPath) -> str:
     return f"{joined(path)} in body"
 
 
-def _place(path: Steps) -> str:
+def _place(path: LazyPath) -> str:
     return spelled(path) or _NOWHERE
 
 
-def _wrong_type(path: Steps, expected: str, given: str) -> FieldError:
+def _wrong_type(path: LazyPath, expected: str, given: str) -> FieldError:
     message = f"{_show(path)} must be of type {expected}: {go_quote(given)}"
     return type_invalid(_place(path), given, message)
 
@@ -214,7 +214,7 @@ def _wrong_type(path: Steps, expected: str, given: str) -> FieldError:
 _GO_FORMATS = {int: "int64", float: "float64"}
 
 
-def _type(schema: Schema, value: Any, path: Steps) -> Result:
+def _type(schema: Schema, value: Any, path: LazyPath) -> Result:
     result = Result(matches=1)
     types, form = types_of(schema), format_of(schema)
     if value is None:
@@ -245,11 +245,11 @@ def _unplaced(message: str) -> FieldError:
     return invalid(_NOWHERE, "", message)
 
 
-def _composite(path: Steps, message: str) -> FieldError:
+def _composite(path: LazyPath, message: str) -> FieldError:
     return _unplaced(f"{go_quote(joined(path))} {message}")
 
 
-def _branches(schema: Schema, value: Any, path: Steps) -> Result:
+def _branches(schema: Schema, value: Any, path: LazyPath) -> Result:
     """allOf, anyOf, oneOf and not; ratcheting does not reach into them."""
     main = Result()
     _walk.branches += 1
@@ -273,7 +273,7 @@ def _branches(schema: Schema, value: Any, path: Steps) -> Result:
     return main
 
 
-def _any_of(schema: Schema, value: Any, path: Steps, main: Result) -> None:
+def _any_of(schema: Schema, value: Any, path: LazyPath, main: Result) -> None:
     best: Result | None = None
     for branch in schema.any_of:
         result = _validate(branch, value, path, None)
@@ -287,7 +287,7 @@ def _any_of(schema: Schema, value: Any, path: Steps, main: Result) -> None:
         main.merge(best)
 
 
-def _one_of(schema: Schema, value: Any, path: Steps, main: Result) -> None:
+def _one_of(schema: Schema, value: Any, path: LazyPath, main: Result) -> None:
     best: Result | None = None
     first: Result | None = None
     valid = 0
@@ -308,7 +308,7 @@ def _one_of(schema: Schema, value: Any, path: Steps, main: Result) -> None:
         main.merge(best)
 
 
-def _string(schema: Schema, value: str, path: Steps) -> Result:
+def _string(schema: Schema, value: str, path: LazyPath) -> Result:
     length = len(value)
     if schema.max_length is not None and length > schema.max_length:
         return _only(too_long(_place(path), schema.max_length))
@@ -329,14 +329,14 @@ def _pattern_text(pattern: str) -> str:
     return pattern if _work.left >= 0 else f"{pattern}, but the text is too long for this pattern"
 
 
-def _format(form: str, value: str, path: Steps) -> Result:
+def _format(form: str, value: str, path: LazyPath) -> Result:
     if format_check(form)(value):
         return Result()
     message = f"{_show(path)} must be of type {form}: {go_quote(value)}"
     return _only(type_invalid(_place(path), value, message))
 
 
-def _number(schema: Schema, value: float, path: Steps) -> Result:
+def _number(schema: Schema, value: float, path: LazyPath) -> Result:
     result = Result()
     for error in number_violations(schema, value, path):
         result.add(error)
@@ -344,7 +344,7 @@ def _number(schema: Schema, value: float, path: Steps) -> Result:
     return result
 
 
-def number_violations(schema: Schema, value: float, path: Steps) -> list[FieldError]:
+def number_violations(schema: Schema, value: float, path: LazyPath) -> list[FieldError]:
     """Range, multiple, minimum and maximum, in that order."""
     errors = _out_of_range(schema, value, "Checked", path)
     if schema.multiple_of is not None:
@@ -358,7 +358,7 @@ def number_violations(schema: Schema, value: float, path: Steps) -> list[FieldEr
     return errors
 
 
-def _out_of_range(schema: Schema, value: float, what: str, path: Steps) -> list[FieldError]:
+def _out_of_range(schema: Schema, value: float, what: str, path: LazyPath) -> list[FieldError]:
     """A number that its type or format cannot hold; upstream does not say where."""
     kind = schema.type if not schema.int_or_string else ""
     form = format_of(schema) if kind in {"integer", "number"} else ""
@@ -384,7 +384,7 @@ def _fits_float32(value: float) -> bool:
 
 
 def _limit(
-    schema: Schema, value: float, limit: float, path: Steps, *, is_maximum: bool
+    schema: Schema, value: float, limit: float, path: LazyPath, *, is_maximum: bool
 ) -> list[FieldError]:
     whole = type(value) is int and not _out_of_range(schema, limit, "", path)
     bound: float = int(limit) if whole else float(limit)
@@ -400,7 +400,7 @@ def _limit(
     return [invalid(_place(path), given, f"{_show(path)} should be {word} {shown}")]
 
 
-def _multiple(schema: Schema, value: float, path: Steps) -> list[FieldError]:
+def _multiple(schema: Schema, value: float, path: LazyPath) -> list[FieldError]:
     factor = schema.multiple_of or 0
     errors = _out_of_range(schema, factor, "MultipleOf", path)
     whole = type(value) is int and not errors
@@ -420,7 +420,7 @@ def _multiple(schema: Schema, value: float, path: Steps) -> list[FieldError]:
     return [*errors, invalid(_place(path), value if whole else float(value), message)]
 
 
-def _list(schema: Schema, value: list[Any], path: Steps, old: Old | None) -> Result:
+def _list(schema: Schema, value: list[Any], path: LazyPath, old: Old | None) -> Result:
     result = Result(matches=1)
     if schema.items is not None:
         olds = _old_items(schema, old)
@@ -490,14 +490,14 @@ def _enum_check(allowed: tuple[Any, ...]) -> Check:
     return check
 
 
-def _enum(schema: Schema, value: Any, path: Steps) -> Result:
+def _enum(schema: Schema, value: Any, path: LazyPath) -> Result:
     if not schema.enum or _enum_check(schema.enum)(value):
         return Result()
     allowed = [v if isinstance(v, str) else orjson.dumps(v).decode() for v in schema.enum]
     return _only(not_supported(_place(path), value, allowed))
 
 
-def _object(schema: Schema, value: dict[str, Any], path: Steps, old: Old | None) -> Result:
+def _object(schema: Schema, value: dict[str, Any], path: LazyPath, old: Old | None) -> Result:
     result = Result()
     _size(schema, len(value), path, result)
     is_valid = None
@@ -527,7 +527,7 @@ def _object(schema: Schema, value: dict[str, Any], path: Steps, old: Old | None)
     return result
 
 
-def _size(schema: Schema, size: int, path: Steps, result: Result) -> None:
+def _size(schema: Schema, size: int, path: LazyPath, result: Result) -> None:
     if schema.min_properties is not None and size < schema.min_properties:
         message = f"{_show(path)} should have at least {schema.min_properties} properties"
         result.add(invalid(_place(path), size, message))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pykcp.machinery.lazy_path import LazyPath, joined
 from pykcp.machinery.status import (
     MAX_FIELD_ERRORS,
     FieldError,
@@ -17,7 +18,6 @@ from pykcp.machinery.status import (
     required,
     within,
 )
-from pykcp.machinery.steps import Steps, joined
 from pykcp.types import Object
 
 ROOT, ITEM, FIELD = "root", "item", "field"
@@ -217,7 +217,7 @@ def _pattern_errors(schema: Object, path: str) -> list[FieldError]:
     return errors
 
 
-def _patterns(schema: Object, path: Steps) -> Iterator[tuple[str, Steps]]:
+def _patterns(schema: Object, path: LazyPath) -> Iterator[tuple[str, LazyPath]]:
     """All patterns, and where they stand."""
     if schema.get("pattern"):
         yield schema["pattern"], (path, ".pattern")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-Steps: TypeAlias = "tuple[Steps, str] | None"
+LazyPath: TypeAlias = "tuple[LazyPath, str] | None"
 """The steps before and the last one, which begins with what separates it: `.name`, `[3]`."""
 
 
-def joined(steps: Steps) -> str:
+def joined(steps: LazyPath) -> str:
     """The steps one after the other."""
     parts: list[str] = []
     while steps is not None:
@@ -22,6 +22,6 @@ def joined(steps: Steps) -> str:
     return "".join(parts)
 
 
-def spelled(steps: Steps) -> str:
+def spelled(steps: LazyPath) -> str:
     """The path as text, without the dot that it begins with."""
     return joined(steps).removeprefix(".")
