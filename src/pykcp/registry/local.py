@@ -34,8 +34,12 @@ from pykcp.types import Object
 class LocalClient:
     """Verbs on objects of this process' store, in any logical cluster."""
 
-    def __init__(self, directory: Directory, name: str, *groups: str) -> None:
+    def __init__(
+        self, directory: Directory, name: str, *groups: str, writes_own: bool = False
+    ) -> None:
+        """`writes_own`: objects of the program itself, whose size is known; no worker is asked."""
         self._directory = directory
+        self._writes_own = writes_own
         self._user = User(name, groups=groups or (MASTERS,))
         self._manager = name.rpartition(":")[2]
 
@@ -100,7 +104,9 @@ class LocalClient:
     async def create(self, cluster: str, kind: GroupVersionResource, obj: Object) -> Object:
         resource = self.resource(cluster, kind)
         namespace = (obj.get("metadata") or {}).get("namespace", "")
-        if resource.large_above < LARGE:  # only such objects of controllers can be large
+        if (
+            resource.large_above < LARGE and not self._writes_own
+        ):  # only such objects of controllers can be large
             text = orjson.dumps(obj)
             if resource.is_large(len(text)):
                 made = Edited(text)
@@ -160,7 +166,7 @@ class LocalClient:
             self._context(cluster),
             namespace,
             name,
-            Change(changed, is_patch=True, edit=make),
+            Change(changed, is_patch=True, edit=None if self._writes_own else make),
             subresource,
         )
         return await self._object(resource, written.value)

@@ -194,7 +194,7 @@ def wire(
     )
     if "CacheAPIs" in settings.gates:
         directory.add_source(OldNames(lambda d, version, c: make_renamed(d, version, services, c)))
-    client = LocalClient(directory, "system:apiserver")
+    client = LocalClient(directory, "system:apiserver", writes_own=True)
     external = credentials.external_sign_in(client)
     paths = PathIndex(store)
     cache = make_cache(cache_store, settings.shard_name)
