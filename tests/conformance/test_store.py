@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from pykcp.storage.interface import (
     Delete,
     Event,
     Operation,
+    Page,
     Put,
     Query,
     Store,
@@ -274,6 +276,15 @@ class TestWriting:
             assert store.get(f"/{number}") is not None
 
 
+def _ends_at_once(listing: Coroutine[Any, Any, Page]) -> bool:
+    try:
+        listing.send(None)
+    except StopIteration:
+        return True
+    listing.close()
+    return False
+
+
 class TestListing:
     async def test_range_is_the_prefix_in_key_order(self, store: Store) -> None:
         for key in ("/b/1", "/a/2", "/a/10", "/a", "/a0", "/a/ä", "/a/\U0001f600"):
@@ -403,8 +414,8 @@ class TestListing:
     async def test_short_list_does_not_suspend(self, store: Store) -> None:
         await fill(store, 20)
         for query in (Query("/a/"), Query("/a/", limit=5), Query("/a/", at=store.revision)):
-            with pytest.raises(StopIteration):
-                store.list(query).send(None)
+            # A busy machine may use up the time that a list has before others are due.
+            assert any(_ends_at_once(store.list(query)) for _ in range(10))
 
     async def test_long_list_is_one_snapshot_and_lets_others_run(self, store: Store) -> None:
         await fill(store, 3000)

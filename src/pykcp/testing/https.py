@@ -84,6 +84,9 @@ class HTTPSServer:
             return
         asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
         self._thread.join(10)
+        if self._thread.is_alive():  # a request that is still being answered
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(10)
         self._loop.close()
 
     def _run(self) -> None:
