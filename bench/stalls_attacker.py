@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import json
+import logging
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -236,6 +237,7 @@ def _process(
     pipe: multiprocessing.connection.Connection, attack: Attack, place: Place, rooms: list[Room]
 ) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    logging.disable()  # asyncio has much to say about connections that the server breaks off
     os.nice(5)
     asyncio.run(_run(pipe, attack, place, rooms))
 

@@ -23,7 +23,7 @@ _SETTLE_SECONDS = 6.0
 """After the last answer: what the attack has left for controllers to do."""
 _GROWTH = 100.0
 _MEMORY_SECONDS = 15.0
-_BUSY_BUCKET = re.compile(r'pykcp_event_loop_busy_cpu_seconds_bucket\{le="([^"]+)"\} (\d+)')
+_BUCKET = r'pykcp_event_loop_%s_seconds_bucket\{le="([^"]+)"\} (\d+)'
 _STALL = re.compile(r"event loop late by (\d+)ms.*?(\d+)ms of CPU: (.*)")
 
 
@@ -81,11 +81,13 @@ def usage(place: Place) -> Usage:
     return found
 
 
-def busy_buckets(place: Place) -> dict[str, int]:
+def busy_buckets(place: Place, what: str = "busy_cpu") -> dict[str, int]:
+    """A histogram of the event loop: seconds of CPU between two ticks, or of lateness."""
     if place.is_peer:
         return {}
     text = place.ask("GET", "/metrics", seconds=30)[1].decode()
-    return {bound: int(count) for bound, count in _BUSY_BUCKET.findall(text)}
+    found = re.findall(_BUCKET % what, text)
+    return {bound: int(count) for bound, count in found}
 
 
 def longest_busy(before: dict[str, int], after: dict[str, int]) -> float:
