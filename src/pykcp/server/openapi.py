@@ -70,10 +70,16 @@ class OpenAPI:
 
         definitions = self._directory.definitions(call.cluster)
         base = call.info.base
-        paths = {}
+        paths, by_group, slices = {}, _by_group(definitions), Slices(call.cluster)
         for name in v3.group_versions(definitions, is_view=self._is_view):
-            url = f"{base}/openapi/v3/{name}?hash={tag_of(name, relevant(definitions, name))}"
+            root, _, group = name.partition("/")
+            group = group.partition("/")[0] if root == "apis" else ""
+            is_of_group = root in ("api", "apis") and "/" in name
+            candidates = by_group.get(group, ()) if is_of_group else definitions
+            url = f"{base}/openapi/v3/{name}?hash={tag_of(name, relevant(candidates, name))}"
             paths[name] = {"serverRelativeURL": url}
+            if slices.is_over():
+                await slices.next()
         body = orjson.dumps({"paths": paths})
         _respond(call, body, hashlib.sha512(body).hexdigest().upper(), "application/json")
 
@@ -178,6 +184,15 @@ async def _refs(definitions: tuple[ResourceDefinition, ...]) -> list[DefinitionR
         if slices.is_over():
             await slices.next()
     return refs
+
+
+def _by_group(
+    definitions: tuple[ResourceDefinition, ...],
+) -> dict[str, tuple[ResourceDefinition, ...]]:
+    groups: dict[str, list[ResourceDefinition]] = {}
+    for definition in definitions:
+        groups.setdefault(definition.group, []).append(definition)
+    return {group: tuple(found) for group, found in groups.items()}
 
 
 def relevant(
