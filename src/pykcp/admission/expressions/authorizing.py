@@ -44,6 +44,21 @@ def known_authorizer(user: User, answers: Answers) -> AuthorizerValue:
     return AuthorizerValue(user, decide, _service_account)
 
 
+def check_of(authorizer: AuthorizerValue, request: tuple[str, str, str, str, str]) -> ResourceCheck:
+    """`authorizer.requestResource` of a request's group, resource, subresource, namespace, name."""
+    group, resource, subresource, namespace, name = request
+    question = Question(
+        authorizer.user,
+        "",
+        group=group,
+        resource=resource,
+        subresource=subresource,
+        namespace=namespace,
+        name=name,
+    )
+    return ResourceCheck(authorizer, question)
+
+
 class Questions:
     """What the expressions of one request asked, and what was answered."""
 
@@ -61,16 +76,7 @@ class Questions:
         self, group: str, resource: str, subresource: str, namespace: str, name: str
     ) -> ResourceCheck:
         """What expressions call `authorizer.requestResource`."""
-        question = Question(
-            self.user,
-            "",
-            group=group,
-            resource=resource,
-            subresource=subresource,
-            namespace=namespace,
-            name=name,
-        )
-        return ResourceCheck(self.value(), question)
+        return check_of(self.value(), (group, resource, subresource, namespace, name))
 
     def _decide(self, question: Question) -> Decision:
         known = self._answers.get(question)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from pykcp.admission.expressions.authorizing import Answers, known_authorizer
+from pykcp.admission.expressions.authorizing import Answers, check_of, known_authorizer
 from pykcp.admission.expressions.compiling import compile_admission
 from pykcp.admission.expressions.environment import Sight
 from pykcp.admission.expressions.evaluating import MATCH_BUDGET, Evaluation, conditions_hold
@@ -20,7 +20,6 @@ from pykcp.admission.policies.mutating import patch_of
 from pykcp.admission.policies.policy import Policy, parse_mutating, parse_validating
 from pykcp.admission.policies.validating import Verdict, judge_values
 from pykcp.auth.user import User
-from pykcp.machinery.cel.library.authorizer import Question, ResourceCheck
 from pykcp.types import Object
 
 _KEEP = 256
@@ -39,18 +38,8 @@ class Seen(NamedTuple):
     def read(self) -> dict[str, Any]:
         values: dict[str, Any] = orjson.loads(self.values)
         authorizer = known_authorizer(self.user, self.answers)
-        group, resource, subresource, namespace, name = self.resource
-        question = Question(
-            self.user,
-            "",
-            group=group,
-            resource=resource,
-            subresource=subresource,
-            namespace=namespace,
-            name=name,
-        )
         values["authorizer"] = authorizer
-        values["authorizer.requestResource"] = ResourceCheck(authorizer, question)
+        values["authorizer.requestResource"] = check_of(authorizer, self.resource)
         return values
 
 

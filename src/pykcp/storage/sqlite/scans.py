@@ -62,7 +62,7 @@ NO_END = b""
 """In SQLite every text is smaller than every blob."""
 
 
-class Slices:
+class ScanSlices:
     """Gives the loop to others whenever a slice of time is used up."""
 
     __slots__ = ("_deadline",)
@@ -195,7 +195,7 @@ async def scan(
     values: list[bytes] = []
     last = ""
     room = query.max_bytes
-    slices = Slices()
+    slices = ScanSlices()
     with closing(rows):
         for batch in rows:
             missing = wanted - len(values)
@@ -396,7 +396,7 @@ class ScanConnection(sqlite3.Connection):
 async def count(connection: sqlite3.Connection, query: Query, at: int | None) -> int:
     """How many keys are in a range; `at` as for `scan`."""
     total: int = 0
-    slices = Slices()
+    slices = ScanSlices()
     with closing(
         counts(connection, query) if at is None else counts_at(connection, query, at)
     ) as parts:
@@ -428,7 +428,7 @@ async def history(
     """Events from the log, oldest first; looks at a bounded number of rows at a time."""
     end = end_of_prefix(prefix) or NO_END
     events: list[Event] = []
-    slices = Slices()
+    slices = ScanSlices()
     while len(events) < limit:
         step = (after, until, ROWS_PER_HISTORY_STEP)
         (last,) = connection.execute(HISTORY_STEP, step).fetchone()
