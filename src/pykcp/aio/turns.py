@@ -85,7 +85,8 @@ class Turns:
         try:
             await future
         except asyncio.CancelledError:
-            if not self._waiting.remove(tenant, future):
+            self._waiting.remove(tenant, future)
+            if not future.cancelled():
                 self._open()  # its turn had come: the next one's
             raise
 
@@ -97,11 +98,12 @@ class Turns:
             self._open()
 
     def _open(self) -> None:
-        if not self._waiting:
-            self._is_closed = False
-            return
-        _, future = self._waiting.take()
-        future.set_result(None)
+        while self._waiting:
+            _, future = self._waiting.take()
+            if not future.done():  # a cancelled one waits until its task runs again
+                future.set_result(None)
+                return
+        self._is_closed = False
 
 
 class HeavyTurn:

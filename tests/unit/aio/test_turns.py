@@ -93,6 +93,24 @@ async def test_who_gives_up_does_not_keep_the_others_waiting() -> None:
     assert [tenant for tenant, _ in log] == ["d"]
 
 
+async def test_a_waiter_cancelled_before_its_task_runs_again_is_passed_over() -> None:
+    """The turn goes to the next one, once: when the cancelled task runs, it gives none away."""
+    log: list[tuple[str, int]] = []
+    turns = turns_of(asyncio.get_running_loop())
+    with Passes() as passes:
+        await turns.enter("a")
+        gone = asyncio.ensure_future(_steps("b", 1, log, passes))
+        others = [asyncio.ensure_future(_steps(tenant, 1, log, passes)) for tenant in "cd"]
+        await asyncio.sleep(0)
+        gone.cancel()
+        turns._pass(0)  # before the loop runs the cancelled task
+        with contextlib.suppress(asyncio.CancelledError):
+            await gone
+        assert turns.waiting == 1
+        await asyncio.gather(*others)
+    assert [tenant for tenant, _ in log] == ["c", "d"]
+
+
 async def test_an_error_ends_the_turn() -> None:
     for _ in range(3):
         with pytest.raises(ValueError, match="no"):
