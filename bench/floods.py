@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 from target import Target
 from target import load as load_target
 
-from pykcp.wire import frames
-from pykcp.wire.huffman import code_table
+from pykcp.wire.http2 import frames
+from pykcp.wire.http2.huffman import code_table
 
 if TYPE_CHECKING:
     from pykcp.testing.server import ServerProcess

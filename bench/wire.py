@@ -26,8 +26,8 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from pykcp.wire import frames
 from pykcp.wire.exchange import Exchange, Request, Stream
+from pykcp.wire.http2 import frames
 from pykcp.wire.listener import Listener
 from pykcp.wire.settings import TLSSettings, WireSettings
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.testing.client import Reply, TestClient
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.workspaces import LOGICAL_CLUSTER, WORKSPACES, inside, make_workspace

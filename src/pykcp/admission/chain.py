@@ -12,9 +12,9 @@ from typing import Generic, Protocol, TypeVar
 from pykcp.admission.reinvocation import Reinvocation
 from pykcp.machinery.patch import managed
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.registry.admitting import AdmissionRequest
-from pykcp.registry.create import match_namespace
 from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.create import match_namespace
 
 _BAD_MANAGERS = (
     ".metadata.managedFields was in an invalid state after admission; this could be caused by an "

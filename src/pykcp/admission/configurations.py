@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from pykcp.admission.subject import GROUP
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import resource_prefix, split_key
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 

@@ -14,9 +14,9 @@ from pykcp.machinery.patch.refusals import TooCostly, unexpected
 from pykcp.machinery.schema.decode import DecodeError
 from pykcp.machinery.status import BadRequest, InternalError, StatusError, go_quote
 from pykcp.registry import codec
-from pykcp.registry.admitting import ShownKind
-from pykcp.registry.native import decode_native
+from pykcp.registry.catalog.native import decode_native
 from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.admitting import ShownKind
 from pykcp.types import JSON, Object
 
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}\Z")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykcp.machinery.status import Denied, Forbidden
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 
 def refusal(request: AdmissionRequest, why: str) -> Forbidden:

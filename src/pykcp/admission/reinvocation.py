@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pykcp.registry import codec
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
 

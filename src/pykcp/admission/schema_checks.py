@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykcp.machinery.cel.rule_checks import check_rules
-from pykcp.machinery.cel.rules import RuleSet
+from pykcp.machinery.cel.rules.rule_checks import check_rules
+from pykcp.machinery.cel.rules.schema_rules import RuleSet
 from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.machinery.schema.violations import schema_errors
 from pykcp.machinery.status import FieldError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pykcp.machinery.status import Forbidden
-from pykcp.registry.admitting import AdmissionRequest, ShownKind
 from pykcp.registry.codec import CLUSTER_ANNOTATION
-from pykcp.registry.deletion import DeleteOptions
 from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.admitting import AdmissionRequest, ShownKind
+from pykcp.registry.verbs.deletion import DeleteOptions
 from pykcp.types import Object
 
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}

@@ -9,7 +9,7 @@ from pykcp.aio.slices import in_slices
 from pykcp.machinery.labels import from_label_selector_in_steps, to_conditions
 from pykcp.machinery.status import NotFound
 from pykcp.registry import codec
-from pykcp.registry.directory import Directory
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix
 from pykcp.registry.resource import Resource
 from pykcp.storage.interface import Query, Store

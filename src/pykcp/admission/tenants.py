@@ -18,8 +18,8 @@ from pykcp.auth.authz.chain import Authorizer
 from pykcp.clients.outbound import Outbound
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import FieldError
-from pykcp.registry.admitting import AdmissionRequest
-from pykcp.registry.directory import Directory
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.steps import Steps
 from pykcp.storage.interface import Store
 from pykcp.types import Object

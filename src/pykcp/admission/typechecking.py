@@ -17,10 +17,10 @@ from pykcp.admission.expressions.environment import (
     variable_type,
     with_policy_variables,
 )
-from pykcp.machinery.cel.declared import declare, name_types
-from pykcp.machinery.cel.environment import Environment, Variable
+from pykcp.machinery.cel.check.declared import declare, name_types
+from pykcp.machinery.cel.check.environment import Environment, Variable
+from pykcp.machinery.cel.check.types import DYN, Type
 from pykcp.machinery.cel.program import CompileError, output_type
-from pykcp.machinery.cel.types import DYN, Type
 from pykcp.machinery.schema.model import Schema
 from pykcp.steps import Steps
 from pykcp.types import Object

@@ -22,9 +22,9 @@ from pykcp.machinery.schema.custom import custom_type
 from pykcp.machinery.schema.printer import custom_columns
 from pykcp.machinery.terms import label_terms
 from pykcp.registry import codec
-from pykcp.registry.kinds import Verdict
+from pykcp.registry.catalog.kinds import Verdict
+from pykcp.registry.catalog.schema_kind import SchemaKind
 from pykcp.registry.resource import Resource, Services
-from pykcp.registry.schema_kind import SchemaKind
 from pykcp.storage.interface import Value
 from pykcp.types import Object
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pykcp.cache.scopes import join, split
 from pykcp.cache.server import Cache
-from pykcp.controllers.kcp.published import Copy
-from pykcp.controllers.kcp.replication_plan import ORIGINAL_VERSION
+from pykcp.controllers.cache.published import Copy
+from pykcp.controllers.cache.replication_plan import ORIGINAL_VERSION
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.registry.codec import decode, reopen
 from pykcp.registry.keys import SHARD_END, object_key, resource_prefix, split_key

@@ -13,7 +13,7 @@ from pykcp.apis.catalog import definition_of
 from pykcp.cache.indexes import content_entry, identity_entry, path_entry
 from pykcp.cache.indexes import place_entry as _at
 from pykcp.cache.scopes import split
-from pykcp.machinery.clusters import WILDCARD
+from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import API_EXPORTS, GroupVersionResource
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import SHARD_END, resource_prefix, split_key

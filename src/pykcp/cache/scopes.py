@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.status import BadRequest, go_quote
 from pykcp.registry.keys import SHARD_END, WILDCARD, enclosing_prefixes
 

@@ -32,23 +32,23 @@ from pykcp.cache.synthesized import SynthesizedResources
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.observe.metrics import Registry
-from pykcp.registry.admitting import NoAdmission
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Sources, Timestamps
-from pykcp.registry.directory import Directory
-from pykcp.registry.hub import Hub
 from pykcp.registry.keys import WILDCARD
 from pykcp.registry.local import LocalClient
 from pykcp.registry.resource import Resource, Services
+from pykcp.registry.verbs.admitting import NoAdmission
+from pykcp.registry.watch.hub import Hub
 from pykcp.server import request_info
-from pykcp.server.answers import PageNotFound, PlainError
 from pykcp.server.app import ApiServer
 from pykcp.server.authorization import CallAuthorization
 from pykcp.server.call import Call
-from pykcp.server.discovery import Discovery
+from pykcp.server.documents.discovery import Discovery
+from pykcp.server.documents.openapi import OpenAPI
 from pykcp.server.health import Health
 from pykcp.server.impersonation import Impersonation
+from pykcp.server.media.answers import PageNotFound, PlainError
 from pykcp.server.metrics import RequestMetrics
-from pykcp.server.openapi import OpenAPI
 from pykcp.server.paths import PathHandlers
 from pykcp.server.request_info import RequestInfo
 from pykcp.storage.interface import Store

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pykcp.shard.settings import ShardSettings
+    from pykcp.programs.shard.settings import ShardSettings
 
 USAGE = """Look after a shard.
 
@@ -70,8 +70,8 @@ def _report(settings: ShardSettings) -> str:
 
 
 async def _offline(settings: ShardSettings) -> str:
-    from pykcp.shard.consistency import check
-    from pykcp.shard.wiring import make_store, start_store
+    from pykcp.programs.shard.consistency import check
+    from pykcp.programs.shard.wiring import make_store, start_store
 
     store = await start_store(make_store(settings))
     try:

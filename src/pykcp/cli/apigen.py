@@ -21,7 +21,7 @@ from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.go_yaml import dump
 from pykcp.cli.plugins.shell.flags import Flag, Parser, defaults
 from pykcp.cli.plugins.shell.help import flag_lines
-from pykcp.server.yaml_text import BadYAML, parse
+from pykcp.server.media.yaml_text import BadYAML, parse
 
 Object = dict[str, Any]
 SCHEMA_FILE = "apiresourceschema-"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pykcp.cli.flags import Flag, FlagError, FlagSet, refuse
 
 if TYPE_CHECKING:
-    from pykcp.cache.program.settings import CacheSettings
+    from pykcp.programs.cache.settings import CacheSettings
 
 USAGE = """cache-server keeps what the shards of a kcp installation publish for each other.
 
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(USAGE + FLAGS.usage(), end="")
         return 0
     if words and words[0] in ("--version", "version"):
-        from pykcp.server.version import GIT_VERSION
+        from pykcp.server.documents.version import GIT_VERSION
 
         print(f"cache-server version {GIT_VERSION}")
         return 0
@@ -93,13 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return refuse(str(error).splitlines())
     if settings.problems():
         return refuse(settings.problems())
-    from pykcp.cache.program.process import run
+    from pykcp.programs.cache.process import run
 
     return run(settings)
 
 
 def _settings(words: Sequence[str]) -> CacheSettings:
-    from pykcp.cache.program.settings import CacheSettings
+    from pykcp.programs.cache.settings import CacheSettings
 
     values, rest = FLAGS.parse(words)
     if rest:

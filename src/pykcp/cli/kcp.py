@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pykcp.shard.settings import ShardSettings
+    from pykcp.programs.shard.settings import ShardSettings
 
 USAGE = """kcp serves many isolated Kubernetes-style API spaces from one light process.
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(USAGE, end="")
         return 0
     if words[0] in ("--version", "version"):
-        from pykcp.server.version import GIT_VERSION
+        from pykcp.server.documents.version import GIT_VERSION
 
         print(f"kcp version {GIT_VERSION}")
         return 0
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def start(words: Sequence[str]) -> int:
     from pykcp.cli.flags import FlagError, refuse
     from pykcp.cli.start_flags import START_FLAGS
-    from pykcp.shard.settings import SettingsError
+    from pykcp.programs.shard.settings import SettingsError
 
     if words and words[0] == "options":
         print("The following flags can be given to `kcp start`:\n" + START_FLAGS.usage(), end="")
@@ -59,7 +59,7 @@ def start(words: Sequence[str]) -> int:
         settings = _settings(words)
     except (FlagError, SettingsError) as error:
         return refuse(str(error).splitlines())
-    from pykcp.shard.process import run
+    from pykcp.programs.shard.process import run
 
     return run(settings)
 

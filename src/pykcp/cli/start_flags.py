@@ -10,7 +10,7 @@ from pykcp.cli.audit_flags import AUDIT_FLAGS, audit_settings
 from pykcp.cli.connection_flags import CONNECTION_FLAGS, wire_settings
 from pykcp.cli.flags import Flag, FlagError, FlagSet
 from pykcp.features import GATES
-from pykcp.shard.settings import ShardSettings
+from pykcp.programs.shard.settings import ShardSettings
 from pykcp.workers.pool import WorkerSettings
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pykcp.cli.flags import Flag, FlagError, FlagSet, refuse
 
 if TYPE_CHECKING:
-    from pykcp.virtual.program.settings import DoorSettings
+    from pykcp.programs.virtual.settings import DoorSettings
 
 USAGE = """virtual-workspaces serves the virtual workspaces of a kcp shard at an address of their own.
 
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(USAGE, end="")
         return 0
     if words[0] in ("--version", "version"):
-        from pykcp.server.version import GIT_VERSION
+        from pykcp.server.documents.version import GIT_VERSION
 
         print(f"virtual-workspaces version {GIT_VERSION}")
         return 0
@@ -104,13 +104,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return refuse(str(error).splitlines())
     if settings.problems():
         return refuse(settings.problems())
-    from pykcp.virtual.program.process import run
+    from pykcp.programs.virtual.process import run
 
     return run(settings)
 
 
 def _settings(words: Sequence[str]) -> DoorSettings:
-    from pykcp.virtual.program.settings import DoorSettings
+    from pykcp.programs.virtual.settings import DoorSettings
 
     values, rest = FLAGS.parse(words)
     if rest:

@@ -16,17 +16,17 @@ from pykcp.auth.user import MASTERS, User
 from pykcp.machinery.resources import NAMESPACES, GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.registry import codec
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.context import RequestContext
-from pykcp.registry.create import create
-from pykcp.registry.delete import delete
-from pykcp.registry.deletion import DeleteOptions
-from pykcp.registry.directory import Directory
-from pykcp.registry.large import Edited, create_large
-from pykcp.registry.moulds import Alike
-from pykcp.registry.read import ListOptions, list_objects
 from pykcp.registry.resource import LARGE, Resource
-from pykcp.registry.together import Cast, Changed, New, Write, write_together
-from pykcp.registry.update import Change, update
+from pykcp.registry.verbs.create import create
+from pykcp.registry.verbs.delete import delete
+from pykcp.registry.verbs.deletion import DeleteOptions
+from pykcp.registry.verbs.large import Edited, create_large
+from pykcp.registry.verbs.read import ListOptions, list_objects
+from pykcp.registry.verbs.templates import Alike
+from pykcp.registry.verbs.transaction import Cast, Changed, New, Write, write_together
+from pykcp.registry.verbs.update import Change, update
 from pykcp.storage.interface import Store
 from pykcp.types import Object
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_EXPORTS, LOGICAL_CLUSTERS, GroupVersionResource
-from pykcp.registry.api_indexes import exports_with_identity
-from pykcp.registry.directory import Directory
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.indexes.apis import exports_with_identity
 from pykcp.registry.keys import object_key, split_key
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from pykcp.apis.kcp.logical_clusters import SHARD_ANNOTATION
-from pykcp.machinery import clusters
-from pykcp.machinery.hashes import home_cluster_name
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.kcp.hashes import home_cluster_name
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.storage.interface import Event, Store

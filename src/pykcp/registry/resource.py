@@ -18,23 +18,23 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import CelCheck, SchemaChecks
 from pykcp.machinery.terms import label_terms
 from pykcp.registry import codec
-from pykcp.registry.admitting import Admission
+from pykcp.registry.catalog.kinds import Kind
 from pykcp.registry.clock import Sources
 from pykcp.registry.codec import decode, revision_of, type_prefix
-from pykcp.registry.conversion_review import ConversionFailed, Post
-from pykcp.registry.conversion_webhook import StorageConversion
-from pykcp.registry.hub import Hub
-from pykcp.registry.indexes import OF_KIND, index_entries
+from pykcp.registry.conversion.review import ConversionFailed, Post
+from pykcp.registry.conversion.webhook import StorageConversion
+from pykcp.registry.indexes.entries import OF_KIND, index_entries
 from pykcp.registry.keys import object_key, resource_prefix
-from pykcp.registry.kinds import Kind
-from pykcp.registry.selection import Selection, select, select_in_steps
 from pykcp.registry.traits import IGNORES_DEPENDENTS, RETURNS_DELETED
+from pykcp.registry.verbs.admitting import Admission
+from pykcp.registry.watch.hub import Hub
+from pykcp.registry.watch.selection import Selection, select, select_in_steps
 from pykcp.steps import Steps
 from pykcp.storage.interface import Entry, Store, Value
 from pykcp.types import Object
 
 if TYPE_CHECKING:
-    from pykcp.registry.large import LargeWork
+    from pykcp.registry.verbs.large import LargeWork
 
 LARGE = 32 * 1024
 """Octets above which a write is computed by a worker process: below it takes a few milliseconds,

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
 from pykcp.registry import codec
-from pykcp.registry.api_indexes import bindings_to_schema
-from pykcp.registry.indexes import OF_KIND, KindIndex, index_entries
+from pykcp.registry.indexes.apis import bindings_to_schema
+from pykcp.registry.indexes.entries import OF_KIND, KindIndex, index_entries
 from pykcp.registry.keys import kind_prefix, object_key, split_key
 from pykcp.storage.interface import Delete, Entry, Put, Value
 from pykcp.storage.keys import TRASH as MARK

@@ -33,15 +33,16 @@ from pykcp.machinery.status import (
 from pykcp.registry.errors import translate
 from pykcp.registry.keys import is_wildcard
 from pykcp.registry.resource import Resource
-from pykcp.server import patience, request_info, routing
-from pykcp.server.answers import PageNotFound, send_status
+from pykcp.server import constant_time as patience
+from pykcp.server import request_info, routing
 from pykcp.server.call import Call, check_query
 from pykcp.server.clusters import Withheld
 from pykcp.server.filters.flow_control import FlowControl
 from pykcp.server.filters.homes import HOME, is_home
 from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
+from pykcp.server.media.answers import PageNotFound, send_status
+from pykcp.server.media.negotiation import SERVED
 from pykcp.server.metrics import RequestMetrics
-from pykcp.server.negotiation import SERVED
 from pykcp.server.served import ServedResources
 from pykcp.storage.errors import StoreError
 from pykcp.wire.exchange import Exchange, Request

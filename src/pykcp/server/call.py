@@ -12,8 +12,8 @@ from pykcp.auth.user import User
 from pykcp.machinery.status import BadRequest
 from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
-from pykcp.registry.selection import Selection, is_large
-from pykcp.server import negotiation
+from pykcp.registry.watch.selection import Selection, is_large
+from pykcp.server.media import negotiation
 from pykcp.server.numbers import BadNumber, int64
 from pykcp.server.request_info import TOO_MANY_PARAMETERS, RequestInfo
 from pykcp.wire.exchange import Exchange, Stream

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 from pykcp.auth.authn.bearer import bearer_token
 from pykcp.auth.tokens import unverified_claims
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.status import BadRequest, Forbidden, NotFound, StatusError
 from pykcp.registry.paths import Place
-from pykcp.server.answers import PlainError
 from pykcp.server.authorization import CallAuthorization
 from pykcp.server.call import Call
+from pykcp.server.media.answers import PlainError
 from pykcp.wire.exchange import Request
 
 _WHEN_INACTIVE = ("/openapi", "/apis/core.kcp.io/v1alpha1/logicalclusters")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pykcp.server.answers import PageNotFound, send_text
 from pykcp.server.call import Call
+from pykcp.server.media.answers import PageNotFound, send_text
 
 Check = Callable[[], str | None]
 """None when well, otherwise one line saying what is wrong."""

@@ -7,15 +7,15 @@ from typing import Any, Protocol
 
 import orjson
 
-from pykcp.machinery.clusters import WILDCARD
+from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.status import MethodNotAllowed
 from pykcp.observe.metrics import Registry
-from pykcp.server.answers import CACHE_CONTROL, PageNotFound, send_object, send_text
 from pykcp.server.call import Call
-from pykcp.server.discovery import Discovery
+from pykcp.server.documents.discovery import Discovery
+from pykcp.server.documents.openapi import OpenAPI
+from pykcp.server.documents.version import version
 from pykcp.server.health import Health
-from pykcp.server.openapi import OpenAPI
-from pykcp.server.version import version
+from pykcp.server.media.answers import CACHE_CONTROL, PageNotFound, send_object, send_text
 
 DebugView = Callable[[], str | Awaitable[str]]
 """Something about the process, as text."""

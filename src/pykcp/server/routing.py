@@ -9,8 +9,8 @@ from __future__ import annotations
 from pykcp.machinery.status import BadRequest, MethodNotAllowed, NotFound
 from pykcp.registry.keys import is_wildcard
 from pykcp.registry.resource import Resource
-from pykcp.server.answers import PageNotFound
 from pykcp.server.call import Call
+from pykcp.server.media.answers import PageNotFound
 from pykcp.server.request_info import RequestInfo
 
 VERBS = frozenset(

@@ -13,16 +13,16 @@ from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import MASTERS
 from pykcp.machinery.resources import SECRETS
 from pykcp.machinery.status import BadRequest, NotFound
+from pykcp.registry.catalog.native import decode_native
 from pykcp.registry.codec import strip_cluster
-from pykcp.registry.create import match_namespace
 from pykcp.registry.local import LocalClient
-from pykcp.registry.native import decode_native
-from pykcp.registry.read import find
-from pykcp.server.answers import send_object
-from pykcp.server.bodies import check_type, media_type, parse_as, raise_or_warn, read_object
+from pykcp.registry.verbs.create import match_namespace
+from pykcp.registry.verbs.read import find
 from pykcp.server.call import Call
 from pykcp.server.handlers.options import check_write_options
-from pykcp.server.negotiation import JSON
+from pykcp.server.media.answers import send_object
+from pykcp.server.media.bodies import check_type, media_type, parse_as, raise_or_warn, read_object
+from pykcp.server.media.negotiation import JSON
 from pykcp.types import Object
 
 Handler = Callable[[Call], Coroutine[Any, Any, None] | None]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.cache.server import Cache
-from pykcp.controllers.kcp.trash import Trash
-from pykcp.registry.bound import BoundResources
-from pykcp.registry.directory import Directory
+from pykcp.controllers.tenancy.trash import Trash
+from pykcp.registry.catalog.bound import BoundResources
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import Lookup
 from pykcp.storage.interface import Store
 from pykcp.virtual.apiexport import ApiExportWorkspace

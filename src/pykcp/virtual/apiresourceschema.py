@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from pykcp.auth.authz.attributes import Attributes, Decision
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.status import NotFound
-from pykcp.registry.selection import NOTHING
-from pykcp.server.answers import send_object
+from pykcp.registry.watch.selection import NOTHING
 from pykcp.server.app import Handler
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.listing import send_objects
+from pykcp.server.media.answers import send_object
 from pykcp.types import Object
 from pykcp.virtual.framework import (
     DENIED,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from pykcp.machinery.clusters import WILDCARD
-from pykcp.machinery.endpoints import (
+from pykcp.machinery.kcp.clusters import WILDCARD
+from pykcp.machinery.kcp.endpoints import (
     HOPS_HEADER,
     MAX_HOPS,
     BadEndpoints,
@@ -22,8 +22,8 @@ from pykcp.machinery.endpoints import (
 from pykcp.machinery.meta import labels
 from pykcp.machinery.resources import SHARDS, GroupVersionResource
 from pykcp.machinery.status import BadRequest, InternalError, NotFound
-from pykcp.registry.bound import BoundResources, VirtualStorage
-from pykcp.registry.directory import Directory
+from pykcp.registry.catalog.bound import BoundResources, VirtualStorage
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import Lookup
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call

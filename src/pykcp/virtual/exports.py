@@ -16,13 +16,13 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.apis.loader import shared_type
 from pykcp.auth.authz.attributes import Decision
-from pykcp.machinery import clusters
-from pykcp.machinery.hashes import export_label_value
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.kcp.hashes import export_label_value
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
-from pykcp.registry.api_indexes import bindings_of
+from pykcp.registry.catalog.make import make_custom
+from pykcp.registry.indexes.apis import bindings_of
 from pykcp.registry.keys import kind_prefix, range_prefix, split_key
-from pykcp.registry.make import make_custom
 from pykcp.registry.resource import Resource
 from pykcp.server.app import Handler
 from pykcp.server.call import Call

@@ -15,9 +15,9 @@ from urllib.parse import unquote
 from pykcp.clients.direct import Direct
 from pykcp.clients.outbound import Tenant
 from pykcp.machinery.status import StatusError
-from pykcp.server.answers import send_status
 from pykcp.server.call import Call
 from pykcp.server.filters.forwarding import Forwarder, offered_protocols, sent_headers
+from pykcp.server.media.answers import send_status
 from pykcp.server.request_info import RequestInfo
 from pykcp.wire.exchange import Exchange, Header, Request
 

@@ -15,8 +15,8 @@ from typing import NamedTuple, Protocol
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authz.attributes import Decision, Verdict
 from pykcp.auth.authz.chain import Authorizer
-from pykcp.machinery import clusters
-from pykcp.registry.directory import Directory
+from pykcp.machinery.kcp import clusters
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import Lookup
 from pykcp.registry.resource import Resource
 from pykcp.server.app import ApiServer, Handler, Paths

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pykcp.apis.kcp.logical_clusters import INITIALIZING, PHASE_LABEL, phase_of
 from pykcp.auth.user import INITIALIZER_PREFIX
-from pykcp.machinery.hashes import initializer_label
+from pykcp.machinery.kcp.hashes import initializer_label
 from pykcp.machinery.terms import Condition, label_term
-from pykcp.registry.selection import Selection
+from pykcp.registry.watch.selection import Selection
 from pykcp.types import Object
 from pykcp.virtual.framework import Parts
 from pykcp.virtual.lifecycle import Lifecycle, LifecycleWorkspace

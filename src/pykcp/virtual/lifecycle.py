@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from pykcp.auth.authz.attributes import Attributes, Decision
 from pykcp.auth.authz.rules import Match, Rule
 from pykcp.auth.user import MASTERS, User
-from pykcp.machinery.clusters import WILDCARD
+from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACE_TYPES
 from pykcp.machinery.status import Invalid, go_quote, invalid
-from pykcp.registry.admitting import Admission, AdmissionRequest
 from pykcp.registry.resource import Resource
-from pykcp.registry.selection import Selection
-from pykcp.server.answers import PlainError
+from pykcp.registry.verbs.admitting import Admission, AdmissionRequest
+from pykcp.registry.watch.selection import Selection
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
+from pykcp.server.media.answers import PlainError
 from pykcp.server.request_info import understand
 from pykcp.types import Object
 from pykcp.virtual.framework import (

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 
 from pykcp.auth.authz.attributes import Decision, Verdict
 from pykcp.auth.user import EXTERNAL_LOGICAL_CLUSTER_ADMIN
-from pykcp.controllers.kcp.migrations import MIGRATING
-from pykcp.machinery.clusters import WILDCARD
+from pykcp.controllers.migration.migrations import MIGRATING
+from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden, NotFound
 from pykcp.registry.keys import resource_prefix
 from pykcp.registry.resource import Resource
-from pykcp.server.answers import PageNotFound, send_object
 from pykcp.server.app import Handler
-from pykcp.server.bodies import read_object
 from pykcp.server.call import Call
+from pykcp.server.media.answers import PageNotFound, send_object
+from pykcp.server.media.bodies import read_object
 from pykcp.storage.interface import Store
 from pykcp.types import Object
 from pykcp.virtual.framework import FixedView, Parts, Visit, restricted, split_clusters

@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 
 from pykcp.machinery.status import MethodNotAllowed
-from pykcp.server.answers import CACHE_CONTROL, PageNotFound, send_object
 from pykcp.server.call import Call
-from pykcp.server.discovery import Discovery
-from pykcp.server.openapi import OpenAPI
+from pykcp.server.documents.discovery import Discovery
+from pykcp.server.documents.openapi import OpenAPI
+from pykcp.server.documents.version import version
+from pykcp.server.media.answers import CACHE_CONTROL, PageNotFound, send_object
 from pykcp.server.served import ServedResources
-from pykcp.server.version import version
 from pykcp.workers.pool import WorkerPool
 
 _PATHS = ("/api", "/api/v1", "/api/v1/", "/apis", "/apis/", "/openapi", "/openapi/", "/version")

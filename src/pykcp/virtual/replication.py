@@ -15,10 +15,10 @@ from pykcp.apis.loader import shared_type
 from pykcp.auth.authz.attributes import Attributes, Decision
 from pykcp.cache.scopes import join
 from pykcp.cache.server import Cache
-from pykcp.controllers.kcp.replication_plan import ORIGINAL_UID, ORIGINAL_VERSION
-from pykcp.machinery import resource_locks
-from pykcp.machinery.clusters import WILDCARD
+from pykcp.controllers.cache.replication_plan import ORIGINAL_UID, ORIGINAL_VERSION
 from pykcp.machinery.conditions import is_true
+from pykcp.machinery.kcp import resource_locks
+from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import (
     API_BINDINGS,
     API_EXPORTS,

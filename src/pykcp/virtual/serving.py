@@ -18,12 +18,12 @@ from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import MASTERS
 from pykcp.registry.resource import Resource
 from pykcp.server import escapes, request_info
-from pykcp.server.answers import PageNotFound, PlainError
 from pykcp.server.app import ApiServer, Handler
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
+from pykcp.server.documents.version import GIT_VERSION
 from pykcp.server.impersonation import Impersonation
-from pykcp.server.version import GIT_VERSION
+from pykcp.server.media.answers import PageNotFound, PlainError
 from pykcp.virtual.forwarding import Elsewhere, is_for_here
 from pykcp.virtual.framework import Undecided, View, VirtualWorkspace, Visit
 from pykcp.virtual.paths import ViewPaths

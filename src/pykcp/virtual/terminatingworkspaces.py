@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pykcp.auth.user import TERMINATOR_PREFIX
-from pykcp.machinery.hashes import terminator_label
+from pykcp.machinery.kcp.hashes import terminator_label
 from pykcp.machinery.terms import Condition, field_key_term, label_term
 from pykcp.registry.resource import LEAVING
-from pykcp.registry.selection import Selection
+from pykcp.registry.watch.selection import Selection
 from pykcp.types import Object
 from pykcp.virtual.framework import Parts
 from pykcp.virtual.lifecycle import Lifecycle, LifecycleWorkspace

@@ -16,16 +16,17 @@ from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from pykcp.auth.authz.attributes import Attributes, Decision, forbidden
-from pykcp.controllers.kcp.trash import Trash
-from pykcp.machinery import clusters, meta
+from pykcp.controllers.tenancy.trash import Trash
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.machinery.status import MethodNotAllowed, NotFound
 from pykcp.registry import codec
 from pykcp.registry.context import RequestContext
-from pykcp.registry.create import create as create_object
 from pykcp.registry.trash import Record
-from pykcp.server.answers import PageNotFound, send_object
+from pykcp.registry.verbs.create import create as create_object
 from pykcp.server.call import Call
+from pykcp.server.media.answers import PageNotFound, send_object
 from pykcp.types import Object
 from pykcp.virtual.framework import Parts, View, Visit
 from pykcp.virtual.tree import API_VERSION, split_path

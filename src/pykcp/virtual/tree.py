@@ -16,11 +16,12 @@ import orjson
 
 from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.attributes import Decision
-from pykcp.machinery import clusters, labels
+from pykcp.machinery import labels
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.machinery.status import BadRequest, Forbidden, MethodNotAllowed, NotFound
-from pykcp.server.answers import is_plain_json, send_long, send_object
 from pykcp.server.call import Call, integer
+from pykcp.server.media.answers import is_plain_json, send_long, send_object
 from pykcp.storage.interface import Store
 from pykcp.virtual.framework import Parts, View, Visit
 from pykcp.virtual.tree_sight import Inactive, Sight

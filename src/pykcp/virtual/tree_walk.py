@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.storage.interface import Query, Store

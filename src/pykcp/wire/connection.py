@@ -17,9 +17,9 @@ import ssl
 from time import perf_counter
 from typing import Protocol, cast
 
-from pykcp.wire.frames import PREFACE
-from pykcp.wire.http1 import Http1Driver
-from pykcp.wire.http2_driver import Http2Driver
+from pykcp.wire.http1.driver import Http1Driver
+from pykcp.wire.http2.driver import Http2Driver
+from pykcp.wire.http2.frames import PREFACE
 from pykcp.wire.lane import PASS_SECONDS
 from pykcp.wire.rate import Progress
 from pykcp.wire.request import Peer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pykcp.wire.hpack import Field, is_valid_field
+from pykcp.wire.http2.hpack import Field, is_valid_field
 
 
 class Malformed(ValueError):

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from pykcp.aio.memory import Trimmer
 from pykcp.wire.exchange import Application, Exchange, Header, Peer, Request
-from pykcp.wire.hpack import Encoder
-from pykcp.wire.http1_head import HeadWriter
-from pykcp.wire.huffman import Huffman
+from pykcp.wire.http1.head import HeadWriter
+from pykcp.wire.http2.hpack import Encoder
+from pykcp.wire.http2.huffman import Huffman
 from pykcp.wire.lane import Handshakes, Lane
 from pykcp.wire.settings import WireSettings
 from pykcp.wire.unsent import Unsent

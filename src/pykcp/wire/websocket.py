@@ -24,7 +24,7 @@ from pykcp.wire.streams import AnswerStream
 
 if TYPE_CHECKING:
     from pykcp.wire.connection import Connection
-    from pykcp.wire.http1_exchange import Http1Exchange
+    from pykcp.wire.http1.exchange import Http1Exchange
 
 _log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykcp.machinery.hashes import claim_label_key, claim_label_value
+from pykcp.machinery.kcp.hashes import claim_label_key, claim_label_value
 from pykcp.testing.apis import BINDINGS, EXPORTS, MAPS, accepted, binding, export
 from pykcp.testing.client import TestClient
 

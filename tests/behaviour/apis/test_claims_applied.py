@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykcp.machinery.hashes import claim_label_key
+from pykcp.machinery.kcp.hashes import claim_label_key
 from pykcp.testing.apis import BINDINGS, EXPORTS, MAPS, accepted
 from pykcp.testing.binding import bind, condition, is_bound, offer
 from pykcp.testing.client import TestClient, eventually

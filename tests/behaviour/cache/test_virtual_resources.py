@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.machinery.endpoints import HOPS_HEADER
+from pykcp.machinery.kcp.endpoints import HOPS_HEADER
 from pykcp.testing.client import MERGE, TestClient, eventually
 from pykcp.testing.clusters import make_cluster, name_of
 from pykcp.testing.https import HTTPSServer

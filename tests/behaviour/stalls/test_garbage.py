@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from pykcp.programs.shard.process import running
+from pykcp.programs.shard.settings import ShardSettings
 from pykcp.server.call import Call
-from pykcp.shard.process import running
-from pykcp.shard.settings import ShardSettings
 from pykcp.testing.client import TestClient
 from pykcp.testing.kubeconfig import read_access
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.machinery.hashes import initializer_label, terminator_label
+from pykcp.machinery.kcp.hashes import initializer_label, terminator_label
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.rights import RBAC, grant
 

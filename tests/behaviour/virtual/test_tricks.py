@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.machinery.hashes import claim_label_key, claim_label_value
+from pykcp.machinery.kcp.hashes import claim_label_key, claim_label_value
 from pykcp.testing.client import (
     APPLY,
     JSON_PATCH,

@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from pykcp.wire import frames
 from pykcp.wire.exchange import Exchange, Request, Stream
+from pykcp.wire.http2 import frames
 from pykcp.wire.listener import Listener
 from pykcp.wire.settings import TLSSettings, WireSettings
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.wire import frames
+from pykcp.wire.http2 import frames
 
 GET = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.wire import frames
+from pykcp.wire.http2 import frames
 
 
 async def test_drain_tells_twice_and_finishes_what_began(serve: Any, connect: Any, hello: Any):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.wire import frames
+from pykcp.wire.http2 import frames
 
 
 async def test_get(serve: Any, connect: Any):

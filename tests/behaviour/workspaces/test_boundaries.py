@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pykcp.machinery.hashes import home_cluster_name
+from pykcp.machinery.kcp.hashes import home_cluster_name
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.workspaces import (

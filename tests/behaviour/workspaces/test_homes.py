@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykcp.machinery.hashes import home_cluster_name
+from pykcp.machinery.kcp.hashes import home_cluster_name
 from pykcp.testing.client import Reply, TestClient, eventually
 from pykcp.testing.server import ServerProcess, server
 

@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from pykcp.machinery.hashes import identity_hash
+from pykcp.machinery.kcp.hashes import identity_hash
 from pykcp.testing.client import eventually
 from pykcp.testing.controllers import has_nothing_to_do
 from pykcp.testing.server import server

@@ -13,8 +13,8 @@ from pykcp.admission.reinvocation import leave, reinvocation_of, replace_content
 from pykcp.auth.user import User
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import BadRequest
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.context import RequestContext
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 MANAGERS = [
     {

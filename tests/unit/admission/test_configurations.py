@@ -9,10 +9,10 @@ from typing import Any
 
 from pykcp.admission.configurations import NONE, Configurations
 from pykcp.auth.user import User
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.codec import encode
 from pykcp.registry.context import RequestContext
 from pykcp.registry.keys import object_key, resource_prefix
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.storage.interface import Delete, Put, Value
 from pykcp.storage.sqlite import SQLiteStore
 

@@ -20,12 +20,12 @@ from pykcp.admission.plugins.resource_quota import (
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.machinery.resources import CONFIG_MAPS, LOGICAL_CLUSTERS
 from pykcp.machinery.status import AlreadyExists, Forbidden
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.catalog.make import make_resource
 from pykcp.registry.clock import Sources, Timestamps
-from pykcp.registry.directory import Directory
-from pykcp.registry.hub import Hub
 from pykcp.registry.local import LocalClient
-from pykcp.registry.make import make_resource
 from pykcp.registry.resource import Resource, Services
+from pykcp.registry.watch.hub import Hub
 from pykcp.storage.interface import Operation, Revisions
 from pykcp.storage.memory import MemoryStore
 from pykcp.types import Object

@@ -11,8 +11,8 @@ from pykcp.admission.matching import parse_criteria, parse_rule
 from pykcp.admission.subject import Subject
 from pykcp.auth.user import User
 from pykcp.machinery.status import NotFound
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.context import RequestContext
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 
 def _resource(group: str = "", version: str = "v1", plural: str = "configmaps") -> Any:

@@ -10,7 +10,7 @@ from pykcp.admission.expressions.environment import Sight, base_environment
 from pykcp.admission.expressions.patch_types import misnamed_types
 from pykcp.admission.patches import PatchFailed, apply_patch
 from pykcp.admission.policies.mutating import MutationFailed, to_json
-from pykcp.machinery.cel.values import BoolKey, Duration, Timestamp, UInt
+from pykcp.machinery.cel.runtime.values import BoolKey, Duration, Timestamp, UInt
 
 DOCUMENT = {"a": {"b": 1}, "l": [1, 2]}
 

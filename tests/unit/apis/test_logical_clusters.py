@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
-from pykcp.machinery.hashes import initializer_label, terminator_label
+from pykcp.machinery.kcp.hashes import initializer_label, terminator_label
 from pykcp.types import Object
 
 NOW = "2026-11-15T12:00:00Z"

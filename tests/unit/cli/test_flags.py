@@ -9,7 +9,7 @@ import pytest
 from pykcp.cli.flags import Flag, FlagError, FlagSet, parse_duration
 from pykcp.cli.kcp import main
 from pykcp.cli.start_flags import START_FLAGS, settings_from
-from pykcp.shard.settings import ShardSettings
+from pykcp.programs.shard.settings import ShardSettings
 
 FLAGS = FlagSet(
     [

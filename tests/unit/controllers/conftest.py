@@ -15,12 +15,12 @@ from pykcp.controllers.kube import all as kube
 from pykcp.controllers.runtime.manager import ControllerSet, join
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.observe.metrics import Registry
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.catalog.make import make_resource
 from pykcp.registry.clock import Sources, Timestamps
-from pykcp.registry.directory import Directory
-from pykcp.registry.hub import Hub
 from pykcp.registry.local import LocalClient
-from pykcp.registry.make import make_resource
 from pykcp.registry.resource import Resource, Services
+from pykcp.registry.watch.hub import Hub
 from pykcp.storage.memory import MemoryStore
 
 

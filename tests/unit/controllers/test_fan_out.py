@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from pykcp.controllers.kcp.replicate_marking import ReplicateMarking
+from pykcp.controllers.cache.replicate_marking import ReplicateMarking
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import FEW, add_indexed, add_stored
 from pykcp.controllers.runtime.feed import LogFeed

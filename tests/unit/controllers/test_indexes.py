@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.registry.indexes import event_written, index_entries
+from pykcp.registry.indexes.entries import event_written, index_entries
 
 _EVENT_TIMES = {"creationTimestamp": "2026-01-02T03:04:05Z"}
 

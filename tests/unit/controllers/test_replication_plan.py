@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.controllers.kcp.replication_plan import (
+from pykcp.controllers.cache.replication_plan import (
     ORIGINAL_UID,
     ORIGINAL_VERSION,
     SHARD_ANNOTATION,
@@ -15,7 +15,7 @@ from pykcp.controllers.kcp.replication_plan import (
     copy_of,
     plan,
 )
-from pykcp.machinery.replicate_marks import ANNOTATION
+from pykcp.machinery.kcp.replicate_marks import ANNOTATION
 from pykcp.machinery.resources import (
     API_EXPORTS,
     CLUSTER_ROLES,

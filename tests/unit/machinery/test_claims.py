@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pykcp.machinery import claims
-from pykcp.machinery.claims import BoundExport, ClaimKey
-from pykcp.machinery.hashes import claim_label_key, claim_label_value
+from pykcp.machinery.kcp import claims
+from pykcp.machinery.kcp.claims import BoundExport, ClaimKey
+from pykcp.machinery.kcp.hashes import claim_label_key, claim_label_value
 from pykcp.types import Object
 
 ALL: Object = {"matchAll": True}

@@ -1,6 +1,6 @@
 import pytest
 
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 
 
 @pytest.mark.parametrize(

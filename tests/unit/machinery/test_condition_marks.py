@@ -2,8 +2,8 @@
 
 import pytest
 
-from pykcp.machinery import condition_marks as conditions
-from pykcp.machinery.kcp_conditions import INFO
+from pykcp.machinery.kcp import condition_marks as conditions
+from pykcp.machinery.kcp.conditions import INFO
 from pykcp.types import Object
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"

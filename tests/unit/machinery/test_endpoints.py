@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.machinery.endpoints import (
+from pykcp.machinery.kcp.endpoints import (
     MAX_HOPS,
     BadEndpoints,
     NoEndpoints,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykcp.machinery import hashes
+from pykcp.machinery.kcp import hashes
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from pykcp.apis.kube.validation import strategy_for
-from pykcp.apis.kube.validation.crd_schema import Strictness, schema_errors
-from pykcp.apis.kube.validation.crd_structural import structural_errors
+from pykcp.apis.kube.validation.crd.schema import Strictness, schema_errors
+from pykcp.apis.kube.validation.crd.structural import structural_errors
 from pykcp.apis.kube.validation.gojson import object_error
 from pykcp.apis.kube.validation.objectmeta import name_is_subdomain, validate_object_meta
 from pykcp.apis.kube.validation.rules import NO_FACTS
@@ -34,7 +34,7 @@ from pykcp.machinery.status import (
     invalid,
 )
 from pykcp.registry.context import RequestContext
-from pykcp.registry.create import dedup_owners
+from pykcp.registry.verbs.create import dedup_owners
 from pykcp.types import Object
 
 MANY = 60_000

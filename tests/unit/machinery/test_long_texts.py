@@ -14,8 +14,8 @@ from pykcp.apis.kube.validation import pem
 from pykcp.machinery import quantity
 from pykcp.machinery.cel.library.quantity import to_quantity
 from pykcp.machinery.cel.library.times import parse_duration, parse_loose_duration
-from pykcp.machinery.cel.numbers import parse_float
-from pykcp.machinery.cel.values import EvalError
+from pykcp.machinery.cel.runtime.numbers import parse_float
+from pykcp.machinery.cel.runtime.values import EvalError
 from pykcp.machinery.quantity import QuantityError
 from pykcp.machinery.schema.formats import FORMATS
 

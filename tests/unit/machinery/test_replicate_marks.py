@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.machinery.replicate_marks import (
+from pykcp.machinery.kcp.replicate_marks import (
     ANNOTATION,
     APIS,
     CORE,

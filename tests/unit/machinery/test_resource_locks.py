@@ -2,8 +2,8 @@
 
 import pytest
 
-from pykcp.machinery import resource_locks as locks
-from pykcp.machinery.resource_locks import Lock
+from pykcp.machinery.kcp import resource_locks as locks
+from pykcp.machinery.kcp.resource_locks import Lock
 
 BEFORE, NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"
 

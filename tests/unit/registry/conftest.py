@@ -9,14 +9,14 @@ import pytest
 
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.auth.user import User
-from pykcp.registry.admitting import NoAdmission
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.catalog.make import make_resource
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.context import RequestContext
-from pykcp.registry.create import create
-from pykcp.registry.directory import Directory
-from pykcp.registry.hub import Hub
-from pykcp.registry.make import make_resource
 from pykcp.registry.resource import Resource, Services
+from pykcp.registry.verbs.admitting import NoAdmission
+from pykcp.registry.verbs.create import create
+from pykcp.registry.watch.hub import Hub
 from pykcp.storage.memory import MemoryStore
 from pykcp.types import Object
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pykcp.registry import api_indexes
-from pykcp.registry.api_indexes import binding_entries, export_entries, slice_entries
+from pykcp.registry.indexes import apis as api_indexes
+from pykcp.registry.indexes.apis import binding_entries, export_entries, slice_entries
 from pykcp.types import Object
 
 

@@ -12,15 +12,15 @@ from pykcp.apis.loader import shared_type
 from pykcp.machinery.schema.custom import custom_type
 from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.registry import codec
-from pykcp.registry.conversion_review import (
+from pykcp.registry.conversion.review import (
     CallFailed,
     ConversionFailed,
     Converter,
     Endpoint,
     endpoint_of,
 )
-from pykcp.registry.conversion_webhook import WebhookConversion
-from pykcp.registry.converting_watch import ConvertingSink, RawEncoder
+from pykcp.registry.conversion.webhook import WebhookConversion
+from pykcp.registry.watch.converting import ConvertingSink, RawEncoder
 
 Object = dict[str, Any]
 V1, V2 = "example.com/v1", "example.com/v2"

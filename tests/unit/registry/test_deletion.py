@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykcp.machinery.status import Conflict
-from pykcp.registry.deletion import (
+from pykcp.registry.verbs.deletion import (
     CRD_FINALIZER,
     Action,
     DeleteOptions,

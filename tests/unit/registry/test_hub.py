@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from pykcp.registry import hub as hubs
 from pykcp.registry.context import RequestContext
-from pykcp.registry.delete import delete
-from pykcp.registry.deletion import DeleteOptions
-from pykcp.registry.hub import Hub, Watcher
-from pykcp.registry.selection import select
-from pykcp.registry.update import Change, update
-from pykcp.registry.watch import JSONEncoder, WatchOptions, watch
+from pykcp.registry.verbs.delete import delete
+from pykcp.registry.verbs.deletion import DeleteOptions
+from pykcp.registry.verbs.update import Change, update
+from pykcp.registry.watch import hub as hubs
+from pykcp.registry.watch.hub import Hub, Watcher
+from pykcp.registry.watch.selection import select
+from pykcp.registry.watch.verb import JSONEncoder, WatchOptions, watch
 from pykcp.types import Object
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykcp.registry import codec
-from pykcp.registry.moulds import Mould, uid_and_time
+from pykcp.registry.verbs.templates import Mould, uid_and_time
 from pykcp.storage.interface import Put
 from pykcp.types import Object
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pykcp.machinery import clusters
-from pykcp.machinery.hashes import home_cluster_name
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.kcp.hashes import home_cluster_name
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.registry import codec
 from pykcp.registry.keys import kind_prefix, object_key

@@ -10,10 +10,10 @@ import orjson
 import pytest
 
 from pykcp.machinery.status import BadRequest, Expired, NotFound, Timeout
-from pykcp.registry.delete import delete
-from pykcp.registry.deletion import DeleteOptions
-from pykcp.registry.read import ListOptions, decode_token, encode_token, find, list_objects
-from pykcp.registry.selection import select
+from pykcp.registry.verbs.delete import delete
+from pykcp.registry.verbs.deletion import DeleteOptions
+from pykcp.registry.verbs.read import ListOptions, decode_token, encode_token, find, list_objects
+from pykcp.registry.watch.selection import select
 
 
 def names(values: list[bytes]) -> list[str]:

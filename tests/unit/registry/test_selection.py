@@ -8,9 +8,9 @@ import pytest
 
 from pykcp.machinery.status import BadRequest
 from pykcp.machinery.terms import label_terms
-from pykcp.registry.events import FIELD_NAMES, from_core, to_core
-from pykcp.registry.indexes import DELETING, event_written, index_entries, owner_entry
-from pykcp.registry.selection import EVERYTHING, select
+from pykcp.registry.conversion.events import FIELD_NAMES, from_core, to_core
+from pykcp.registry.indexes.entries import DELETING, event_written, index_entries, owner_entry
+from pykcp.registry.watch.selection import EVERYTHING, select
 
 KNOWN = frozenset(("metadata.name", "metadata.namespace", "status.phase"))
 TERMS = label_terms({"app": "web", "tier": "x"}, {"metadata.name": "a", "status.phase": "Active"})

@@ -9,7 +9,7 @@ import pytest
 
 from pykcp.apis.catalog import builtin_definitions
 from pykcp.apis.kcp_catalog import kcp_definitions
-from pykcp.registry.make import make_resource
+from pykcp.registry.catalog.make import make_resource
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
 from pykcp.server.request_info import parse

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pykcp.machinery.status import NotFound, ServiceUnavailable
-from pykcp.server import answers
 from pykcp.server.call import Call, manager_of_agent
 from pykcp.server.health import Health
+from pykcp.server.media import answers
 
 MakeCall = Callable[..., Call]
 

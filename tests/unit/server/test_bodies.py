@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from pykcp.machinery.status import BadRequest, Invalid, StatusError
-from pykcp.server import bodies
 from pykcp.server.call import Call
+from pykcp.server.media import bodies
 
 MakeCall = Callable[..., Call]
 CM = "/api/v1/namespaces/default/configmaps"

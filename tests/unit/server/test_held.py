@@ -71,7 +71,7 @@ def test_controllers_and_strangers() -> None:
     assert identify([runtime, _frame("pykcp.controllers.kube.garbage")]) == Held(
         "controllers.kube.garbage"
     )
-    assert identify([_frame("pykcp.wire.connection"), _frame("pykcp.wire.http2")]) == Held(
+    assert identify([_frame("pykcp.wire.connection"), _frame("pykcp.wire.http2.machine")]) == Held(
         "wire.http2"
     )
     assert identify([_frame("aiohttp.client", call="no call")]) == Held("aiohttp")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykcp.machinery.status import StatusError
-from pykcp.server.negotiation import (
+from pykcp.server.media.negotiation import (
     JSON,
     PROTOBUF,
     SERVED,

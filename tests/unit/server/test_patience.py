@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from pykcp.server import patience as waiting
-from pykcp.server.patience import EVENLY, Patience, due
+from pykcp.server import constant_time as waiting
+from pykcp.server.constant_time import EVENLY, Patience, due
 
 
 @pytest.mark.parametrize("took", [0.0, 0.0001, 0.4 * EVENLY, 0.999 * EVENLY])

@@ -8,8 +8,8 @@ import pytest
 
 from pykcp.machinery.status import StatusError
 from pykcp.server import routing
-from pykcp.server.answers import PageNotFound
 from pykcp.server.call import Call
+from pykcp.server.media.answers import PageNotFound
 
 MakeCall = Callable[..., Call]
 CM = "/api/v1/namespaces/default/configmaps"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykcp.server.yaml_text import MAX_DEPTH, BadYAML, duplicates, parse
+from pykcp.server.media.yaml_text import MAX_DEPTH, BadYAML, duplicates, parse
 
 
 @pytest.mark.parametrize(

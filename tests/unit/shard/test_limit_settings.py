@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykcp.cli.start_flags import START_FLAGS, settings_from
-from pykcp.shard.settings import ShardSettings
+from pykcp.programs.shard.settings import ShardSettings
 
 
 def _settings(*words: str) -> ShardSettings:

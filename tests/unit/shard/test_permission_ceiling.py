@@ -10,8 +10,8 @@ from pykcp.auth.authz.attributes import Attributes, Verdict
 from pykcp.auth.authz.rbac import RbacObjects
 from pykcp.auth.authz.role_cache import ADMIN_CLUSTER, ClusterContent, ClusterState
 from pykcp.auth.user import User
-from pykcp.registry.bound import BoundResource
-from pykcp.shard.permission_ceiling import PermissionCeiling
+from pykcp.programs.shard.permission_ceiling import PermissionCeiling
+from pykcp.registry.catalog.bound import BoundResource
 from pykcp.steps import at_once
 from pykcp.types import Object
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.shard.settings import SettingsError, ShardSettings
+from pykcp.programs.shard.settings import SettingsError, ShardSettings
 
 
 def test_the_defaults_are_fine() -> None:

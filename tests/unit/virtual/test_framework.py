@@ -7,7 +7,7 @@ import pytest
 
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.user import User
-from pykcp.machinery.claims import claimed_identity
+from pykcp.machinery.kcp.claims import claimed_identity
 from pykcp.virtual.apiexport.access import with_warrant
 from pykcp.virtual.framework import split_clusters, split_head
 from pykcp.virtual.lifecycle import denial, is_own_removal

@@ -15,7 +15,7 @@ from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.resources import NAMESPACES
 from pykcp.machinery.terms import Condition, label_term
 from pykcp.registry.resource import Resource
-from pykcp.registry.selection import Selection
+from pykcp.registry.watch.selection import Selection
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.virtual.framework import *

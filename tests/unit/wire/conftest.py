@@ -8,9 +8,9 @@ from typing import Any
 import hpack
 import pytest
 
-from pykcp.wire import frames
-from pykcp.wire.http2 import Http2
-from pykcp.wire.huffman import Huffman
+from pykcp.wire.http2 import frames
+from pykcp.wire.http2.huffman import Huffman
+from pykcp.wire.http2.machine import Http2
 from pykcp.wire.settings import WireSettings
 
 NAMES = {

@@ -9,10 +9,10 @@ from typing import Any
 import hpack
 import pytest
 
-from pykcp.wire import frames
-from pykcp.wire.frames import frame
-from pykcp.wire.hpack import Decoder, HpackError
-from pykcp.wire.huffman import Huffman
+from pykcp.wire.http2 import frames
+from pykcp.wire.http2.frames import frame
+from pykcp.wire.http2.hpack import Decoder, HpackError
+from pykcp.wire.http2.huffman import Huffman
 from pykcp.wire.lane import Handshakes, Lane
 from pykcp.wire.rate import Progress
 from pykcp.wire.request import BodyPieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykcp.wire.heads import Malformed, check_trailers, http2_head
-from pykcp.wire.http1_head import HeadWriter, Rejected, http1_head
+from pykcp.wire.http1.head import HeadWriter, Rejected, http1_head
 
 GET = [(":method", "GET"), (":scheme", "https"), (":path", "/a%20b?x=1&y"), (":authority", "h:1")]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pykcp.wire.hpack import (
+from pykcp.wire.http2.hpack import (
     STATIC_TABLE,
     Decoder,
     Encoder,
@@ -16,7 +16,7 @@ from pykcp.wire.hpack import (
     HpackError,
     is_valid_field,
 )
-from pykcp.wire.huffman import Huffman
+from pykcp.wire.http2.huffman import Huffman
 
 
 def decoder(max_list_size: int = 1 << 20, max_table_size: int = 4096) -> Decoder:

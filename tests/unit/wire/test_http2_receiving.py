@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pykcp.wire import frames
-from pykcp.wire.frames import frame, settings, window_update
-from pykcp.wire.http2 import Http2
-from pykcp.wire.huffman import Huffman
+from pykcp.wire.http2 import frames
+from pykcp.wire.http2.frames import frame, settings, window_update
+from pykcp.wire.http2.huffman import Huffman
+from pykcp.wire.http2.machine import Http2
 from pykcp.wire.settings import WireSettings
 
 PING = frame(frames.PING, 0, 0, b"12345678")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykcp.wire import frames
-from pykcp.wire.frames import frame, settings, window_update
+from pykcp.wire.http2 import frames
+from pykcp.wire.http2.frames import frame, settings, window_update
 
 OK = b"\x88"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pykcp.wire.huffman import Huffman, HuffmanError, code_table
+from pykcp.wire.http2.huffman import Huffman, HuffmanError, code_table
 
 _encoder = HuffmanEncoder(REQUEST_CODES, REQUEST_CODES_LENGTH)
 

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from pykcp.wire import settings as settings_module
-from pykcp.wire.hpack import Encoder
+from pykcp.wire.http2.hpack import Encoder
 from pykcp.wire.rate import Bucket
 from pykcp.wire.serving import DateStamp
 from pykcp.wire.settings import TLSSettings, WireSettings

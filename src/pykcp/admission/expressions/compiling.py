@@ -14,10 +14,10 @@ from pykcp.admission.expressions.environment import (
     with_policy_variables,
 )
 from pykcp.admission.expressions.patch_types import misnamed_types
-from pykcp.machinery.cel.environment import Environment
+from pykcp.machinery.cel.check.environment import Environment
+from pykcp.machinery.cel.check.types import Type
 from pykcp.machinery.cel.program import CompileError, Program, ProgramError, compile_expression
 from pykcp.machinery.cel.program import output_type as type_of_expression
-from pykcp.machinery.cel.types import Type
 
 Named = tuple[tuple[str, str], ...]
 """Names and expressions of variables, in order."""
@@ -78,7 +78,7 @@ def compile_variables(variables: Named, sight: Sight) -> Variables:
 
 
 def _dyn() -> Type:
-    from pykcp.machinery.cel.types import DYN
+    from pykcp.machinery.cel.check.types import DYN
 
     return DYN
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from pykcp.machinery.cel import types
-from pykcp.machinery.cel.environment import KUBERNETES, Environment, Overload, Variable
+from pykcp.machinery.cel.check import types
+from pykcp.machinery.cel.check.environment import KUBERNETES, Environment, Overload, Variable
+from pykcp.machinery.cel.check.types import DYN, STRING, Type
 from pykcp.machinery.cel.library import IMPLEMENTATIONS
-from pykcp.machinery.cel.types import DYN, STRING, Type
 
 VARIABLES_TYPE = "kubernetes.variables"
 OBJECT = "Object"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykcp.admission.expressions.compiling import Compiled
+from pykcp.machinery.cel.cost.work import OBJECT_WORK, allow, remaining
 from pykcp.machinery.cel.program import PER_CALL_LIMIT, Program
-from pykcp.machinery.cel.values import CelError, CostExceeded, EvalError
-from pykcp.machinery.cel.work import OBJECT_WORK, allow, remaining
+from pykcp.machinery.cel.runtime.values import CelError, CostExceeded, EvalError
 
 POLICY_BUDGET = 10_000_000
 """What all expressions of a policy may cost on one request."""

@@ -6,10 +6,10 @@ conditions, but not one that comes by way of a variable.
 
 from __future__ import annotations
 
-from pykcp.machinery.cel.ast import Entry, Literal, Node, Struct, children
-from pykcp.machinery.cel.environment import Environment
-from pykcp.machinery.cel.parser import parse
-from pykcp.machinery.cel.source import Issues
+from pykcp.machinery.cel.check.environment import Environment
+from pykcp.machinery.cel.front.ast import Entry, Literal, Node, Struct, children
+from pykcp.machinery.cel.front.parser import parse
+from pykcp.machinery.cel.front.source import Issues
 
 _JSON_PATCH = "JSONPatch"
 

@@ -16,7 +16,7 @@ from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import MASTERS
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden, go_quote
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
 GROUP = "certificates.k8s.io"

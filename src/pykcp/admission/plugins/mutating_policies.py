@@ -25,7 +25,7 @@ from pykcp.admission.subject import Subject
 from pykcp.admission.surroundings import converted, show
 from pykcp.machinery.status import Cause, Forbidden
 from pykcp.registry import codec
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
 

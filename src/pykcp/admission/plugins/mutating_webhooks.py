@@ -20,9 +20,9 @@ from pykcp.aio.turns import heavy_turn
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.status import InternalError, StatusError, go_quote
 from pykcp.registry import codec
-from pykcp.registry.admitting import AdmissionRequest, Outgrown
-from pykcp.registry.large import LargeRequest
 from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.admitting import AdmissionRequest, Outgrown
+from pykcp.registry.verbs.large import LargeRequest
 
 _LOG = logging.getLogger(__name__)
 _MUTATED = "mutation.webhook.admission.k8s.io/"

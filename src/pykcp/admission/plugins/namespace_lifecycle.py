@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pykcp.machinery import meta
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.machinery.status import Cause, Forbidden, NotFound
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import object_key, resource_prefix
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.storage.interface import Event, Store
 
 IMMORTAL = frozenset(("default", "kube-system", "kube-public"))

@@ -17,14 +17,15 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
-from pykcp.machinery import clusters, meta
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, EVENTS, LOGICAL_CLUSTERS
 from pykcp.machinery.status import Forbidden, go_quote
 from pykcp.observe.metrics import LabelledGauge, Registry
 from pykcp.registry import codec
-from pykcp.registry.admitting import AdmissionRequest
-from pykcp.registry.directory import Directory
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.storage.interface import Event, Operation, Query, Store
 from pykcp.types import Object
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.status import Forbidden
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 BOUND_CRDS = "system:bound-crds"
 SYSTEM_CRDS = "system:system-crds"

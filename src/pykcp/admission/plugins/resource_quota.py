@@ -26,9 +26,9 @@ from pykcp.machinery.quantity import QuantityError
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden, qualified
 from pykcp.registry import codec
-from pykcp.registry.admitting import AdmissionRequest
-from pykcp.registry.indexes import index_entries
+from pykcp.registry.indexes.entries import index_entries
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.storage.interface import Entry, Event, Operation, Put, Query, Store
 from pykcp.types import Object
 

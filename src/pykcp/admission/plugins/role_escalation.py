@@ -12,7 +12,7 @@ from pykcp.machinery.resources import (
     ROLE_BINDINGS,
     ROLES,
 )
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 _ROLES = frozenset(("roles", "clusterroles"))
 

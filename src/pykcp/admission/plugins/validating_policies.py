@@ -13,8 +13,8 @@ from pykcp.admission.policies.policy import Binding, BoundPolicy, Policy
 from pykcp.admission.policies.validating import Decision, Verdict, judge
 from pykcp.admission.subject import Subject
 from pykcp.machinery.status import Cause, Forbidden
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.context import RequestContext
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 _FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pykcp.admission.subject import Subject
 from pykcp.admission.webhooks.calling import Callers, WebhookFailed
 from pykcp.admission.webhooks.webhook import Webhook
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 _LOG = logging.getLogger(__name__)
 _FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io/"

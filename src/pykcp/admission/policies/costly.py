@@ -10,7 +10,7 @@ import orjson
 from pykcp.admission.expressions.authorizing import Answers, Questions
 from pykcp.admission.expressions.evaluating import FULL, INLINE, Limits, TooCostly
 from pykcp.admission.subject import Subject
-from pykcp.registry.large import LargeWork
+from pykcp.registry.verbs.large import LargeWork
 
 Found = TypeVar("Found")
 _JOBS = "pykcp.admission.policies.jobs:"

@@ -19,7 +19,7 @@ from pykcp.admission.policies.policy import Mutation, Policy
 from pykcp.admission.subject import Subject
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.machinery.cel.library.times import duration_text, timestamp_text
-from pykcp.machinery.cel.values import BoolKey, Duration, Optional, Timestamp, UInt
+from pykcp.machinery.cel.runtime.values import BoolKey, Duration, Optional, Timestamp, UInt
 from pykcp.machinery.patch import checking, merging
 from pykcp.machinery.patch.shapes import (
     AnyShape,

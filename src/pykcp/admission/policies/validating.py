@@ -18,7 +18,7 @@ from pykcp.admission.expressions.evaluating import (
 from pykcp.admission.policies.invocations import Invocation, values_for
 from pykcp.admission.policies.policy import Policy, Validation
 from pykcp.admission.subject import Subject
-from pykcp.machinery.cel.kinds import kind_of
+from pykcp.machinery.cel.runtime.kinds import kind_of
 from pykcp.types import Object
 
 _MAX_MESSAGE = 5 * 1024

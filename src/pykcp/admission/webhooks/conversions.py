@@ -9,7 +9,7 @@ import orjson
 
 from pykcp.aio.turns import heavy_turn
 from pykcp.clients.outbound import Answer, Outbound, Tenant
-from pykcp.registry.conversion_review import CallFailed, Endpoint
+from pykcp.registry.conversion.review import CallFailed, Endpoint
 from pykcp.types import Object
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from pykcp.apis.kcp.overhang import (
     BadAnnotation,
     read_annotation,
 )
-from pykcp.machinery.claims import ANY_VERB, key_of
+from pykcp.machinery.kcp.claims import ANY_VERB, key_of
 from pykcp.machinery.status import go_quote
 from pykcp.machinery.untyped import mapping, mappings, text
 from pykcp.types import Object

@@ -9,7 +9,7 @@ from pykcp.apis.kcp.overhang import (
     BadAnnotation,
     read_annotation,
 )
-from pykcp.machinery.claims import key_of, needs_identity
+from pykcp.machinery.kcp.claims import key_of, needs_identity
 from pykcp.machinery.status import FieldError, invalid
 from pykcp.machinery.untyped import mappings
 from pykcp.types import Object

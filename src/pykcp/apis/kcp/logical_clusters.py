@@ -11,15 +11,15 @@ from typing import Any
 import orjson
 
 from pykcp.machinery import meta
-from pykcp.machinery.condition_marks import is_false, mark_false, mark_true
 from pykcp.machinery.conditions import conditions_of, find
-from pykcp.machinery.hashes import (
+from pykcp.machinery.kcp.condition_marks import is_false, mark_false, mark_true
+from pykcp.machinery.kcp.conditions import INFO, with_condition
+from pykcp.machinery.kcp.hashes import (
     INITIALIZER_LABEL_PREFIX,
     TERMINATOR_LABEL_PREFIX,
     initializer_label,
     terminator_label,
 )
-from pykcp.machinery.kcp_conditions import INFO, with_condition
 from pykcp.types import Object
 
 PHASE_LABEL = "tenancy.kcp.io/phase"

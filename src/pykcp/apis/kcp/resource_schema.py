@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from pykcp.apis.kube.validation.crd import approval_errors, is_protected
-from pykcp.apis.kube.validation.crd_names import names_errors
-from pykcp.apis.kube.validation.crd_spec import (
+from pykcp.apis.kube.validation.crd.definition import approval_errors, is_protected
+from pykcp.apis.kube.validation.crd.names import names_errors
+from pykcp.apis.kube.validation.crd.spec import (
     ONE_WORD_GROUPS,
     required_names_errors,
     version_errors,

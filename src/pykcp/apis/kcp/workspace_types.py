@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.untyped import mapping, text
 from pykcp.types import Object
 

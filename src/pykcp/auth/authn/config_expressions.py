@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pykcp.auth.user import User
 
 if TYPE_CHECKING:
-    from pykcp.machinery.cel.ast import Node
-    from pykcp.machinery.cel.environment import Environment
+    from pykcp.machinery.cel.check.environment import Environment
+    from pykcp.machinery.cel.front.ast import Node
     from pykcp.machinery.cel.program import Program
 
 CLAIMS, USER = "claims", "user"
@@ -38,7 +38,7 @@ class Expression:
 
     def evaluate(self, value: Any) -> Any:
         """Raises ExpressionError."""
-        from pykcp.machinery.cel.work import allow
+        from pykcp.machinery.cel.cost.work import allow
 
         allow(_WORK_LIMIT)
         result, error, _ = self.program.counted({self.variable: value}, _COST_LIMIT)
@@ -77,8 +77,8 @@ def _compile(text: str, variable: str, *, is_condition: bool) -> Expression:
 
 @lru_cache(maxsize=2)
 def _environment(variable: str) -> Environment:
-    from pykcp.machinery.cel import types
-    from pykcp.machinery.cel.environment import KUBERNETES, Variable
+    from pykcp.machinery.cel.check import types
+    from pykcp.machinery.cel.check.environment import KUBERNETES, Variable
 
     if variable == CLAIMS:
         anything = types.Type("dyn", "any")
@@ -100,7 +100,7 @@ def _environment(variable: str) -> Environment:
 
 
 def _nodes(root: Node) -> Iterator[Node]:
-    from pykcp.machinery.cel.ast import children
+    from pykcp.machinery.cel.front.ast import children
 
     stack = [root]
     while stack:
@@ -111,7 +111,7 @@ def _nodes(root: Node) -> Iterator[Node]:
 
 def _is_selection(node: Node, variable: str, field: str) -> bool:
     """`variable.field`, `has(variable.field)` or `variable.?field`; an index does not count."""
-    from pykcp.machinery.cel.ast import Call, Ident, Literal, Select
+    from pykcp.machinery.cel.front.ast import Call, Ident, Literal, Select
 
     if isinstance(node, Select):
         operand = node.operand
@@ -146,7 +146,7 @@ class Unescaping(dict[str, Any]):
 def _unescaped(key: Any) -> Any:
     if not isinstance(key, str) or "__" not in key:
         return key
-    from pykcp.machinery.cel.escaping import unescape
+    from pykcp.machinery.cel.front.escaping import unescape
 
     name = unescape(key)
     return key if name is None else name

@@ -7,7 +7,7 @@ from pykcp.cli.plugins.shell.command import Invocation
 from pykcp.cli.plugins.shell.completion import NO_FILES, NO_SPACE, Answer, Candidate
 from pykcp.cli.plugins.workspace.paths import home_path, resolve
 from pykcp.cli.plugins.workspace.resources import Collection, apis, type_name, url, workspaces
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 
 _SECONDS = "3s"
 """Nobody waits longer for a word to be completed."""

@@ -10,7 +10,7 @@ from pykcp.cli.plugins.session import LOG_FLAGS
 from pykcp.cli.plugins.shell.command import Command
 from pykcp.cli.plugins.shell.program import run
 from pykcp.cli.plugins.ws import create_command, workspace_command
-from pykcp.server.version import GIT_VERSION
+from pykcp.server.documents.version import GIT_VERSION
 
 
 def kubectl_ws() -> int:

@@ -32,10 +32,10 @@ from pykcp.controllers.kube.token_secrets import Sign, TokenSecrets
 from pykcp.controllers.runtime.kinds import Kinds
 from pykcp.controllers.runtime.manager import Follower
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.directory import Directory
-from pykcp.registry.hub import Hub
 from pykcp.registry.local import LocalClient
+from pykcp.registry.watch.hub import Hub
 from pykcp.storage.interface import Store
 
 

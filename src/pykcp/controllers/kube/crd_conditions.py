@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pykcp.apis.kube.validation.crd import approval_of, is_protected
+from pykcp.apis.kube.validation.crd.definition import approval_of, is_protected
 from pykcp.machinery.status import go_quote
 from pykcp.types import Object
 

@@ -15,7 +15,8 @@ from pykcp.controllers.kube.crd_conditions import after_naming, condition_of, se
 from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.machinery import bound_crd, meta
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import bound_crd
 from pykcp.machinery.resources import (
     API_BINDINGS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -25,8 +26,8 @@ from pykcp.machinery.schema.crd_text import read_crd
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
-from pykcp.registry.hub import Hub
 from pykcp.registry.keys import kind_prefix, object_key, resource_prefix, split_key
+from pykcp.registry.watch.hub import Hub
 from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 

@@ -21,7 +21,7 @@ from pykcp.controllers.runtime.objects import metadata_of
 from pykcp.machinery.resources import EVENTS
 from pykcp.machinery.status import Conflict
 from pykcp.registry.codec import decode
-from pykcp.registry.indexes import event_entry, event_written
+from pykcp.registry.indexes.entries import event_entry, event_written
 from pykcp.registry.keys import resource_prefix, split_key
 from pykcp.storage.interface import Event, Store
 

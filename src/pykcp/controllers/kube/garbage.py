@@ -40,9 +40,9 @@ from pykcp.machinery import meta
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.status import Conflict, NotFound
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.deletion import FOREGROUND, ORPHAN
-from pykcp.registry.indexes import DELETING, owner_entry
+from pykcp.registry.indexes.entries import DELETING, owner_entry
 from pykcp.registry.keys import KeyParts, object_key, resource_prefix, split_key
+from pykcp.registry.verbs.deletion import FOREGROUND, ORPHAN
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 

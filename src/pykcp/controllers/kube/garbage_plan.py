@@ -12,7 +12,7 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from pykcp.controllers.runtime.objects import Metadata, OwnerReference
-from pykcp.registry.deletion import FOREGROUND, ORPHAN
+from pykcp.registry.verbs.deletion import FOREGROUND, ORPHAN
 
 
 class OwnerState(Enum):

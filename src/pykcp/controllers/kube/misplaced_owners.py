@@ -20,7 +20,7 @@ from pykcp.controllers.runtime.objects import OwnerReference, metadata_of
 from pykcp.machinery.resources import EVENTS, NAMESPACES
 from pykcp.machinery.status import StatusError, go_quote
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.indexes import owner_entry
+from pykcp.registry.indexes.entries import owner_entry
 from pykcp.registry.keys import KeyParts, object_key, range_prefix, resource_prefix, split_key
 from pykcp.storage.interface import Query, Store
 from pykcp.types import Object

@@ -24,10 +24,11 @@ from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.kinds import Kinds, ServedKind
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.objects import pages
-from pykcp.machinery import clusters, meta
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, NAMESPACES
 from pykcp.machinery.status import NotFound
-from pykcp.registry.indexes import DELETING
+from pykcp.registry.indexes.entries import DELETING
 from pykcp.registry.keys import range_prefix, resource_prefix, split_key
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object

@@ -10,7 +10,7 @@ from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound
-from pykcp.registry.directory import Directory
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import resource_prefix, split_key
 from pykcp.storage.interface import Event
 from pykcp.types import Object

@@ -27,8 +27,8 @@ from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery.status import NotFound
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.codec import decode
-from pykcp.registry.directory import Directory
 from pykcp.registry.keys import range_prefix, resource_prefix, split_key
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object

@@ -16,7 +16,7 @@ from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.namespaces import is_active_event, is_terminating
 from pykcp.machinery import meta
-from pykcp.machinery.clusters import ROOT
+from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.resources import CONFIG_MAPS, NAMESPACES
 from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
 from pykcp.registry.codec import decode

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.machinery.resources import GroupVersionResource, split_api_version
-from pykcp.registry.directory import Directory
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import resource_prefix
 
 

@@ -9,18 +9,19 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from pykcp.machinery.cel import codegen, constants, validators
-from pykcp.machinery.cel.ast import Comprehension, Ident, Node, Select, children
-from pykcp.machinery.cel.checker import check
-from pykcp.machinery.cel.constants import ProgramError
-from pykcp.machinery.cel.declared import Declared
-from pykcp.machinery.cel.environment import KUBERNETES, Environment
-from pykcp.machinery.cel.estimate import UNLIMITED, Estimate, estimate
-from pykcp.machinery.cel.parser import parse
-from pykcp.machinery.cel.source import NO_PLACE, CompileError, Issues
-from pykcp.machinery.cel.types import Type
-from pykcp.machinery.cel.values import CelError, CostExceeded, EvalError, Panic
-from pykcp.machinery.cel.work import CALL_WORK, allow
+from pykcp.machinery.cel.check import constants, validators
+from pykcp.machinery.cel.check.checker import check
+from pykcp.machinery.cel.check.constants import ProgramError
+from pykcp.machinery.cel.check.declared import Declared
+from pykcp.machinery.cel.check.environment import KUBERNETES, Environment
+from pykcp.machinery.cel.check.types import Type
+from pykcp.machinery.cel.cost.estimate import UNLIMITED, Estimate, estimate
+from pykcp.machinery.cel.cost.work import CALL_WORK, allow
+from pykcp.machinery.cel.emit import codegen
+from pykcp.machinery.cel.front.ast import Comprehension, Ident, Node, Select, children
+from pykcp.machinery.cel.front.parser import parse
+from pykcp.machinery.cel.front.source import NO_PLACE, CompileError, Issues
+from pykcp.machinery.cel.runtime.values import CelError, CostExceeded, EvalError, Panic
 
 PER_CALL_LIMIT = 1_000_000
 """What one evaluation may cost."""

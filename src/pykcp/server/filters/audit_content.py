@@ -19,9 +19,9 @@ import orjson
 from pykcp.machinery.status import StatusError
 from pykcp.observe.audit.policy import Outcome
 from pykcp.registry.resource import Resource
-from pykcp.server import negotiation, protobuf_form, yaml_text
-from pykcp.server.bodies import media_type, native_schema, parse_as
 from pykcp.server.call import Call
+from pykcp.server.media import negotiation, protobuf_form, yaml_text
+from pykcp.server.media.bodies import media_type, native_schema, parse_as
 from pykcp.types import Object
 from pykcp.wire.exchange import Header, Request
 

@@ -26,7 +26,6 @@ from typing import Any, TypeVar
 
 from pykcp.aio.turns import turns_of
 from pykcp.observe.metrics import LabelValues, Registry
-from pykcp.server.answers import PlainError
 from pykcp.server.call import Call
 from pykcp.server.filters.flow_cost import Account, CostLimits
 from pykcp.server.filters.flow_meter import CostMeter
@@ -34,6 +33,7 @@ from pykcp.server.filters.flow_metrics import FlowMetrics, Level
 from pykcp.server.filters.flow_queue import FairQueue, Limits
 from pykcp.server.filters.flow_report import report
 from pykcp.server.filters.flow_room import RoomLimits, WaitingRoom
+from pykcp.server.media.answers import PlainError
 
 SMALL_PAGE = 500
 _EXEMPT: LabelValues = ("exempt", "exempt")

@@ -16,8 +16,8 @@ from urllib.parse import quote, urlsplit
 from pykcp.clients.direct import Connections
 from pykcp.clients.outbound import SendFailed, Tenant
 from pykcp.machinery.status import BadRequest, RequestEntityTooLarge
-from pykcp.server.answers import PlainError
 from pykcp.server.call import Call
+from pykcp.server.media.answers import PlainError
 from pykcp.wire.exchange import Header, Request, WebSocket
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from pykcp.apis.kcp.logical_clusters import OWNER_ANNOTATION, PATH_ANNOTATION, T
 from pykcp.auth.authz.attributes import Attributes, forbidden
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import User
-from pykcp.machinery import clusters, meta
-from pykcp.machinery.hashes import home_cluster_name
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.kcp.hashes import home_cluster_name
 from pykcp.machinery.resources import (
     CLUSTER_ROLE_BINDINGS,
     LOGICAL_CLUSTERS,
@@ -28,9 +29,9 @@ from pykcp.machinery.status import AlreadyExists, InternalError
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import Lookup
-from pykcp.server.answers import PlainError, send_object
 from pykcp.server.authorization import CallAuthorization
 from pykcp.server.call import Call
+from pykcp.server.media.answers import PlainError, send_object
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 

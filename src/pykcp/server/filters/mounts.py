@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pykcp.clients.direct import verified
 from pykcp.clients.outbound import Outbound, Tenant
 from pykcp.clients.trust import unverified
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.server.call import Call
 from pykcp.server.filters.forwarding import (
     Forwarder,

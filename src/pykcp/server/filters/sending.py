@@ -14,7 +14,7 @@ from pykcp.auth.authn.bearer import without_token_protocol
 from pykcp.auth.user import User, global_name
 from pykcp.clients.direct import verified
 from pykcp.clients.outbound import Outbound, Tenant
-from pykcp.machinery.endpoints import HOPS_HEADER
+from pykcp.machinery.kcp.endpoints import HOPS_HEADER
 from pykcp.server.call import Call
 from pykcp.server.filters.forwarding import (
     BadGateway,

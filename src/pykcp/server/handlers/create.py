@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pykcp.machinery.status import BadRequest
-from pykcp.registry.admitting import Outgrown
-from pykcp.registry.create import create as create_object
-from pykcp.registry.large import create_large
-from pykcp.server.bodies import Sent, read_sent, sent_of
+from pykcp.registry.verbs.admitting import Outgrown
+from pykcp.registry.verbs.create import create as create_object
+from pykcp.registry.verbs.large import create_large
 from pykcp.server.call import Call
-from pykcp.server.changes import Creation
 from pykcp.server.handlers.get import send_written
 from pykcp.server.handlers.options import check_write_options
+from pykcp.server.large.changes import Creation
+from pykcp.server.media.bodies import Sent, read_sent, sent_of
 
 
 async def create(call: Call) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pykcp.machinery.status import BadRequest, FieldError, Invalid, invalid, not_supported
-from pykcp.registry.delete import delete as delete_object
-from pykcp.registry.delete import delete_collection as delete_objects
-from pykcp.registry.deletion import DeleteOptions
-from pykcp.registry.native import decode_native
-from pykcp.registry.read import Listing
-from pykcp.server.answers import send_json, send_object, success
-from pykcp.server.bodies import body_of, no_kind, parse_as
+from pykcp.registry.catalog.native import decode_native
+from pykcp.registry.verbs.delete import delete as delete_object
+from pykcp.registry.verbs.delete import delete_collection as delete_objects
+from pykcp.registry.verbs.deletion import DeleteOptions
+from pykcp.registry.verbs.read import Listing
 from pykcp.server.call import Call, integer
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.listing import list_body, list_options
 from pykcp.server.handlers.options import dry_run_errors
+from pykcp.server.media.answers import send_json, send_object, success
+from pykcp.server.media.bodies import body_of, no_kind, parse_as
 from pykcp.types import Object
 
 _POLICIES = ("Background", "Foreground", "Orphan")

@@ -9,11 +9,11 @@ from pykcp.aio.turns import heavy_turn
 from pykcp.machinery.schema.definition import Column
 from pykcp.machinery.status import StatusError, go_quote
 from pykcp.registry.errors import too_large_revision
-from pykcp.registry.read import find
 from pykcp.registry.resource import LARGE
-from pykcp.server import transforms
-from pykcp.server.answers import is_plain_json, send_json, send_object, send_reformed
+from pykcp.registry.verbs.read import find
 from pykcp.server.call import Call
+from pykcp.server.media import transforms
+from pykcp.server.media.answers import is_plain_json, send_json, send_object, send_reformed
 from pykcp.server.numbers import BadNumber, uint64
 from pykcp.types import Object
 

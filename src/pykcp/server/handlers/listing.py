@@ -15,10 +15,11 @@ import orjson
 from pykcp.aio.resting import rest
 from pykcp.machinery.status import BadRequest, go_quote
 from pykcp.registry.keys import range_prefix
-from pykcp.registry.read import PAGE_BYTES, Listing, ListOptions, Pager, decode_token
 from pykcp.registry.resource import Resource
-from pykcp.server import negotiation, transforms
-from pykcp.server.answers import (
+from pykcp.registry.verbs.read import PAGE_BYTES, Listing, ListOptions, Pager, decode_token
+from pykcp.server.call import Call, integer
+from pykcp.server.media import negotiation, transforms
+from pykcp.server.media.answers import (
     Room,
     may_compress,
     send_json,
@@ -27,7 +28,6 @@ from pykcp.server.answers import (
     send_reformed,
     wants_pretty,
 )
-from pykcp.server.call import Call, integer
 from pykcp.server.numbers import BadNumber, uint64
 from pykcp.types import Object
 

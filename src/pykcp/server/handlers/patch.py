@@ -5,11 +5,12 @@ from __future__ import annotations
 from pykcp.machinery.patch.strategic_custom import KUBERNETES_GROUPS
 from pykcp.machinery.schema.definition import ResourceDefinition
 from pykcp.machinery.status import UnsupportedMediaType
-from pykcp.registry.update import Change
-from pykcp.registry.update import update as update_object
-from pykcp.server.bodies import Sent, body_of
+from pykcp.registry.verbs.update import Change
+from pykcp.registry.verbs.update import update as update_object
 from pykcp.server.call import Call
-from pykcp.server.changes import (
+from pykcp.server.handlers.get import send_written
+from pykcp.server.handlers.options import check_write_options
+from pykcp.server.large.changes import (
     APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
@@ -17,9 +18,8 @@ from pykcp.server.changes import (
     Applying,
     Patching,
 )
-from pykcp.server.handlers.get import send_written
-from pykcp.server.handlers.options import check_write_options
-from pykcp.server.negotiation import media_type_of
+from pykcp.server.media.bodies import Sent, body_of
+from pykcp.server.media.negotiation import media_type_of
 
 BUILTIN = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 CUSTOM = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)

@@ -11,18 +11,18 @@ from pykcp.machinery.patch import jsonpatch, mergepatch
 from pykcp.machinery.patch.scale import ScaleOwners
 from pykcp.machinery.status import BadRequest, InternalError, StatusError, UnsupportedMediaType
 from pykcp.registry import codec
-from pykcp.registry.admitting import ShownKind
-from pykcp.registry.native import decode_native
-from pykcp.registry.read import find
-from pykcp.registry.update import Change, check_name, update
-from pykcp.server.answers import send_object
-from pykcp.server.bodies import body_of, check_type, parse_as
+from pykcp.registry.catalog.native import decode_native
+from pykcp.registry.verbs.admitting import ShownKind
+from pykcp.registry.verbs.read import find
+from pykcp.registry.verbs.update import Change, check_name, update
 from pykcp.server.call import Call
-from pykcp.server.changes import APPLY_PATCH, JSON_PATCH
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options
 from pykcp.server.handlers.patch import CUSTOM
-from pykcp.server.negotiation import media_type_of
+from pykcp.server.large.changes import APPLY_PATCH, JSON_PATCH
+from pykcp.server.media.answers import send_object
+from pykcp.server.media.bodies import body_of, check_type, parse_as
+from pykcp.server.media.negotiation import media_type_of
 from pykcp.types import JSON, Object
 
 _VERSION = "autoscaling/v1"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pykcp.registry.update import Change
-from pykcp.registry.update import update as update_object
-from pykcp.server.bodies import sent_of
+from pykcp.registry.verbs.update import Change
+from pykcp.registry.verbs.update import update as update_object
 from pykcp.server.call import Call
-from pykcp.server.changes import Replacement
 from pykcp.server.handlers.get import send_written
 from pykcp.server.handlers.options import check_write_options
+from pykcp.server.large.changes import Replacement
+from pykcp.server.media.bodies import sent_of
 
 
 async def update(call: Call) -> None:

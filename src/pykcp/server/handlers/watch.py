@@ -8,19 +8,19 @@ import orjson
 
 from pykcp.machinery.status import FieldError, Invalid, forbidden, not_supported
 from pykcp.registry.resource import Resource
-from pykcp.registry.watch import (
+from pykcp.registry.watch.verb import (
     INITIAL_EVENTS_END,
     JSONEncoder,
     WatchOptions,
 )
-from pykcp.registry.watch import (
+from pykcp.registry.watch.verb import (
     watch as follow,
 )
-from pykcp.server import protobuf_form, transforms
-from pykcp.server.answers import CACHE_CONTROL, with_warnings
 from pykcp.server.call import Call, integer
 from pykcp.server.handlers.listing import parse_revision
-from pykcp.server.negotiation import PROTOBUF
+from pykcp.server.media import protobuf_form, transforms
+from pykcp.server.media.answers import CACHE_CONTROL, with_warnings
+from pykcp.server.media.negotiation import PROTOBUF
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 from pykcp.wire.exchange import Stream

@@ -26,8 +26,8 @@ from pykcp.auth.user import (
     User,
     is_service_account,
 )
-from pykcp.machinery import claims
-from pykcp.machinery.clusters import WILDCARD
+from pykcp.machinery.kcp import claims
+from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
 from pykcp.registry.lookup import CLUSTER_ANNOTATION, Lookup
 from pykcp.server.authorization import attributes_of

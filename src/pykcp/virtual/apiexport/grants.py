@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from pykcp.machinery import claims
+from pykcp.machinery.kcp import claims
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.lookup import Lookup

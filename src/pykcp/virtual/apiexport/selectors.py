@@ -6,10 +6,10 @@ claim's `matchLabels` are added where they are missing; the rest is only checked
 
 from __future__ import annotations
 
-from pykcp.machinery import claims
+from pykcp.machinery.kcp import claims
 from pykcp.machinery.labels import SelectorError
 from pykcp.machinery.status import Forbidden
-from pykcp.registry.admitting import Admission, AdmissionRequest
+from pykcp.registry.verbs.admitting import Admission, AdmissionRequest
 from pykcp.types import Object
 from pykcp.virtual.apiexport.grants import Grants
 

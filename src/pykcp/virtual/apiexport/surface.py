@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pykcp.apis.catalog import definition_of
-from pykcp.machinery import claims
-from pykcp.machinery.hashes import EXPORT_LABEL, REFLEXIVE_CLAIM_VALUE, export_label_value
+from pykcp.machinery.kcp import claims
+from pykcp.machinery.kcp.hashes import EXPORT_LABEL, REFLEXIVE_CLAIM_VALUE, export_label_value
 from pykcp.machinery.resources import API_BINDINGS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.terms import Condition, label_term
-from pykcp.registry.admitting import Admission
-from pykcp.registry.bound import BoundResources
-from pykcp.registry.directory import Directory
+from pykcp.registry.catalog.bound import BoundResources
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import CLUSTER_ANNOTATION, Lookup
 from pykcp.registry.resource import Resource
-from pykcp.registry.selection import Selection
+from pykcp.registry.verbs.admitting import Admission
+from pykcp.registry.watch.selection import Selection
 from pykcp.types import Object
 from pykcp.virtual.framework import restricted
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authz.attributes import Decision
-from pykcp.machinery.clusters import WILDCARD
+from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.status import BadRequest
-from pykcp.registry.admitting import Admission
-from pykcp.registry.directory import Directory
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.admitting import Admission
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.virtual.apiexport.access import ExportAccess

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.cache.scopes import split
-from pykcp.machinery.clusters import SYSTEM_BOUND_CRDS
+from pykcp.machinery.kcp.clusters import SYSTEM_BOUND_CRDS
 from pykcp.machinery.resources import (
     API_EXPORTS,
     API_RESOURCE_SCHEMAS,

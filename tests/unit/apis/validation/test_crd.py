@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykcp.apis.kube import validation
-from pykcp.apis.kube.validation.crd_paths import PathProblem, field_at
+from pykcp.apis.kube.validation.crd.paths import PathProblem, field_at
 from pykcp.apis.kube.validation.rules import before_create
 from pykcp.machinery.status import FieldError, invalid
 from pykcp.types import Object

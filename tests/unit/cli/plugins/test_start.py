@@ -5,7 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("asyncio", "aiohttp", "cryptography", "uvloop", "msgspec", "pykcp.shard", "pykcp.registry")
+HEAVY = (
+    "asyncio",
+    "aiohttp",
+    "cryptography",
+    "uvloop",
+    "msgspec",
+    "pykcp.programs",
+    "pykcp.registry",
+)
 LATE = ("ssl", "http.client", "pathlib", "dataclasses", "inspect")
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pykcp.controllers.kcp import binding as steps
-from pykcp.controllers.kcp.binding import BoundSchema, KnownExport, Names, Taken, TakenNames
-from pykcp.machinery import claims
+from pykcp.controllers.apis import binding as steps
+from pykcp.controllers.apis.binding import BoundSchema, KnownExport, Names, Taken, TakenNames
 from pykcp.machinery.conditions import find
-from pykcp.machinery.resource_locks import Lock
+from pykcp.machinery.kcp import claims
+from pykcp.machinery.kcp.resource_locks import Lock
 from pykcp.types import Object
 
 NOW = "2026-01-01T00:00:00Z"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykcp.controllers.kcp.cluster_blockers import Blockers
+from pykcp.controllers.core.cluster_blockers import Blockers
 from pykcp.types import Object
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykcp.controllers.kcp.partition_sets import Labels, combinations, partition_for
+from pykcp.controllers.topology.partition_sets import Labels, combinations, partition_for
 from pykcp.types import Object
 
 SHARDS = [

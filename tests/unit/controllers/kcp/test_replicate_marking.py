@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.controllers.kcp.replicate_marking import Judged, ReplicateMarking
+from pykcp.controllers.cache.replicate_marking import Judged, ReplicateMarking
 from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from pykcp.registry import codec
 from pykcp.registry.keys import kind_prefix, object_key

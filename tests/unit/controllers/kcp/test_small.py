@@ -2,12 +2,12 @@
 
 import pytest
 
-from pykcp.controllers.kcp.api_objects import crd_group, crd_lock
-from pykcp.controllers.kcp.apiexport import service_url
-from pykcp.controllers.kcp.binding_deletion import Remains, report
-from pykcp.controllers.kcp.endpoint_urls import with_url
-from pykcp.controllers.kcp.extra_annotations import synced
-from pykcp.machinery.bound_crd import NoConversion, bound_crd
+from pykcp.controllers.apis.apiexport import service_url
+from pykcp.controllers.apis.binding_deletion import Remains, report
+from pykcp.controllers.apis.endpoint_urls import with_url
+from pykcp.controllers.apis.extra_annotations import synced
+from pykcp.controllers.apis.objects import crd_group, crd_lock
+from pykcp.machinery.kcp.bound_crd import NoConversion, bound_crd
 from pykcp.types import Object
 
 NOW = "2026-01-01T00:00:00Z"

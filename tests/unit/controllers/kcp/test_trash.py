@@ -8,19 +8,19 @@ from collections.abc import Sequence
 import pytest
 
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
-from pykcp.controllers.kcp.trash import Trash
+from pykcp.controllers.tenancy.trash import Trash
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
 from pykcp.machinery.status import AlreadyExists, NotFound
 from pykcp.registry import codec, trash
-from pykcp.registry.admitting import NoAdmission
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.catalog.make import make_resource
 from pykcp.registry.clock import Sources, Timestamps
-from pykcp.registry.directory import Directory
-from pykcp.registry.hub import Hub
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.lookup import Lookup
-from pykcp.registry.make import make_resource
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource, Services
+from pykcp.registry.verbs.admitting import NoAdmission
+from pykcp.registry.watch.hub import Hub
 from pykcp.storage.interface import Operation, Put, Revisions
 from pykcp.storage.memory import MemoryStore
 from pykcp.types import Object

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from pykcp.machinery.cel.constants import ProgramError
-from pykcp.machinery.cel.declared import declare, name_types
-from pykcp.machinery.cel.environment import EXTENDED, KUBERNETES, Environment, Variable
-from pykcp.machinery.cel.kinds import kind_of
+from pykcp.machinery.cel.check.constants import ProgramError
+from pykcp.machinery.cel.check.declared import declare, name_types
+from pykcp.machinery.cel.check.environment import EXTENDED, KUBERNETES, Environment, Variable
+from pykcp.machinery.cel.front.source import CompileError
 from pykcp.machinery.cel.library.times import duration_text, timestamp_text
-from pykcp.machinery.cel.numbers import format_double
 from pykcp.machinery.cel.program import compile_expression
-from pykcp.machinery.cel.source import CompileError
-from pykcp.machinery.cel.values import EvalError, Optional, key_value
+from pykcp.machinery.cel.runtime.kinds import kind_of
+from pykcp.machinery.cel.runtime.numbers import format_double
+from pykcp.machinery.cel.runtime.values import EvalError, Optional, key_value
 from pykcp.machinery.schema.openapi_json import from_json
 
 _TEXT = {"type": "string", "maxLength": 60}

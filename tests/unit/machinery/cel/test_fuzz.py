@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykcp.machinery.cel.constants import ProgramError
-from pykcp.machinery.cel.declared import declare, name_types
-from pykcp.machinery.cel.environment import EXTENDED, Variable
-from pykcp.machinery.cel.escaping import escape, unescape
+from pykcp.machinery.cel.check.constants import ProgramError
+from pykcp.machinery.cel.check.declared import declare, name_types
+from pykcp.machinery.cel.check.environment import EXTENDED, Variable
+from pykcp.machinery.cel.front.escaping import escape, unescape
+from pykcp.machinery.cel.front.source import CompileError
 from pykcp.machinery.cel.program import compile_expression
-from pykcp.machinery.cel.rules import RuleSet
-from pykcp.machinery.cel.source import CompileError
-from pykcp.machinery.cel.values import CostExceeded, EvalError
+from pykcp.machinery.cel.rules.schema_rules import RuleSet
+from pykcp.machinery.cel.runtime.values import CostExceeded, EvalError
 from pykcp.machinery.schema.openapi_json import from_json
 
 _SCHEMA: dict[str, Any] = {

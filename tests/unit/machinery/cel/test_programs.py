@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from pykcp.machinery.cel import types
-from pykcp.machinery.cel.declared import MAX_REQUEST, declare
-from pykcp.machinery.cel.environment import EXTENDED, KUBERNETES, Environment, Variable
+from pykcp.machinery.cel.check import types
+from pykcp.machinery.cel.check.declared import MAX_REQUEST, declare
+from pykcp.machinery.cel.check.environment import EXTENDED, KUBERNETES, Environment, Variable
+from pykcp.machinery.cel.front.source import CompileError, Issues
 from pykcp.machinery.cel.library.authorizer import Authorizer, Decision, Question
 from pykcp.machinery.cel.program import compile_expression
-from pykcp.machinery.cel.source import CompileError, Issues
-from pykcp.machinery.cel.values import CostExceeded, EvalError
+from pykcp.machinery.cel.runtime.values import CostExceeded, EvalError
 from pykcp.machinery.schema.openapi_json import from_json
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.machinery.cel.rule_checks import check_rules, cost_message
+from pykcp.machinery.cel.rules.rule_checks import check_rules, cost_message
 from pykcp.machinery.schema.openapi_json import from_json
 
 AT = "spec.versions[0].schema.openAPIV3Schema"

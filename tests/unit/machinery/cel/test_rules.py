@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pykcp.machinery.cel.rules import OBJECT_BUDGET, RuleSet
+from pykcp.machinery.cel.rules.schema_rules import OBJECT_BUDGET, RuleSet
 from pykcp.machinery.schema.openapi_json import from_json
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from pykcp.machinery.cel import types
-from pykcp.machinery.cel.declared import declare, name_types
-from pykcp.machinery.cel.environment import EXTENDED, KUBERNETES, Variable
-from pykcp.machinery.cel.expense import may_be_expensive
+from pykcp.machinery.cel.check import types
+from pykcp.machinery.cel.check.declared import declare, name_types
+from pykcp.machinery.cel.check.environment import EXTENDED, KUBERNETES, Variable
+from pykcp.machinery.cel.cost.expense import may_be_expensive
 from pykcp.machinery.cel.program import compile_expression
-from pykcp.machinery.cel.rules import RuleSet
-from pykcp.machinery.cel.values import CostExceeded
+from pykcp.machinery.cel.rules.schema_rules import RuleSet
+from pykcp.machinery.cel.runtime.values import CostExceeded
 from pykcp.machinery.schema.openapi_json import from_json
 
 _TEXT = {"type": "string"}

@@ -9,13 +9,13 @@ from pykcp.admission.plugins.kcp.export_access import ExportAccess
 from pykcp.admission.refusing import denial, refusal
 from pykcp.apis.kcp.binding_rules import bad_binding_overhang, binding_errors, export_reference
 from pykcp.auth.authz.chain import Authorizer
-from pykcp.machinery import clusters
-from pykcp.machinery.hashes import EXPORT_LABEL, export_label_value
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.kcp.hashes import EXPORT_LABEL, export_label_value
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.status import Forbidden, go_quote, invalid
 from pykcp.machinery.untyped import mapping, mappings
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
 

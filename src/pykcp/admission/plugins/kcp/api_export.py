@@ -7,7 +7,7 @@ from pykcp.apis.kcp import conversion
 from pykcp.apis.kcp.export_rules import bad_overhang, export_error
 from pykcp.machinery.resources import API_EXPORTS
 from pykcp.machinery.status import StatusError
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
 

@@ -8,11 +8,11 @@ from pykcp.admission.field_errors import listed
 from pykcp.admission.plugins.kcp.export_access import ExportAccess
 from pykcp.admission.refusing import denial, refusal
 from pykcp.auth.authz.chain import Authorizer
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_EXPORT_ENDPOINT_SLICES
 from pykcp.machinery.status import required
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
 

@@ -7,9 +7,9 @@ from pykcp.admission.refusing import refusal
 from pykcp.apis.kcp.resource_schema import resource_schema_errors, resource_schema_update_errors
 from pykcp.apis.kube.validation.rules import Facts
 from pykcp.machinery.resources import API_RESOURCE_SCHEMAS
-from pykcp.registry.admitting import AdmissionRequest
-from pykcp.registry.create import facts_of
-from pykcp.registry.large import LargeRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.create import facts_of
+from pykcp.registry.verbs.large import LargeRequest
 from pykcp.types import Object
 
 

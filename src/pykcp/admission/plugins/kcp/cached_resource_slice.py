@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pykcp.admission.refusing import refusal
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import (
     CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES,
     CLUSTER_CACHED_RESOURCES,
 )
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
 

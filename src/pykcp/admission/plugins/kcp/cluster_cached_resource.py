@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pykcp.admission.refusing import refusal
 from pykcp.machinery.resources import CLUSTER_CACHED_RESOURCES
 from pykcp.machinery.status import go_quote, invalid, qualified
-from pykcp.registry.admitting import AdmissionRequest
-from pykcp.registry.directory import Directory
+from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
 

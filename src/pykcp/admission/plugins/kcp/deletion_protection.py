@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from pykcp.machinery import clusters, meta
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
 from pykcp.machinery.status import Forbidden
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.codec import decode
-from pykcp.registry.indexes import PROTECTED_WORKSPACES, PROTECTION, is_protected
+from pykcp.registry.indexes.entries import PROTECTED_WORKSPACES, PROTECTION, is_protected
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 

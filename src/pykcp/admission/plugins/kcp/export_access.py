@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_EXPORTS
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 
 class ExportAccess:

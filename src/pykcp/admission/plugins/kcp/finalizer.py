@@ -6,7 +6,7 @@ from pykcp.admission.refusing import refusal
 from pykcp.auth.user import MASTERS
 from pykcp.machinery import meta
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 
 class KeptFinalizer:

@@ -13,7 +13,7 @@ from pykcp.auth.user import (
 )
 from pykcp.machinery import meta
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 _EXEMPT = frozenset(
     (

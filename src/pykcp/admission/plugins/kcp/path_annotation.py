@@ -14,8 +14,8 @@ from pykcp.machinery.resources import (
     WORKSPACE_TYPES,
 )
 from pykcp.machinery.status import NotFound, go_quote
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 _KINDS = frozenset(
     (kind.group, kind.resource)

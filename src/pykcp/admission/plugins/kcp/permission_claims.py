@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from pykcp.admission.field_errors import aggregated
 from pykcp.admission.refusing import refusal
-from pykcp.machinery.claims import NOT_PERSISTED, is_claim_label
-from pykcp.machinery.hashes import CLAIM_LABEL_PREFIX
+from pykcp.machinery.kcp.claims import NOT_PERSISTED, is_claim_label
+from pykcp.machinery.kcp.hashes import CLAIM_LABEL_PREFIX
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.status import FieldError, forbidden, go_quote, invalid
-from pykcp.registry.admitting import AdmissionRequest
-from pykcp.registry.claimed import AcceptedClaims
+from pykcp.registry.catalog.claimed import AcceptedClaims
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 
 class PermissionClaims:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykcp.admission.refusing import refusal
 from pykcp.machinery.resources import WORKSPACE_TYPES
 from pykcp.machinery.status import invalid
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 RESERVED = frozenset(("any", "system"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykcp.machinery.resources import SHARDS
 from pykcp.machinery.status import Invalid, StatusError, invalid
 from pykcp.machinery.untyped import mapping
-from pykcp.registry.admitting import AdmissionRequest
+from pykcp.registry.verbs.admitting import AdmissionRequest
 
 _ADDRESSES = ("baseURL", "externalURL", "virtualWorkspaceURL")
 

@@ -8,12 +8,13 @@ from pykcp.admission.annotations import go_json
 from pykcp.admission.refusing import refusal
 from pykcp.apis.kcp.logical_clusters import OWNER_ANNOTATION
 from pykcp.auth.user import MASTERS, User
-from pykcp.machinery import clusters, meta
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.machinery.status import NotFound, invalid
 from pykcp.machinery.untyped import mapping
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
 REQUIRED_GROUPS = "authorization.kcp.io/required-groups"

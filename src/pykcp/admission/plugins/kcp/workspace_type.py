@@ -12,10 +12,10 @@ from pykcp.admission.plugins.kcp.export_access import ExportAccess
 from pykcp.admission.refusing import denial, refusal
 from pykcp.aio.slices import Slices
 from pykcp.auth.authz.chain import Authorizer
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACE_TYPES
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
 

@@ -14,12 +14,12 @@ from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION, TYPE_ANNOTATION
 from pykcp.apis.kcp.workspace_types import BadType, MissingType, TypeReference
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACE_TYPES, WORKSPACES, GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.machinery.untyped import mapping
-from pykcp.registry.admitting import AdmissionRequest
 from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
 

@@ -41,7 +41,10 @@ _WHERE: dict[tuple[str, str], tuple[str, str]] = {
         "admission_bindings",
         "MUTATING_POLICY_BINDING",
     ),
-    ("apiextensions.k8s.io", "customresourcedefinitions"): ("crd", "CUSTOM_RESOURCE_DEFINITION"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): (
+        "crd.definition",
+        "CUSTOM_RESOURCE_DEFINITION",
+    ),
     ("core.kcp.io", "logicalclusters"): ("logicalcluster", "LOGICAL_CLUSTER"),
 }
 

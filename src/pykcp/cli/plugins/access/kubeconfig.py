@@ -125,7 +125,7 @@ def _read(name: str) -> Object:
         raise PluginError(f"open {name}: {(error.strerror or str(error)).lower()}") from None
     if not data.strip():
         return {}
-    from pykcp.server.yaml_text import BadYAML, parse
+    from pykcp.server.media.yaml_text import BadYAML, parse
 
     try:
         content = parse(data)

@@ -12,7 +12,7 @@ from pykcp.cli.plugins.session import Session
 from pykcp.cli.plugins.shell.command import Invocation
 from pykcp.cli.plugins.wait import poll
 from pykcp.cli.plugins.workspace.resources import apis, phase
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 
 Object = dict[str, Any]
 _CONFLICTS = (

@@ -13,7 +13,7 @@ from pykcp.cli.plugins.errors import PluginError, Prefixed
 from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.go_yaml import dump
 from pykcp.cli.plugins.shell.command import Invocation
-from pykcp.server.yaml_text import BadYAML, parse
+from pykcp.server.media.yaml_text import BadYAML, parse
 
 Object = dict[str, Any]
 _API_VERSION = "apiextensions.k8s.io/v1"

@@ -14,7 +14,8 @@ from pykcp.cli.plugins.go_text import bracketed, quote
 from pykcp.cli.plugins.wait import poll
 from pykcp.cli.plugins.workspace.paths import BadURL, parse_cluster_url
 from pykcp.cli.plugins.workspace.resources import Collection, is_going, phase, url, workspaces
-from pykcp.machinery import clusters, names
+from pykcp.machinery import names
+from pykcp.machinery.kcp import clusters
 
 Object = dict[str, Any]
 LABEL = "kcp.io/quickstart"

@@ -30,7 +30,7 @@ from pykcp.cli.plugins.workspace.resources import (
     workspaces,
 )
 from pykcp.cli.plugins.workspace.use import go
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 
 Object = dict[str, Any]
 _ENTER_SCREEN = "\x1b[?1049h\x1b[?25l"

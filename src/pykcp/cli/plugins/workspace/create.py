@@ -14,7 +14,7 @@ from pykcp.cli.plugins.workspace.context import add_context
 from pykcp.cli.plugins.workspace.resources import Collection, phase, type_name, url, workspaces
 from pykcp.cli.plugins.workspace.selector import parse_selector
 from pykcp.cli.plugins.workspace.use import go
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 
 Object = dict[str, Any]
 READY = "Ready"

@@ -15,7 +15,7 @@ from pykcp.cli.plugins.shell.command import Invocation, WantsHelp
 from pykcp.cli.plugins.wait import poll
 from pykcp.cli.plugins.workspace.paths import resolve
 from pykcp.cli.plugins.workspace.resources import Collection, is_going, workspaces
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 
 Object = dict[str, Any]
 _EVER = 10.0 * 365 * 24 * 3600

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import quote
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 
 _PREFIX = "/clusters/"
 ROOT_NOTE = (

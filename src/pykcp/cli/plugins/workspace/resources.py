@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 
 if TYPE_CHECKING:
     # HTTP and TLS are slow to import; `kubectl ws .` in a prompt needs neither

@@ -15,7 +15,7 @@ from pykcp.cli.plugins.go_text import columns, quote
 from pykcp.cli.plugins.session import Session
 from pykcp.cli.plugins.shell.command import Invocation, WantsHelp
 from pykcp.cli.plugins.workspace.paths import resolve
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 
 Object = dict[str, Any]
 _HEAD = "NAME\tTYPE\tDELETED\tEXPIRES\tCHILDREN\tLOGICAL CLUSTER"

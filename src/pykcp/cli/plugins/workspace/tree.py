@@ -22,7 +22,7 @@ from pykcp.cli.plugins.workspace.resources import (
     url,
     workspaces,
 )
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 
 Object = dict[str, Any]
 

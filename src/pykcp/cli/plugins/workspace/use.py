@@ -26,7 +26,7 @@ from pykcp.cli.plugins.workspace.paths import (
     topmost,
 )
 from pykcp.cli.plugins.workspace.resources import apis, type_name, url, workspaces
-from pykcp.machinery import clusters
+from pykcp.machinery.kcp import clusters
 
 if TYPE_CHECKING:
     # HTTP and TLS are slow to import; `kubectl ws .` in a prompt needs neither

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pykcp.machinery.cel.library.formats import _FORMATS
-from pykcp.machinery.cel.values import EvalError
+from pykcp.machinery.cel.runtime.values import EvalError
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.machinery.cel.arithmetic import check_int, check_uint
-from pykcp.machinery.cel.kinds import kind_of
-from pykcp.machinery.cel.numbers import format_double, parse_float, parse_int
-from pykcp.machinery.cel.operators import size
-from pykcp.machinery.cel.values import (
+from pykcp.machinery.cel.runtime.arithmetic import check_int, check_uint
+from pykcp.machinery.cel.runtime.kinds import kind_of
+from pykcp.machinery.cel.runtime.numbers import format_double, parse_float, parse_int
+from pykcp.machinery.cel.runtime.operators import size
+from pykcp.machinery.cel.runtime.values import (
     INT_MAX,
     INT_MIN,
     UINT_MAX,

@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.machinery.cel.arithmetic import check_int, check_uint
 from pykcp.machinery.cel.library.lists import maximum, minimum
-from pykcp.machinery.cel.values import INT_MAX, UINT_MAX, EvalError, UInt
+from pykcp.machinery.cel.runtime.arithmetic import check_int, check_uint
+from pykcp.machinery.cel.runtime.values import INT_MAX, UINT_MAX, EvalError, UInt
 
 
 def _signed(value: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pykcp.machinery.cel.library.times import parse_date
 from pykcp.machinery.cel.library.urls import URLError, parse_url
-from pykcp.machinery.cel.values import NONE, Optional
+from pykcp.machinery.cel.runtime.values import NONE, Optional
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"

@@ -7,10 +7,11 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.machinery.cel.arithmetic import add, greater, less
-from pykcp.machinery.cel.kinds import kind_of
-from pykcp.machinery.cel.operators import equal, size
-from pykcp.machinery.cel.values import (
+from pykcp.machinery.cel.cost.work import spend
+from pykcp.machinery.cel.runtime.arithmetic import add, greater, less
+from pykcp.machinery.cel.runtime.kinds import kind_of
+from pykcp.machinery.cel.runtime.operators import equal, size
+from pykcp.machinery.cel.runtime.values import (
     NONE,
     CostExceeded,
     Duration,
@@ -19,7 +20,6 @@ from pykcp.machinery.cel.values import (
     Timestamp,
     UInt,
 )
-from pykcp.machinery.cel.work import spend
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _SORTED_KINDS = (

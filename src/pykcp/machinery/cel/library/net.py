@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.machinery.cel.values import EvalError
+from pykcp.machinery.cel.runtime.values import EvalError
 from pykcp.machinery.status import go_quote
 
 _HEX = re.compile(r"[0-9a-fA-F]+")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.machinery.cel.values import INT_MAX, INT_MIN, EvalError
-from pykcp.machinery.cel.work import spend
+from pykcp.machinery.cel.cost.work import spend
+from pykcp.machinery.cel.runtime.values import INT_MAX, INT_MIN, EvalError
 
 _FORM = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 # possessive: what was read is not read again when the rest does not fit

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.machinery.cel.values import UINT_MAX, EvalError
+from pykcp.machinery.cel.runtime.values import UINT_MAX, EvalError
 from pykcp.machinery.status import go_quote
 
 _DIGITS = re.compile(r"[0-9]+")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pykcp.machinery import regex
+from pykcp.machinery.cel.cost.work import spend
 from pykcp.machinery.cel.library.templates import format_string
-from pykcp.machinery.cel.operators import show
-from pykcp.machinery.cel.values import CostExceeded, EvalError
-from pykcp.machinery.cel.work import spend
+from pykcp.machinery.cel.runtime.operators import show
+from pykcp.machinery.cel.runtime.values import CostExceeded, EvalError
 
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.machinery.cel.kinds import kind_of
-from pykcp.machinery.cel.numbers import format_double
-from pykcp.machinery.cel.values import EvalError, key_value
-from pykcp.machinery.cel.work import spend
+from pykcp.machinery.cel.cost.work import spend
+from pykcp.machinery.cel.runtime.kinds import kind_of
+from pykcp.machinery.cel.runtime.numbers import format_double
+from pykcp.machinery.cel.runtime.values import EvalError, key_value
 from pykcp.machinery.status import go_quote
 
 NOT = {

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
-from pykcp.machinery.cel.arithmetic import timestamp as checked_timestamp
-from pykcp.machinery.cel.numbers import format_fixed
-from pykcp.machinery.cel.values import INT_MAX, Duration, EvalError, Timestamp
-from pykcp.machinery.cel.work import spend
+from pykcp.machinery.cel.cost.work import spend
+from pykcp.machinery.cel.runtime.arithmetic import timestamp as checked_timestamp
+from pykcp.machinery.cel.runtime.numbers import format_fixed
+from pykcp.machinery.cel.runtime.values import INT_MAX, Duration, EvalError, Timestamp
 from pykcp.machinery.status import go_quote
 
 _NANOS = 1_000_000_000

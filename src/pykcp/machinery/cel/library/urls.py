@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.machinery.cel.values import EvalError
-from pykcp.machinery.cel.work import spend
+from pykcp.machinery.cel.cost.work import spend
+from pykcp.machinery.cel.runtime.values import EvalError
 from pykcp.machinery.status import go_quote
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")

@@ -1,0 +1,1 @@
+"""Controllers of `apis.kcp.io`: exports, bindings, endpoint slices and bound CRDs."""

@@ -1,0 +1,130 @@
+"""The controllers of `apis.kcp.io` and `topology.kcp.io`, made and joined to one another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pykcp.controllers.apis import (
+    apibinding,
+    apiexport,
+    binding,
+    binding_deletion,
+    claim_labels,
+    crd_cleanup,
+    endpoint_slices,
+    extra_annotations,
+    lock_cleanup,
+)
+from pykcp.controllers.apis.apibinding import APIBindings, Hooks
+from pykcp.controllers.apis.apiexport import IDENTITY_VALID, URLS_GATE, APIExports
+from pykcp.controllers.apis.binding_deletion import BindingDeletion
+from pykcp.controllers.apis.bound_crds import BoundCRDs
+from pykcp.controllers.apis.claim_labels import ClaimLabels, LateObjects
+from pykcp.controllers.apis.crd_cleanup import CRDCleanup
+from pykcp.controllers.apis.endpoint_slices import EndpointSlices
+from pykcp.controllers.apis.endpoint_urls import EndpointURLs
+from pykcp.controllers.apis.extra_annotations import ExtraAnnotations
+from pykcp.controllers.apis.lock_cleanup import LockCleanup
+from pykcp.controllers.apis.metrics import ApiMetrics, StateTally
+from pykcp.controllers.apis.objects import BINDINGS, EXPORTS, ApiObjects
+from pykcp.controllers.runtime.kinds import Kinds
+from pykcp.controllers.runtime.manager import Follower
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.topology import partition_sets
+from pykcp.controllers.topology.partition_sets import PartitionSets
+from pykcp.observe.metrics import Registry
+from pykcp.registry.catalog.bound import BoundResources
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.indexes.apis import OPEN_BINDINGS, OPEN_EXPORTS
+from pykcp.registry.local import LocalClient
+from pykcp.registry.lookup import Lookup
+from pykcp.storage.interface import Store
+from pykcp.types import Object
+
+
+def make(
+    *,
+    store: Store,
+    directory: Directory,
+    bound: BoundResources,
+    lookup: Lookup,
+    metrics: ControllerMetrics,
+    registry: Registry,
+    shard_name: str,
+    gates: frozenset[str],
+    clock: Callable[[], float] = time.time,
+) -> list[Follower]:
+    now, kinds, objects = Timestamps(clock), Kinds(directory), ApiObjects(store, lookup)
+
+    def client(name: str) -> LocalClient:
+        return LocalClient(directory, f"system:kcp:controller:{name}")
+
+    tallies = ApiMetrics(
+        registry,
+        shard_name,
+        clock,
+        StateTally(
+            store,
+            BINDINGS,
+            OPEN_BINDINGS,
+            binding_when_settled(),
+            (*binding.CONDITIONS, binding_deletion.DELETED),
+        ),
+        StateTally(
+            store,
+            EXPORTS,
+            OPEN_EXPORTS,
+            _true((IDENTITY_VALID,)),
+            (IDENTITY_VALID, apiexport.URLS_READY),
+        ),
+    )
+    late = LateObjects(store, client(claim_labels.RESOURCE_NAME), kinds, metrics)
+    labels = ClaimLabels(
+        objects, client(claim_labels.NAME), kinds, bound, late, now, tallies, metrics
+    )
+    cleanup = CRDCleanup(objects, client(crd_cleanup.NAME), clock, metrics)
+    binder = client(apibinding.NAME)
+    return [
+        APIExports(
+            store,
+            client(apiexport.NAME),
+            lookup,
+            now,
+            shows_urls=URLS_GATE in gates,
+            api_metrics=tallies,
+            metrics=metrics,
+        ),
+        APIBindings(
+            objects,
+            binder,
+            BoundCRDs(objects, binder, now),
+            now,
+            Hooks(labels.relabel, cleanup.consider, tallies),
+            metrics,
+        ),
+        BindingDeletion(
+            objects, client(binding_deletion.NAME), kinds, bound, now, tallies, metrics
+        ),
+        labels,
+        late,
+        cleanup,
+        LockCleanup(objects, client(lock_cleanup.NAME), now, metrics),
+        ExtraAnnotations(objects, client(extra_annotations.NAME), metrics),
+        EndpointSlices(objects, client(endpoint_slices.NAME), now, metrics),
+        EndpointURLs(objects, LocalClient(directory, shard_name), shard_name, metrics),
+        PartitionSets(store, client(partition_sets.NAME), lookup, now, metrics),
+    ]
+
+
+def binding_when_settled() -> Object:
+    """A binding as those are that no index of open ones has."""
+    kinds = ("Ready", binding.EXPORT_VALID, binding.UP_TO_DATE, binding.COMPLETED)
+    settled = _true((*kinds, binding.CLAIMS_APPLIED, binding.CLAIMS_VALID))
+    settled["status"]["phase"] = binding.BOUND
+    return settled
+
+
+def _true(kinds: tuple[str, ...]) -> Object:
+    return {"status": {"conditions": [{"type": kind, "status": "True"} for kind in kinds]}}

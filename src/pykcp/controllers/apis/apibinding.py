@@ -1,0 +1,300 @@
+"""kcp-apibinding: what an export offers is bound where somebody asks for it.
+
+One look at a binding takes it from nothing to Bound if nothing is in the way: the locks on its
+resources, which the LogicalCluster has, and its status are written together, once.
+What is in the way is remembered, per cluster, until something there changes. A change of an
+export is taken to its bindings a few at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pykcp.aio.slices import Slices
+from pykcp.controllers.apis import binding as steps
+from pykcp.controllers.apis.binder import Attempt, Binder, Blocked
+from pykcp.controllers.apis.bound_crds import BoundCRDs
+from pykcp.controllers.apis.metrics import ApiMetrics
+from pykcp.controllers.apis.objects import (
+    BINDINGS,
+    CRDS,
+    EXPORTS,
+    SCHEMAS,
+    ApiObjects,
+    ExportName,
+    key_of,
+)
+from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.fan_out import add_indexed
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import bound_crd, claims, resource_locks
+from pykcp.machinery.kcp.resource_locks import Lock
+from pykcp.machinery.resources import (
+    API_BINDINGS,
+    API_EXPORTS,
+    API_RESOURCE_SCHEMAS,
+    LOGICAL_CLUSTERS,
+)
+from pykcp.machinery.status import Conflict, NotFound, StatusError
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.codec import decode
+from pykcp.registry.indexes.apis import OPEN_BINDINGS, bindings_to_schema, is_settled
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.local import LocalClient
+from pykcp.registry.verbs.transaction import Changed
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+_log = logging.getLogger(__name__)
+
+NAME = "kcp-apibinding"
+_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
+_AT_A_TIME = 16
+"""Bindings of one export that are brought up to date at a time: few enough to let others in."""
+_WHEN_BUSY = 0.01
+_PUBLISHED = frozenset(kind[::2] for kind in (API_EXPORTS, API_RESOURCE_SCHEMAS))
+_COMPLETE = b'"phase":"Bound"'
+
+
+@dataclass(slots=True)
+class Hooks:
+    """Whom else a binding concerns."""
+
+    relabel: Callable[[ObjectKey], None] = lambda _: None
+    """Its claims want labels changed."""
+    let_go: Callable[[str], None] = lambda _: None
+    """It no longer uses the schema of this UID."""
+    metrics: ApiMetrics | None = None
+
+
+class APIBindings:
+    def __init__(
+        self,
+        objects: ApiObjects,
+        client: LocalClient,
+        crds: BoundCRDs,
+        now: Timestamps,
+        hooks: Hooks,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._objects, self._client, self._binder = objects, client, Binder(objects, crds)
+        self._now, self._hooks = now, hooks
+        self._busy: set[ObjectKey] = set()
+        """Bindings that are being looked at: an export's change may lead to one, too."""
+        self._writing: dict[ObjectKey, list[int]] = {}
+        """Bindings that are being written here, with the revisions that were seen meanwhile."""
+        self._blocked: dict[str, set[str]] = {}
+        """Bindings that wait for a change in their cluster, by cluster."""
+        self._waiting: set[ObjectKey] = set()
+        """Bindings that wait for a bound CRD to be gone, so that it can be made anew."""
+        self.controller: Controller[ObjectKey | ExportName] = Controller(
+            NAME, self.reconcile, workers=8, metrics=metrics
+        )
+
+    # --- what happened
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(BINDINGS, self._on_binding)
+        feed.on(EXPORTS, self._on_export)
+        feed.on(SCHEMAS, self._on_schema)
+        feed.on(CRDS, self._on_crd)
+        feed.on(_CLUSTERS, self._on_cluster)
+        feed.at_start(self._resume)
+        replica = self._objects.lookup.replica
+        if replica is not None:
+            replica.listen(self._on_published)
+        if self._hooks.metrics is not None:
+            self._hooks.metrics.bindings.follow(feed)
+
+    def _on_binding(self, event: Event) -> None:
+        key = key_of(event.key)
+        seen = self._writing.get(key)
+        if seen is not None:
+            seen.append(event.revision)
+        elif event.deleted:
+            self._unblock(key.cluster)
+        elif not (event.created and _COMPLETE in event.value):  # made complete: nothing to do
+            self.controller.add(key)
+
+    def _on_export(self, event: Event) -> None:
+        parts = split_key(event.key)
+        self.look_at_export(ExportName(parts.cluster, parts.name))
+
+    def look_at_export(self, export: ExportName) -> None:
+        """An export changed, here or on another shard."""
+        if self._objects.is_bound(export):
+            self.controller.add(export)
+
+    def _on_published(self, kind: tuple[str, str], cluster: str) -> None:
+        """Something of another shard arrived: its cluster's exports may be bound here."""
+        if kind in _PUBLISHED:
+            for export in self._objects.published_exports(cluster):
+                self.look_at_export(export)
+
+    def _on_schema(self, event: Event) -> None:
+        parts = split_key(event.key)
+        for export in self._objects.exports_with_schema(parts.cluster, parts.name):
+            self.look_at_export(export)
+
+    def _on_crd(self, event: Event) -> None:
+        parts = split_key(event.key)
+        if parts.cluster != bound_crd.CLUSTER:
+            self._unblock(parts.cluster)
+        elif event.deleted:
+            index = bindings_to_schema(parts.name)
+            add_indexed(self.controller, self._objects.store, index, BINDINGS, key_of)
+            while self._waiting:
+                self.controller.add(self._waiting.pop())
+
+    def _on_cluster(self, event: Event) -> None:
+        if not event.deleted:
+            self._unblock(split_key(event.key).cluster)
+
+    def _unblock(self, cluster: str) -> None:
+        for name in self._blocked.pop(cluster, ()):
+            self.controller.add(ObjectKey(cluster, "", name))
+
+    async def _resume(self) -> None:
+        for key in self._objects.store.lookup(OPEN_BINDINGS):
+            if key.startswith(BINDINGS):
+                self.controller.add(key_of(key))
+
+    # --- what is done about it
+
+    async def reconcile(self, key: ObjectKey | ExportName) -> None:
+        if isinstance(key, ExportName):
+            await self._roll_out(key)
+        else:
+            await self._reconcile_binding(key)
+
+    async def _roll_out(self, name: ExportName) -> None:
+        """Bring the bindings of an export up to date, a few at a time."""
+        slices = Slices(name.cluster)
+        for page in self._objects.bindings_of(name):
+            stale = []
+            for key in page:
+                if not self._is_current(key, name):
+                    stale.append(key_of(key))
+                if slices.is_over():
+                    await slices.next()
+            for start in range(0, len(stale), _AT_A_TIME):
+                await asyncio.gather(*map(self._try, stale[start : start + _AT_A_TIME]))
+                if slices.is_over():
+                    await slices.next()
+
+    async def _try(self, key: ObjectKey) -> None:
+        """One of many: what goes wrong is tried again on its own."""
+        try:
+            await self._reconcile_binding(key)
+        except StatusError:
+            self.controller.add(key)
+
+    def _is_current(self, key: str, name: ExportName) -> bool:
+        """Whether a look at the binding would change nothing."""
+        entry = self._objects.store.get(key)
+        if entry is None:
+            return True
+        binding = decode(entry.value)
+        export = self._objects.export(name.cluster, "", name.name)
+        if export is None or not is_settled(binding):
+            return False
+        spec, status = export.get("spec") or {}, binding["status"]
+        bound = {one["schema"]["name"] for one in status.get("boundResources") or ()}
+        return (
+            (status.get("exportPermissionClaims") or []) == (spec.get("permissionClaims") or [])
+            and bound >= {one["schema"] for one in spec.get("resources") or ()}
+            and not claims.compare(export, binding).changes
+        )
+
+    async def _reconcile_binding(self, key: ObjectKey) -> None:
+        if key in self._busy:
+            self.controller.add_after(key, _WHEN_BUSY)
+            return
+        self._busy.add(key)
+        try:
+            await self._look_at(key)
+        finally:
+            self._busy.discard(key)
+
+    async def _look_at(self, key: ObjectKey) -> None:
+        live = self._client.get(key.cluster, API_BINDINGS, key.name)
+        if live is None or meta.is_deleting(live):
+            return
+        attempt = Attempt(key.cluster, {**live}, self._now())
+        steps.begin(attempt.binding, attempt.now)
+        failure: StatusError | None = None
+        try:
+            await self._binder.bind(attempt)
+        except Blocked:
+            self._blocked.setdefault(key.cluster, set()).add(key.name)
+        except StatusError as error:
+            failure = error  # the status may say so; it is raised when that is written
+        steps.finish(attempt.binding, attempt.now)
+        if attempt.takes or attempt.binding["status"] != live.get("status"):
+            await self._write(key, attempt)
+            self._tell(live, attempt)
+        if attempt.wants_labels:
+            self._hooks.relabel(key)
+        if attempt.waits_for_crd:
+            self._waiting.add(key)
+        if failure is not None:
+            raise failure
+
+    async def _write(self, key: ObjectKey, attempt: Attempt) -> None:
+        """The status, and the locks if there are new ones: both or none."""
+        seen = self._writing[key] = []
+        try:
+            if attempt.takes:
+                await self._client.write_together(self._writes(key, attempt))
+            else:
+                await self._client.update(key.cluster, API_BINDINGS, attempt.binding, "status")
+        except NotFound:
+            return
+        finally:
+            self._writing.pop(key, None)  # its export's turn may have come in between
+            if len(seen) != 1:
+                self.controller.add(key)  # somebody else wrote, too, or nothing was written
+
+    def _writes(self, key: ObjectKey, attempt: Attempt) -> list[Changed]:
+        binding = attempt.binding
+
+        def say(live: Object) -> None:
+            if meta.resource_version(live) != meta.resource_version(binding):
+                raise Conflict.resource(API_BINDINGS.group, API_BINDINGS.resource, key.name, "")
+            live["status"] = binding["status"]
+
+        def lock(live: Object) -> None:
+            locks = resource_locks.parse(meta.annotation(live, resource_locks.ANNOTATION))
+            after, held = resource_locks.acquire(
+                locks,
+                attempt.takes,
+                Lock(key.name),
+                crds=self._objects.crd_locks(key.cluster),
+                now=attempt.now,
+            )
+            if held:
+                raise Conflict.resource(LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource, "", "")
+            meta.set_annotation(live, resource_locks.ANNOTATION, resource_locks.text(after))
+
+        return [
+            self._client.changed(key.cluster, API_BINDINGS, key.name, say),
+            self._client.changed(key.cluster, LOGICAL_CLUSTERS, "cluster", lock),
+        ]
+
+    def _tell(self, before: Object, attempt: Attempt) -> None:
+        after, metrics = attempt.binding, self._hooks.metrics
+        for uid in attempt.replaced:
+            self._hooks.let_go(uid)
+        if metrics is not None:
+            metrics.bindings.changed(before, after)
+            if _phase(after) == steps.BOUND != _phase(before):
+                metrics.binding_ready(after)
+
+
+def _phase(binding: Object) -> str:
+    return (binding.get("status") or {}).get("phase") or ""

@@ -1,0 +1,376 @@
+"""What a binding's status says at each step of its way to Bound, in kcp's words. Pure.
+
+The controller (`apibinding`) finds out how things are and writes the result; nothing here
+reads or writes. Whoever makes bindings of exports that are known to be in order can have
+them complete from the start: `bound_binding`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import claims, hashes
+from pykcp.machinery.kcp.condition_marks import is_false, mark_false, mark_true, summarise
+from pykcp.machinery.kcp.conditions import ERROR, INFO, WARNING
+from pykcp.machinery.kcp.resource_locks import Lock, lock_name
+from pykcp.machinery.status import go_quote
+from pykcp.types import Object
+
+EXPORT_VALID = "APIExportValid"
+COMPLETED = "InitialBindingCompleted"
+UP_TO_DATE = "BindingUpToDate"
+CLAIMS_VALID = "PermissionClaimsValid"
+CLAIMS_APPLIED = "PermissionClaimsApplied"
+CONDITIONS = (EXPORT_VALID, COMPLETED, UP_TO_DATE, CLAIMS_VALID, CLAIMS_APPLIED, "Ready")
+FINALIZER = "apis.kcp.io/apibinding-finalizer"
+
+BINDING, BOUND = "Binding", "Bound"
+INTERNAL_ERROR = "InternalError"
+NAMING_CONFLICTS = "NamingConflicts"
+WAITING = "WaitingForEstablished"
+
+_CONTACT_OWNER = "Invalid APIExport. Please contact the APIExport owner to resolve"
+_SHOWN_ERRORS, _SHOWN_MISMATCHES = 10, 5
+
+
+class Names(NamedTuple):
+    """The names of a resource, within its group."""
+
+    plural: str
+    singular: str
+    short_names: tuple[str, ...]
+    kind: str
+    list_kind: str
+
+
+def names_of(names: Object) -> Names:
+    return Names(
+        names.get("plural") or "",
+        names.get("singular") or "",
+        tuple(names.get("shortNames") or ()),
+        names.get("kind") or "",
+        names.get("listKind") or "",
+    )
+
+
+class BoundSchema(NamedTuple):
+    """A schema of an export, as far as binding it goes."""
+
+    name: str
+    uid: str
+    cluster: str
+    group: str
+    names: Names
+    stored_versions: tuple[str, ...] = ()
+    """Of the bound CRD; none for resources that are stored elsewhere."""
+
+    @property
+    def lock(self) -> str:
+        return lock_name(self.group, self.names.plural)
+
+
+# --- the steps ---------------------------------------------------------------------
+
+
+def begin(binding: Object, now: str) -> None:
+    """A new binding is Binding."""
+    status = binding["status"] = dict(binding.get("status") or {})
+    if status.get("phase"):
+        return
+    status["phase"] = BINDING
+    mark_false(
+        binding, COMPLETED, WAITING, "Waiting for API(s) to be established", now, severity=INFO
+    )
+
+
+def no_export(binding: Object, path: str, name: str, now: str) -> None:
+    message = f"APIExport {path}|{name} not found"
+    mark_false(binding, EXPORT_VALID, "APIExportNotFound", message, now)
+
+
+def no_reference(binding: Object, now: str) -> None:
+    mark_false(
+        binding, EXPORT_VALID, "APIExportInvalidReference", "Missing APIExport reference", now
+    )
+
+
+def no_identity(binding: Object, path: str, name: str, now: str) -> None:
+    message = f"APIExport {path}|{name} is missing status.identityHash"
+    mark_false(binding, EXPORT_VALID, "MissingIdentityHash", message, now, severity=WARNING)
+
+
+def no_schema(binding: Object, schema: str, now: str) -> None:
+    message = f"{_CONTACT_OWNER}: APIResourceSchema {go_quote(schema)} not found"
+    mark_false(binding, EXPORT_VALID, INTERNAL_ERROR, message, now)
+
+
+def bad_schema(binding: Object, now: str) -> None:
+    """The export's owner must do something; the consumer need not know what."""
+    mark_false(binding, EXPORT_VALID, INTERNAL_ERROR, _CONTACT_OWNER, now)
+
+
+def not_up_to_date(
+    binding: Object, reason: str, message: str, now: str, *, severity: str = ERROR
+) -> None:
+    """Something keeps the binding from what its export asks; once bound, it stays bound."""
+    mark_false(binding, UP_TO_DATE, reason, message, now, severity=severity)
+    if is_false(binding, COMPLETED):
+        mark_false(binding, COMPLETED, reason, message, now, severity=severity)
+
+
+def no_logical_cluster(binding: Object, now: str) -> None:
+    why = 'Unable to bind APIs: logicalcluster.core.kcp.io "cluster" not found'
+    not_up_to_date(binding, "LogicalClusterNotFound", why, now)
+
+
+def conflicting(binding: Object, why: str, now: str) -> None:
+    not_up_to_date(binding, NAMING_CONFLICTS, f"Unable to bind APIs: {why}", now)
+
+
+def invalid_schema(binding: Object, schema: BoundSchema, causes: str, now: str) -> None:
+    message = f"APIResourceSchema {schema.cluster}|{schema.name} is invalid: {causes}"
+    not_up_to_date(binding, "APIResourceSchemaInvalid", message, now)
+
+
+def waiting(binding: Object, schemas: Sequence[str], now: str) -> None:
+    message = f"Waiting for API(s) to be established: {', '.join(sorted(schemas))}"
+    not_up_to_date(binding, WAITING, message, now, severity=INFO)
+
+
+def held_by_others(binding: Object, held: Mapping[str, Lock], now: str) -> None:
+    shown = " ".join(f"{name}:{held[name]}" for name in sorted(held, key=_by_group))
+    why = "Unable to bind APIs because they are bound by other APIBindings or CRDs"
+    not_up_to_date(binding, NAMING_CONFLICTS, f"{why}: map[{shown}]", now)
+
+
+def _by_group(name: str) -> tuple[str, str]:
+    resource, _, group = name.partition(".")
+    return group, resource
+
+
+def bound(binding: Object, now: str) -> None:
+    mark_true(binding, COMPLETED, now)
+    mark_true(binding, UP_TO_DATE, now)
+    binding["status"]["phase"] = BOUND
+
+
+def finish(binding: Object, now: str) -> None:
+    """Being ready depends on the first binding only: what happens later does not undo it."""
+    summarise(binding, (COMPLETED,), now)
+
+
+def upsert(binding: Object, schema: BoundSchema, identity: str) -> str:
+    """List the resource as bound; returns the UID of the schema that this one replaces."""
+    status = binding["status"]
+    listed = list(status.get("boundResources") or ())
+    place = next(
+        (
+            i
+            for i, one in enumerate(listed)
+            if one["resource"] == schema.names.plural and (one.get("group") or "") == schema.group
+        ),
+        len(listed),
+    )
+    old: Object = listed[place] if place < len(listed) else {}
+    listed[place : place + 1] = [_entry(schema, identity, old)]
+    status["boundResources"] = listed
+    before = str((old.get("schema") or {}).get("UID") or "")
+    return before if before != schema.uid else ""
+
+
+def _entry(schema: BoundSchema, identity: str, old: Object) -> Object:
+    entry: Object = {
+        "group": schema.group,
+        "resource": schema.names.plural,
+        "schema": {"name": schema.name, "UID": schema.uid, "identityHash": identity},
+    }
+    if schema.stored_versions:
+        stored = {*schema.stored_versions, *(old.get("storageVersions") or ())}
+        entry["storageVersions"] = sorted(stored)
+    return entry
+
+
+# --- names -------------------------------------------------------------------------
+
+
+class Taken(NamedTuple):
+    """Names that somebody in the cluster has: a bound resource's, or a CRD's."""
+
+    holder: str
+    """Who it is, as messages say it."""
+    group: str
+    names: Names
+
+
+def held_by_binding(binding: Object) -> str:
+    export = binding["spec"]["reference"]["export"]
+    name, path = export.get("name") or "", export.get("path")
+    to = f"APIExport {path}:{name}" if path else f"local APIExport {go_quote(name)}"
+    return f"naming conflict with APIBinding {go_quote(meta.name(binding))} bound to {to}"
+
+
+def held_by_crd(name: str) -> str:
+    return f"naming conflict with CustomResourceDefinition {go_quote(name)}"
+
+
+class TakenNames:
+    """The names that others have, found without a look at all of them."""
+
+    def __init__(self) -> None:
+        self._taken: list[Taken] = []
+        self._resources: dict[tuple[str, str], int] = {}
+        """By group and plural, singular or short name: the first who has it."""
+        self._kinds: dict[tuple[str, str], int] = {}
+
+    def add(self, one: Taken) -> None:
+        number, names = len(self._taken), one.names
+        self._taken.append(one)
+        for name in (names.plural, names.singular, *names.short_names):
+            self._resources.setdefault((one.group, name), number)
+        for name in (names.kind, names.list_kind):
+            self._kinds.setdefault((one.group, name), number)
+
+    def first(self, group: str, wanted: Names) -> Taken | None:
+        """The first who has one of these names."""
+        resources = (wanted.plural, wanted.singular, *wanted.short_names)
+        found = [self._resources.get((group, name), -1) for name in resources]
+        found += [self._kinds.get((group, name), -1) for name in (wanted.kind, wanted.list_kind)]
+        first = min((number for number in found if number >= 0), default=-1)
+        return self._taken[first] if first >= 0 else None
+
+
+def naming_conflict(schema: BoundSchema, taken: TakenNames) -> str:
+    """Why a schema's names cannot be had; "" if they can."""
+    one = taken.first(schema.group, schema.names)
+    if one is None:
+        return ""
+    return f"{one.holder}: {_clash(schema.names, one.names)} is forbidden"
+
+
+def _clash(wanted: Names, taken: Names) -> str:
+    names = {taken.plural, taken.singular, *taken.short_names}
+    if wanted.plural in names:
+        return f"spec.names.plural={wanted.plural}"
+    if wanted.singular in names:
+        return f"spec.names.singular={wanted.singular}"
+    if not names.isdisjoint(wanted.short_names):
+        return f"spec.names.shortNames=[{' '.join(wanted.short_names)}]"
+    kinds = {taken.kind, taken.list_kind}
+    if wanted.kind in kinds:
+        return f"spec.names.kind={wanted.kind}"
+    if wanted.list_kind in kinds:
+        return f"spec.names.listKind={wanted.list_kind}"
+    return ""
+
+
+# --- claims ------------------------------------------------------------------------
+
+
+def judge_claims(binding: Object, state: claims.ClaimsState, now: str) -> None:
+    """Whether what the binding accepts is what its export asks for."""
+    if state.mismatches:
+        shown = state.mismatches[:_SHOWN_MISMATCHES]
+        message = (
+            f"{len(state.mismatches)} permission claim(s) have mismatched verbs or selectors "
+            f"(showing first {len(shown)}): {', '.join(map(str, shown))}"
+        )
+        mark_false(
+            binding, CLAIMS_VALID, "PermissionClaimsMismatch", message, now, severity=WARNING
+        )
+    elif state.unexpected:
+        errors = [
+            f"unexpected/invalid claim for {key.resource}.{key.group} "
+            f"(identity {go_quote(key.identity)})"
+            for key in state.unexpected
+        ]
+        shown_errors = errors[:_SHOWN_ERRORS]
+        message = (
+            f"{len(errors)} unexpected and/or invalid permission claims "
+            f"(showing first {len(shown_errors)}): {aggregate(shown_errors)}"
+        )
+        mark_false(binding, CLAIMS_VALID, "InvalidPermissionClaims", message, now)
+    else:
+        mark_true(binding, CLAIMS_VALID, now)
+
+
+def claims_applied(
+    binding: Object, keys: Sequence[claims.ClaimKey], errors: Sequence[str], now: str
+) -> None:
+    """These claims' labels are in place; the errors say why others' are not."""
+    accepted = claims.accepted(binding)
+    status = binding["status"] = dict(binding.get("status") or {})
+    if keys:
+        status["appliedPermissionClaims"] = [accepted[key] for key in keys]
+    else:
+        status.pop("appliedPermissionClaims", None)
+    if errors:
+        message = f"Permission claims have not been fully applied: {aggregate(errors[:10])}"
+        mark_false(binding, CLAIMS_APPLIED, INTERNAL_ERROR, message, now)
+    else:
+        mark_true(binding, CLAIMS_APPLIED, now)
+
+
+def aggregate(errors: Sequence[str]) -> str:
+    """Several errors as one, as Go's do: each once, in brackets if there are more."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+# --- complete bindings -------------------------------------------------------------
+
+
+class KnownExport(NamedTuple):
+    """An export that is in order: its schemas are bound here already."""
+
+    cluster: str
+    """The logical cluster's name."""
+    name: str
+    identity: str
+    schemas: tuple[BoundSchema, ...]
+    annotations: Mapping[str, str] = {}
+    """Those that bindings copy from it."""
+
+
+def locks_of(export: KnownExport, binding: str) -> dict[str, Lock]:
+    """The locks that a binding of this export holds."""
+    return {schema.lock: Lock(binding) for schema in export.schemas}
+
+
+def bound_status(export: KnownExport, now: str) -> Object:
+    """The status of a binding without claims that is Bound."""
+    binding: Object = {"status": {"apiExportClusterName": export.cluster}}
+    for schema in export.schemas:
+        upsert(binding, schema, export.identity)
+    for kind in (EXPORT_VALID, CLAIMS_APPLIED, CLAIMS_VALID):
+        mark_true(binding, kind, now)
+    bound(binding, now)
+    finish(binding, now)
+    status: Object = binding["status"]
+    return status
+
+
+def bound_binding(name: str, reference: Object, path: str, export: KnownExport, now: str) -> Object:
+    """A whole binding without claims, as admission and the controllers would make it.
+
+    `reference` is {path, name} of the export as the binding is to have it; `path` the
+    canonical path of the cluster that the binding is for.
+    """
+    label, value = claims.reflexive_label(export.cluster, export.name)
+    return {
+        "apiVersion": "apis.kcp.io/v1alpha2",
+        "kind": "APIBinding",
+        "metadata": {
+            "name": name,
+            "annotations": {PATH_ANNOTATION: path, **export.annotations},
+            "labels": {
+                label: value,
+                hashes.EXPORT_LABEL: hashes.export_label_value(export.cluster, export.name),
+            },
+            "finalizers": [FINALIZER],
+        },
+        "spec": {"reference": {"export": dict(reference)}},
+        "status": bound_status(export, now),
+    }

@@ -1,0 +1,211 @@
+"""kcp-apibindingdeletion: what was bound goes with its binding.
+
+Unless another binding of the cluster brings the same schema with the same identity: then the
+objects are its own, unchanged. Objects with finalizers keep the binding until they are gone;
+it is looked at again when objects of its cluster go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from pykcp.clients.interface import Client
+from pykcp.controllers.apis.binding import FINALIZER, aggregate
+from pykcp.controllers.apis.metrics import ApiMetrics
+from pykcp.controllers.apis.objects import BINDINGS, ApiObjects, ExportName, key_of
+from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.deleting import delete_together
+from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
+from pykcp.controllers.runtime.kinds import Kinds, ServedKind
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.objects import pages
+from pykcp.machinery import meta
+from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.resources import API_BINDINGS
+from pykcp.machinery.status import NotFound
+from pykcp.registry.catalog.bound import BoundResources
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.indexes.entries import DELETING
+from pykcp.registry.keys import range_prefix, split_key
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+NAME = "kcp-apibindingdeletion"
+DELETED = "BindingResourceDeleteSuccess"
+LOOK_AGAIN = 3.0
+"""Seconds until a binding whose objects have finalizers is looked at without news."""
+_GATHER = 0.02
+_AT_A_TIME = 32
+_DELETING = b'"deletionTimestamp":"'
+
+
+@dataclass(slots=True)
+class Remains:
+    """What is left of a binding's objects."""
+
+    by_resource: Counter[str] = field(default_factory=Counter)
+    by_finalizer: Counter[str] = field(default_factory=Counter)
+    errors: list[str] = field(default_factory=list)
+
+
+def report(binding: Object, remains: Remains, now: str) -> bool:
+    """Say in the condition what is left; True if nothing is."""
+    if remains.errors:
+        mark_false(binding, DELETED, "ResourceDeletionFailed", aggregate(remains.errors), now)
+    elif remains.by_finalizer:
+        left = ", ".join(
+            f"{finalizer} in {n} resource instances"
+            for finalizer, n in sorted(remains.by_finalizer.items())
+        )
+        message = f"Some content in the workspace has finalizers remaining: {left}"
+        mark_false(binding, DELETED, "SomeFinalizersRemain", message, now)
+    elif remains.by_resource:
+        left = ", ".join(
+            f"{resource} has {n} resource instances"
+            for resource, n in sorted(remains.by_resource.items())
+        )
+        message = f"Some resources are remaining: {left}"
+        mark_false(binding, DELETED, "SomeResourcesRemain", message, now)
+    else:
+        mark_true(binding, DELETED, now)
+        return True
+    return False
+
+
+class BindingDeletion:
+    def __init__(
+        self,
+        objects: ApiObjects,
+        client: Client,
+        kinds: Kinds,
+        bound: BoundResources,
+        now: Timestamps,
+        api_metrics: ApiMetrics | None = None,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._objects, self._client, self._kinds, self._bound = objects, client, kinds, bound
+        self._now, self._metrics = now, api_metrics
+        self._waiting: dict[str, set[str]] = {}
+        """Bindings whose objects have finalizers, by cluster."""
+        self.controller = Controller(NAME, self.reconcile, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(BINDINGS, self._on_binding)
+        feed.on(EVERYTHING, self._on_anything)
+        feed.at_start(self._resume)
+
+    def _on_binding(self, event: Event) -> None:
+        if not event.deleted and _DELETING in event.value:
+            self.controller.add(key_of(event.key))
+
+    def _on_anything(self, event: Event) -> None:
+        if self._waiting and event.deleted:
+            cluster = split_key(event.key).cluster
+            for name in self._waiting.get(cluster, ()):
+                self.controller.add_after(ObjectKey(cluster, "", name), _GATHER)
+
+    async def _resume(self) -> None:
+        for key in self._objects.store.lookup(DELETING):
+            if key.startswith(BINDINGS):
+                self.controller.add(key_of(key))
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        binding = self._client.get(key.cluster, API_BINDINGS, key.name)
+        if binding is None or not meta.is_deleting(binding):
+            self._forget(key)
+            return None
+        if not meta.has_finalizer(binding, FINALIZER):
+            self._forget(key)
+            return None  # somebody else still holds it
+        self._waiting.setdefault(key.cluster, set()).add(key.name)
+        remains = await self._delete_all(key.cluster, binding)
+        after = {**binding}
+        is_done = report(after, remains, self._now())
+        if is_done:
+            await self._let_go(key)
+            self._forget(key)
+            return None
+        await self._write(key, binding, after)
+        if remains.errors:
+            raise Later(aggregate(remains.errors))
+        return LOOK_AGAIN
+
+    def _forget(self, key: ObjectKey) -> None:
+        waiting = self._waiting.get(key.cluster)
+        if waiting is not None:
+            waiting.discard(key.name)
+            if not waiting:
+                del self._waiting[key.cluster]
+
+    async def _write(self, key: ObjectKey, before: Object, after: Object) -> None:
+        if after["status"] == before.get("status"):
+            return
+        await self._client.update(key.cluster, API_BINDINGS, after, "status")
+        if self._metrics is not None:
+            self._metrics.bindings.changed(before, after)
+
+    async def _let_go(self, key: ObjectKey) -> None:
+        def release(live: Object) -> None:
+            meta.remove_finalizer(live, FINALIZER)
+
+        try:
+            await self._client.change(key.cluster, API_BINDINGS, key.name, release)
+        except NotFound:
+            return
+
+    # --- its objects
+
+    async def _delete_all(self, cluster: str, binding: Object) -> Remains:
+        remains = Remains()
+        for bound in (binding.get("status") or {}).get("boundResources") or ():
+            if self._has_successor(cluster, meta.name(binding), bound):
+                continue
+            kind = self._kind(cluster, meta.name(binding), bound)
+            if kind is not None and bound.get("storageVersions"):
+                await self._delete_kind(cluster, kind, remains)
+        return remains
+
+    def _kind(self, cluster: str, binding: str, bound: Object) -> ServedKind | None:
+        """How the cluster serves a bound resource; None if another binding brings it."""
+        group, resource = bound.get("group") or "", bound["resource"]
+        served = self._bound.of_cluster(cluster).get((group, resource))
+        if served is None or served.binding != binding:
+            return None
+        return self._kinds.by_resource(cluster, group, resource)
+
+    def _has_successor(self, cluster: str, binding: str, bound: Object) -> bool:
+        """Whether another binding of the cluster serves a resource from the same storage."""
+        for export in self._objects.exports_with_identity(bound["schema"]["identityHash"]):
+            if not _offers(self._objects, export, bound):
+                continue
+            name = ExportName(meta.cluster(export), meta.name(export))
+            for other in self._objects.bindings_to(name, cluster):
+                if meta.name(other) != binding and not meta.is_deleting(other):
+                    return True
+        return False
+
+    async def _delete_kind(self, cluster: str, kind: ServedKind, remains: Remains) -> None:
+        prefix = range_prefix(kind.prefix, cluster)
+        async for page in pages(self._objects.store, prefix):
+            going = [item for item in page if not item.is_deleting]
+            for start in range(0, len(going), _AT_A_TIME):
+                some = [(o.name, o.namespace) for o in going[start : start + _AT_A_TIME]]
+                remains.errors += await delete_together(self._client, cluster, kind.resource, some)
+        resource = f"{kind.resource.resource}.{kind.resource.group}"
+        async for page in pages(self._objects.store, prefix):
+            remains.by_resource[resource] += len(page)
+            for item in page:
+                remains.by_finalizer.update(item.finalizers or ())
+
+
+def _offers(objects: ApiObjects, export: Object, bound: Object) -> bool:
+    """Whether an export serves a resource from the same schema."""
+    wanted = (bound.get("group") or "", bound["resource"])
+    for offered in (export.get("spec") or {}).get("resources") or ():
+        if (offered.get("group") or "", offered["name"]) != wanted:
+            continue
+        found = objects.schema(meta.cluster(export), offered["schema"])
+        if found is not None and meta.uid(found) == bound["schema"]["UID"]:
+            return True
+    return False

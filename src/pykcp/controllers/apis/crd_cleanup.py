@@ -1,0 +1,109 @@
+"""kcp-crdcleanup: bound CRDs that nobody uses any more are removed, after a while.
+
+A binding uses a definition by listing it as bound, or by accepting a claim on its resource.
+Young ones are left alone: somebody may be about to bind them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pykcp.apis.kcp_catalog import is_exported
+from pykcp.clients.interface import Client
+from pykcp.controllers.apis.objects import BINDINGS, CRDS, ApiObjects
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import meta
+from pykcp.machinery.kcp.bound_crd import CLUSTER, SCHEMA_CLUSTER, SCHEMA_NAME
+from pykcp.machinery.resources import API_EXPORTS, CUSTOM_RESOURCE_DEFINITIONS
+from pykcp.registry.codec import decode
+from pykcp.registry.indexes.apis import bindings_claiming, bindings_to_schema
+from pykcp.registry.keys import split_key
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+NAME = "kcp-crdcleanup"
+KEEP_FOR = 30 * 60.0
+"""Seconds that a definition is kept at least."""
+_CLAIMS = b'"identityHash":"'
+
+
+class CRDCleanup:
+    def __init__(
+        self,
+        objects: ApiObjects,
+        client: Client,
+        clock: Callable[[], float] = time.time,
+        metrics: ControllerMetrics | None = None,
+        keep_for: float = KEEP_FOR,
+    ) -> None:
+        self._objects, self._client, self._clock = objects, client, clock
+        self._keep_for = keep_for
+        self.controller: Controller[str] = Controller(NAME, self.reconcile, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(BINDINGS, self._on_binding)
+        feed.at_start(self._resume)
+
+    def _on_binding(self, event: Event) -> None:
+        """A binding that is gone; schemas that a binding gives up are told by its controller."""
+        if not event.deleted or _CLAIMS not in event.value:
+            return
+        binding = decode(event.value)
+        for bound in (binding.get("status") or {}).get("boundResources") or ():
+            if is_exported(bound.get("group") or "", bound.get("resource") or ""):
+                continue  # kcp's own kinds stay
+            self.consider(bound["schema"]["UID"])
+        for claim in (binding.get("spec") or {}).get("permissionClaims") or ():
+            if claim.get("identityHash"):
+                self._consider_claimed(claim)
+
+    def _consider_claimed(self, claim: Object) -> None:
+        found = self._objects.schema_with_identity(
+            claim["identityHash"], claim.get("group") or "", claim["resource"]
+        )
+        if found is not None:
+            self.consider(meta.uid(found[0]))
+
+    def consider(self, uid: str) -> None:
+        """Somebody stopped using the definition of this name."""
+        if not self._objects.store.lookup(bindings_to_schema(uid), limit=1):
+            self.controller.add(uid)
+
+    async def _resume(self) -> None:
+        for key in self._objects.store.keys(f"{CRDS}{CLUSTER}/"):
+            self.consider(split_key(key).name)
+
+    async def reconcile(self, uid: str) -> float | None:
+        crd = self._client.get(CLUSTER, CUSTOM_RESOURCE_DEFINITIONS, uid)
+        if crd is None or meta.is_deleting(crd) or self._is_used(uid, crd):
+            return None
+        age = self._clock() - meta.parse_rfc3339(meta.creation_timestamp(crd))
+        if age < self._keep_for:
+            return self._keep_for - age
+        await self._client.delete(CLUSTER, CUSTOM_RESOURCE_DEFINITIONS, uid)
+        return None
+
+    def _is_used(self, uid: str, crd: Object) -> bool:
+        spec = crd["spec"]
+        if is_exported(spec["group"], spec["names"]["plural"]):
+            return True  # bindings to kcp's own kinds are too many to be indexed
+        if self._objects.store.lookup(bindings_to_schema(uid), limit=1):
+            return True
+        return any(
+            self._objects.store.lookup(
+                bindings_claiming(identity, spec["group"], spec["names"]["plural"]), limit=1
+            )
+            for identity in self._identities(crd)
+        )
+
+    def _identities(self, crd: Object) -> set[str]:
+        """The identities of the exports that offer the definition's schema."""
+        cluster, name = meta.annotation(crd, SCHEMA_CLUSTER), meta.annotation(crd, SCHEMA_NAME)
+        found = set()
+        for export in self._objects.exports_with_schema(cluster, name):
+            live = self._objects.lookup.get(API_EXPORTS, *export)
+            found.add(((live or {}).get("status") or {}).get("identityHash") or "")
+        return found - {""}

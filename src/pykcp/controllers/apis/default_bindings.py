@@ -1,0 +1,191 @@
+"""kcp-default-apibinding-controller: default bindings that a type maintains stay as it wants them.
+
+A type that says `Maintain` has its default bindings made again and their claims accepted anew
+when the type changes or one of the exports does. Other types only make them at first.
+"""
+
+from __future__ import annotations
+
+from pykcp.aio.slices import Slices
+from pykcp.apis.kcp import logical_clusters as lifecycle
+from pykcp.apis.kcp import workspace_types
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
+from pykcp.apis.kcp.workspace_types import ExportReference
+from pykcp.clients.interface import Client
+from pykcp.controllers.apis.objects import BINDINGS, EXPORTS, ApiObjects, ExportName
+from pykcp.controllers.runtime.controller import Controller, Later
+from pykcp.controllers.runtime.fan_out import add_indexed
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.tenancy.initializers import default_binding
+from pykcp.controllers.tenancy.provisioning import Births
+from pykcp.machinery import meta
+from pykcp.machinery.conditions import is_true
+from pykcp.machinery.kcp import clusters, hashes
+from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.kcp.conditions import INFO
+from pykcp.machinery.resources import (
+    API_BINDINGS,
+    API_EXPORTS,
+    LOGICAL_CLUSTERS,
+    WORKSPACE_TYPES,
+)
+from pykcp.machinery.status import AlreadyExists
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.codec import decode
+from pykcp.registry.indexes.apis import MAINTAIN, bindings_of, types_maintaining
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.storage.interface import Event, Query
+from pykcp.types import Object
+
+NAME = "kcp-default-apibinding-controller"
+RECONCILED = "APIBindingsReconciled"
+_TYPES = kind_prefix(WORKSPACE_TYPES)
+_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
+_MAINTAIN = f'"{MAINTAIN}"'.encode()
+_PAGE = 500
+
+
+class ChangedType(str):
+    """The key of a type whose workspaces are to be looked at; they are searched for."""
+
+    __slots__ = ()
+
+
+def _lane(key: str) -> str:
+    return split_key(key).cluster if isinstance(key, ChangedType) else key
+
+
+class DefaultBindings:
+    """Its other keys are the names of logical clusters."""
+
+    def __init__(
+        self,
+        objects: ApiObjects,
+        client: Client,
+        births: Births,
+        now: Timestamps,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._objects, self._client, self._births, self._now = objects, client, births, now
+        self._waiting: set[str] = set()
+        """Logical clusters whose bindings were not complete when they were looked at."""
+        self.controller: Controller[str] = Controller(
+            NAME, self.reconcile, lane=_lane, metrics=metrics
+        )
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(_TYPES, self._on_type)
+        feed.on(EXPORTS, self._on_export)
+        feed.on(BINDINGS, self._on_binding)
+
+    def _on_type(self, event: Event) -> None:
+        if not (event.created or event.deleted) and _MAINTAIN in event.value:
+            self.controller.add(ChangedType(event.key))
+
+    def _on_export(self, event: Event) -> None:
+        """Only those who have it by default from a type that maintains it."""
+        if event.created or event.deleted:
+            return
+        parts = split_key(event.key)
+        path = meta.annotation(decode(event.value), PATH_ANNOTATION)
+        is_maintained = any(
+            self._objects.store.lookup(types_maintaining(where, parts.name), limit=1)
+            for where in (parts.cluster, path)
+        )
+        if is_maintained:
+            index = bindings_of(ExportName(parts.cluster, parts.name).label)
+            store = self._objects.store
+            add_indexed(self.controller, store, index, BINDINGS, lambda key: split_key(key).cluster)
+
+    def _on_binding(self, event: Event) -> None:
+        if self._waiting:
+            cluster = split_key(event.key).cluster
+            if cluster in self._waiting:
+                self._waiting.discard(cluster)
+                self.controller.add(cluster)
+
+    async def reconcile(self, key: str) -> None:
+        if isinstance(key, ChangedType):
+            await self._find_workspaces()
+            return
+        found = self._objects.lookup.logical_cluster(key)
+        if found is None or meta.is_deleting(found):
+            return
+        path, kind = clusters.split(meta.annotation(found, lifecycle.TYPE_ANNOTATION))
+        if not path:
+            return
+        try:
+            types = self._births.types_of(path, kind)
+        except workspace_types.BadType:
+            return  # nothing that could be done about it here
+        kept = [one for one in types if is_maintaining(one)]
+        if kept:
+            await self._maintain(key, found, workspace_types.default_bindings(kept))
+
+    async def _find_workspaces(self) -> None:
+        """All of them: types extend one another, so any may be concerned."""
+        after, store, slices = "", self._objects.store, Slices()
+        while True:
+            page = await store.list(Query(_CLUSTERS, after=after, limit=_PAGE))
+            for value in page.values:
+                self.controller.add(meta.cluster(decode(value)))
+                if slices.is_over():
+                    await slices.next()
+            if not page.next_after:
+                return
+            after = page.next_after
+
+    async def _maintain(self, cluster: str, found: Object, wanted: list[ExportReference]) -> None:
+        incomplete = []
+        for reference in wanted:
+            export = self._objects.lookup.find(API_EXPORTS, reference.path, reference.name)
+            if export is None:
+                raise Later(
+                    "unable to complete reconciliation: unable to find at least 1 APIExport"
+                )
+            binding = await self._ensure(cluster, reference, export)
+            if not is_true(binding, "InitialBindingCompleted"):
+                incomplete.append(meta.name(binding))
+        if incomplete:
+            self._waiting.add(cluster)
+        await self._tell(cluster, found, sorted(incomplete))
+
+    async def _ensure(self, cluster: str, reference: ExportReference, export: Object) -> Object:
+        name = hashes.default_binding_name(cluster, reference.path, reference.name)
+        wanted = default_binding(name, reference, export)
+        found = self._client.get(cluster, API_BINDINGS, name)
+        if found is None:
+            try:
+                return await self._client.create(cluster, API_BINDINGS, wanted)
+            except AlreadyExists as error:
+                raise Later("somebody else made its binding") from error
+        if found["spec"] == wanted["spec"]:
+            return found
+
+        def put_back(live: Object) -> None:
+            live["spec"] = wanted["spec"]
+
+        return await self._client.change(cluster, API_BINDINGS, name, put_back)
+
+    async def _tell(self, cluster: str, found: Object, incomplete: list[str]) -> None:
+        now = self._now()
+
+        def mark(live: Object) -> None:
+            if incomplete:
+                message = f"APIBinding(s) not yet fully reconciled: {', '.join(incomplete)}"
+                mark_false(live, RECONCILED, "WaitingOnAPIBindings", message, now, severity=INFO)
+            else:
+                mark_true(live, RECONCILED, now)
+
+        after = {**found}
+        mark(after)
+        if after.get("status") != found.get("status"):
+            await self._client.change(
+                cluster, LOGICAL_CLUSTERS, "cluster", mark, subresource="status"
+            )
+
+
+def is_maintaining(workspace_type: Object) -> bool:
+    spec = workspace_type.get("spec") or {}
+    return spec.get("defaultAPIBindingLifecycle") == MAINTAIN

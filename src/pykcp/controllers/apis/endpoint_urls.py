@@ -1,0 +1,152 @@
+"""kcp-apiexportendpointslice-urls: a slice says where its export is served, shard by shard.
+
+Every shard adds its own URL when the first binding of the export is made on it, and takes it
+away with the last. A shard that left the slice's partition keeps its URL as long as it has
+bindings: their controllers still need it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from pykcp.clients.interface import Client
+from pykcp.controllers.apis.apiexport import service_url
+from pykcp.controllers.apis.endpoint_slices import SLICES
+from pykcp.controllers.apis.objects import (
+    BINDINGS,
+    ApiObjects,
+    ExportName,
+    export_reference,
+    key_of,
+)
+from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.fan_out import add_indexed
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import labels, meta
+from pykcp.machinery.conditions import TRUE, conditions_of
+from pykcp.machinery.kcp.hashes import EXPORT_LABEL
+from pykcp.machinery.resources import API_EXPORT_ENDPOINT_SLICES, SHARDS
+from pykcp.machinery.status import NotFound
+from pykcp.machinery.terms import label_value
+from pykcp.registry.codec import decode
+from pykcp.registry.indexes.apis import bindings_of, slices_of
+from pykcp.registry.keys import kind_prefix
+from pykcp.registry.lookup import Lookup
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+NAME = "kcp-apiexportendpointslice-urls"
+_SHARDS = kind_prefix(SHARDS)
+_REMEMBER = 4096
+
+
+def with_url(endpoints: list[Object], url: str, *, is_wanted: bool) -> list[Object]:
+    """The endpoints with this one, or without it."""
+    present = any(one.get("url") == url for one in endpoints)
+    if present == is_wanted:
+        return endpoints
+    if is_wanted:
+        return [*endpoints, {"url": url}]
+    return [one for one in endpoints if one.get("url") != url]
+
+
+class EndpointURLs:
+    def __init__(
+        self,
+        objects: ApiObjects,
+        client: Client,
+        shard: str,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        """`client` writes as the shard of this name."""
+        self._objects, self._client, self._shard = objects, client, shard
+        self._bound: OrderedDict[str, None] = OrderedDict()
+        """Exports that are known to have bindings here, by their label: the most recent ones."""
+        self.controller = Controller(NAME, self.reconcile, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(SLICES, self._on_slice)
+        feed.on(BINDINGS, self._on_binding)
+        feed.on(_SHARDS, self._on_shard)
+
+    def _on_slice(self, event: Event) -> None:
+        if not event.deleted:
+            self.controller.add(key_of(event.key))
+
+    def _on_binding(self, event: Event) -> None:
+        """Only the first binding of an export and the last one matter."""
+        label = label_value(event.terms, EXPORT_LABEL)
+        if label is None:
+            return
+        if event.deleted:
+            if not self._objects.store.lookup(bindings_of(label), limit=1):
+                self._bound.pop(label, None)
+                self._look_at_slices(event)
+        elif label not in self._bound:
+            self._bound[label] = None
+            if len(self._bound) > _REMEMBER:
+                self._bound.popitem(last=False)
+            self._look_at_slices(event)
+
+    def _look_at_slices(self, event: Event) -> None:
+        binding = decode(event.value)
+        path, name = export_reference(binding) or ("", "")
+        lookup = self._objects.lookup
+        cluster = lookup.cluster_of(path or meta.cluster(binding))
+        canonical = lookup.canonical_path(cluster) if cluster else ""
+        for where in {path or meta.cluster(binding), cluster or "", canonical} - {""}:
+            index = slices_of(where, name)
+            add_indexed(self.controller, self._objects.store, index, SLICES, key_of)
+
+    def _on_shard(self, event: Event) -> None:
+        if key_of(event.key).name == self._shard:
+            for key in self._objects.store.keys(SLICES):
+                self.controller.add(key_of(key))
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        found = self._client.get(key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name)
+        if found is None or not _is_valid(found):
+            return
+        path, name = export_reference(found) or ("", "")
+        export = self._objects.export(key.cluster, path, name)
+        shard = my_shard(self._objects.lookup, self._shard)
+        if export is None or shard is None:
+            return
+        url = service_url(shard, "apiexport", meta.cluster(export), name)
+        if not url:
+            return
+        status = found.get("status") or {}
+        selector = labels.parse(status.get("shardSelector") or "")
+        is_bound = self._objects.is_bound(ExportName(meta.cluster(export), name))
+        if is_bound and not selector.matches(meta.labels(shard)):
+            return  # on the way out: whoever uses the URL must be able to finish
+        before = status.get("endpoints") or []
+        if with_url(before, url, is_wanted=is_bound) is not before:
+            await self._write(key, url, is_wanted=is_bound)
+
+    async def _write(self, key: ObjectKey, url: str, *, is_wanted: bool) -> None:
+        def change(live: Object) -> None:
+            status = live["status"] = dict(live.get("status") or {})
+            after = with_url(status.get("endpoints") or [], url, is_wanted=is_wanted)
+            if after:
+                status["endpoints"] = after
+            else:
+                status.pop("endpoints", None)
+
+        try:
+            await self._client.change(
+                key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name, change, subresource="status"
+            )
+        except NotFound:
+            return
+
+
+def my_shard(lookup: Lookup, name: str) -> Object | None:
+    return lookup.get(SHARDS, "root", name)
+
+
+def _is_valid(found: Object) -> bool:
+    """Nothing is done before the slice's own controller has judged it."""
+    judged = conditions_of(found)
+    return bool(judged) and all(condition.get("status") == TRUE for condition in judged)

@@ -1,0 +1,101 @@
+"""kcp-api-export-extra-annotation-sync: annotations that an export gives to its bindings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from pykcp.aio.slices import Slices
+from pykcp.clients.interface import Client
+from pykcp.controllers.apis.objects import (
+    BINDINGS,
+    EXPORTS,
+    ApiObjects,
+    ExportName,
+    export_reference,
+    key_of,
+)
+from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import meta
+from pykcp.machinery.resources import API_BINDINGS
+from pykcp.machinery.status import NotFound
+from pykcp.registry.keys import split_key
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+NAME = "kcp-api-export-extra-annotation-sync"
+PREFIX = "extra.apis.kcp.io/"
+_MARK = PREFIX.encode()
+_COMPLETE = b'"phase":"Bound"'
+_AT_A_TIME = 16
+
+
+def synced(export: Mapping[str, str], binding: Mapping[str, str]) -> dict[str, str]:
+    """A binding's annotations with those of its export in place of those it had of it."""
+    own = {key: value for key, value in binding.items() if not key.startswith(PREFIX)}
+    return own | {key: value for key, value in export.items() if key.startswith(PREFIX)}
+
+
+class ExtraAnnotations:
+    def __init__(
+        self, objects: ApiObjects, client: Client, metrics: ControllerMetrics | None = None
+    ) -> None:
+        self._objects, self._client = objects, client
+        self.controller: Controller[ObjectKey | ExportName] = Controller(
+            NAME, self.reconcile, metrics=metrics
+        )
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(EXPORTS, self._on_export)
+        feed.on(BINDINGS, self._on_binding)
+
+    def _on_export(self, event: Event) -> None:
+        if _MARK not in event.value and not self._gave(event):
+            return
+        parts = split_key(event.key)
+        export = ExportName(parts.cluster, parts.name)
+        if self._objects.is_bound(export):
+            self.controller.add(export)
+
+    def _gave(self, event: Event) -> bool:
+        """Whether an export had annotations for its bindings before this change."""
+        before = self._objects.store.get_before(event.key, event.revision)
+        return before is not None and _MARK in before
+
+    def _on_binding(self, event: Event) -> None:
+        if event.deleted:
+            return
+        if _MARK in event.value or (event.created and _COMPLETE not in event.value):
+            self.controller.add(key_of(event.key))
+
+    async def reconcile(self, key: ObjectKey | ExportName) -> None:
+        if isinstance(key, ObjectKey):
+            await self._sync(key)
+            return
+        slices = Slices(key.cluster)
+        for page in self._objects.bindings_of(key):
+            for start in range(0, len(page), _AT_A_TIME):
+                some = map(key_of, page[start : start + _AT_A_TIME])
+                await asyncio.gather(*map(self._sync, some))
+                if slices.is_over():
+                    await slices.next()
+
+    async def _sync(self, key: ObjectKey) -> None:
+        binding = self._client.get(key.cluster, API_BINDINGS, key.name)
+        reference = export_reference(binding) if binding is not None else None
+        if binding is None or reference is None:
+            return
+        export = self._objects.export(key.cluster, *reference)
+        given = meta.annotations(export) if export is not None else {}
+        if synced(given, meta.annotations(binding)) == meta.annotations(binding):
+            return
+
+        def change(live: Object) -> None:
+            live["metadata"]["annotations"] = synced(given, meta.annotations(live))
+
+        try:
+            await self._client.change(key.cluster, API_BINDINGS, key.name, change)
+        except NotFound:
+            return

@@ -1,0 +1,132 @@
+"""kcp-logicalclustercleanup: locks on resources end with the binding or CRD that holds them."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from pykcp.aio.slices import Slices
+from pykcp.clients.interface import Client
+from pykcp.controllers.apis.objects import BINDINGS, CRDS, ApiObjects, crd_lock
+from pykcp.controllers.runtime.controller import Controller, is_cluster
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import bound_crd, resource_locks
+from pykcp.machinery.kcp.resource_locks import ANNOTATION, Lock, Locks, MalformedLocks, lock_name
+from pykcp.machinery.resources import LOGICAL_CLUSTERS
+from pykcp.machinery.status import NotFound
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+_log = logging.getLogger(__name__)
+
+NAME = "kcp-logicalclustercleanup"
+_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
+_EXPIRES = rb"\"e\":"
+"""As it stands in the annotation: a lock that may have to be taken away later."""
+
+
+class _CRDs(NamedTuple):
+    locks: set[str]
+    established: list[str]
+
+
+class LockCleanup:
+    """Its keys are logical clusters."""
+
+    def __init__(
+        self,
+        objects: ApiObjects,
+        client: Client,
+        now: Timestamps,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._objects, self._client, self._now = objects, client, now
+        self.controller: Controller[str] = Controller(
+            NAME, self.reconcile, lane=is_cluster, metrics=metrics
+        )
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(BINDINGS, self._on_binding)
+        feed.on(CRDS, self._on_crd)
+        feed.on(_CLUSTERS, self._on_cluster)
+
+    def _on_binding(self, event: Event) -> None:
+        if event.deleted:
+            self.controller.add(split_key(event.key).cluster)
+
+    def _on_crd(self, event: Event) -> None:
+        cluster = split_key(event.key).cluster
+        if cluster != bound_crd.CLUSTER:
+            self.controller.add(cluster)
+
+    def _on_cluster(self, event: Event) -> None:
+        if not event.deleted and _EXPIRES in event.value:
+            self.controller.add(split_key(event.key).cluster)
+
+    async def reconcile(self, cluster: str) -> float | None:
+        found = self._objects.lookup.logical_cluster(cluster)
+        if found is None:
+            return None
+        before = meta.annotation(found, ANNOTATION)
+        crds = await self._crds(cluster)
+        locks = self._settled(cluster, before, crds)
+        if resource_locks.text(locks) != (before or "{}"):
+            await self._write(cluster, crds)
+        expiry = resource_locks.next_expiry(locks)
+        if not expiry:
+            return None
+        return max(0.0, meta.parse_rfc3339(expiry) - self._now.clock()) + 1
+
+    async def _write(self, cluster: str, crds: _CRDs) -> None:
+        def settle(live: Object) -> None:
+            locks = self._settled(cluster, meta.annotation(live, ANNOTATION), crds)
+            meta.set_annotation(live, ANNOTATION, resource_locks.text(locks))
+
+        try:
+            await self._client.change(cluster, LOGICAL_CLUSTERS, "cluster", settle)
+        except NotFound:
+            return
+
+    async def _crds(self, cluster: str) -> _CRDs:
+        """The locks of the CRDs that there are. One that is created meanwhile has taken its lock
+        for a while, and is looked at when it is established."""
+        slices, found = Slices(cluster), _CRDs(set(), [])
+        for name in self._objects.crd_names(cluster):
+            lock, definition = crd_lock(name), self._objects.definition(cluster, name)
+            found.locks.add(lock)
+            if definition is not None and definition.is_established:
+                found.established.append(lock)
+            if slices.is_over():
+                await slices.next()
+        return found
+
+    def _settled(self, cluster: str, annotation: str, crds: _CRDs) -> Locks:
+        """The locks as they should be, by what is there."""
+        try:
+            locks = resource_locks.parse(annotation)
+        except MalformedLocks as error:
+            _log.warning("%s: %s: %s; made anew", NAME, cluster, error)
+            locks = {}
+        if not locks:
+            locks = _by_status(self._objects.bindings(cluster))
+        return resource_locks.pruned(
+            locks,
+            bindings=self._objects.binding_names(cluster),
+            crds=crds.locks,
+            established=crds.established,
+            now=self._now(),
+        )
+
+
+def _by_status(bindings: list[Object]) -> Locks:
+    """What bindings say that they have: for clusters that have lost their locks."""
+    locks: Locks = {}
+    for binding in bindings:
+        for bound in (binding.get("status") or {}).get("boundResources") or ():
+            name = lock_name(bound.get("group") or "", bound["resource"])
+            locks.setdefault(name, Lock(meta.name(binding)))
+    return locks

@@ -1,0 +1,1 @@
+"""Controllers of the cache: replication and cached resources."""

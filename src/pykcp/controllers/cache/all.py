@@ -1,0 +1,56 @@
+"""The controllers that stand on the cache, made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.clients.interface import Client
+from pykcp.controllers.apis.objects import ApiObjects
+from pykcp.controllers.cache import cached_resources, cached_slices, replicate_marking
+from pykcp.controllers.cache.cached_resources import CachedResources
+from pykcp.controllers.cache.cached_slices import CachedSlices
+from pykcp.controllers.cache.published import Published
+from pykcp.controllers.cache.replicate_marking import ReplicateMarking
+from pykcp.controllers.cache.replication import Replication
+from pykcp.controllers.runtime.manager import Follower
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.lookup import Lookup
+from pykcp.storage.interface import Store
+
+CACHE_APIS = "CacheAPIs"
+"""The gate of what users can put into the cache themselves."""
+
+
+def make(
+    *,
+    store: Store,
+    directory: Directory,
+    lookup: Lookup,
+    client: Callable[[str], Client],
+    published: Published,
+    shard_name: str,
+    gates: frozenset[str],
+    now: Timestamps,
+    metrics: ControllerMetrics,
+) -> list[Follower]:
+    made: list[Follower] = [
+        ReplicateMarking(store, client(replicate_marking.NAME), published, metrics),
+        Replication(store, published, shard_name, metrics),
+    ]
+    if CACHE_APIS in gates:
+        resources = CachedResources(
+            store,
+            client(cached_resources.NAME),
+            directory,
+            published,
+            shard_name,
+            now,
+            metrics,
+        )
+        slices = CachedSlices(
+            ApiObjects(store, lookup), client(cached_slices.NAME), shard_name, now, metrics
+        )
+        made += [resources, resources.copies, slices]
+    return made

@@ -1,0 +1,205 @@
+"""kcp-clustercachedresourceendpointslice: whether a slice is in order, and where it is served.
+
+A slice names a ClusterCachedResource and the export that offers it. A shard's address is in it
+while the export is bound on the shard.
+"""
+
+from __future__ import annotations
+
+from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
+from pykcp.clients.interface import Client
+from pykcp.controllers.apis.apiexport import service_url
+from pykcp.controllers.apis.endpoint_slices import selector_of_partition
+from pykcp.controllers.apis.endpoint_urls import my_shard, with_url
+from pykcp.controllers.apis.objects import BINDINGS, EXPORTS, ApiObjects, ExportName, key_of
+from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.fan_out import add_indexed
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import labels, meta
+from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.resources import (
+    CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES,
+    CLUSTER_CACHED_RESOURCES,
+    PARTITIONS,
+    SHARDS,
+)
+from pykcp.machinery.status import NotFound
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.codec import copy as deep_copy
+from pykcp.registry.codec import decode
+from pykcp.registry.indexes.cache import slices_for, slices_of, slices_with_partition
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+NAME = "kcp-clustercachedresourceendpointslice"
+SLICE_KINDS = frozenset(("ClusterCachedResourceEndpointSlice", "CachedResourceEndpointSlice"))
+"""As exports may call it; the second is the older name."""
+RESOURCE_VALID, EXPORT_VALID, PARTITION_VALID = "ResourceValid", "APIExportValid", "PartitionValid"
+_SLICES = kind_prefix(CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES)
+
+
+class CachedSlices:
+    def __init__(
+        self,
+        objects: ApiObjects,
+        client: Client,
+        shard: str,
+        now: Timestamps,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._objects, self._client, self._shard, self._now = objects, client, shard, now
+        self._are_any = False
+        """Whether there are slices at all; otherwise bindings come and go unseen."""
+        self.controller = Controller(NAME, self.reconcile, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(_SLICES, self._on_slice)
+        feed.on(kind_prefix(CLUSTER_CACHED_RESOURCES), self._on_resource)
+        feed.on(EXPORTS, self._on_export)
+        feed.on(BINDINGS, self._on_binding)
+        feed.on(kind_prefix(PARTITIONS), self._on_partition)
+        feed.on(kind_prefix(SHARDS), self._on_shard)
+        feed.at_start(self._resume)
+
+    async def _resume(self) -> None:
+        self._add_everything()
+
+    def _add_everything(self) -> None:
+        for key in self._objects.store.keys(_SLICES):
+            self._are_any = True
+            self.controller.add(key_of(key))
+
+    def _on_slice(self, event: Event) -> None:
+        self._are_any = True
+        if not event.deleted:
+            self.controller.add(key_of(event.key))
+
+    def _on_resource(self, event: Event) -> None:
+        if event.created or event.deleted:
+            parts = split_key(event.key)
+            for where in _places(parts.cluster, event):
+                self._add_all(slices_of(where, parts.name))
+
+    def _on_export(self, event: Event) -> None:
+        if self._are_any:
+            parts = split_key(event.key)
+            for where in _places(parts.cluster, event):
+                self._add_all(slices_for(where, parts.name))
+
+    def _on_binding(self, event: Event) -> None:
+        if not self._are_any or not (event.created or event.deleted):
+            return
+        binding = decode(event.value)
+        export = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
+        path = export.get("path") or split_key(event.key).cluster
+        lookup = self._objects.lookup
+        cluster = lookup.cluster_of(path)
+        canonical = lookup.canonical_path(cluster) if cluster else ""
+        for where in {path, cluster or "", canonical} - {""}:
+            self._add_all(slices_for(where, export.get("name") or ""))
+
+    def _on_partition(self, event: Event) -> None:
+        parts = split_key(event.key)
+        self._add_all(slices_with_partition(parts.cluster, parts.name))
+
+    def _on_shard(self, _: Event) -> None:
+        self._add_everything()
+
+    def _add_all(self, index: str) -> None:
+        add_indexed(self.controller, self._objects.store, index, _SLICES, key_of)
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        kind = CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES
+        found = self._client.get(key.cluster, kind, key.name)
+        if found is None:
+            return
+        after = deep_copy(found)
+        status = after.setdefault("status", {})
+        export = self._judge(key.cluster, after)
+        if export is None:
+            status.pop("endpoints", None)
+        else:
+            self._show_url(key, after, export)
+        if after["status"] == (found.get("status") or {}):
+            return
+
+        def change(live: Object) -> None:
+            live["status"] = after["status"]
+
+        try:
+            await self._client.change(key.cluster, kind, key.name, change, subresource="status")
+        except NotFound:
+            return
+
+    def _judge(self, cluster: str, found: Object) -> Object | None:
+        """The export, if everything that the slice refers to is as it should be."""
+        spec, now, lookup = found.get("spec") or {}, self._now(), self._objects.lookup
+        path, name = _reference(spec.get("clusterCachedResource") or {}, cluster)
+        if lookup.find(CLUSTER_CACHED_RESOURCES, path, name) is None:
+            text = f"Error getting ClusterCachedResource {path}|{name}"
+            mark_false(found, RESOURCE_VALID, "ClusterCachedResourceNotFound", text, now)
+            return None
+        mark_true(found, RESOURCE_VALID, now)
+        path, name = _reference(spec.get("export") or {}, cluster)
+        export = self._objects.export(cluster, path, name)
+        if export is None or not offers(export, meta.name(found)):
+            problem = (
+                "not found"
+                if export is None
+                else "does not reference this ClusterCachedResourceEndpointSlice"
+            )
+            text = f"APIExport {path}|{name} {problem}"
+            mark_false(found, EXPORT_VALID, "APIExportInvalidReference", text, now)
+            return None
+        mark_true(found, EXPORT_VALID, now)
+        selector = selector_of_partition(self._client, cluster, spec.get("partition") or "")
+        if isinstance(selector, Exception):
+            mark_false(found, PARTITION_VALID, "PartitionInvalidReference", str(selector), now)
+            return None
+        mark_true(found, PARTITION_VALID, now)
+        if selector:
+            found["status"]["shardSelector"] = selector
+        else:
+            found["status"].pop("shardSelector", None)
+        return export
+
+    def _show_url(self, key: ObjectKey, found: Object, export: Object) -> None:
+        shard = my_shard(self._objects.lookup, self._shard)
+        url = service_url(shard, "replication", key.cluster, key.name) if shard else ""
+        if shard is None or not url:
+            return
+        status = found["status"]
+        selector = labels.parse(status.get("shardSelector") or "")
+        is_bound = self._objects.is_bound(ExportName(meta.cluster(export), meta.name(export)))
+        if is_bound and not selector.matches(meta.labels(shard)):
+            return  # on the way out: whoever uses the URL must be able to finish
+        after = with_url(status.get("endpoints") or [], url, is_wanted=is_bound)
+        if after:
+            status["endpoints"] = after
+        else:
+            status.pop("endpoints", None)
+
+
+def _reference(reference: Object, cluster: str) -> tuple[str, str]:
+    return reference.get("path") or cluster, reference.get("name") or ""
+
+
+def _places(cluster: str, event: Event) -> set[str]:
+    """How others may write where an object is."""
+    return {cluster, meta.annotation(decode(event.value), PATH_ANNOTATION)} - {""}
+
+
+def offers(export: Object, name: str) -> bool:
+    """Whether an export has a resource that is read through this slice."""
+    for resource in (export.get("spec") or {}).get("resources") or ():
+        virtual = (resource.get("storage") or {}).get("virtual") or {}
+        reference = virtual.get("reference") or {}
+        if (
+            reference.get("name") == name
+            and reference.get("apiGroup") == CLUSTER_CACHED_RESOURCES.group
+            and reference.get("kind") in SLICE_KINDS
+        ):
+            return True
+    return False

@@ -1,0 +1,226 @@
+"""Marks logical clusters, ClusterRoles and ClusterRoleBindings that other shards must know.
+
+A logical cluster is marked while it holds exports or workspace types. Roles and bindings are
+for what they grant; `machinery.replicate_marks` says for what. Keys are the objects to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import orjson
+
+from pykcp.aio.slices import Slices, in_slices
+from pykcp.clients.interface import Client
+from pykcp.controllers.cache.published import Published
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.fan_out import add_stored
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.objects import Metadata
+from pykcp.machinery.kcp.clusters import SYSTEM_ADMIN, is_system
+from pykcp.machinery.kcp.replicate_marks import (
+    ANNOTATION,
+    APIS,
+    CONSUMERS,
+    TENANCY,
+    binding_reasons,
+    is_marked,
+    mark,
+    marked_value,
+    role_of,
+    role_reasons,
+    value_of,
+)
+from pykcp.machinery.resources import (
+    API_EXPORTS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    LOGICAL_CLUSTERS,
+    WORKSPACE_TYPES,
+    GroupVersionResource,
+)
+from pykcp.machinery.status import NotFound
+from pykcp.registry.codec import decode
+from pykcp.registry.keys import kind_prefix, object_key, split_key
+from pykcp.storage.interface import Event, Query, Store
+from pykcp.types import Object
+
+NAME = "kcp-replicate-marking"
+CLUSTER = "cluster"
+_MARK, _CONSUMERS = ANNOTATION.encode(), CONSUMERS.encode()
+_MARKING = ((APIS, API_EXPORTS), (TENANCY, WORKSPACE_TYPES))
+"""What makes a logical cluster one that others must know, and for whose sake."""
+
+
+class Judged(NamedTuple):
+    kind: GroupVersionResource
+    cluster: str
+    name: str
+
+
+class ReplicateMarking:
+    def __init__(
+        self,
+        store: Store,
+        client: Client,
+        published: Published,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._store = store
+        self._client = client
+        self._published = published
+        self._changed_roles: dict[str, set[str]] = {}
+        """By cluster: roles whose bindings have to be judged again. They are found together: a
+        look at all bindings of a cluster for each role would take long."""
+        self.controller: Controller[Judged] = Controller(
+            NAME, self.reconcile, workers=8, metrics=metrics
+        )
+
+    def follow(self, feed: LogFeed) -> None:
+        for _, kind in _MARKING:
+            feed.on(kind_prefix(kind), self._on_content)
+        feed.on(kind_prefix(LOGICAL_CLUSTERS), self._on_cluster)
+        feed.on(kind_prefix(CLUSTER_ROLES), self._on_role)
+        feed.on(kind_prefix(CLUSTER_ROLE_BINDINGS), self._on_binding)
+
+    def _on_content(self, event: Event) -> None:
+        cluster = split_key(event.key).cluster
+        if (event.created or event.deleted) and not is_system(cluster):
+            self.controller.add(Judged(LOGICAL_CLUSTERS, cluster, CLUSTER))
+
+    def _on_cluster(self, event: Event) -> None:
+        """Only those that are marked, or were: it may be wrong that they are not any more."""
+        cluster = split_key(event.key).cluster
+        if event.deleted or is_system(cluster):
+            return
+        if _MARK in event.value:
+            self._add_roles(cluster)
+        elif not self._published.has(LOGICAL_CLUSTERS, cluster, CLUSTER):
+            return
+        self.controller.add(Judged(LOGICAL_CLUSTERS, cluster, CLUSTER))
+
+    def _on_role(self, event: Event) -> None:
+        parts = split_key(event.key)
+        if is_system(parts.cluster):
+            return
+        if not event.deleted:
+            self.controller.add(Judged(CLUSTER_ROLES, parts.cluster, parts.name))
+        self._changed_roles.setdefault(parts.cluster, set()).add(parts.name)
+        self.controller.add(Judged(CLUSTER_ROLE_BINDINGS, parts.cluster, ""))
+
+    def _on_binding(self, event: Event) -> None:
+        parts = split_key(event.key)
+        if is_system(parts.cluster):
+            return
+        if not event.deleted:
+            self.controller.add(Judged(CLUSTER_ROLE_BINDINGS, parts.cluster, parts.name))
+        else:
+            self._add_role_of(parts.cluster, decode(event.value))
+
+    async def reconcile(self, key: Judged) -> None:
+        if not key.name:
+            await self._judge_bindings(key.cluster)
+            return
+        obj = self._get(*key)
+        if obj is None or obj["metadata"].get("deletionTimestamp"):
+            return
+        reasons = await self._reasons(key, obj)
+        before = value_of(obj)
+        if marked_value(before, reasons) == before:
+            return
+
+        def change(live: Object) -> None:
+            mark(live, marked_value(value_of(live), reasons))
+
+        try:
+            written = await self._client.change(key.cluster, key.kind, key.name, change)
+        except NotFound:
+            return
+        if key.kind == LOGICAL_CLUSTERS and bool(before) != is_marked(written):
+            self._add_roles(key.cluster)
+
+    async def _judge_bindings(self, cluster: str) -> None:
+        """Have the bindings of roles that changed judged again."""
+        roles = self._changed_roles.pop(cluster, None)
+        if not roles:
+            return
+        slices = Slices(cluster)
+        for value in await self._bindings(cluster):
+            binding = decode(value)
+            if role_of(binding) in roles:
+                name = binding["metadata"]["name"]
+                self.controller.add(Judged(CLUSTER_ROLE_BINDINGS, cluster, name))
+            if slices.is_over():
+                await slices.next()
+
+    async def _reasons(self, key: Judged, obj: Object) -> frozenset[str]:
+        if key.kind == LOGICAL_CLUSTERS:
+            return frozenset(
+                reason
+                for reason, kind in _MARKING
+                if self._store.keys(f"{kind_prefix(kind)}{key.cluster}/", limit=1)
+            )
+        in_marked = self._is_marked(key.cluster)
+        if key.kind == CLUSTER_ROLES:
+            consumers = await self._consumers_of(key.cluster, key.name)
+            steps = role_reasons(obj, consumers, in_marked=in_marked)
+            return await in_slices(steps, key.cluster)
+        self._add_role_of(key.cluster, obj)
+        role = self._role(key.cluster, role_of(obj))
+        steps = binding_reasons(obj, role, in_marked=in_marked)
+        return await in_slices(steps, key.cluster)
+
+    def _role(self, cluster: str, name: str) -> Object | None:
+        """A role as bindings see it: the cluster's own, or one that counts everywhere."""
+        if not name:
+            return None
+        own = self._get(CLUSTER_ROLES, cluster, name)
+        return own or self._get(CLUSTER_ROLES, SYSTEM_ADMIN, name)
+
+    def _add_role_of(self, cluster: str, binding: Object) -> None:
+        """A role may be marked for its bindings' sake."""
+        name = role_of(binding)
+        if name and self._store.get(_key(CLUSTER_ROLES, cluster, name)) is not None:
+            self.controller.add(Judged(CLUSTER_ROLES, cluster, name))
+
+    def _add_roles(self, cluster: str) -> None:
+        for kind in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS):
+            prefix = f"{kind_prefix(kind)}{cluster}/"
+            add_stored(self.controller, self._store, prefix, partial(_judged, kind, cluster))
+
+    async def _bindings(self, cluster: str) -> Sequence[bytes]:
+        page = await self._store.list(Query(f"{kind_prefix(CLUSTER_ROLE_BINDINGS)}{cluster}/"))
+        return page.values
+
+    async def _consumers_of(self, cluster: str, role: str) -> list[Object]:
+        """The bindings of a role that may name consumers; there are few in most clusters."""
+        name = orjson.dumps(role)
+        found = [v for v in await self._bindings(cluster) if _CONSUMERS in v and name in v]
+        slices = Slices(cluster)
+        bindings: list[Object] = []
+        for value in found:
+            binding = decode(value)
+            if role_of(binding) == role:
+                bindings.append(binding)
+            if slices.is_over():
+                await slices.next()
+        return bindings
+
+    def _is_marked(self, cluster: str) -> bool:
+        entry = self._store.get(_key(LOGICAL_CLUSTERS, cluster, CLUSTER))
+        return entry is not None and _MARK in entry.value and is_marked(decode(entry.value))
+
+    def _get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
+        entry = self._store.get(_key(kind, cluster, name))
+        return None if entry is None else decode(entry.value)
+
+
+def _judged(kind: GroupVersionResource, cluster: str, metadata: Metadata) -> Judged:
+    return Judged(kind, cluster, metadata.name)
+
+
+def _key(kind: GroupVersionResource, cluster: str, name: str) -> str:
+    return object_key(kind_prefix(kind), cluster, "", name)

@@ -1,0 +1,214 @@
+"""Publishes in the cache what other shards must know, and keeps it as it is here.
+
+Copies that somebody else changed or removed there are put right, so a cache that was wiped
+fills up again. At the start versions are compared: what was published before is not read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from pykcp.controllers.cache.published import Copy, Published
+from pykcp.controllers.cache.replication_plan import (
+    PUBLISHED,
+    ROLES,
+    WHOLE,
+    Action,
+    Plan,
+    belongs,
+    plan,
+)
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery.kcp.clusters import is_system
+from pykcp.machinery.kcp.replicate_marks import ANNOTATION, is_marked
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, GroupVersionResource
+from pykcp.machinery.status import AlreadyExists, NotFound
+from pykcp.registry.codec import CLUSTER_ANNOTATION, decode
+from pykcp.registry.indexes.entries import PUBLISHED_CLUSTERS
+from pykcp.registry.keys import kind_prefix, object_key, resource_prefix, split_key
+from pykcp.storage.interface import Event, Query, Store
+from pykcp.types import Object
+
+NAME = "kcp-replication-controller"
+CLUSTER = "cluster"
+"""The name of every LogicalCluster."""
+_MARK = ANNOTATION.encode()
+_PAGE = 500
+
+
+class Original(NamedTuple):
+    """Something that is published, or was."""
+
+    kind: GroupVersionResource
+    cluster: str
+    name: str
+
+
+class Replication:
+    def __init__(
+        self,
+        store: Store,
+        published: Published,
+        shard: str,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._store = store
+        self._published = published
+        self._shard = shard
+        self._by_prefix = {resource_prefix(kind.group, kind.resource): kind for kind in PUBLISHED}
+        """By their prefix in the cache."""
+        self.controller: Controller[Original] = Controller(
+            NAME, self.reconcile, workers=8, metrics=metrics
+        )
+
+    def follow(self, feed: LogFeed) -> None:
+        for kind in WHOLE:
+            feed.on(kind_prefix(kind), _Adds(self.controller, kind))
+        for kind in (LOGICAL_CLUSTERS, *ROLES):
+            feed.on(kind_prefix(kind), _AddsMarked(self, kind))
+        feed.at_start(self.compare)
+        self._published.listen(self._on_copy)
+
+    def _on_copy(self, copy: Copy) -> None:
+        kind = self._by_prefix.get(copy.prefix)
+        if kind is not None:
+            self.controller.add(Original(kind, copy.cluster, copy.name))
+
+    def concerns(self, original: Original, event: Event) -> bool:
+        """Whether a role or a logical cluster is published, or was. Most never are."""
+        if event.deleted or _MARK not in event.value:
+            return self._published.has(*original)
+        if original.kind == LOGICAL_CLUSTERS:
+            return True
+        return self._is_marked(original.cluster) or self._published.has(*original)
+
+    async def reconcile(self, key: Original) -> None:
+        kind, cluster, name = key
+        todo = plan(self._local(key), self._published.get(kind, cluster, name), self._shard)
+        await self._carry_out(key, todo)
+        has_turned = todo.action in (Action.CREATE, Action.DELETE)
+        if kind == LOGICAL_CLUSTERS and has_turned:
+            for role in self._roles_of(cluster):
+                self.controller.add(role)
+
+    async def _carry_out(self, key: Original, todo: Plan) -> None:
+        kind, cluster, name = key
+        if todo.action is Action.DELETE:
+            await self._published.delete(kind, cluster, name)
+        elif todo.copy is not None:
+            write = (
+                self._published.create if todo.action is Action.CREATE else self._published.update
+            )
+            try:
+                await write(kind, cluster, todo.copy)
+            except (AlreadyExists, NotFound):
+                self.controller.add(key)  # somebody was faster: see how it is now
+
+    def _local(self, key: Original) -> Object | None:
+        entry = self._store.get(_local_key(key))
+        if entry is None:
+            return None
+        local = decode(entry.value)
+        in_marked = key.kind not in ROLES or self._is_marked(key.cluster)
+        return local if belongs(key.kind, key.cluster, local, in_marked=in_marked) else None
+
+    def _is_marked(self, cluster: str) -> bool:
+        entry = self._store.get(_local_key(Original(LOGICAL_CLUSTERS, cluster, CLUSTER)))
+        return entry is not None and _MARK in entry.value and is_marked(decode(entry.value))
+
+    def _roles_of(self, cluster: str) -> Iterator[Original]:
+        for kind in ROLES:
+            for key in self._store.keys(f"{kind_prefix(kind)}{cluster}/"):
+                yield Original(kind, cluster, split_key(key).name)
+
+    async def compare(self) -> None:
+        """Find what changed while nobody looked: here, there, or by a wiped cache."""
+        for kind in PUBLISHED:
+            copies = {(c, n): version for c, n, version in self._published.versions(kind)}
+            async for cluster, name, version in self._originals(kind):
+                if copies.pop((cluster, name), None) != version:
+                    self.controller.add(Original(kind, cluster, name))
+            for cluster, name in copies:
+                self.controller.add(Original(kind, cluster, name))
+
+    async def _originals(self, kind: GroupVersionResource) -> AsyncIterator[tuple[str, str, str]]:
+        """Cluster, name and version of what there is to publish of a kind."""
+        if kind in WHOLE:
+            async for values in _pages(self._store, kind_prefix(kind)):
+                for seen in map(_decode, values):
+                    metadata = seen.metadata
+                    cluster = metadata.annotations[CLUSTER_ANNOTATION]
+                    if not is_system(cluster):
+                        yield cluster, metadata.name, metadata.resource_version
+            return
+        for key in self._store.lookup(PUBLISHED_CLUSTERS):
+            cluster = split_key(key).cluster
+            own = Original(LOGICAL_CLUSTERS, cluster, CLUSTER)
+            wanted = (own,) if kind == LOGICAL_CLUSTERS else self._roles_of(cluster)
+            for original in wanted:
+                local = self._local(original) if original.kind == kind else None
+                if local is not None:
+                    yield cluster, original.name, local["metadata"]["resourceVersion"]
+            await asyncio.sleep(0)
+
+
+class _Adds:
+    """A handler for a kind of which everything is published."""
+
+    def __init__(self, controller: Controller[Original], kind: GroupVersionResource) -> None:
+        self._controller = controller
+        self._kind = kind
+
+    def __call__(self, event: Event) -> None:
+        parts = split_key(event.key)
+        if not is_system(parts.cluster):
+            self._controller.add(Original(self._kind, parts.cluster, parts.name))
+
+
+class _AddsMarked:
+    """A handler for a kind of which only the marked ones are."""
+
+    def __init__(self, replication: Replication, kind: GroupVersionResource) -> None:
+        self._replication = replication
+        self._kind = kind
+
+    def __call__(self, event: Event) -> None:
+        parts = split_key(event.key)
+        original = Original(self._kind, parts.cluster, parts.name)
+        if not is_system(parts.cluster) and self._replication.concerns(original, event):
+            self._replication.controller.add(original)
+
+
+def _local_key(original: Original) -> str:
+    return object_key(kind_prefix(original.kind), original.cluster, "", original.name)
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str
+    resource_version: str
+    annotations: dict[str, str]
+
+
+class _Stored(msgspec.Struct):
+    metadata: _Metadata
+
+
+_decode = msgspec.json.Decoder(_Stored).decode
+
+
+async def _pages(store: Store, prefix: str) -> AsyncIterator[list[bytes]]:
+    after = ""
+    while True:
+        page = await store.list(Query(prefix, after=after, limit=_PAGE))
+        if page.values:
+            yield page.values
+        if not page.next_after:
+            return
+        after = page.next_after
+        await asyncio.sleep(0)

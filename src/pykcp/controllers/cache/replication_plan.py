@@ -1,0 +1,130 @@
+"""What a shard publishes in the cache, and what has to be done to a copy there. Pure."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from pykcp.machinery.kcp.clusters import is_system
+from pykcp.machinery.kcp.replicate_marks import is_marked
+from pykcp.machinery.resources import (
+    API_CONVERSIONS,
+    API_EXPORT_ENDPOINT_SLICES,
+    API_EXPORTS,
+    API_RESOURCE_SCHEMAS,
+    CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES,
+    CLUSTER_CACHED_RESOURCES,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    LOGICAL_CLUSTER_MIGRATIONS,
+    LOGICAL_CLUSTERS,
+    SHARDS,
+    WORKSPACE_TYPES,
+    GroupVersionResource,
+)
+from pykcp.types import Object
+
+SHARD_ANNOTATION = "kcp.io/shard"
+CLUSTER_ANNOTATION = "kcp.io/cluster"
+ORIGINAL_VERSION = "cache.kcp.io/original-resource-version"
+ORIGINAL_UID = "cache.kcp.io/original-resource-UID"
+_OF_THE_COPY = frozenset((SHARD_ANNOTATION, CLUSTER_ANNOTATION, ORIGINAL_VERSION, ORIGINAL_UID))
+
+
+def _admission(resource: str) -> GroupVersionResource:
+    return GroupVersionResource("admissionregistration.k8s.io", "v1", resource)
+
+
+WHOLE = (
+    API_EXPORTS,
+    API_EXPORT_ENDPOINT_SLICES,
+    API_RESOURCE_SCHEMAS,
+    API_CONVERSIONS,
+    _admission("mutatingwebhookconfigurations"),
+    _admission("validatingwebhookconfigurations"),
+    _admission("validatingadmissionpolicies"),
+    _admission("validatingadmissionpolicybindings"),
+    _admission("mutatingadmissionpolicies"),
+    _admission("mutatingadmissionpolicybindings"),
+    CLUSTER_CACHED_RESOURCES,
+    CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES,
+    SHARDS,
+    WORKSPACE_TYPES,
+    LOGICAL_CLUSTER_MIGRATIONS,
+)
+"""Kinds of which everything is published."""
+ROLES = (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
+"""Kinds of which the marked ones of marked logical clusters are.
+
+Others cannot matter elsewhere: rights are asked for across shards only where there are exports
+or types, and these are what marks a logical cluster. So ordinary workspaces publish nothing.
+"""
+PUBLISHED = (*WHOLE, LOGICAL_CLUSTERS, *ROLES)
+
+
+class Action(Enum):
+    NOTHING = "nothing"
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class Plan(NamedTuple):
+    action: Action
+    copy: Object | None = None
+    """What to write."""
+
+
+_NOTHING = Plan(Action.NOTHING)
+_DELETE = Plan(Action.DELETE)
+
+
+def belongs(kind: GroupVersionResource, cluster: str, local: Object, *, in_marked: bool) -> bool:
+    """Whether an object is one to publish; `in_marked`: its logical cluster is marked."""
+    if is_system(cluster):
+        return False
+    if kind in ROLES:
+        return in_marked and is_marked(local)
+    return kind != LOGICAL_CLUSTERS or is_marked(local)
+
+
+def plan(local: Object | None, cached: Object | None, shard: str) -> Plan:
+    """`local` is None, too, if it is not to be published. Both have no type."""
+    if local is None or local["metadata"].get("deletionTimestamp"):
+        if cached is None or (local is not None and local["metadata"].get("finalizers")):
+            return _NOTHING  # what is being deleted stays known until it is gone
+        return _DELETE
+    if cached is None:
+        return Plan(Action.CREATE, copy_of(local, shard))
+    if cached["metadata"].get("uid") != local["metadata"].get("uid"):
+        return _DELETE  # another object of that name; the new one comes when this is gone
+    if _content(cached) == _content(local):
+        return _NOTHING
+    copy = copy_of(local, shard)
+    copy["metadata"]["resourceVersion"] = cached["metadata"]["resourceVersion"]
+    return Plan(Action.UPDATE, copy)
+
+
+def copy_of(local: Object, shard: str) -> Object:
+    """The object as the cache keeps it."""
+    metadata = {**local["metadata"]}
+    annotations = dict(metadata.get("annotations") or {})
+    annotations.pop(CLUSTER_ANNOTATION, None)
+    annotations[SHARD_ANNOTATION] = shard
+    annotations[ORIGINAL_VERSION] = metadata.pop("resourceVersion", "")
+    annotations[ORIGINAL_UID] = metadata.get("uid", "")
+    metadata["annotations"] = annotations
+    return {**local, "metadata": metadata}
+
+
+def _content(obj: Object) -> Object:
+    metadata = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
+    annotations = metadata.pop("annotations", None) or {}
+    kept = {k: v for k, v in annotations.items() if k not in _OF_THE_COPY}
+    if kept:
+        metadata["annotations"] = kept
+    body = {k: v for k, v in obj.items() if k not in _TYPE}
+    return {**body, "metadata": metadata}
+
+
+_TYPE = frozenset(("apiVersion", "kind"))

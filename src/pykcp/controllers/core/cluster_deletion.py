@@ -1,0 +1,340 @@
+"""The end of a logical cluster: all that is in it, then itself, then the workspace that owned it.
+
+Content is found by key prefix, kind by kind. As long as nothing in the cluster has finalizers
+that somebody else must take away, all of it goes in one write together with the LogicalCluster
+and its Workspace. Otherwise what can go goes, the rest is named in a condition and looked at
+again when content goes. Roles stay until the end, so that those who must still do something
+can. A write that was admitted before the cluster was gone may commit after it: what appears in
+a cluster that has just gone is swept up.
+
+Where deleted workspaces are kept for a while (`trash`), nothing goes before all of it can, and
+then it goes there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pykcp.apis.kcp import logical_clusters as lifecycle
+from pykcp.controllers.core.cluster_blockers import Blockers
+from pykcp.controllers.core.cluster_content import (
+    CRDS,
+    RBAC,
+    ClusterContent,
+    Item,
+    gone,
+    holders,
+    is_role,
+    keys_of,
+    remains_message,
+)
+from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.tenancy.trash import CHUNK, Trash
+from pykcp.machinery import meta
+from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.kcp.conditions import INFO
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES, GroupVersionResource
+from pykcp.machinery.status import NotFound, StatusError
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.indexes.entries import DELETING
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.local import LocalClient
+from pykcp.registry.verbs.transaction import Also, Gone, Write
+from pykcp.storage.interface import Event, Store
+from pykcp.types import Object
+
+NAME = "kcp-logicalcluster-deletion"
+_PREFIX = kind_prefix(LOGICAL_CLUSTERS)
+_DELETING = b'"deletionTimestamp":"'
+_CHUNK = 50
+"""Of one transaction: etcd takes no more than 128 operations, and a deletion is two of them."""
+_AT_A_TIME = 32
+"""Deletions under way at a time: enough to share commits, few enough to let others in between."""
+_LOOK_AGAIN = 8.0
+_GATHER = 0.02
+_GATHER_EACH = 0.0003
+"""Seconds; ten times what it takes to look at one object."""
+_SWEEP_FOR = 10.0
+_TAKES = 0.002
+"""Seconds until a small workspace is gone."""
+_PATIENCE = 0.2
+"""Seconds before more is marked as deleted although others still wait for their end."""
+
+
+class SweptCluster(NamedTuple):
+    """A cluster that is gone and in which something appeared since."""
+
+    cluster: str
+
+
+class ClusterDeletion:
+    def __init__(
+        self,
+        store: Store,
+        client: LocalClient,
+        directory: Directory,
+        trash: Trash,
+        now: Callable[[], str],
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._store, self._client = store, client
+        self._content = ClusterContent(store, client, directory)
+        self._trash = trash
+        self._now = now
+        self._waiting: dict[str, float] = {}
+        """Clusters whose content waits for finalizers, and how many seconds of news to gather
+        before looking again: the more there is to look at, the longer."""
+        self._blockers = Blockers()
+        self._gone: dict[str, float] = {}
+        """Clusters that went in the last seconds, and when."""
+        self.controller: Controller[ObjectKey | SweptCluster] = Controller(
+            NAME, self.reconcile, workers=16, metrics=metrics
+        )
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(_PREFIX, self._on_cluster)
+        feed.on(EVERYTHING, self._on_anything)
+        feed.at_start(self._resume)
+
+    def _on_cluster(self, event: Event) -> None:
+        cluster = split_key(event.key).cluster
+        if event.deleted:
+            self._waiting.pop(cluster, None)
+            self._look_again(self._blockers.forget(cluster))
+            self._remember(cluster)
+        elif _DELETING in event.value:
+            self.controller.add(_key(cluster))
+
+    def _look_again(self, cluster: str) -> None:
+        """Something is new about what is in the way of a cluster."""
+        pause = self._waiting.get(cluster)
+        if pause is not None:
+            self.controller.add_after(_key(cluster), pause)
+
+    def _remember(self, cluster: str) -> None:
+        now = time.monotonic()
+        while self._gone:
+            oldest = next(iter(self._gone))
+            if now - self._gone[oldest] < _SWEEP_FOR:
+                break
+            del self._gone[oldest]
+        self._gone[cluster] = now
+
+    def _on_anything(self, event: Event) -> None:
+        if self._waiting and event.deleted:
+            self._look_again(split_key(event.key).cluster)
+        elif self._gone and event.created:
+            cluster = split_key(event.key).cluster
+            if cluster in self._gone and not event.key.startswith(_PREFIX):
+                self.controller.add_after(SweptCluster(cluster), _GATHER)
+
+    async def _resume(self) -> None:
+        for key in self._store.lookup(DELETING):
+            if key.startswith(_PREFIX):
+                self.controller.add(_key(split_key(key).cluster))
+
+    async def reconcile(self, key: ObjectKey | SweptCluster) -> float | None:
+        cluster = key.cluster
+        if isinstance(key, SweptCluster):
+            await self._sweep(cluster)
+            return None
+        found = self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
+        if found is None or not meta.has_finalizer(found, lifecycle.DELETION_FINALIZER):
+            self._waiting.pop(cluster, None)
+            return None
+        if not meta.is_deleting(found):
+            return None
+        # Before looking, so that nothing is missed in between.
+        self._waiting.setdefault(cluster, _GATHER)
+        items = await self._content.of(cluster)
+        workspace = self._kept_workspace(found)
+        if any(item.is_kept for item in items):
+            wanted = [item for item in items if item.is_kept] if workspace else items
+            return await self._delete_what_goes(found, wanted)
+        if workspace:
+            await self._throw_away(found, items, workspace)
+        else:
+            await self._remove(found, items)
+        if meta.finalizers(found) != [lifecycle.DELETION_FINALIZER]:
+            # Terminators are at work on it; the cluster above hears of it when they are done.
+            self._look_again(self._blockers.note(found, is_here=True))
+        if len(items) > (CHUNK if workspace else _CHUNK):
+            # It took several writes: others may have put something back in between.
+            self.controller.add_after(SweptCluster(cluster), _GATHER)
+        self._waiting.pop(cluster, None)
+        return None
+
+    async def _delete_what_goes(self, cluster: Object, items: list[Item]) -> float:
+        name = meta.cluster(cluster)
+        self._waiting[name] = max(_GATHER, len(items) * _GATHER_EACH)
+        errors: list[str] = []
+        kept = [item for item in items if item.is_kept]
+        holds_kept = holders(kept)
+        going: list[Write] = []
+        marked: list[Item] = []
+        for item in items:
+            if item.is_kept or holds_kept(item):
+                marked.append(item)
+            elif item.resource.group != RBAC or item.resource.namespaced:
+                going.append(gone(name, item))
+        for start in range(0, len(marked), _AT_A_TIME):
+            some = marked[start : start + _AT_A_TIME]
+            for found in await asyncio.gather(*(self._delete(name, item) for item in some)):
+                errors += found
+            await self._let_others_go_first()
+        for start in range(0, len(going), _CHUNK):
+            try:
+                await self._client.write_together(going[start : start + _CHUNK])
+            except StatusError as error:
+                errors.append(error.message)
+        is_here = any(not item.is_workspace for item in kept)
+        self._look_again(self._blockers.note(cluster, is_here=is_here))
+        message = remains_message(kept) + self._blockers.below(name).text()
+        await self._report(cluster, message, errors)
+        if errors:
+            raise Later("; ".join(errors[:3]))
+        return _LOOK_AGAIN
+
+    async def _let_others_go_first(self) -> None:
+        """Workspaces that are marked as deleted should not wait long for their end.
+
+        Not for ever: those before them may wait for finalizers, and so may we.
+        """
+        waiting = len(self.controller.queue)
+        if waiting > _AT_A_TIME:
+            await asyncio.sleep(min(waiting * _TAKES, _PATIENCE))
+
+    async def _delete(self, cluster: str, item: Item) -> list[str]:
+        """Mark it as deleted; whoever holds it sees that. Errors, if any."""
+        metadata = item.metadata
+        if metadata.is_deleting or item.resource.plural in ("apibindings", CRDS):
+            return []  # these go with what they brought
+        kind = GroupVersionResource(
+            item.resource.group, item.resource.version, item.resource.plural
+        )
+        try:
+            await self._client.delete(
+                cluster, kind, metadata.name, metadata.namespace, propagation="Background"
+            )
+        except StatusError as error:
+            return [error.message]
+        return []
+
+    async def _report(self, cluster: Object, message: str, errors: list[str]) -> None:
+        """What is left, and who keeps it, as a condition."""
+        name, now = meta.cluster(cluster), self._now()
+
+        def mark(live: Object) -> None:
+            if message:
+                mark_false(
+                    live,
+                    lifecycle.CONTENT_DELETED,
+                    "SomeResourcesRemain",
+                    message,
+                    now,
+                    severity=INFO,
+                )
+            elif errors:
+                failed = f"[{', '.join(errors)}]" if len(errors) > 1 else errors[0]
+                mark_false(live, lifecycle.CONTENT_DELETED, "ContentDeletionFailed", failed, now)
+            else:
+                mark_true(live, lifecycle.CONTENT_DELETED, now)
+
+        try:
+            await self._client.change(name, LOGICAL_CLUSTERS, "cluster", mark, subresource="status")
+        except NotFound:
+            return
+
+    async def _remove(self, cluster: Object, items: list[Item]) -> None:
+        """Nothing is in the way: roles, the cluster and its workspace go last, and at once."""
+        name = meta.cluster(cluster)
+        going = sorted(items, key=is_role)
+        last = self._itself(cluster)
+        rest = max(0, len(going) - 1) // _CHUNK * _CHUNK
+        for start in range(0, rest, _CHUNK):
+            chunk = [gone(name, item) for item in going[start : start + _CHUNK]]
+            await self._client.write_together(chunk)
+        # Some of it may have been thrown away by a server that would have kept all of it.
+        await self._trash.empty(name)
+        writes: list[Write] = [gone(name, item) for item in going[rest:]]
+        await self._client.write_together([*writes, *last])
+
+    def _kept_workspace(self, cluster: Object) -> Gone | None:
+        """The workspace of a cluster that is kept for a while; None if it is not."""
+        return self._workspace_of(cluster) if self._trash.window else None
+
+    async def _throw_away(self, cluster: Object, items: list[Item], workspace: Gone) -> None:
+        """As `_remove`, but what goes is kept where nobody sees it."""
+        if meta.finalizers(cluster) != [lifecycle.DELETION_FINALIZER]:
+            return  # terminators are still at work; they are not robbed of what they look after
+        name = meta.cluster(cluster)
+        if self._trash.is_coming_back(name):
+            raise Later("its return from the trash is not complete")
+        keys = keys_of(name, items)
+        while len(keys) > CHUNK:
+            await self._client.write_together([Also(self._trash.throw(keys[:CHUNK]))])
+            del keys[:CHUNK]
+            if len(keys) <= CHUNK:  # what came meanwhile goes along
+                items = await self._content.of(name)
+                if any(item.is_kept for item in items):
+                    raise Later("something new is in the way")
+                keys = keys_of(name, items)
+        resource = workspace.resource
+        record = self._trash.record(resource.key(workspace.cluster, "", workspace.name), cluster)
+        if record is None:
+            raise Later("it is gone")
+        operations = [*self._trash.throw(keys), record]
+        await self._client.write_together([Also(operations), *self._itself(cluster)])
+
+    def _itself(self, cluster: Object) -> list[Write]:
+        name, client = meta.cluster(cluster), self._client
+
+        def let_go(live: Object) -> None:
+            left = [f for f in meta.finalizers(live) if f != lifecycle.DELETION_FINALIZER]
+            live["metadata"]["finalizers"] = left
+
+        writes: list[Write] = [client.changed(name, LOGICAL_CLUSTERS, "cluster", let_go)]
+        if meta.finalizers(cluster) != [lifecycle.DELETION_FINALIZER]:
+            return writes  # terminators are still at work
+        workspace = self._workspace_of(cluster)
+        return [*writes, workspace] if workspace is not None else writes
+
+    def _workspace_of(self, cluster: Object) -> Gone | None:
+        """The workspace that goes with a cluster, if it has one and nobody else holds it."""
+        owner = (cluster.get("spec") or {}).get("owner") or {}
+        if owner.get("resource") != WORKSPACES.resource:
+            return None
+        workspace = self._client.get(owner["cluster"], WORKSPACES, owner["name"])
+        if (
+            workspace is None
+            or meta.uid(workspace) != owner["uid"]
+            or meta.finalizers(workspace) != [lifecycle.WORKSPACE_FINALIZER]
+            or not meta.is_deleting(workspace)
+        ):
+            return None
+        resource = self._client.resource(owner["cluster"], WORKSPACES)
+        return Gone(resource, owner["cluster"], "", owner["name"])
+
+    async def _sweep(self, cluster: str) -> None:
+        if self._is_inhabited(cluster):
+            return
+        items = await self._content.of(cluster)
+        for start in range(0, len(items), _CHUNK):
+            if self._is_inhabited(cluster):
+                return
+            chunk = [gone(cluster, item) for item in items[start : start + _CHUNK]]
+            await self._client.write_together(chunk)
+
+    def _is_inhabited(self, cluster: str) -> bool:
+        """Whether a cluster is there, or about to be there again."""
+        found = self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
+        return found is not None or self._trash.is_coming_back(cluster)
+
+
+def _key(cluster: str) -> ObjectKey:
+    return ObjectKey(cluster, "", "cluster")

@@ -1,0 +1,103 @@
+"""kcp's controllers, made: the only thing a process needs. One line each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pykcp.controllers.apis import all as apis
+from pykcp.controllers.apis import default_bindings
+from pykcp.controllers.apis.default_bindings import DefaultBindings
+from pykcp.controllers.apis.objects import ApiObjects
+from pykcp.controllers.cache import all as caching
+from pykcp.controllers.cache.published import Published
+from pykcp.controllers.core import cluster_deletion, logical_clusters
+from pykcp.controllers.core.cluster_deletion import ClusterDeletion
+from pykcp.controllers.core.logical_clusters import LogicalClusters
+from pykcp.controllers.kube.root_ca import ca_map
+from pykcp.controllers.migration import migrations
+from pykcp.controllers.migration.migrations import Migrations
+from pykcp.controllers.runtime.manager import Follower
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.tenancy import mounts, workspace_admins, workspace_types, workspaces
+from pykcp.controllers.tenancy.initializers import BindingsInitializer, UniversalInitializer
+from pykcp.controllers.tenancy.mounts import Mounts
+from pykcp.controllers.tenancy.provisioning import Births
+from pykcp.controllers.tenancy.trash import Trash
+from pykcp.controllers.tenancy.trash_sweeping import TrashSweeping
+from pykcp.controllers.tenancy.workspace_admins import WorkspaceAdmins
+from pykcp.controllers.tenancy.workspace_types import WorkspaceTypes
+from pykcp.controllers.tenancy.workspaces import Workspaces
+from pykcp.observe.metrics import Registry
+from pykcp.registry.catalog.bound import BoundResources
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.local import LocalClient
+from pykcp.registry.lookup import Lookup
+from pykcp.registry.watch.hub import Hub
+from pykcp.storage.interface import Store
+
+
+def make(
+    *,
+    store: Store,
+    hub: Hub,
+    directory: Directory,
+    bound: BoundResources,
+    lookup: Lookup,
+    metrics: ControllerMetrics,
+    registry: Registry,
+    shard_name: str,
+    ca_bundle: str,
+    gates: frozenset[str],
+    published: Published,
+    trash: Trash,
+    clock: Callable[[], float] = time.time,
+) -> list[Follower]:
+    """All of them, on a started store."""
+    now = Timestamps(clock)
+
+    def client(name: str) -> LocalClient:
+        return LocalClient(directory, f"system:serviceaccount:kube-system:{name}")
+
+    births = Births(lookup, lambda namespace: ca_map(namespace, ca_bundle), shard_name, now)
+    made: list[Follower] = [
+        Workspaces(store, client(workspaces.NAME), lookup, births, shard_name, now, metrics),
+        LogicalClusters(store, client(logical_clusters.NAME), lookup, shard_name, now, metrics),
+        ClusterDeletion(store, client(cluster_deletion.NAME), directory, trash, now, metrics),
+        TrashSweeping(store, trash, clock, metrics),
+        UniversalInitializer(store, client("kcp-universal"), metrics),
+        BindingsInitializer(store, client("kcp-apibinder"), lookup, births, now, metrics),
+        WorkspaceAdmins(client(workspace_admins.NAME), lookup, metrics),
+        WorkspaceTypes(store, client(workspace_types.NAME), lookup, now, metrics),
+        DefaultBindings(
+            ApiObjects(store, lookup), client(default_bindings.NAME), births, now, metrics
+        ),
+    ]
+    if "WorkspaceMounts" in gates:
+        made.append(Mounts(store, client(mounts.NAME), directory, now, metrics))
+    if migrations.GATE in gates:
+        moving = client(migrations.NAME)
+        made.append(Migrations(store, moving, lookup, shard_name, now, metrics))
+    made += caching.make(
+        store=store,
+        directory=directory,
+        lookup=lookup,
+        client=client,
+        published=published,
+        shard_name=shard_name,
+        gates=gates,
+        now=now,
+        metrics=metrics,
+    )
+    made += apis.make(
+        store=store,
+        directory=directory,
+        bound=bound,
+        lookup=lookup,
+        metrics=metrics,
+        registry=registry,
+        shard_name=shard_name,
+        gates=gates,
+    )
+    return made

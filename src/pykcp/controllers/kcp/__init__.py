@@ -1,1 +1,0 @@
-"""kcp's own controllers: workspaces and the APIs between them."""

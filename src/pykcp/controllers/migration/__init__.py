@@ -1,0 +1,1 @@
+"""Controllers of `migration.kcp.io`: moving a logical cluster to another shard."""

@@ -1,0 +1,1 @@
+"""Controllers of `tenancy.kcp.io`: workspaces, workspace types, mounts and the trash."""

@@ -1,0 +1,132 @@
+"""Mounted workspaces follow the object they stand for: its address, and whether it is ready.
+
+The object is of any kind that its workspace serves and says `status.URL` and `status.phase`.
+Workspaces are found by it in an index; which workspaces have mounts at all is remembered, so
+that other writes cost no more than a look into a set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.apis.kcp.logical_clusters import READY, UNAVAILABLE
+from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.fan_out import add_indexed
+from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
+from pykcp.controllers.runtime.kinds import Kinds
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import meta
+from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
+from pykcp.machinery.status import NotFound, go_quote
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.indexes.entries import MOUNTS, mount_entry
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.local import LocalClient
+from pykcp.storage.interface import Event, Store
+from pykcp.types import Object
+
+NAME = "kcp-workspace-mounts"
+MOUNT_READY = "WorkspaceMountReady"
+_PREFIX = kind_prefix(WORKSPACES)
+_LOGICAL_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
+_MOUNT = b'"mount":{'
+
+
+class Mounts:
+    def __init__(
+        self,
+        store: Store,
+        client: LocalClient,
+        directory: Directory,
+        now: Callable[[], str],
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._store, self._client = store, client
+        self._kinds = Kinds(directory)
+        self._now = now
+        self._clusters: set[str] = set()
+        """Where there are mounts."""
+        self.controller: Controller[ObjectKey] = Controller(NAME, self.reconcile, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(EVERYTHING, self._on_event)
+        feed.at_start(self._resume)
+
+    def _on_event(self, event: Event) -> None:
+        if event.key.startswith(_PREFIX):
+            if not event.deleted and _MOUNT in event.value:
+                self._add(event.key)
+            return
+        if not self._clusters:
+            return
+        parts = split_key(event.key)
+        cluster = parts.cluster
+        if cluster in self._clusters:
+            if event.deleted and event.key.startswith(_LOGICAL_CLUSTERS):
+                self._clusters.discard(cluster)
+            index = mount_entry(cluster, parts.namespace, parts.name)
+            add_indexed(self.controller, self._store, index, _PREFIX, _key_of)
+
+    def _add(self, key: str) -> None:
+        parts = split_key(key)
+        self._clusters.add(parts.cluster)
+        self.controller.add(ObjectKey(parts.cluster, "", parts.name))
+
+    async def _resume(self) -> None:
+        for key in self._store.lookup(MOUNTS):
+            self._add(key)
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        workspace = self._client.get(key.cluster, WORKSPACES, key.name)
+        if workspace is None or meta.is_deleting(workspace):
+            return None
+        reference = ((workspace.get("spec") or {}).get("mount") or {}).get("ref")
+        if reference is None:
+            return None
+        target = self._target(key.cluster, reference)
+        now = self._now()
+
+        def follow(live: Object) -> None:
+            settle(live, reference, target, now)
+
+        write = self._client.changed(key.cluster, WORKSPACES, key.name, follow)
+        try:
+            await self._client.write_together([write])
+        except NotFound:
+            return None  # it went meanwhile
+        return None
+
+    def _target(self, cluster: str, reference: Object) -> Object | None:
+        """What is mounted; None if it, or its kind, is not there."""
+        api_version, kind = reference.get("apiVersion") or "", reference.get("kind") or ""
+        found = self._kinds.by_kind(cluster, api_version, kind)
+        if found is None:
+            return None
+        namespace = (reference.get("namespace") or "") if found.namespaced else ""
+        return self._client.get(cluster, found.resource, reference.get("name") or "", namespace)
+
+
+def _key_of(key: str) -> ObjectKey:
+    return ObjectKey(*split_key(key)[1:])
+
+
+def settle(workspace: Object, reference: Object, target: Object | None, now: str) -> None:
+    """A mounted workspace as what it stands for says."""
+    kind = reference.get("kind") or ""
+    status = (target or {}).get("status") or {}
+    if target is None:
+        place = go_quote(f"{reference.get('namespace') or ''}/{reference.get('name') or ''}")
+        why = f"{kind} {place} not found"
+        mark_false(workspace, MOUNT_READY, "MountObjectNotFound", why, now)
+    elif status.get("phase") == READY:
+        mark_true(workspace, MOUNT_READY, now)
+    else:
+        name = go_quote(meta.name(target))
+        why = f"Mount is not reporting ready. See {kind} {name} status for more details"
+        mark_false(workspace, MOUNT_READY, "MountObjectNotReady", why, now)
+    is_ready = status.get("phase") == READY
+    workspace["status"]["phase"] = READY if is_ready else UNAVAILABLE
+    url = status.get("URL")
+    if isinstance(url, str) and url:
+        workspace["spec"]["URL"] = url

@@ -1,0 +1,77 @@
+"""Takes out the trash: deleted workspaces go for good when their time is over.
+
+Records lie in the order of their deletion, so only the first has to be looked at, and there is
+one timer for it. Workspaces that were on their way back when the server stopped go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.tenancy.trash import Trash
+from pykcp.machinery.meta import parse_rfc3339
+from pykcp.machinery.status import AlreadyExists
+from pykcp.registry import trash
+from pykcp.registry.trash import record_from
+from pykcp.storage.interface import Event, Query, Store
+
+NAME = "pykcp-trash"
+_NEXT = ""
+"""Stands for the first record that is due."""
+_AT_A_TIME = 16
+
+
+class TrashSweeping:
+    def __init__(
+        self,
+        store: Store,
+        bin_: Trash,
+        clock: Callable[[], float] = time.time,
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._store, self._trash, self._clock = store, bin_, clock
+        self.controller: Controller[str] = Controller(
+            NAME, self.reconcile, workers=2, metrics=metrics
+        )
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(trash.RECORDS, self._on_record)
+        feed.at_start(self._resume)
+
+    def _on_record(self, event: Event) -> None:
+        if event.created:
+            self.controller.add_after(_NEXT, self._trash.window)
+
+    async def _resume(self) -> None:
+        for key in self._store.lookup(trash.UNFINISHED):
+            self.controller.add(key)
+        self.controller.add(_NEXT)
+
+    async def reconcile(self, key: str) -> float | None:
+        if key == _NEXT:
+            return await self._sweep()
+        try:
+            await self._trash.resume(key)
+        except AlreadyExists:
+            return None  # its name is taken: it stays where it is
+        return None
+
+    async def _sweep(self) -> float | None:
+        """Sweep what is due; how many seconds until there is more."""
+        after = ""
+        while True:
+            page = await self._store.list(Query(trash.RECORDS, after=after, limit=_AT_A_TIME))
+            for value in page.values:
+                record = record_from(value)
+                left = parse_rfc3339(record.deleted_at) + self._trash.window - self._clock()
+                if left > 0:
+                    return left
+                if not record.state:
+                    await self._trash.forget(record)
+            if not page.next_after:
+                return None
+            after = page.next_after

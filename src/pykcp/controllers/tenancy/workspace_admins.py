@@ -1,0 +1,75 @@
+"""Who made a workspace may do everything in it: a binding that comes back when it is taken away."""
+
+from __future__ import annotations
+
+from pykcp.apis.kcp import logical_clusters as lifecycle
+from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.tenancy.provisioning import ADMIN_BINDING, admin_binding, is_born_ready
+from pykcp.machinery import meta
+from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, LOGICAL_CLUSTERS
+from pykcp.machinery.status import AlreadyExists
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.local import LocalClient
+from pykcp.registry.lookup import Lookup
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+NAME = "kcp-tenancy-logicalcluster"
+_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
+_BINDINGS = kind_prefix(CLUSTER_ROLE_BINDINGS)
+
+
+class WorkspaceAdmins:
+    def __init__(
+        self, client: LocalClient, lookup: Lookup, metrics: ControllerMetrics | None = None
+    ) -> None:
+        self._client, self._lookup = client, lookup
+        self.controller: Controller[ObjectKey] = Controller(
+            NAME, self.reconcile, workers=8, metrics=metrics
+        )
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(_CLUSTERS, self._on_cluster)
+        feed.on(_BINDINGS, self._on_binding)
+
+    def _on_cluster(self, event: Event) -> None:
+        if event.created and not is_born_ready(event):  # to which it belongs from the start
+            self.controller.add(ObjectKey(split_key(event.key).cluster, "", ADMIN_BINDING))
+
+    def _on_binding(self, event: Event) -> None:
+        if event.created or not event.key.endswith(f"//{ADMIN_BINDING}"):
+            return
+        cluster = split_key(event.key).cluster
+        if event.deleted and self._client.get(cluster, LOGICAL_CLUSTERS, "cluster") is None:
+            return  # it went with its cluster
+        self.controller.add(ObjectKey(cluster, "", ADMIN_BINDING))
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        cluster = self._lookup.logical_cluster(key.cluster)
+        if cluster is None or meta.is_deleting(cluster):
+            return
+        creator = lifecycle.creator_of(cluster)
+        if not creator:
+            return
+        wanted = admin_binding(creator)
+        found = self._client.get(key.cluster, CLUSTER_ROLE_BINDINGS, ADMIN_BINDING)
+        if found is None:
+            await self._create(key.cluster, wanted)
+        elif found["roleRef"] != wanted["roleRef"]:  # which cannot be changed
+            await self._client.delete(key.cluster, CLUSTER_ROLE_BINDINGS, ADMIN_BINDING)
+            await self._create(key.cluster, wanted)
+        elif found.get("subjects") != wanted["subjects"]:
+            await self._client.change(
+                key.cluster,
+                CLUSTER_ROLE_BINDINGS,
+                ADMIN_BINDING,
+                lambda live: live.update(subjects=wanted["subjects"]),
+            )
+
+    async def _create(self, cluster: str, binding: Object) -> None:
+        try:
+            await self._client.create(cluster, CLUSTER_ROLE_BINDINGS, binding)
+        except AlreadyExists:
+            return

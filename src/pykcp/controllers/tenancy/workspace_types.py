@@ -1,0 +1,78 @@
+"""Where the initializers and terminators of a workspace type find their work: URLs in its status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.apis.kcp import workspace_types
+from pykcp.controllers.runtime.controller import Controller, ObjectKey
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.kcp.condition_marks import mark_true, summarise
+from pykcp.machinery.resources import SHARDS, WORKSPACE_TYPES
+from pykcp.machinery.status import NotFound
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.local import LocalClient
+from pykcp.registry.lookup import Lookup
+from pykcp.storage.interface import Event, Store
+from pykcp.types import Object
+
+NAME = "kcp-workspacetype"
+_PREFIX = kind_prefix(WORKSPACE_TYPES)
+_READY = "VirtualWorkspaceURLsReady"
+
+
+class WorkspaceTypes:
+    def __init__(
+        self,
+        store: Store,
+        client: LocalClient,
+        lookup: Lookup,
+        now: Callable[[], str],
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._store, self._client, self._lookup, self._now = store, client, lookup, now
+        self.controller: Controller[ObjectKey] = Controller(NAME, self.reconcile, metrics=metrics)
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(_PREFIX, self._on_type)
+        feed.on(kind_prefix(SHARDS), self._on_shard)
+
+    def _on_type(self, event: Event) -> None:
+        if not event.deleted:
+            self.controller.add(ObjectKey(*split_key(event.key)[1:]))
+
+    def _on_shard(self, event: Event) -> None:
+        for key in self._store.keys(_PREFIX):
+            self.controller.add(ObjectKey(*split_key(key)[1:]))
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        found = self._client.get(key.cluster, WORKSPACE_TYPES, key.name)
+        if found is None:
+            return
+        urls = virtual_workspaces(found, self._lookup.all(SHARDS, clusters.ROOT))
+        now = self._now()
+
+        def tell(live: Object) -> None:
+            live.setdefault("status", {})["virtualWorkspaces"] = urls
+            mark_true(live, _READY, now)
+            summarise(live, (_READY,), now)
+
+        try:
+            await self._client.change(
+                key.cluster, WORKSPACE_TYPES, key.name, tell, subresource="status"
+            )
+        except NotFound:
+            return
+
+
+def virtual_workspaces(workspace_type: Object, shards: list[Object]) -> list[Object]:
+    """The addresses, each once, initializing ones first."""
+    name = workspace_types.lifecycle_name(workspace_type)
+    urls = sorted({shard["spec"].get("virtualWorkspaceURL") or "" for shard in shards} - {""})
+    return [
+        {"url": f"{url}/services/{kind}workspaces/{name}", "type": kind}
+        for kind in ("initializing", "terminating")
+        for url in urls
+    ]

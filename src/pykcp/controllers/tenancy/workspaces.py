@@ -1,0 +1,331 @@
+"""The life of a Workspace: it is given a shard and a logical cluster, follows it, and goes with it.
+
+A workspace on this shard is made with everything in one write (`births`). Its LogicalCluster
+is what counts from then on; the Workspace mirrors it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Callable
+
+from pykcp.apis.kcp import logical_clusters as lifecycle
+from pykcp.apis.kcp.workspace_types import BadType
+from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.tenancy.provisioning import Births
+from pykcp.machinery import labels, meta
+from pykcp.machinery.kcp import clusters, hashes
+from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, SHARDS, WORKSPACES
+from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
+from pykcp.machinery.terms import label_term
+from pykcp.registry.codec import decode
+from pykcp.registry.indexes.entries import DELETING, UNSETTLED_WORKSPACES
+from pykcp.registry.keys import kind_prefix, split_key
+from pykcp.registry.local import LocalClient
+from pykcp.registry.lookup import Lookup
+from pykcp.registry.verbs.transaction import Write
+from pykcp.storage.interface import Event, Query, Store
+from pykcp.types import Object
+
+NAME = "kcp-workspace"
+_PREFIX = kind_prefix(WORKSPACES)
+_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
+_SHARDS = kind_prefix(SHARDS)
+_IS_READY = label_term(lifecycle.PHASE_LABEL, lifecycle.READY)
+_DELETING = b'"deletionTimestamp":"'
+_ALL = ObjectKey(clusters.WILDCARD, "", "")
+"""Stands for every workspace: addresses have changed."""
+_PAGE = 200
+_DISAPPEARED_AFTER = 60.0
+_SOON = 0.5
+"""Seconds until a deletion that has not finished by then is told."""
+
+_log = logging.getLogger(__name__)
+
+
+class Workspaces:
+    def __init__(
+        self,
+        store: Store,
+        client: LocalClient,
+        lookup: Lookup,
+        births: Births,
+        shard_name: str,
+        now: Callable[[], str],
+        metrics: ControllerMetrics | None = None,
+    ) -> None:
+        self._store, self._client, self._lookup = store, client, lookup
+        self._births = births
+        self._shard = shard_name
+        self._now = now
+        self.controller: Controller[ObjectKey] = Controller(
+            NAME, self.reconcile, workers=32, metrics=metrics
+        )
+
+    def follow(self, feed: LogFeed) -> None:
+        feed.on(_PREFIX, self._on_workspace)
+        feed.on(_CLUSTERS, self._on_cluster)
+        feed.on(_SHARDS, self._on_shard)
+        feed.at_start(self._resume)
+
+    def _on_workspace(self, event: Event) -> None:
+        if event.deleted:
+            return
+        if _IS_READY in event.terms and _DELETING not in event.value:
+            return  # what is ready follows its logical cluster, of which we hear
+        self.controller.add(_key_of(event.key))
+
+    def _on_cluster(self, event: Event) -> None:
+        if _IS_READY in event.terms and _DELETING not in event.value and event.created:
+            return  # it was born together with its workspace
+        owner = (decode(event.value).get("spec") or {}).get("owner") or {}
+        if owner.get("resource") != WORKSPACES.resource or not owner.get("cluster"):
+            return
+        key = ObjectKey(owner["cluster"], "", owner["name"])
+        if _DELETING in event.value and not event.deleted:
+            self.controller.add_after(key, _SOON)  # most are gone by then, with their workspace
+        else:
+            self.controller.add(key)
+
+    def _on_shard(self, event: Event) -> None:
+        for key in self._store.lookup(UNSETTLED_WORKSPACES):
+            self.controller.add(_key_of(key))
+        if not event.created and not event.deleted and self._has_moved(event):
+            self.controller.add(_ALL)
+
+    def _has_moved(self, event: Event) -> bool:
+        """Whether a shard has another address than before: only then is every workspace read."""
+        before = self._store.get_before(event.key, event.revision)
+        return before is None or _external_url(decode(before)) != _external_url(decode(event.value))
+
+    async def _resume(self) -> None:
+        for index in (UNSETTLED_WORKSPACES, DELETING):
+            for key in self._store.lookup(index):
+                if key.startswith(_PREFIX):
+                    self.controller.add(_key_of(key))
+
+    async def reconcile(self, key: ObjectKey) -> float | None:
+        if key == _ALL:
+            await self._mend_addresses()
+            return None
+        workspace = self._client.get(key.cluster, WORKSPACES, key.name)
+        if workspace is None:
+            return None
+        if meta.is_deleting(workspace):
+            return await self._delete(workspace)
+        spec = workspace.get("spec") or {}
+        if spec.get("mount"):
+            return None
+        if not spec.get("cluster") or not spec.get("URL"):
+            await self._place(workspace)
+            return None
+        return await self._mirror(workspace)
+
+    # -- placing
+
+    async def _place(self, workspace: Object) -> None:
+        parent = self._lookup.logical_cluster(meta.cluster(workspace))
+        if parent is None:
+            raise Later("its parent has no LogicalCluster")
+        try:
+            shard = self._chosen(workspace) or self._choose(workspace)
+        except labels.SelectorError as error:
+            await self._unschedulable(workspace, f"spec.location.selector is invalid: {error}")
+            return  # it cannot be scheduled before somebody changes it
+        if shard is None:
+            why = "No available shards to schedule the workspace"
+            await self._unschedulable(workspace, why)
+            return
+        if meta.name(shard) != self._shard:
+            raise Later(f"shard {meta.name(shard)} is not this one")
+        await self._bear(workspace, shard)
+
+    def _chosen(self, workspace: Object) -> Object | None:
+        """The shard that was chosen before, if it is still there."""
+        name = meta.annotation(workspace, lifecycle.SHARD_ANNOTATION)
+        return self._lookup.get(SHARDS, clusters.ROOT, name) if name else None
+
+    def _choose(self, workspace: Object) -> Object | None:
+        location = workspace["spec"].get("location") or {}
+        selector = labels.from_label_selector(location.get("selector") or {})
+        fitting = [
+            shard
+            for shard in self._lookup.all(SHARDS, clusters.ROOT)
+            if selector.matches(meta.labels(shard))
+            and lifecycle.UNSCHEDULABLE_ANNOTATION not in meta.annotations(shard)
+        ]
+        return random.choice(fitting) if fitting else None  # noqa: S311  # no secret
+
+    async def _unschedulable(self, workspace: Object, why: str) -> None:
+        now = self._now()
+
+        def mark(live: Object) -> None:
+            mark_false(live, lifecycle.SCHEDULED, "Unschedulable", why, now)
+            live["status"]["phase"] = lifecycle.UNAVAILABLE
+            live["metadata"].setdefault("labels", {})[lifecycle.PHASE_LABEL] = lifecycle.UNAVAILABLE
+
+        await self._change(workspace, mark)
+
+    async def _bear(self, workspace: Object, shard: Object) -> None:
+        parent = meta.cluster(workspace)
+        path = clusters.join(self._lookup.canonical_path(parent), meta.name(workspace))
+        existing = self._born(workspace)
+        # Never a name that the workspace asks for: names of clusters are what keeps tenants apart.
+        name = meta.cluster(existing) if existing else hashes.cluster_name(os.urandom(32))
+        external = _external_url(shard)
+        own_url = f"{external}{clusters.request_path(name)}"
+        url = f"{external}{clusters.request_path(path)}"
+        if existing is not None:
+            await self._change(workspace, self._placed(name, url, shard, existing))
+            return
+        try:
+            plan = self._births.of_workspace(workspace, name, path, own_url)
+        except BadType as error:
+            await self._unschedulable(workspace, str(error))
+            raise Later(str(error)) from error
+        settled = self._placed(name, url, shard, plan.cluster)
+        client = self._client
+        writes: list[Write] = [client.new(name, LOGICAL_CLUSTERS, plan.cluster)]
+        writes += (client.cast(name, kind, alike) for kind, alike in plan.parts)
+        try:
+            await client.write_together(
+                [*writes, client.changed(parent, WORKSPACES, meta.name(workspace), settled)]
+            )
+        except AlreadyExists as error:
+            raise Later("its logical cluster's name is taken") from error
+
+    def _born(self, workspace: Object) -> Object | None:
+        """The logical cluster that was made for the workspace already."""
+        name = meta.annotation(workspace, lifecycle.CLUSTER_ANNOTATION)
+        found = self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
+        return found if found is not None and _is_owned(found, workspace) else None
+
+    def _placed(
+        self, cluster: str, url: str, shard: Object, logical_cluster: Object
+    ) -> Callable[[Object], None]:
+        now = self._now()
+
+        def place(live: Object) -> None:
+            if meta.is_deleting(live):
+                raise Later("it is being deleted")
+            metadata = live["metadata"]
+            annotations = metadata.setdefault("annotations", {})
+            annotations[lifecycle.SHARD_ANNOTATION] = meta.name(shard)
+            annotations[lifecycle.SHARD_HASH_ANNOTATION] = hashes.shard_hash(meta.name(shard))
+            annotations[lifecycle.CLUSTER_ANNOTATION] = cluster
+            region = meta.labels(shard).get("region")
+            if region:
+                metadata.setdefault("labels", {})["region"] = region
+            finalizers = metadata.setdefault("finalizers", [])
+            if lifecycle.WORKSPACE_FINALIZER not in finalizers:
+                finalizers.append(lifecycle.WORKSPACE_FINALIZER)
+            live["spec"] |= {"cluster": cluster, "URL": url}
+            mark_true(live, lifecycle.SCHEDULED, now)
+            lifecycle.mirror(live, logical_cluster, now)
+
+        return place
+
+    # -- following
+
+    async def _mirror(self, workspace: Object) -> float | None:
+        cluster = self._client.get(workspace["spec"]["cluster"], LOGICAL_CLUSTERS, "cluster")
+        now = self._now()
+        if cluster is None and not lifecycle.is_waiting_for_cluster(workspace):
+            _log.warning("%s: its LogicalCluster is gone", meta.name(workspace))
+        await self._change(workspace, lambda live: lifecycle.mirror(live, cluster, now))
+        return _DISAPPEARED_AFTER if cluster is None else None
+
+    async def _change(self, workspace: Object, change: Callable[[Object], None]) -> None:
+        """Metadata, spec and status in one write."""
+
+        def checked(live: Object) -> None:
+            if meta.uid(live) != meta.uid(workspace):
+                raise Later("it is another one by now")
+            change(live)
+
+        client = self._client
+        name, cluster = meta.name(workspace), meta.cluster(workspace)
+        await client.write_together([client.changed(cluster, WORKSPACES, name, checked)])
+
+    async def _mend_addresses(self) -> None:
+        """A shard has other addresses: those of its workspaces follow."""
+        after = ""
+        while True:
+            page = await self._store.list(Query(_PREFIX, after=after, limit=_PAGE))
+            for value in page.values:
+                await self._mend_address(decode(value))
+            if not page.next_after:
+                return
+            after = page.next_after
+
+    async def _mend_address(self, workspace: Object) -> None:
+        shard, spec = self._chosen(workspace), workspace.get("spec") or {}
+        if shard is None or not spec.get("cluster") or spec.get("mount"):
+            return
+        cluster = meta.cluster(workspace)
+        path = clusters.join(self._lookup.canonical_path(cluster), meta.name(workspace))
+        external = _external_url(shard)
+        url = f"{external}{clusters.request_path(path)}"
+        if url != spec.get("URL"):
+            try:
+                await self._change(workspace, lambda live: live["spec"].update(URL=url))
+            except NotFound:
+                return
+
+    # -- deleting
+
+    async def _delete(self, workspace: Object) -> float | None:
+        finalizers = meta.finalizers(workspace)
+        if lifecycle.WORKSPACE_FINALIZER not in finalizers:
+            return None
+        name = (workspace.get("spec") or {}).get("cluster")
+        cluster = self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
+        if cluster is not None and not _is_owned(cluster, workspace):
+            cluster = None
+        cluster = cluster or self._born(workspace)
+        now = self._now()
+        if cluster is None:
+            await self._let_go(workspace)
+            return None
+        if len(finalizers) > 1:
+            return None  # ours goes last
+        if not meta.is_deleting(cluster):
+            await self._client.delete(meta.cluster(cluster), LOGICAL_CLUSTERS, "cluster")
+            return _SOON
+        try:
+            await self._change(workspace, lambda live: lifecycle.mirror(live, cluster, now))
+        except NotFound:
+            return None  # it went with its logical cluster
+        return None
+
+    async def _let_go(self, workspace: Object) -> None:
+        def release(live: Object) -> None:
+            left = [f for f in meta.finalizers(live) if f != lifecycle.WORKSPACE_FINALIZER]
+            live["metadata"]["finalizers"] = left
+
+        try:
+            await self._change(workspace, release)
+        except NotFound:
+            return
+        except StatusError as error:
+            raise Later(str(error)) from error
+
+
+def _external_url(shard: Object) -> str:
+    spec = shard.get("spec") or {}
+    url: str = spec.get("externalURL") or spec.get("baseURL") or ""
+    return url
+
+
+def _is_owned(cluster: Object, workspace: Object) -> bool:
+    owner = (cluster.get("spec") or {}).get("owner") or {}
+    return bool(owner.get("uid") == meta.uid(workspace))
+
+
+def _key_of(key: str) -> ObjectKey:
+    return ObjectKey(*split_key(key)[1:])

@@ -1,0 +1,1 @@
+"""Controllers of `topology.kcp.io`: partitions of shards."""

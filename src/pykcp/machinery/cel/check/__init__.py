@@ -1,0 +1,1 @@
+"""Types: what an expression may refer to, and whether it is well-typed."""

@@ -1,0 +1,1 @@
+"""What an expression may cost, estimated before and counted during evaluation."""

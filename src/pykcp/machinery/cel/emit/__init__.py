@@ -1,0 +1,1 @@
+"""From a checked expression to Python source."""

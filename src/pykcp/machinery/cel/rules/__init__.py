@@ -1,0 +1,1 @@
+"""`x-kubernetes-validations`: the rules of a schema, checked, compiled and run."""

@@ -1,0 +1,1 @@
+"""Values and operators at evaluation time."""

@@ -1,0 +1,1 @@
+"""kcp's own formulas and formats: names, hashes, claims, conditions, locks. Pure."""

@@ -1,0 +1,1 @@
+"""The programs: each with its settings, wiring and process."""

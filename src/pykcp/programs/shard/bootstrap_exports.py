@@ -1,0 +1,118 @@
+"""kcp's own APIs in `root`: their schemas, identities and exports, and bindings to them.
+
+A shard serves its own APIs before any controller runs, so exports are identified and
+bindings are bound here, as their controllers would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+import time
+from collections.abc import Mapping
+
+from pykcp.apis import kcp_exports
+from pykcp.controllers.apis import identity_secrets
+from pykcp.controllers.apis.binding import BoundSchema, KnownExport, bound_status, names_of
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import clusters, hashes
+from pykcp.machinery.kcp.condition_marks import mark_true
+from pykcp.machinery.meta import now_rfc3339
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, API_RESOURCE_SCHEMAS, SECRETS
+from pykcp.programs.shard.bootstrap_steps import change, ensure, put
+from pykcp.registry.local import LocalClient
+from pykcp.types import Object
+
+_ROOT = clusters.ROOT
+
+
+async def schema(client: LocalClient, resource: str) -> None:
+    """Schemas are immutable: one that is there need not even be written out."""
+    name = kcp_exports.schema_name(resource)
+    if client.get(_ROOT, API_RESOURCE_SCHEMAS, name) is None:
+        await ensure(client, _ROOT, API_RESOURCE_SCHEMAS, kcp_exports.resource_schema(resource))
+
+
+async def exports(client: LocalClient, given: Mapping[str, str]) -> None:
+    """All of root's exports; `given` are keys that are not to be random."""
+    names = kcp_exports.EXPORTS
+    await asyncio.gather(*(_identity(client, name, given.get(name)) for name in names))
+    await asyncio.gather(*(_export(client, name) for name in names))
+
+
+def _identity_hash(client: LocalClient, export: str) -> str:
+    """What an export of root is known by; "" before it has an identity."""
+    found = client.get(_ROOT, API_EXPORTS, export) or {}
+    identity: str = (found.get("status") or {}).get("identityHash") or ""
+    return identity
+
+
+async def _identity(client: LocalClient, export: str, given: str | None) -> None:
+    """A secret once; later starts need not open it, and so do not fail if they cannot."""
+    if _identity_hash(client, export):
+        return
+    key = given or hashes.identity_key(secrets.token_bytes(32))
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": export, "namespace": identity_secrets.NAMESPACE},
+        "data": {"key": base64.b64encode(key.encode()).decode()},
+    }
+    await ensure(client, _ROOT, SECRETS, secret)
+
+
+async def _export(client: LocalClient, name: str) -> None:
+    """The export, with the identity that its secret has: others are bound to it at once."""
+    wanted = kcp_exports.export(name)
+    reference = {"namespace": identity_secrets.NAMESPACE, "name": name}
+    wanted["spec"]["identity"] = {"secretRef": reference}
+    await put(client, _ROOT, API_EXPORTS, wanted)
+    if _identity_hash(client, name):
+        return
+    identity = identity_secrets.identity_of(client, _ROOT, reference, "")
+    now = now_rfc3339(time.time())
+
+    def identify(live: Object) -> None:
+        live.setdefault("status", {})["identityHash"] = identity
+        mark_true(live, "IdentityValid", now)
+
+    await change(client, _ROOT, API_EXPORTS, name, identify, "status")
+
+
+async def binding(client: LocalClient, cluster: str, export: str) -> None:
+    """A cluster's binding to one of root's exports, bound."""
+    wanted = {
+        "apiVersion": "apis.kcp.io/v1alpha2",
+        "kind": "APIBinding",
+        "metadata": {"name": export},
+        "spec": {"reference": {"export": {"path": _ROOT, "name": export}}},
+    }
+    await ensure(client, cluster, API_BINDINGS, wanted)
+    status = bound_status(_known(client, export), now_rfc3339(time.time()))
+
+    def complete(live: Object) -> None:
+        found = live.get("status") or {}
+        if found.get("boundResources") != status["boundResources"]:
+            live["status"] = {**found, **status}
+
+    await change(client, cluster, API_BINDINGS, export, complete, "status")
+
+
+def _known(client: LocalClient, name: str) -> KnownExport:
+    schemas = []
+    for resource in kcp_exports.EXPORTS[name]:
+        found = client.get(_ROOT, API_RESOURCE_SCHEMAS, kcp_exports.schema_name(resource))
+        assert found is not None  # schemas come first
+        spec = found["spec"]
+        schemas.append(
+            BoundSchema(
+                meta.name(found),
+                meta.uid(found),
+                _ROOT,
+                spec["group"],
+                names_of(spec["names"]),
+                tuple(version["name"] for version in spec["versions"] if version["storage"]),
+            )
+        )
+    return KnownExport(_ROOT, name, _identity_hash(client, name), tuple(schemas))

@@ -1,0 +1,199 @@
+"""The logical clusters `root` and `system:shard`: kcp's own APIs and who may use them.
+
+`root` exports kcp's kinds and holds the standard workspace types; `system:shard` binds all
+exports, so that a shard serves them whatever tenants do. Everything is the same on every
+start: schemas are fixed, exports, types and roles are put back as they are meant to be,
+unless somebody marked them as theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pykcp.apis import kcp_exports
+from pykcp.apis.kcp.logical_clusters import OWNER_ANNOTATION, TYPE_ANNOTATION
+from pykcp.controllers.apis import identity_secrets
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    LOGICAL_CLUSTERS,
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SHARDS,
+    WORKSPACE_TYPES,
+)
+from pykcp.machinery.status import BadRequest
+from pykcp.programs.shard import bootstrap_exports, root_objects
+from pykcp.programs.shard.bootstrap_steps import change, ensure, put
+from pykcp.programs.shard.root_objects import BOOTSTRAPPER, CREATE_ONLY
+from pykcp.programs.shard.settings import SettingsError, ShardSettings
+from pykcp.registry.local import LocalClient
+from pykcp.types import Object
+
+_ROOT_BINDINGS = ("shards.core.kcp.io", "tenancy.kcp.io", "topology.kcp.io")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardURLs:
+    """The addresses that a shard is known by."""
+
+    base: str
+    external: str
+    virtual_workspaces: str
+
+
+@dataclass(frozen=True, slots=True)
+class RootOptions:
+    shard_name: str
+    urls: ShardURLs
+    batteries: frozenset[str]
+    home_creators: tuple[str, ...] = ("system:authenticated",)
+    feature_gates: frozenset[str] = frozenset()
+    identities: Mapping[str, str] | None = None
+    """Keys of exports that are given rather than made, from `--root-identities-file`."""
+
+
+def root_options(settings: ShardSettings, address: str) -> RootOptions:
+    """`address`: host and port under which the server is reached."""
+    own = f"https://{address}"
+    base = settings.shard_base_url or own
+    urls = ShardURLs(
+        base,
+        settings.shard_external_url or base,
+        settings.shard_virtual_workspace_url or base,
+    )
+    gates = frozenset(name for name, is_on in settings.feature_gates.items() if is_on)
+    given = settings.root_identities_file
+    return RootOptions(
+        settings.shard_name,
+        urls,
+        settings.batteries,
+        settings.home_creator_groups,
+        gates,
+        read_identities(given) if given else None,
+    )
+
+
+async def bootstrap_root(client: LocalClient, options: RootOptions) -> None:
+    root = clusters.ROOT
+    await asyncio.gather(
+        _logical_cluster(client, root, _root_cluster()),
+        _logical_cluster(client, clusters.SYSTEM_SHARD, _cluster({})),
+        ensure(client, root, NAMESPACES, _namespace("default", {CREATE_ONLY: "true"})),
+        ensure(client, root, NAMESPACES, _namespace(identity_secrets.NAMESPACE)),
+        ensure(
+            client,
+            clusters.SYSTEM_SHARD,
+            NAMESPACES,
+            _namespace("default", {CREATE_ONLY: "true"}),
+        ),
+        *(bootstrap_exports.schema(client, name) for name in kcp_exports.resource_names()),
+    )
+    await bootstrap_exports.exports(client, options.identities or {})
+    in_root = list(_ROOT_BINDINGS)
+    if "CacheAPIs" in options.feature_gates:
+        in_root.append("cache.kcp.io")
+    await asyncio.gather(
+        *(bootstrap_exports.binding(client, root, name) for name in in_root),
+        *(
+            bootstrap_exports.binding(client, clusters.SYSTEM_SHARD, name)
+            for name in kcp_exports.EXPORTS
+        ),
+        *(put(client, root, CLUSTER_ROLES, role) for role in root_objects.cluster_roles()),
+        *(
+            put(client, root, CLUSTER_ROLE_BINDINGS, binding)
+            for binding in root_objects.cluster_role_bindings(options.home_creators)
+        ),
+    )
+    if "metrics-viewer" in options.batteries:
+        await _metrics_viewer(client)
+    await asyncio.gather(
+        _shard(client, options),
+        *(
+            put(client, root, WORKSPACE_TYPES, kind)
+            for kind in root_objects.workspace_types(options.batteries)
+        ),
+    )
+
+
+async def _metrics_viewer(client: LocalClient) -> None:
+    """An account that may read the metrics of the shard, with a token that does not end."""
+    root = clusters.ROOT
+    for obj in root_objects.metrics_viewer_access():
+        kind = CLUSTER_ROLES if obj["kind"] == "ClusterRole" else CLUSTER_ROLE_BINDINGS
+        await put(client, root, kind, obj)
+    await ensure(client, root, SERVICE_ACCOUNTS, root_objects.metrics_viewer_account())
+    await ensure(client, root, SECRETS, root_objects.metrics_viewer_secret())
+
+
+def _cluster(annotations: Mapping[str, str]) -> Object:
+    metadata: Object = {"name": "cluster"}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return {
+        "apiVersion": "core.kcp.io/v1alpha1",
+        "kind": "LogicalCluster",
+        "metadata": metadata,
+        "spec": {},
+    }
+
+
+def _root_cluster() -> Object:
+    return _cluster(
+        {
+            TYPE_ANNOTATION: "root:root",
+            OWNER_ANNOTATION: f'{{"username":"{BOOTSTRAPPER}"}}',
+        }
+    )
+
+
+async def _logical_cluster(client: LocalClient, cluster: str, obj: Object) -> None:
+    """There, and at least Initializing: its controller makes it ready."""
+    await ensure(client, cluster, LOGICAL_CLUSTERS, obj)
+
+    def initialize(live: Object) -> None:
+        status = live.setdefault("status", {})
+        if status.get("phase") in (None, "", "Scheduling"):
+            status["phase"] = "Initializing"
+
+    await change(client, cluster, LOGICAL_CLUSTERS, "cluster", initialize, "status")
+
+
+def _namespace(name: str, annotations: Mapping[str, str] | None = None) -> Object:
+    metadata: Object = {"name": name}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+async def _shard(client: LocalClient, options: RootOptions) -> None:
+    urls = options.urls
+    shard = {
+        "apiVersion": "core.kcp.io/v1alpha1",
+        "kind": "Shard",
+        "metadata": {"name": options.shard_name, "labels": {"name": options.shard_name}},
+        "spec": {
+            "baseURL": urls.base,
+            "externalURL": urls.external,
+            "virtualWorkspaceURL": urls.virtual_workspaces,
+        },
+    }
+    await put(client, clusters.ROOT, SHARDS, shard)
+
+
+def read_identities(path: str) -> dict[str, str]:
+    """The file of `--root-identities-file`: which key each export of root is to have."""
+    from pykcp.server.media.yaml_text import parse
+
+    try:
+        content = parse(pathlib.Path(path).read_bytes())
+        return {entry["export"]: entry["identity"] for entry in content["identities"]}
+    except (KeyError, TypeError, ValueError, BadRequest) as error:
+        raise SettingsError(
+            f"--root-identities-file: {path} must have identities, a list of export and identity"
+        ) from error

@@ -1,0 +1,64 @@
+"""What bootstrapping does over and over: make what is missing, put right what differs.
+
+Every step is idempotent and writes nothing if there is nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import AlreadyExists
+from pykcp.programs.shard.root_objects import CREATE_ONLY
+from pykcp.registry import codec
+from pykcp.registry.local import LocalClient
+from pykcp.types import Object
+
+
+async def ensure(
+    client: LocalClient, cluster: str, kind: GroupVersionResource, obj: Object
+) -> None:
+    """Create what is missing; leave what is there."""
+    metadata = obj["metadata"]
+    if client.get(cluster, kind, metadata["name"], metadata.get("namespace", "")) is not None:
+        return
+    try:
+        await client.create(cluster, kind, codec.copy(obj))
+    except AlreadyExists:
+        return  # another replica was faster
+
+
+async def put(client: LocalClient, cluster: str, kind: GroupVersionResource, obj: Object) -> None:
+    """Create it, or make it as it is meant to be; metadata of others and status stay."""
+    await ensure(client, cluster, kind, obj)
+    annotations = obj["metadata"].get("annotations") or {}
+
+    def overwrite(live: Object) -> None:
+        kept = live["metadata"].get("annotations") or {}
+        if CREATE_ONLY in kept:
+            return
+        if annotations:
+            live["metadata"]["annotations"] = {**kept, **annotations}
+        for part in ("spec", "rules", "roleRef", "subjects"):
+            if part in obj:
+                live[part] = codec.copy(obj[part])
+
+    await change(client, cluster, kind, obj["metadata"]["name"], overwrite)
+
+
+async def change(
+    client: LocalClient,
+    cluster: str,
+    kind: GroupVersionResource,
+    name: str,
+    change: Callable[[Object], None],
+    subresource: str = "",
+) -> None:
+    """Change what is not yet as it should be: most starts find everything in place."""
+    live = client.get(cluster, kind, name)
+    if live is not None:
+        wanted = codec.copy(live)
+        change(wanted)
+        if wanted == live:
+            return
+    await client.change(cluster, kind, name, change, subresource=subresource)

@@ -1,0 +1,174 @@
+"""Which logical clusters exist on this shard, at which paths, and whether they are in use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pykcp.auth.authz.attributes import forbidden
+from pykcp.auth.user import MASTERS
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.resources import LOGICAL_CLUSTERS
+from pykcp.machinery.status import Expired
+from pykcp.registry.keys import cluster_of_prefix, kind_prefix, object_key
+from pykcp.registry.paths import PathIndex, Place
+from pykcp.registry.watch.hub import Hub
+from pykcp.server.authorization import attributes_of
+from pykcp.server.call import Call
+from pykcp.server.media.answers import PlainError
+from pykcp.storage.interface import Event, Store
+
+_PREFIX = kind_prefix(LOGICAL_CLUSTERS)
+_REMEMBER = 16384
+_INACTIVE = ("core.kcp.io/inactive", "internal.kcp.io/inactive")
+_BRINGING = frozenset(("create", "update", "patch"))
+"""Verbs that could leave something in a logical cluster."""
+_DELETING = b'"phase":"Deleting"'
+MIGRATING = "internal.kcp.io/migrating"
+_MOVING = MIGRATING.encode()
+EXTERNAL_ADMINS = "system:kcp:external-logical-cluster-admin"
+
+
+class _Metadata(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
+class _LogicalCluster(msgspec.Struct):
+    metadata: _Metadata
+
+
+_decode = msgspec.json.Decoder(_LogicalCluster).decode
+
+
+def is_inactive(value: bytes) -> bool:
+    """Whether a stored LogicalCluster is marked so that nobody can use it."""
+    if b'.kcp.io/inactive":"true"' not in value:
+        return False  # nearly all of them, at the price of a search
+    annotations = _decode(value).metadata.annotations or {}
+    return any(annotations.get(key) == "true" for key in _INACTIVE)
+
+
+def is_moving(value: bytes) -> bool:
+    """Whether a stored LogicalCluster is being moved to another shard."""
+    return _MOVING in value and bool((_decode(value).metadata.annotations or {}).get(MIGRATING))
+
+
+class Moving(PlainError):
+    code = 503
+
+    def __init__(self) -> None:
+        super().__init__("logical cluster is being migrated", retry_after=1)
+
+
+def _refuse_moving(call: Call) -> None:
+    """Only other shards may use it; clients try again, or list anew where versions differ."""
+    if EXTERNAL_ADMINS in call.user.groups:
+        return
+    info = call.info
+    if info.verb in ("list", "watch") and info.param("resourceVersion") not in ("", "0"):
+        raise Expired("logical cluster is being migrated to another shard; relist required")
+    raise Moving
+
+
+class LogicalClusters:
+    """A logical cluster exists if it holds a LogicalCluster named `cluster`.
+
+    Those that were asked for are remembered within bounds and forgotten by events. When one
+    goes out of use, the watches that are open in it end.
+    """
+
+    def __init__(self, store: Store, paths: PathIndex, hub: Hub, shard_name: str) -> None:
+        self._store, self._paths, self._hub = store, paths, hub
+        self.shard_name = shard_name
+        self.known: dict[str, bool] = {}
+        """Names that exist, and whether they are inactive."""
+        self._moving: set[str] = set()
+        """Those that are on their way to another shard; few at a time."""
+        self.blocks_moving = False
+        """Whether such a thing exists here: a feature that is off by default."""
+        store.listen(self._follow)
+        hub.is_closed = self._is_closed
+
+    def _is_closed(self, prefix: str) -> bool:
+        """Whether watches below a prefix have to end: its cluster is inactive."""
+        return self.known.get(cluster_of_prefix(prefix), False) and not prefix.startswith(_PREFIX)
+
+    def exists(self, name: str) -> bool:
+        return self.inactive(name) is not None
+
+    def inactive(self, name: str) -> bool | None:
+        """Whether a logical cluster is marked inactive; None if there is none of that name."""
+        known = self.known.get(name)
+        if known is None:
+            entry = self._store.get(object_key(_PREFIX, name, "", "cluster"))
+            if entry is not None:
+                known = self._remember(name, is_inactive(entry.value))
+                if is_moving(entry.value):
+                    self._moving.add(name)
+        return known
+
+    def _remember(self, name: str, inactive: bool) -> bool:
+        if len(self.known) >= _REMEMBER:
+            self.known.clear()
+        self.known[name] = inactive
+        return inactive
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.key.startswith(_PREFIX):
+                self._changed(event)
+
+    def _changed(self, event: Event) -> None:
+        name = event.key[len(_PREFIX) :].partition("/")[0]
+        was_inactive = self.known.pop(name, False)
+        self._follow_move(name, event)
+        if event.deleted:
+            self._hub.end_cluster(name)
+        elif is_inactive(event.value):
+            self._remember(name, True)
+            if not was_inactive:
+                # Watches over all clusters show its objects, too. Who follows logical clusters
+                # as such has to see this one come back.
+                self._hub.end_cluster(name, keeping=_PREFIX)
+                self._hub.end_cluster("", keeping=_PREFIX)
+        elif _DELETING in event.value:
+            self._hub.end_cluster(name, keeping=_PREFIX)
+
+    def _follow_move(self, name: str, event: Event) -> None:
+        if event.deleted or not is_moving(event.value):
+            self._moving.discard(name)
+        elif name not in self._moving:
+            self._moving.add(name)
+            if self.blocks_moving:
+                self._hub.end_cluster(name)
+
+    def walk(self, path: str) -> Place | None:
+        """Where a path of several segments leads."""
+        return self._paths.walk(path)
+
+    def nearest(self, path: str) -> tuple[str, str]:
+        """The last logical cluster on the way to a path, and the Workspace that is next in it."""
+        return self._paths.nearest(path)
+
+    def check(self, call: Call) -> None:
+        """Refuse a request to a logical cluster that does not exist.
+
+        Only system:masters can tell that there is nothing, take away what should not be there,
+        and begin one by creating its LogicalCluster.
+        """
+        name = call.cluster
+        if name not in self.known:
+            if not name or name == clusters.WILDCARD or clusters.is_system(name):
+                return
+            if not self.exists(name):
+                self._refuse_missing(call)
+        if self._moving and name in self._moving and self.blocks_moving:
+            _refuse_moving(call)
+
+    def _refuse_missing(self, call: Call) -> None:
+        info = call.info
+        is_first = (info.group, info.resource) == LOGICAL_CLUSTERS[::2]
+        may_be = info.verb not in _BRINGING or (is_first and info.verb == "create")
+        if not may_be or MASTERS not in call.user.groups:
+            raise forbidden(attributes_of(call), "access denied")

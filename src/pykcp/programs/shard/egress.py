@@ -1,0 +1,97 @@
+"""The ways out of a shard, for requests that it sends for tenants.
+
+Webhooks, conversions and issuers share connections; mounts and virtual resources, whose
+requests may be watches, have others. Nobody but mounts may call the shard itself: there the
+caller's own credentials decide, and mounts of workspaces of the same installation are what
+kcp's users make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.clients.destinations import Destinations, OwnSocket
+from pykcp.clients.names import Names
+from pykcp.clients.outbound import Outbound
+from pykcp.clients.shares import Shares
+from pykcp.observe.metrics import LabelledGauge, Registry
+from pykcp.programs.shard.settings import ShardSettings
+
+_HTTPS = 443
+_ETCD = 2379
+
+
+class Egress(NamedTuple):
+    webhooks: Outbound
+    """For webhooks, conversions and issuers."""
+    mounts: Outbound
+    virtual_resources: Outbound
+    guarded: Destinations
+    """What all but mounts may call."""
+
+    def listens_on(self, address: str, port: int) -> None:
+        """The shard is up: nobody shall be led back to it."""
+        self.guarded.add_own([OwnSocket(address, port)])
+
+
+def make_egress(settings: ShardSettings, metrics: Registry, owner: TaskOwner) -> Egress:
+    allow, deny = settings.tenant_egress_allow, settings.tenant_egress_deny
+    stores = list(_sockets(settings.etcd_servers, _ETCD))
+    urls = (
+        settings.shard_base_url,
+        settings.shard_external_url,
+        settings.shard_virtual_workspace_url,
+    )
+    guarded = Destinations(allow, deny, [*stores, *_sockets(urls, _HTTPS)])
+    short = Shares(settings.tenant_egress_connections)
+    long = Shares(settings.tenant_egress_forwards)
+    names = Names()
+    egress = Egress(
+        webhooks=Outbound(guarded, names, short),
+        mounts=Outbound(Destinations(allow, deny, stores), names, long),
+        virtual_resources=Outbound(guarded, names, long),
+        guarded=guarded,
+    )
+    for name in ("webhooks", "mounts", "virtual_resources"):
+        owner.start_restartable(f"egress-{name.replace('_', '-')}", getattr(egress, name).run)
+    metrics.add(*_gauges(egress, short, long))
+    return egress
+
+
+def _sockets(urls: tuple[str, ...], default_port: int) -> Iterator[OwnSocket]:
+    for url in urls:
+        parts = urlsplit(url if "//" in url else f"//{url}")
+        if parts.hostname:
+            yield OwnSocket(parts.hostname, parts.port or default_port)
+
+
+def _gauges(egress: Egress, short: Shares, long: Shares) -> list[LabelledGauge]:
+    pools = (("webhooks", short), ("forwards", long))
+    outs = (
+        ("webhooks", egress.webhooks),
+        ("mounts", egress.mounts),
+        ("virtual-resources", egress.virtual_resources),
+    )
+    return [
+        LabelledGauge(
+            "pykcp_tenant_egress_connections",
+            "Requests sent for tenants that are in progress.",
+            ("pool",),
+            lambda: [((name,), pool.taken) for name, pool in pools],
+        ),
+        LabelledGauge(
+            "pykcp_tenant_egress_waiting",
+            "Requests for tenants that wait for a connection.",
+            ("pool",),
+            lambda: [((name,), pool.waiting) for name, pool in pools],
+        ),
+        LabelledGauge(
+            "pykcp_tenant_egress_refused",
+            "Requests for tenants to addresses that are not allowed, since the start.",
+            ("purpose",),
+            lambda: [((name,), out.refused) for name, out in outs],
+        ),
+    ]

@@ -1,0 +1,162 @@
+"""The HTTP side of a shard: its server, with what stands before and around the registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.auth.authn.chain import Authentication
+from pykcp.auth.authn.interface import TokenAuthenticator
+from pykcp.auth.authz.chain import Authorizer
+from pykcp.clients.outbound import Outbound
+from pykcp.observe.metrics import Registry
+from pykcp.programs.shard.clusters import LogicalClusters
+from pykcp.programs.shard.credentials import Credentials
+from pykcp.programs.shard.egress import Egress
+from pykcp.programs.shard.settings import ShardSettings
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.catalog.old_names import WithOldNames
+from pykcp.registry.local import LocalClient
+from pykcp.registry.lookup import Lookup
+from pykcp.server.app import ApiServer
+from pykcp.server.authorization import CallAuthorization
+from pykcp.server.clusters import ClusterResolver
+from pykcp.server.documents.discovery import Discovery
+from pykcp.server.documents.openapi import OpenAPI
+from pykcp.server.filters.flow_control import FlowControl, FlowSettings
+from pykcp.server.filters.flow_cost import CostLimits
+from pykcp.server.filters.flow_queue import Limits
+from pykcp.server.filters.flow_room import RoomLimits
+from pykcp.server.filters.homes import Homes
+from pykcp.server.filters.mounts import MountProxy
+from pykcp.server.health import Health
+from pykcp.server.impersonation import Impersonation
+from pykcp.server.metrics import RequestMetrics
+from pykcp.server.paths import DebugView, PathHandlers
+from pykcp.server.subresources import Answered
+from pykcp.storage.interface import Store
+from pykcp.workers.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from pykcp.server.filters.audit import AuditFilter
+
+
+def make_audit(settings: ShardSettings, store: Store, metrics: Registry) -> AuditFilter | None:
+    if not settings.audit.is_on:
+        return None
+    from pykcp.observe.audit.trail import make_trail
+    from pykcp.server.filters.audit import AuditFilter
+    from pykcp.server.filters.workspace_paths import WorkspacePaths
+
+    trail = make_trail(settings.audit)
+    metrics.add(*trail.metrics)
+    trail.start()
+    return AuditFilter(trail, WorkspacePaths(store).of)
+
+
+def make_server(  # a composition root: every part by name
+    settings: ShardSettings,
+    store: Store,
+    directory: Directory,
+    authentication: Authentication,
+    authorizer: Authorizer,
+    clusters: LogicalClusters,
+    credentials: Credentials,
+    health: Health,
+    metrics: Registry,
+    client: LocalClient,
+    owner: TaskOwner,
+    audit: AuditFilter | None,
+    lookup: Lookup,
+    workers: WorkerPool | None,
+    egress: Egress,
+) -> ApiServer:
+    authorization = CallAuthorization(authorizer, Impersonation(authorizer))
+    homes = None
+    if settings.home_workspaces:
+        homes = Homes(store, client, lookup, authorizer, authorization)
+    mounts = MountProxy(
+        egress.mounts,
+        settings.mount_proxy_client_cert_file,
+        settings.mount_proxy_client_key_file,
+        settings.mount_proxy_ca_file,
+        authentication.is_proxied,
+    )
+    shown = WithOldNames(directory) if "CacheAPIs" in settings.gates else directory
+    flow = _flow_control(settings, metrics)
+    debug: dict[str, DebugView] = {
+        "/debug/tasks": owner.describe,
+        "/debug/fsck": lambda: _consistency(store),
+    }
+    if flow is not None:
+        debug["/debug/flow"] = flow.describe
+    paths = PathHandlers(
+        health=health,
+        metrics=metrics,
+        discovery=Discovery(shown, lambda: credentials.address),
+        openapi=OpenAPI(shown, workers),
+        issuer=credentials,
+        debug=debug,
+    )
+    return ApiServer(
+        authentication=authentication,
+        authorization=authorization,
+        presence=clusters.check,
+        clusters=ClusterResolver(clusters, authorization, mounts),
+        directory=directory,
+        paths=paths,
+        answered=Answered(authentication, authorizer, credentials.policy, client),
+        metrics=RequestMetrics(metrics),
+        flow=flow,
+        audit=audit,
+        homes=homes,
+    )
+
+
+async def _consistency(store: Store) -> str:
+    from pykcp.programs.shard.consistency import check
+
+    return str(await check(store, is_running=True))
+
+
+def workspace_sign_in(
+    settings: ShardSettings,
+    credentials: Credentials,
+    lookup: Lookup,
+    owner: TaskOwner,
+    outbound: Outbound,
+) -> list[TokenAuthenticator]:
+    """Issuers that types of workspaces bring, if they may."""
+    if not settings.feature_gates.get("WorkspaceAuthentication"):
+        return []
+    from pykcp.auth.authn.workspace import WorkspaceTokens
+    from pykcp.programs.shard.workspace_sign_in import StoredConfigurations
+
+    tokens = WorkspaceTokens(StoredConfigurations(lookup), credentials.audiences, outbound)
+    owner.start_restartable("workspace-sign-in", tokens.run)
+    return [tokens]
+
+
+def _flow_control(settings: ShardSettings, metrics: Registry) -> FlowControl | None:
+    if not settings.fairness:
+        return None
+    return FlowControl(
+        FlowSettings(
+            writes=Limits(settings.fairness_seats),
+            reads=Limits(settings.fairness_read_seats),
+            long=Limits(settings.fairness_long_seats),
+            sign_in=Limits(settings.fairness_sign_in_seats),
+            seat_timeout=settings.fairness_seat_timeout,
+            costs=CostLimits(
+                user=settings.fairness_cost_per_user,
+                cluster=settings.fairness_cost_per_cluster,
+                address=settings.fairness_cost_per_address,
+                burst=settings.fairness_cost_burst,
+            ),
+            room=RoomLimits(settings.fairness_queue_length, settings.fairness_queue_bytes),
+            wait=settings.fairness_queue_wait,
+            watches_per_user=settings.fairness_watches_per_user,
+            watches_per_cluster=settings.fairness_watches_per_cluster,
+        ),
+        metrics,
+    )

@@ -1,0 +1,1 @@
+"""Which kinds a logical cluster serves: built-in, custom and bound ones."""

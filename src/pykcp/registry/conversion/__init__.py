@@ -1,0 +1,1 @@
+"""Conversion between the versions of a kind."""

@@ -1,0 +1,178 @@
+"""Conversion by webhook: objects of one version become objects of another, elsewhere.
+
+Objects are stored in the storage version of the time at which they were written. Whoever
+reads the store passes what it found through `from_storage`, all of a list in one call, and
+has values as if they were stored in the version that is served; everything behind that
+knows nothing of webhooks. What is written passes through `to_storage`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from pykcp.machinery.schema.custom import CustomType
+from pykcp.registry import codec
+from pykcp.registry.conversion.review import ConversionFailed, Converter
+from pykcp.types import Object
+
+_KEEP_EVENTS = 512
+Made = TypeVar("Made")
+
+
+class StorageConversion(Protocol):
+    """What stands between stored values and a served version where that has to wait."""
+
+    def is_foreign(self, value: bytes) -> bool:
+        """Whether the stored value must be converted."""
+
+    async def to_storage(self, obj: Object) -> Object: ...
+
+    async def from_storage(self, values: Sequence[bytes]) -> list[bytes]: ...
+
+    async def retrying(self, make: Callable[[], Made]) -> Made: ...
+
+    async def of_events(self, values: Sequence[bytes]) -> list[bytes]: ...
+
+
+class ConversionNeeded(Exception):
+    """Raised where nothing can wait, for `WebhookConversion.retrying` to see to."""
+
+    def __init__(self, obj: Object, api_version: str) -> None:
+        super().__init__(api_version)
+        self.obj, self.api_version = obj, api_version
+
+
+def _memo_key(obj: Object, api_version: str) -> tuple[bytes, str]:
+    return codec.sorted_text(obj), api_version
+
+
+class ConvertedEvents:
+    """Conversions of what watches see: what several of them see is converted once."""
+
+    def __init__(self) -> None:
+        self._events: OrderedDict[bytes, tuple[asyncio.Future[list[bytes]], int]] = OrderedDict()
+
+    async def from_storage(self, values: Sequence[bytes]) -> list[bytes]:
+        """Stored values as values of the served version."""
+        raise NotImplementedError
+
+    async def of_events(self, values: Sequence[bytes]) -> list[bytes]:
+        """The same for events: what several watchers see is converted once."""
+        events = self._events
+        missing = [value for value in dict.fromkeys(values) if value not in events]
+        if missing:
+            batch = asyncio.ensure_future(self.from_storage(missing))
+            batch.add_done_callback(self._forget_failure)
+            for index, value in enumerate(missing):
+                events[value] = (batch, index)
+        found = [events[value] for value in values]
+        while len(events) > _KEEP_EVENTS:
+            events.popitem(last=False)
+        return [(await asyncio.shield(batch))[index] for batch, index in found]
+
+    def _forget_failure(self, batch: asyncio.Future[list[bytes]]) -> None:
+        if batch.cancelled() or batch.exception() is not None:
+            for value in [v for v, (kept, _) in self._events.items() if kept is batch]:
+                del self._events[value]
+
+
+class WebhookConversion(ConvertedEvents):
+    """Between one served version of a definition and what is stored of it."""
+
+    def __init__(
+        self,
+        converter: Converter,
+        types: Mapping[str, CustomType],
+        *,
+        kind: str,
+        own: str,
+        storage: str,
+        unmarked: str,
+    ) -> None:
+        """Versions are given as `group/version`; `types` has all of the definition's.
+
+        `unmarked`: the version of stored values that do not say theirs.
+        """
+        super().__init__()
+        self._converter = converter
+        self._types = types
+        self._kind = kind
+        self._own, self._storage, self._unmarked = own, storage, unmarked
+        self._memo: dict[tuple[bytes, str], Object] = {}
+
+    def is_foreign(self, value: bytes) -> bool:
+        """Whether the stored value is of another version than ours."""
+        return (codec.stored_version(value) or self._unmarked) != self._own
+
+    async def to_storage(self, obj: Object) -> Object:
+        """An object of this version as it is to be stored."""
+        if self._own == self._storage:
+            return obj
+        sent = {**obj, "kind": self._kind, "apiVersion": self._own}
+        (stored,) = await self._converter.convert([sent], self._storage)
+        return self._types[self._storage].pruned(stored)
+
+    async def from_storage(self, values: Sequence[bytes]) -> list[bytes]:
+        """Stored values as values of this version: unmarked, and ready to be served."""
+        out = list(values)
+        sent: list[Object] = []
+        places: list[int] = []
+        for index, value in enumerate(values):
+            if not self.is_foreign(value):
+                out[index] = codec.unmarked(value)
+                continue
+            sent.append(self._readable(value))
+            places.append(index)
+        if sent:
+            converted = await self._converter.convert(sent, self._own)
+            for index, before, obj in zip(places, sent, converted, strict=True):
+                out[index] = self._value(before, obj)
+        return out
+
+    def _readable(self, value: bytes) -> Object:
+        """What is stored, with its type and the defaults of its version."""
+        version = codec.stored_version(value) or self._unmarked
+        stored_type = self._types.get(version)
+        if stored_type is None:
+            raise ConversionFailed(
+                f"request to convert CR from an invalid group/version: {version}"
+            )
+        obj = codec.decode(value)
+        obj.pop("apiVersion", None)
+        return {"kind": self._kind, "apiVersion": version, **stored_type.read(obj)}
+
+    def _value(self, before: Object, obj: Object) -> bytes:
+        obj = self._types[self._own].pruned(obj)
+        cluster = before["metadata"]["annotations"][codec.CLUSTER_ANNOTATION]
+        revision = before["metadata"]["resourceVersion"]
+        return codec.fill(codec.encode(obj, cluster), int(revision))
+
+    # -- field managers of other versions
+
+    def converted(self, obj: Object, api_version: str) -> Object:
+        """An object of this version in another one; only within `retrying`."""
+        found = self._memo.get(_memo_key(obj, api_version))
+        if found is None:
+            raise ConversionNeeded(obj, api_version)
+        return codec.copy(found)
+
+    async def retrying(self, make: Callable[[], Made]) -> Made:
+        """What `make` makes; it is called again when it needed something converted.
+
+        It must neither wait nor have effects before it has all that it needs.
+        """
+        memo: dict[tuple[bytes, str], Object] = {}
+        while True:
+            self._memo = memo  # make does not wait, so nobody else can come in between
+            try:
+                return make()
+            except ConversionNeeded as needed:
+                obj, version = needed.obj, needed.api_version
+            finally:
+                self._memo = {}
+            sent = {"apiVersion": self._own, **codec.copy(obj), "kind": self._kind}
+            (found,) = await self._converter.convert([sent], version)
+            memo[_memo_key(obj, version)] = self._types[version].pruned(found)

@@ -1,0 +1,1 @@
+"""Index entries: how objects are found by something other than their key."""

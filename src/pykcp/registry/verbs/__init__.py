@@ -1,0 +1,1 @@
+"""The verbs: create, read, update, delete and transactions."""

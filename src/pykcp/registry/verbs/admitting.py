@@ -1,0 +1,101 @@
+"""What the registry asks of admission: change an object, then judge it.
+
+The plug-ins live in `admission`; the registry only knows this protocol, so that
+controllers and HTTP pass the same gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from pykcp.machinery.schema.model import Schema
+from pykcp.registry.context import RequestContext
+from pykcp.storage.interface import Operation
+from pykcp.types import Object
+
+if TYPE_CHECKING:
+    from pykcp.registry.resource import Resource
+    from pykcp.registry.verbs.deletion import DeleteOptions
+
+Reserve: TypeAlias = Callable[[], AbstractAsyncContextManager[Sequence[Operation]]]
+"""Entered just before a create is written and left when that is over: the operations commit
+together with the object, or nothing does. It may refuse. It is entered again if the write
+failed because one of its operations did."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownKind:
+    """The kind as which a subresource shows objects that are of another one."""
+
+    group: str
+    version: str
+    kind: str
+    schema: Schema
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}"
+
+
+class Outgrown(Exception):
+    """A plug-in is about to make the object too large for the event loop.
+
+    The write begins anew as a large one, with all of its admission. Raised only if the request
+    says that it `can_restart`.
+    """
+
+
+@dataclass(slots=True)
+class AdmissionRequest:
+    """One write, as admission sees it."""
+
+    context: RequestContext
+    resource: Resource
+    operation: str
+    """CREATE, UPDATE, DELETE or CONNECT."""
+    namespace: str
+    name: str
+    obj: Object | None
+    """The new object; plug-ins that mutate change it in place. None for DELETE."""
+    old: Object | None = None
+    subresource: str = ""
+    kind: ShownKind | None = None
+    """What the objects are, if they are not of the resource's own kind."""
+    reinvocation: object | None = None
+    """What mutating plug-ins remember between rounds; None until one of them has to."""
+    deletion: DeleteOptions | None = None
+    """How a DELETE is to be made."""
+    collection: Sequence[bytes] | None = None
+    """Of a deletecollection: all that it is going to delete, told before the first one goes."""
+    reservations: list[Reserve] | None = None
+    """Limits that have a say in how a create is written (quotas); None if there are none."""
+    can_restart: bool = False
+    """Whether `Outgrown` may be raised."""
+
+    def may_mention(self, word: str) -> bool:
+        """False if the word is nowhere in the object, where that is quicker to find out."""
+        return True
+
+    def reserve(self, reserve: Reserve) -> None:
+        if self.reservations is None:
+            self.reservations = []
+        self.reservations.append(reserve)
+
+
+class Admission(Protocol):
+    async def mutate(self, request: AdmissionRequest) -> None: ...
+
+    async def validate(self, request: AdmissionRequest) -> None: ...
+
+
+class NoAdmission:
+    """Admits everything; for controllers' own bookkeeping and for tests."""
+
+    async def mutate(self, request: AdmissionRequest) -> None:
+        return
+
+    async def validate(self, request: AdmissionRequest) -> None:
+        return

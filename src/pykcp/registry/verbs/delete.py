@@ -1,0 +1,177 @@
+"""Delete and delete-collection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pykcp.machinery.status import OPTIMISTIC_LOCK, Conflict, NotFound
+from pykcp.registry import codec
+from pykcp.registry.context import RequestContext
+from pykcp.registry.errors import translate
+from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.deletion import (
+    Action,
+    DeleteOptions,
+    check_early_preconditions,
+    check_namespace_preconditions,
+    check_preconditions,
+    plan,
+    plan_definition,
+    plan_namespace,
+)
+from pykcp.registry.verbs.read import ListOptions, find, list_objects
+from pykcp.storage.errors import Mismatch, StoreError
+from pykcp.storage.interface import Delete, Entry, Put
+from pykcp.types import Object
+
+_TRIES = 64
+_NAMESPACES = ("", "namespaces")
+_DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
+
+
+class Deleted(NamedTuple):
+    value: bytes
+    """The object's last state, or its state with the deletion mark."""
+    is_gone: bool
+    uid: str
+
+
+async def delete(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    name: str,
+    options: DeleteOptions,
+    *,
+    is_collective: bool = False,
+    collection: Sequence[bytes] | None = None,
+) -> Deleted:
+    """`is_collective`: the request is for a collection, so admission is told no name."""
+    for _ in range(_TRIES):
+        entry = find(resource, ctx, namespace, name)
+        asked = "" if is_collective else name
+        try:
+            return await _delete_once(resource, ctx, namespace, asked, options, entry, collection)
+        except Mismatch:
+            continue
+        except StoreError as error:
+            raise translate(error) from error
+    raise Conflict.resource(resource.group, resource.plural, name, OPTIMISTIC_LOCK)
+
+
+async def _delete_once(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    name: str,
+    options: DeleteOptions,
+    entry: Entry,
+    collection: Sequence[bytes] | None,
+) -> Deleted:
+    if resource.is_large(len(entry.value)):
+        from pykcp.registry.verbs.large import delete_large
+
+        return await delete_large(resource, ctx, namespace, name, options, entry, collection)
+    value = await resource.own_form(entry.value)
+    obj = codec.decode_without_cluster(value)
+    check_wanted(resource, obj, options)
+    old = resource.conversion.from_storage(obj) if resource.conversion else obj
+    request = AdmissionRequest(ctx, resource, "DELETE", namespace, name, None, old)
+    request.deletion, request.collection = options, collection
+    await resource.services.admission.mutate(request)
+    await resource.services.admission.validate(request)
+    uid = obj["metadata"]["uid"]
+    action = decide(resource, obj, options, resource.services.sources.now())
+    if action is Action.REMOVE:
+        await remove(resource, ctx, entry)
+        return Deleted(value, is_gone=True, uid=uid)
+    if action is Action.NOTHING:
+        return Deleted(value, is_gone=False, uid=uid)
+    return Deleted(await _mark(resource, ctx, obj, entry), is_gone=False, uid=uid)
+
+
+def check_wanted(resource: Resource, obj: Object, options: DeleteOptions) -> None:
+    """Conflict if the object is not the one that is to be deleted."""
+    if (resource.group, resource.plural) == _NAMESPACES:
+        check_namespace_preconditions(obj, options)
+    elif (resource.group, resource.plural) == _DEFINITIONS:
+        check_early_preconditions(obj, options, *_DEFINITIONS)
+    else:
+        check_preconditions(obj, options, resource.error_group, resource.kind)
+
+
+def decide(resource: Resource, obj: Object, options: DeleteOptions, now: str) -> Action:
+    """What the delete does; the object is changed in place if it is only marked."""
+    if resource.ignores_finalizers:
+        return Action.REMOVE
+    if (resource.group, resource.plural) == _NAMESPACES:
+        return plan_namespace(obj, options, now)
+    if (resource.group, resource.plural) == _DEFINITIONS:
+        return plan_definition(obj, options, now)
+    return plan(obj, options, now=now, collects_garbage=resource.collects_garbage)
+
+
+async def remove(resource: Resource, ctx: RequestContext, entry: Entry) -> None:
+    if not ctx.dry_run:
+        last = codec.reopen(entry.value)
+        await resource.services.store.write((Delete(entry.key, last, entry.revision),))
+
+
+async def _mark(resource: Resource, ctx: RequestContext, obj: Object, entry: Entry) -> bytes:
+    if ctx.dry_run:
+        return resource.unversioned(obj, ctx.cluster)
+    stored = await resource.webhook.to_storage(obj) if resource.webhook is not None else obj
+    value = resource.encode(stored, ctx.cluster)
+    put = Put(
+        entry.key,
+        value,
+        resource.terms_of(stored, ctx.cluster),
+        resource.index_entries(ctx.cluster, stored),
+        entry.revision,
+    )
+    (revision,) = await resource.services.store.write((put,))
+    return await resource.own_form(codec.fill(value, revision))
+
+
+async def delete_collection(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    options: DeleteOptions,
+    listing: ListOptions,
+) -> list[bytes]:
+    """Delete everything that a list finds; returns what it found.
+
+    One is deleted first: it is with the first that admission is shown all of them. The others
+    go some at a time, which share commits.
+    """
+    values = (await list_objects(resource, ctx, namespace, listing)).values
+
+    async def go(value: bytes, collection: Sequence[bytes] | None = None) -> bool:
+        metadata = codec.decode(value)["metadata"]
+        place, name = metadata.get("namespace", ""), metadata["name"]
+        try:
+            await delete(
+                resource, ctx, place, name, options, is_collective=True, collection=collection
+            )
+        except NotFound:
+            return False  # somebody else deleted it: that is what was asked for
+        return True
+
+    done = 0
+    while done < len(values):
+        done += 1
+        if await go(values[done - 1], values):
+            break
+    for start in range(done, len(values), _AT_A_TIME):
+        some = map(go, values[start : start + _AT_A_TIME])
+        for outcome in await asyncio.gather(*some, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+    return values
+
+
+_AT_A_TIME = 32

@@ -1,0 +1,230 @@
+"""Get and list: bytes out of the store, decoded only when nothing else will do."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, replace
+
+import orjson
+
+from pykcp.machinery.status import BadRequest, Expired, NotFound
+from pykcp.registry.context import RequestContext
+from pykcp.registry.errors import too_large_revision, translate
+from pykcp.registry.keys import is_wildcard, range_prefix, spread_ranges
+from pykcp.registry.resource import Resource
+from pykcp.registry.watch.selection import EVERYTHING, Selection
+from pykcp.storage.errors import Compacted, StoreError
+from pykcp.storage.interface import Entry, Page, Query
+
+
+def find(resource: Resource, ctx: RequestContext, namespace: str, name: str) -> Entry:
+    """The stored entry, or NotFound."""
+    entry = resource.entry(ctx.cluster, namespace, name)
+    if entry is None:
+        raise NotFound.resource(resource.group, resource.plural, name)
+    return entry
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """The query of a list, parsed and checked."""
+
+    selection: Selection = EVERYTHING
+    limit: int = 0
+    after: str = ""
+    """A key to go on from, out of a continue token."""
+    at: int = 0
+    """The revision to read at; 0: now."""
+    not_older_than: int = 0
+    is_continued: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    values: list[bytes]
+    revision: int
+    continue_token: str
+    remaining: int | None
+    next_after: str = ""
+    """The key after which there may be more."""
+
+
+async def list_objects(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    options: ListOptions,
+    max_bytes: int = 0,
+) -> Listing:
+    store = resource.services.store
+    if options.not_older_than > store.revision:
+        raise too_large_revision(options.not_older_than, store.revision)
+    selection = options.selection
+    if (
+        selection.namespace
+        and not namespace
+        and resource.namespaced
+        and not is_wildcard(ctx.cluster)
+    ):
+        namespace = selection.namespace
+    if selection.name and not is_wildcard(ctx.cluster) and (namespace or not resource.namespaced):
+        return await _converted(resource, _list_one(resource, ctx, namespace, selection))
+    if resource.spread:
+        return await _list_spread(resource, options)
+    prefix = range_prefix(resource.prefix, ctx.cluster, namespace if resource.namespaced else "")
+    query = Query(
+        prefix=prefix,
+        after=options.after,
+        limit=options.limit,
+        at=options.at,
+        where=selection.conditions,
+        residual=selection.residual,
+        count_remaining=options.limit > 0 and selection.selects_all,
+        max_bytes=max_bytes,
+    )
+    try:
+        page = await store.list(query)
+    except Compacted as error:
+        raise _expired(prefix, options, store.revision) from error
+    except StoreError as error:
+        raise translate(error) from error
+    return await _converted(resource, _listing(page, prefix, options))
+
+
+class Pager:
+    """A list, some of it at a time, all as it was at one revision.
+
+    What comes in one piece all the same: one object by its name, a resource in all its
+    identities, and what a webhook converts.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        ctx: RequestContext,
+        namespace: str,
+        options: ListOptions,
+        page_bytes: int = 0,
+    ) -> None:
+        self._page_bytes = page_bytes or PAGE_BYTES
+        self._resource, self._ctx, self._namespace = resource, ctx, namespace
+        self._options = options
+        self._left = options.limit
+        self.is_done = False
+
+    async def next(self) -> Listing:
+        """Some more; the last of it says where another list could go on."""
+        options = self._options
+        if self._resource.spread or self._resource.webhook is not None:
+            self.is_done = True
+            return await list_objects(self._resource, self._ctx, self._namespace, options)
+        asked = replace(options, limit=self._left)
+        listing = await list_objects(
+            self._resource, self._ctx, self._namespace, asked, max_bytes=self._page_bytes
+        )
+        if options.limit:
+            self._left -= len(listing.values)
+        self.is_done = not listing.next_after or (options.limit > 0 and self._left <= 0)
+        if self.is_done:
+            return listing
+        self._options = replace(
+            options, after=listing.next_after, at=listing.revision, not_older_than=0
+        )
+        return replace(listing, continue_token="", remaining=None)
+
+
+PAGE_BYTES = 2 * 1024 * 1024
+
+
+async def _list_spread(resource: Resource, options: ListOptions) -> Listing:
+    """A resource in all its identities. It lies in two places, so it comes in one piece."""
+    values: list[bytes] = []
+    selection, at = options.selection, options.at
+    for prefix in spread_ranges(resource.spread):
+        query = Query(prefix, at=at, where=selection.conditions, residual=selection.residual)
+        try:
+            page = await resource.services.store.list(query)
+        except Compacted as error:
+            raise _expired(prefix, options, resource.services.store.revision) from error
+        except StoreError as error:
+            raise translate(error) from error
+        at = at or page.revision
+        values += page.values
+    return Listing(values, at, "", None)
+
+
+async def _converted(resource: Resource, listing: Listing) -> Listing:
+    if resource.webhook is None:
+        return listing
+    return replace(listing, values=await resource.webhook.from_storage(listing.values))
+
+
+def _list_one(
+    resource: Resource, ctx: RequestContext, namespace: str, selection: Selection
+) -> Listing:
+    store = resource.services.store
+    entry = store.get(resource.key(ctx.cluster, namespace, selection.name))
+    revision = max(store.revision, entry.revision if entry else 0)
+    matches = selection.matcher()
+    values = [entry.value] if entry and (matches is None or matches(entry.terms)) else []
+    return Listing(values, revision, "", None)
+
+
+def _listing(page: Page, prefix: str, options: ListOptions) -> Listing:
+    revision = options.at or page.revision
+    token = encode_token(revision, page.next_after[len(prefix) :]) if page.next_after else ""
+    remaining = page.remaining if token else None
+    return Listing(page.values, revision, token, remaining, page.next_after)
+
+
+_WHATEVER_IS_NOW = -1
+"""Upstream's mark of a token that goes on without the consistency of its first page."""
+
+
+def encode_token(revision: int, start: str) -> str:
+    """Where a list goes on: upstream's form, so that its clients' tools can read it."""
+    token = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start + "\0"})
+    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
+
+
+def decode_token(token: str) -> tuple[int, str]:
+    """Revision and key (below the prefix) of a continue token; 400 if it is not one of ours."""
+    try:
+        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        content = orjson.loads(raw)
+        if content["v"] != "meta.k8s.io/v1":
+            raise BadRequest(
+                f"continue key is not valid: server does not recognize this encoded version {content['v']}"
+            )
+        revision, start = int(content["rv"]), str(content.get("start", ""))
+    except (binascii.Error, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        raise BadRequest(f"continue key is not valid: {error}") from error
+    if revision == 0:
+        raise BadRequest(
+            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+        )
+    if not start:
+        raise BadRequest(
+            "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"
+        )
+    clean = start.rstrip("\0")
+    if not {".", ".."}.isdisjoint(clean.split("/")):
+        raise BadRequest(f"continue key is not valid: {clean}")
+    return revision, clean
+
+
+def _expired(prefix: str, options: ListOptions, revision: int) -> Expired:
+    if not options.is_continued:
+        return Expired("The resourceVersion for the provided list is too old.", details=False)
+    token = encode_token(_WHATEVER_IS_NOW, options.after[len(prefix) :])
+    error = Expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new "
+        "list without the continue parameter, or use the continue token in this response to retrieve the "
+        "remainder of the results. Continuing with the provided token results in an inconsistent list - "
+        "objects that were created, modified, or deleted between the time the first chunk was returned "
+        "and now may show up in the list.",
+        details=False,
+    )
+    error.continue_token = token
+    return error

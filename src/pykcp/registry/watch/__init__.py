@@ -1,0 +1,1 @@
+"""Watches: the hub that distributes committed events, and the watch verb."""

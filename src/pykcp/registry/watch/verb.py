@@ -1,0 +1,205 @@
+"""Watch: catch up from a revision (or from a list), then follow the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from pykcp.aio.resting import rest
+from pykcp.machinery.status import Expired, StatusError
+from pykcp.registry.context import RequestContext
+from pykcp.registry.errors import translate
+from pykcp.registry.keys import (
+    PREFIX_ENDS,
+    SPREAD,
+    is_wildcard,
+    range_prefix,
+    spread_ranges,
+)
+from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.read import ListOptions, Pager
+from pykcp.registry.watch.converting import ConvertingSink, RawEncoder
+from pykcp.registry.watch.hub import EventEncoder, Sink, Watcher, WatchGroup, departed
+from pykcp.registry.watch.selection import EVERYTHING, Selection
+from pykcp.storage.errors import StoreError
+from pykcp.storage.interface import Event, Store
+
+_PAGE = 500
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    selection: Selection = EVERYTHING
+    since: int = 0
+    """Follow from this revision; with `sends_initial`, begin with the current state."""
+    sends_initial: bool = False
+    marks_initial_end: bool = False
+    """Streaming lists: a bookmark says where the initial state ends."""
+    wants_bookmarks: bool = False
+    timeout: float = 1800.0
+
+
+class JSONEncoder:
+    """Events as lines of JSON, from stored bytes."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.form: object = resource.form
+        self._resource = resource
+
+    def event(self, kind: str, event: Event) -> bytes:
+        memo = event.memo
+        if memo is None:
+            memo = event.memo = {}
+        key = (kind, self.form)
+        data = memo.get(key)
+        if data is None:
+            data = memo[key] = self.initial(kind, event.value)
+        return data
+
+    def initial(self, kind: str, value: bytes) -> bytes:
+        return b'{"type":"%b","object":%b}\n' % (kind.encode(), self._resource.served(value))
+
+    def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes:
+        return bookmark_line(self._resource, revision, is_initial_end=is_initial_end)
+
+
+def bookmark_line(resource: Resource, revision: int, *, is_initial_end: bool) -> bytes:
+    marks = b',"annotations":{"%b":"true"}' % INITIAL_EVENTS_END.encode() if is_initial_end else b""
+    return b'{"type":"BOOKMARK","object":%b"metadata":{"resourceVersion":"%d"%b}}}\n' % (
+        resource.type_prefix,
+        revision,
+        marks,
+    )
+
+
+def error_line(error: StatusError) -> bytes:
+    return b'{"type":"ERROR","object":%b}\n' % orjson.dumps(error.to_json())
+
+
+async def watch(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    options: WatchOptions,
+    sink: Sink,
+    encoder: JSONEncoder,
+) -> Watcher:
+    """Write everything up to now to the sink, then leave it with the hub."""
+    store = resource.services.store
+    since = options.since
+    if options.sends_initial:
+        since = await _send_initial(resource, ctx, namespace, options, sink, encoder)
+    prefix, key = _scope(resource, ctx, namespace, options.selection)
+    events: EventEncoder = encoder
+    if resource.webhook is not None:
+        sink, events = ConvertingSink(sink, encoder, resource.webhook), RawEncoder(encoder)
+    watcher = Watcher(sink, since, wants_bookmarks=options.wants_bookmarks)
+    matches = options.selection.matcher()
+    group = WatchGroup(prefix, key, matches, events)
+    try:
+        while watcher.since < store.revision and not sink.closed:
+            await _catch_up(resource, group, watcher)
+    except StoreError as error:
+        status = translate(error)
+        if isinstance(status, Expired):
+            sink.write(error_line(status))
+            watcher.is_open = False
+            sink.end()
+            return watcher
+        raise status from error
+    if not sink.closed:
+        resource.services.hub.open(prefix, key, matches, events, watcher, options.timeout)
+    return watcher
+
+
+def _scope(
+    resource: Resource, ctx: RequestContext, namespace: str, selection: Selection
+) -> tuple[str, object]:
+    """The narrowest prefix to watch, and what tells this selection from others."""
+    if not resource.namespaced:
+        namespace = ""
+    elif not namespace and not is_wildcard(ctx.cluster):
+        namespace = selection.namespace
+    if selection.name and not is_wildcard(ctx.cluster) and (namespace or not resource.namespaced):
+        return resource.key(ctx.cluster, namespace, selection.name), selection.key
+    prefix = resource.spread or range_prefix(resource.prefix, ctx.cluster, namespace)
+    return prefix, selection.key
+
+
+async def _catch_up(resource: Resource, group: WatchGroup, watcher: Watcher) -> None:
+    """One page of what happened since; the caller goes on until there is nothing left."""
+    store = resource.services.store
+    until = store.revision
+    events, reached = await _history(store, group.prefix, watcher.since, until)
+    is_exact = not group.prefix.endswith(PREFIX_ENDS)
+    for index, event in enumerate(events, 1):
+        if index % _PER_STEP == 0:
+            await rest()
+        if is_exact and event.key != group.prefix:
+            continue
+        kind = group.kind_of(event)
+        if kind is None:
+            continue
+        seen = departed(store, event) if kind == "DELETED" and not event.deleted else event
+        watcher.sink.write(group.encoder.event(kind, seen))
+    watcher.since = reached
+    if watcher.sink.backlog > _DRAIN_ABOVE:
+        await _drain(watcher.sink)
+
+
+async def _history(
+    store: Store, prefix: str, after: int, until: int
+) -> tuple[Sequence[Event], int]:
+    """Some of what happened below a prefix, and up to which revision that is all."""
+    ranges = spread_ranges(prefix) if prefix.endswith(SPREAD) else (prefix,)
+    found = [await store.history(each, after, until, _PAGE) for each in ranges]
+    reached = min((f[-1].revision for f in found if len(f) >= _PAGE), default=until)
+    if len(found) == 1:
+        return found[0], reached
+    events = [event for each in found for event in each if event.revision <= reached]
+    return sorted(events, key=lambda event: event.revision), reached
+
+
+_DRAIN_ABOVE = 256 * 1024
+
+
+async def _drain(sink: Sink) -> None:
+    drain = getattr(sink, "drain", None)
+    if drain is not None:
+        await drain()
+
+
+async def _send_initial(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    options: WatchOptions,
+    sink: Sink,
+    encoder: JSONEncoder,
+) -> int:
+    """The current state as ADDED events; returns the revision it stands for."""
+    asked = ListOptions(options.selection, not_older_than=options.since)
+    pager = Pager(resource, ctx, namespace, asked, _PAGE_BYTES)
+    while True:
+        listing = await pager.next()
+        for index, value in enumerate(listing.values, 1):
+            sink.write(encoder.initial("ADDED", value))
+            if index % _PER_STEP == 0:
+                await rest()
+                if sink.backlog > _DRAIN_ABOVE:
+                    await _drain(sink)
+                if sink.closed:
+                    return listing.revision
+        if pager.is_done:
+            break
+    if options.marks_initial_end:
+        sink.write(encoder.bookmark(listing.revision, is_initial_end=True))
+    return listing.revision
+
+
+_PAGE_BYTES = 256 * 1024
+_PER_STEP = 64
+"""Objects that are written at a go."""

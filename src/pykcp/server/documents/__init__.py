@@ -1,0 +1,1 @@
+"""Discovery, OpenAPI and version documents."""

@@ -1,0 +1,157 @@
+"""Discovery: which groups, versions and resources a logical cluster serves.
+
+The documents depend only on the set of definitions, so clusters that serve the
+same things share them; they are made on first use and kept within bounds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+
+import orjson
+
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.machinery import discovery as documents
+from pykcp.machinery.status import NotFound
+from pykcp.server.call import Call
+from pykcp.server.media import negotiation
+from pykcp.server.media.answers import CACHE_CONTROL, PageNotFound, send_json
+from pykcp.server.served import ServedResources
+
+_KEEP = 256
+
+
+class Discovery:
+    def __init__(
+        self, directory: ServedResources, address: Callable[[], str], *, aggregates: bool = True
+    ) -> None:
+        """`aggregates`: whether all of it can be had at once."""
+        self._directory = directory
+        self._address = address
+        self._aggregates = aggregates
+        self._made: OrderedDict[tuple[object, ...], tuple[bytes, str]] = OrderedDict()
+
+    def paths(self, cluster: str) -> list[str]:
+        out = ["/api", "/api/v1", "/apis", "/apis/"]
+        for definition in self._definitions(cluster):
+            if definition.group:
+                out.append(f"/apis/{definition.group}")
+                out += [f"/apis/{definition.group}/{v}" for v in definition.versions]
+        return sorted(set(out))
+
+    def legacy(self, call: Call) -> None:
+        parts = call.info.path.strip("/").split("/")
+        definitions = self._definitions(call.cluster)
+        if len(parts) == 1:
+            if self._aggregated(call, definitions, legacy=True):
+                return
+            address = self._address()
+            self._send(
+                call, ("api", address), definitions, lambda _: documents.api_versions(address)
+            )
+        elif len(parts) == 2:
+            self._resources(call, definitions, "", parts[1])
+        else:
+            raise NotFound.path()
+
+    def groups(self, call: Call) -> None:
+        parts = call.info.path.strip("/").split("/")
+        definitions = self._definitions(call.cluster)
+        if len(parts) == 1:
+            if not self._aggregated(call, definitions, legacy=False):
+                self._send(call, ("apis",), definitions, documents.api_group_list)
+        elif len(parts) == 2:
+            group = parts[1]
+            if not any(d.group == group and d.versions for d in definitions):
+                raise NotFound.path()
+            self._send(call, ("group", group), definitions, lambda d: documents.api_group(d, group))
+        elif not parts[2] and any(d.group == parts[1] and not d.native for d in definitions):
+            raise PageNotFound  # the server of custom resources says it in its own way
+        else:
+            self._resources(call, definitions, parts[1], parts[2])
+
+    def _resources(
+        self, call: Call, definitions: tuple[ResourceDefinition, ...], group: str, version: str
+    ) -> None:
+        if not any(d.group == group and version in d.versions for d in definitions):
+            raise NotFound.path()
+        self._send(
+            call,
+            ("resources", group, version),
+            definitions,
+            lambda d: documents.api_resource_list(d, group, version),
+        )
+
+    def _definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
+        return self._directory.definitions(cluster)
+
+    def _aggregated(
+        self, call: Call, definitions: tuple[ResourceDefinition, ...], *, legacy: bool
+    ) -> bool:
+        """Answer with the aggregated form, if that is what the client would rather have."""
+        version = _aggregated_version(call.exchange.request.header("accept") or "")
+        if version is None or not self._aggregates:
+            return False
+        body, etag = self._make(
+            ("aggregated", legacy, version),
+            definitions,
+            lambda d: documents.aggregated([r for r in d if (r.group == "") == legacy], version),
+        )
+        content_type = (
+            f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+        )
+        headers = (
+            CACHE_CONTROL,
+            ("content-type", content_type),
+            ("etag", etag),
+            ("vary", "Accept"),
+        )
+        if call.exchange.request.header("if-none-match") == etag:
+            call.exchange.respond(304, headers)
+        else:
+            call.exchange.respond(200, headers, body)
+        return True
+
+    def _send(
+        self,
+        call: Call,
+        what: tuple[object, ...],
+        definitions: tuple[ResourceDefinition, ...],
+        make: Callable[[tuple[ResourceDefinition, ...]], object],
+    ) -> None:
+        call.negotiate()
+        body, _ = self._make(what, definitions, make)
+        send_json(call, body)
+
+    def _make(
+        self,
+        what: tuple[object, ...],
+        definitions: tuple[ResourceDefinition, ...],
+        make: Callable[[tuple[ResourceDefinition, ...]], object],
+    ) -> tuple[bytes, str]:
+        key = (what, definitions)
+        made = self._made.get(key)
+        if made is None:
+            body = orjson.dumps(make(definitions)) + b"\n"
+            made = body, f'"{hashlib.sha512(body).hexdigest().upper()}"'
+            self._made[key] = made
+            if len(self._made) > _KEEP:
+                self._made.popitem(last=False)
+        return made
+
+
+def _aggregated_version(accept: str) -> str | None:
+    for clause in negotiation.parse_accept(accept):
+        if clause.media_type not in (negotiation.JSON, "*/*", "application/*"):
+            continue
+        if clause.param("as") == "APIGroupDiscoveryList":
+            if clause.param("g") == "apidiscovery.k8s.io" and clause.param("v") in (
+                "v2",
+                "v2beta1",
+            ):
+                return clause.param("v")
+            continue
+        return None
+    return None

@@ -1,0 +1,1 @@
+"""Large writes, computed in worker processes."""

@@ -1,0 +1,198 @@
+"""What a PUT, a PATCH or a POST makes of the live object, as data.
+
+A recipe holds a request's body and all that matters of the request, and nothing of the server:
+it is carried out here, or sent to a worker process if the body or the object is large. Binding
+it to a resource reads the body; the function that comes out of that makes the new object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykcp.machinery.patch import jsonpatch, mergepatch, strategic
+from pykcp.machinery.status import BadRequest, Invalid, invalid
+from pykcp.registry import codec
+from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.update import Make, check_name
+from pykcp.server.media import yaml_text
+from pykcp.server.media.bodies import (
+    Sent,
+    Warn,
+    check_custom_kind,
+    check_type,
+    mark_reset,
+    raise_or_warn,
+    read_sent,
+)
+from pykcp.types import JSON, Object
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class _OfBody:
+    """What all of them hold: the body."""
+
+    is_apply: ClassVar[bool] = False
+    is_patch: ClassVar[bool] = False
+    sent: Sent
+
+    @property
+    def size(self) -> int:
+        return self.sent.weight
+
+
+@dataclass(frozen=True, slots=True)
+class Creation(_OfBody):
+    """POST: the body is the object."""
+
+    def bind(self, resource: Resource, warn: Warn) -> Make:
+        obj = read_sent(self.sent, resource, warn)
+        return lambda _live: obj
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement(_OfBody):
+    """PUT: the body is the object, under the name that the URL says."""
+
+    namespace: str
+    name: str
+
+    def bind(self, resource: Resource, warn: Warn) -> Make:
+        first = [self._read(resource, warn)]
+
+        def make(_live: Object | None) -> Object:
+            # The body is decoded again for another try: the registry changes what it is given.
+            return first.pop() if first else self._read(resource, warn)
+
+        return make
+
+    def _read(self, resource: Resource, warn: Warn) -> Object:
+        obj = read_sent(self.sent, resource, warn)
+        check_name(resource, self.namespace, self.name, obj)
+        return obj
+
+
+@dataclass(frozen=True, slots=True)
+class Patching(_OfBody):
+    """PATCH with a JSON, merge or strategic merge patch."""
+
+    is_patch: ClassVar[bool] = True
+
+    namespace: str
+    name: str
+
+    def bind(self, resource: Resource, warn: Warn) -> Make:
+        found: list[str] = []
+        changed = self._patcher(resource, found)
+        keeps_type = self.sent.form == STRATEGIC_PATCH
+
+        def make(live: Object | None) -> Object:
+            assert live is not None  # only apply creates
+            patched = changed(live)
+            if keeps_type:
+                patched = {**patched, "kind": resource.kind, "apiVersion": resource.api_version}
+            new = self._decode(resource, patched, list(found), warn)
+            check_name(resource, self.namespace, self.name, new)
+            return new
+
+        return make
+
+    def _patcher(self, resource: Resource, problems: list[str]) -> Callable[[Object], JSON]:
+        """The patch, read once; applied to the live object as often as the write is tried."""
+        body, form = self.sent.body, self.sent.form
+        strict = self.sent.field_validation != "Ignore"
+        if form == JSON_PATCH:
+            operations, found = jsonpatch.decode(body, strict=strict)
+            problems += found
+            return lambda live: jsonpatch.apply(codec.copy(live), operations)
+        if form == MERGE_PATCH:
+            merge, found = mergepatch.decode(body, strict=strict)
+            problems += found
+            if resource.definition.native:
+                return lambda live: mergepatch.apply(live, merge)
+            # what the patch leaves alone is the live object's own, and defaults are filled in place
+            return lambda live: mergepatch.apply(codec.copy(live), merge)
+        document, found = strategic.decode(body, strict=strict)
+        problems += found
+        schema = resource.definition.schema(resource.version)
+        return lambda live: strategic.apply(schema, live, document)
+
+    def _decode(self, resource: Resource, patched: JSON, problems: list[str], warn: Warn) -> Object:
+        """The patched object, typed; what does not fit is the patch's fault: 422.
+
+        `problems` are those found in the patch itself.
+        """
+        text = codec.sorted_text(patched)
+        validation = self.sent.field_validation
+        try:
+            if resource.definition.native:
+                obj = mark_reset(check_type(patched, resource.kind, resource.api_version, text))
+            else:
+                obj = patched
+                check_custom_kind(obj, resource)
+            new = resource.rules.decode(obj, problems)
+        except BadRequest as error:
+            raise _bad_patch(
+                text, str(error).partition(f"as a {resource.kind}: ")[2] or str(error)
+            ) from error
+        if problems and validation == "Strict":
+            raise _bad_patch(text, "strict decoding error: " + ", ".join(problems))
+        if validation != "Ignore":
+            raise_or_warn(validation, problems, warn)
+        return new
+
+
+def _bad_patch(text: bytes, why: str) -> Invalid:
+    return Invalid.fields("", "", "", [invalid("patch", text.decode(), why)])
+
+
+@dataclass(frozen=True, slots=True)
+class Applying(_OfBody):
+    """PATCH with an applied configuration."""
+
+    is_apply: ClassVar[bool] = True
+
+    namespace: str
+    name: str
+    subresource: str
+    manager: str
+    now: str
+    force: bool
+
+    def bind(self, resource: Resource, warn: Warn) -> Make:
+        document = self._document()
+        codec.strip_cluster(document)
+
+        def make(live: Object | None) -> Object:
+            merged = resource.rules.manage_apply(
+                live,
+                codec.copy(document),
+                self.manager,
+                self.subresource,
+                self.now,
+                force=self.force,
+            )
+            new = resource.rules.decode_applied(merged)
+            check_name(resource, self.namespace, self.name, new)
+            return new
+
+        return make
+
+    def _document(self) -> Object:
+        try:
+            document = yaml_text.parse(self.sent.body)
+        except yaml_text.BadYAML as error:
+            raise BadRequest(
+                f"error decoding YAML: error converting YAML to JSON: {error}"
+            ) from error
+        if document is None:
+            return {}
+        if not isinstance(document, dict):
+            raise BadRequest("error decoding YAML: the applied configuration must be an object")
+        return document

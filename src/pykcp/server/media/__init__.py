@@ -1,0 +1,1 @@
+"""Bodies and answers in the media types that clients use."""

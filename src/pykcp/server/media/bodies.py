@@ -1,0 +1,266 @@
+"""Request bodies: from bytes in some media type to an object of the expected kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pykcp.machinery.patch import gojson
+from pykcp.machinery.schema.model import Schema
+from pykcp.machinery.status import (
+    BadRequest,
+    Invalid,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
+    go_quote,
+    invalid,
+)
+from pykcp.registry.resource import Resource
+from pykcp.server.call import Call
+from pykcp.server.media import negotiation, yaml_text
+from pykcp.types import Object
+
+LIMIT = 3 * 1024 * 1024
+
+
+def body_of(call: Call) -> bytes:
+    request = call.exchange.request
+    if request.truncated or len(request.body) > LIMIT:
+        raise RequestEntityTooLarge(f"Request entity too large: limit is {LIMIT}", details=False)
+    return request.body
+
+
+def media_type(call: Call) -> str:
+    header = call.exchange.request.header("content-type")
+    return negotiation.media_type_of(header) if header else negotiation.JSON
+
+
+def parse(body: bytes, kind: str) -> Any:
+    """JSON text as a value; 400 in upstream's words if it is none."""
+    try:
+        value = gojson.decode(body)
+        gojson.check_depth(body, value)
+    except gojson.BadJSON as error:
+        raise unrecognized(
+            kind, f"couldn't get version/kind; json parse error: {error}", body
+        ) from error
+    return value
+
+
+def unrecognized(kind: str, why: str, body: bytes) -> BadRequest:
+    return BadRequest(
+        f"the object provided is unrecognized (must be of type {kind}): {why} ({summary(body)})"
+    )
+
+
+_SUMMARY = 30
+
+
+def summary(body: bytes) -> str:
+    """The beginning of a body, as errors quote it: text if it looks like JSON, else hex."""
+    if not body:
+        return "<empty>"
+    head = body[:_SUMMARY]
+    shown = head.decode("utf-8", "replace") if body[:1] == b"{" else head.hex()
+    return f"{shown} ..." if len(body) > _SUMMARY else shown
+
+
+Warn = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A body and what its request says of it: enough to read it in another process, too."""
+
+    body: bytes
+    form: str
+    """Its media type, without parameters."""
+    field_validation: str = "Warn"
+    """Ignore, Warn or Strict."""
+
+    @property
+    def weight(self) -> int:
+        """How long it takes to read, in octets of JSON: YAML takes longer, aliases longest."""
+        body = self.body
+        if "yaml" not in self.form or body[:1] == b"{":
+            return len(body)
+        if b"&" in body and b"*" in body:
+            return max(_ALIASED, len(body) * _YAML_WEIGHT)
+        return len(body) * _YAML_WEIGHT
+
+
+_YAML_WEIGHT = 8
+_ALIASED = 1 << 20
+"""The weight of YAML with aliases, which may stand for much more than is written."""
+
+
+def sent_of(call: Call) -> Sent:
+    return Sent(body_of(call), media_type(call), call.context.field_validation)
+
+
+def parse_as(call: Call, kind: str, schema: Schema | None = None) -> Any:
+    """The body as JSON values, whatever form it came in; protobuf needs the schema."""
+    return parse_sent(Sent(body_of(call), media_type(call)), kind, schema)
+
+
+def parse_sent(sent: Sent, kind: str, schema: Schema | None = None) -> Any:
+    form = sent.form
+    if form == negotiation.JSON:
+        return parse(sent.body, kind)
+    if form == negotiation.YAML:
+        try:
+            return yaml_text.parse(sent.body)
+        except yaml_text.BadYAML as error:
+            raise unrecognized(kind, str(error), sent.body) from error
+    if form == negotiation.PROTOBUF and schema is not None:
+        return parse_protobuf(sent.body, schema, kind)
+    raise UnsupportedMediaType(negotiation.SERVED if schema else negotiation.SERVED[:2])
+
+
+def parse_protobuf(body: bytes, schema: Schema, kind: str) -> Object:
+    """The object in a protobuf body, as the JSON values it stands for."""
+    from pykcp.apis.protobuf import codecs
+    from pykcp.machinery.protobuf import ProtobufError, open_envelope
+
+    try:
+        api_version, given, raw = open_envelope(body)
+        obj = codecs().of(schema).read(raw)
+    except ProtobufError as error:
+        raise unrecognized(kind, str(error), body) from error
+    return {"kind": given or kind, "apiVersion": api_version, **obj}
+
+
+def read_object(call: Call, resource: Resource) -> Object:
+    """The body as a decoded object of the resource's kind."""
+    return read_sent(sent_of(call), resource, call.context.warn)
+
+
+def read_sent(sent: Sent, resource: Resource, warn: Warn) -> Object:
+    """The same for a body apart from its request; `warn` is told what is wrong but accepted."""
+    value = parse_sent(sent, resource.kind, native_schema(resource))
+    body = sent.body
+    if resource.definition.native:
+        obj = mark_reset(check_type(value, resource.kind, resource.api_version, body))
+    else:
+        obj = check_custom_type(value, resource, body)
+    problems: list[str] = []
+    lenient = sent.field_validation == "Ignore"
+    if sent.form == negotiation.YAML and not lenient:
+        problems += yaml_text.duplicates(body)
+    decoded = resource.rules.decode(
+        obj, problems, body if sent.form == negotiation.JSON and not lenient else None
+    )
+    if problems and not lenient:
+        _report(sent, resource, problems, warn)
+    return decoded
+
+
+def _report(sent: Sent, resource: Resource, problems: list[str], warn: Warn) -> None:
+    if sent.field_validation == "Strict":
+        kind, version = resource.kind, go_quote(resource.version)
+        text = ", ".join(
+            f"yaml: unmarshal errors:\n  {p}" if p.startswith("line ") else p for p in problems
+        )
+        raise BadRequest(
+            f"{kind} in version {version} cannot be handled as a {kind}: strict decoding error: {text}"
+        )
+    raise_or_warn(sent.field_validation, problems, warn)
+
+
+def mark_reset(obj: Object) -> Object:
+    """An empty list of managedFields asks to forget them, like a list of one empty entry.
+
+    Decoding drops empty lists, so it is written as the other form.
+    """
+    metadata = obj.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") == []:
+        metadata["managedFields"] = [{}]
+    return obj
+
+
+def native_schema(resource: Resource) -> Schema | None:
+    """The schema of a kind that has a protobuf form; None for custom ones."""
+    return resource.definition.schema(resource.version) if resource.definition.native else None
+
+
+def raise_or_warn(field_validation: str, problems: list[str], warn: Warn) -> None:
+    """Duplicate and unknown fields: an error in strict mode, otherwise a warning for each."""
+    if problems and field_validation == "Strict":
+        raise BadRequest("strict decoding error: " + ", ".join(problems))
+    for problem in problems:
+        warn(problem)
+
+
+def check_type(value: Any, kind: str, api_version: str, body: bytes) -> Object:
+    """The value is an object of this kind and version, or says nothing else."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise unrecognized(kind, _NO_STRUCT.format(_go_kind(value)), body)
+    given_kind, given_version = value.get("kind"), value.get("apiVersion")
+    if (given_kind or kind) == kind and (given_version or api_version) == api_version:
+        return value
+    given_kind, given_version = str(given_kind or kind), str(given_version or api_version)
+    group, _, version = given_version.rpartition("/")
+    if "/" in group:
+        raise unrecognized(kind, f"unexpected GroupVersion string: {given_version}", body)
+    raise BadRequest(
+        f"{given_kind} in version {go_quote(version)} cannot be handled as a {kind}: "
+        + no_kind(given_kind, given_version)
+    )
+
+
+def check_custom_type(value: Any, resource: Resource, body: bytes) -> Object:
+    """The same for custom resources, which must say what they are."""
+    if value is not None and not isinstance(value, dict):
+        raise unrecognized(resource.kind, _NO_STRUCT.format(_go_kind(value)), body)
+    if value is None or not value.get("kind"):
+        text = body.decode("utf-8", "replace")
+        raise unrecognized(resource.kind, f"Object 'Kind' is missing in '{text}'", body)
+    given = value.get("apiVersion") or ""
+    if given != resource.api_version:
+        raise BadRequest(
+            f"the API version in the data ({given}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    check_custom_kind(value, resource)
+    return value
+
+
+def check_custom_kind(obj: Object, resource: Resource) -> None:
+    """Invalid, under the name that the object gives itself, if it says another kind or version."""
+    kind, version = str(obj.get("kind")), str(obj.get("apiVersion"))
+    errors = []
+    if kind != resource.kind:
+        errors.append(invalid("kind", kind, f"must be {resource.kind}"))
+    if version != resource.api_version:
+        errors.append(invalid("apiVersion", version, f"must be {resource.api_version}"))
+    if errors:
+        metadata = obj.get("metadata")
+        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        raise Invalid.fields(version.rpartition("/")[0], kind, name, errors)
+
+
+def no_kind(kind: str, api_version: str) -> str:
+    return (
+        f"no kind {go_quote(kind)} is registered for version {go_quote(api_version)} "
+        'in scheme "pkg/runtime/scheme.go:111"'
+    )
+
+
+_NO_STRUCT = (
+    "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type "
+    'struct {{ APIVersion string "json:\\"apiVersion,omitempty\\""; '
+    'Kind string "json:\\"kind,omitempty\\"" }}'
+)
+
+
+def _go_kind(value: Any) -> str:
+    if isinstance(value, list):
+        return "array"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    return "number"
