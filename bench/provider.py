@@ -22,7 +22,7 @@ from http2client import Connection
 from target import Target
 from target import load as load_target
 
-from pykcp.testing.exports import APIS, Provider
+from pykcp.testing.exports import APIS, ExportProvider
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.server import server as run_server
 
@@ -40,7 +40,7 @@ async def send(connection: Connection, method: str, path: str, body: object) -> 
     return reply.content()
 
 
-async def consume(connection: Connection, provider: Provider, cluster: str) -> None:
+async def consume(connection: Connection, provider: ExportProvider, cluster: str) -> None:
     """A logical cluster with a binding and one object."""
     root = f"/clusters/{cluster}"
     head = {"apiVersion": "core.kcp.io/v1alpha1", "kind": "LogicalCluster"}
@@ -55,7 +55,7 @@ async def consume(connection: Connection, provider: Provider, cluster: str) -> N
     await send(connection, "POST", f"{root}{APIS}/apibindings", binding)
 
 
-async def bound(connection: Connection, provider: Provider, cluster: str) -> None:
+async def bound(connection: Connection, provider: ExportProvider, cluster: str) -> None:
     path = f"/clusters/{cluster}{APIS}/apibindings/{provider.export}"
     while True:
         reply = await connection.request("GET", path)
@@ -77,7 +77,7 @@ async def each(target: Target, count: int, work: Work) -> None:
     await asyncio.gather(*(worker() for _ in range(_AT_ONCE)))
 
 
-async def set_up(target: Target, provider: Provider, count: int) -> None:
+async def set_up(target: Target, provider: ExportProvider, count: int) -> None:
     began = time.perf_counter()
     await each(target, count, lambda c, name: consume(c, provider, name))
     await each(target, count, lambda c, name: bound(c, provider, name))
@@ -87,7 +87,9 @@ async def set_up(target: Target, provider: Provider, count: int) -> None:
     await each(target, count, lambda c, name: send(c, "POST", f"/clusters/{name}{path}", body))
 
 
-async def follow(target: Target, provider: Provider, count: int, rate: int, seconds: float) -> None:
+async def follow(
+    target: Target, provider: ExportProvider, count: int, rate: int, seconds: float
+) -> None:
     watching = await target.connect()
     delays: list[float] = []
     rest = b""
@@ -133,7 +135,7 @@ async def follow(target: Target, provider: Provider, count: int, rate: int, seco
 
 
 async def measure(server: ServerProcess, options: argparse.Namespace) -> None:
-    provider = Provider(server)
+    provider = ExportProvider(server)
     target = load_target(str(server.kubeconfig), "shard-base", "root", str(server.pid))
     await set_up(target, provider, options.consumers)
     await follow(target, provider, options.consumers, options.rate, options.seconds)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from pykcp.storage.interface import Condition, Put, Query, Store, Value
+from pykcp.storage.interface import Condition, PutKey, Query, Store, Value
 from pykcp.storage.memory import MemoryStore
 from pykcp.storage.sqlite import SQLiteStore
 from pykcp.storage.testing import EtcdProcess
@@ -44,10 +44,10 @@ def cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def put(key: str, number: int) -> Put:
+def put(key: str, number: int) -> PutKey:
     head = f'{{"metadata":{{"name":"{number}","resourceVersion":"'.encode()
     terms = f"\x1fapp=web\x1fseventh={number % 7}\x1ftier=back\x1fmetadata.name={number}\x1f"
-    return Put(key, Value(head, BODY), terms, (), None)
+    return PutKey(key, Value(head, BODY), terms, (), None)
 
 
 async def writers(store: Store, clients: int, seconds: float) -> None:

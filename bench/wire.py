@@ -26,7 +26,7 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from pykcp.wire.exchange import Exchange, Request, Stream
+from pykcp.wire.exchange import Exchange, IncomingRequest, Stream
 from pykcp.wire.http2 import frames
 from pykcp.wire.listener import Listener
 from pykcp.wire.settings import TLSSettings, WireSettings
@@ -45,7 +45,7 @@ class BenchApplication:
         self.watches: list[Stream] = []
         self.emitted = 0
 
-    def wants_streaming(self, request: Request) -> bool:
+    def wants_streaming(self, request: IncomingRequest) -> bool:
         return False
 
     def identify(self, exchange: Any) -> bool:

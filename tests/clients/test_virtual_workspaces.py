@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.exports import APIS, Consumer, Provider, claim
+from pykcp.testing.exports import APIS, Consumer, ExportProvider, claim
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.kubectl import write_kubeconfig
 from pykcp.testing.server import ServerProcess
@@ -55,7 +55,9 @@ def running(
         process.wait(30)
 
 
-def _serve_consumers(shard: ServerProcess, provider: Provider, log: Callable[[], str]) -> None:
+def _serve_consumers(
+    shard: ServerProcess, provider: ExportProvider, log: Callable[[], str]
+) -> None:
     """Consumers come, use the API, go, and others stay and come."""
     first = provider.consumer()
     first.make(provider, "joe", hat="black")
@@ -76,7 +78,7 @@ def _serve_consumers(shard: ServerProcess, provider: Provider, log: Callable[[],
 
 
 def _has_status(
-    provider: Provider, consumer: Consumer, name: str, hat: str, log: Callable[[], str]
+    provider: ExportProvider, consumer: Consumer, name: str, hat: str, log: Callable[[], str]
 ) -> None:
     path = f"{provider.path(namespace='default')}/{name}"
     try:
@@ -87,7 +89,7 @@ def _has_status(
 
 @python_clients
 def test_a_provider_in_python(shard: ServerProcess, tmp_path: pathlib.Path) -> None:
-    provider = Provider(shard)
+    provider = ExportProvider(shard)
     program = (str(ENVIRONMENT / "bin" / "python"), str(HERE / "python" / "provider.py"))
     names = {"TEST_GROUP": provider.group, "TEST_EXPORT": provider.export}
     with running(shard, tmp_path / "provider", provider.cluster, *program, **names) as log:
@@ -97,7 +99,7 @@ def test_a_provider_in_python(shard: ServerProcess, tmp_path: pathlib.Path) -> N
 @python_clients
 def test_a_provider_with_kopf(shard: ServerProcess, tmp_path: pathlib.Path) -> None:
     """kopf wants to find namespaces in discovery, so the export claims them; nobody grants it."""
-    provider = Provider(shard, claims=(claim("namespaces", "list"),))
+    provider = ExportProvider(shard, claims=(claim("namespaces", "list"),))
     operator = str(HERE / "python" / "kopf_provider.py")
     command = (str(ENVIRONMENT / "bin" / "kopf"), "run", "-A", "--standalone", operator)
     names = {"TEST_GROUP": provider.group, "TEST_EXPORT": provider.export}
@@ -108,7 +110,7 @@ def test_a_provider_with_kopf(shard: ServerProcess, tmp_path: pathlib.Path) -> N
 def test_a_provider_with_controller_runtime(
     shard: ServerProcess, tmp_path: pathlib.Path, go_clients: pathlib.Path
 ) -> None:
-    provider = Provider(shard)
+    provider = ExportProvider(shard)
     program = str(go_clients / "provider")
     names = {"TEST_GROUP": provider.group, "TEST_EXPORT": provider.export}
     with running(shard, tmp_path / "provider", provider.cluster, program, **names) as log:

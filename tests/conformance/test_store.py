@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from pykcp.storage.encryption import EncryptedStore
-from pykcp.storage.encryption.config import EncryptionConfig, Key, Provider, ResourceRule
-from pykcp.storage.errors import Compacted, FutureRevision, Mismatch
+from pykcp.storage.encryption.config import EncryptionConfig, EncryptionProvider, Key, ResourceRule
+from pykcp.storage.errors import Compacted, FutureRevision, RevisionMismatch
 from pykcp.storage.interface import (
     Check,
     Condition,
-    Delete,
+    DeleteKey,
     Event,
     Operation,
     Page,
-    Put,
+    PutKey,
     Query,
     Store,
     Value,
@@ -33,7 +33,9 @@ from pykcp.storage.testing import EtcdProcess, find_etcd
 
 FOREVER = 1 << 62
 KEY = Key("key1", bytes(32))
-EVERYTHING_SEALED = EncryptionConfig((ResourceRule(("*.*",), (Provider("aesgcm", (KEY,)),)),))
+EVERYTHING_SEALED = EncryptionConfig(
+    (ResourceRule(("*.*",), (EncryptionProvider("aesgcm", (KEY,)),)),)
+)
 
 
 @pytest.fixture(scope="session")
@@ -72,12 +74,12 @@ def make_store(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Store:
 def put(
     key: str, text: str = "", *, terms: str = "", indexes: tuple[str, ...] = (),
     expect: int | None = None,
-) -> Put:  # fmt: skip
-    return Put(key, value(text or key), terms, indexes, expect)
+) -> PutKey:  # fmt: skip
+    return PutKey(key, value(text or key), terms, indexes, expect)
 
 
-def delete(key: str, *, expect: int | None = None) -> Delete:
-    return Delete(key, value("gone"), expect)
+def delete(key: str, *, expect: int | None = None) -> DeleteKey:
+    return DeleteKey(key, value("gone"), expect)
 
 
 def value(text: str) -> Value:
@@ -150,12 +152,12 @@ class TestWriting:
     async def test_only_checks(self, store: Store) -> None:
         revision = await write_one(store, put("/a"))
         assert await store.write([Check("/a", revision)]) == [0]
-        with pytest.raises(Mismatch):
+        with pytest.raises(RevisionMismatch):
             await store.write([Check("/a", 0)])
 
     async def test_create_refuses_what_exists(self, store: Store) -> None:
         revision = await write_one(store, put("/a", "old"))
-        with pytest.raises(Mismatch) as raised:
+        with pytest.raises(RevisionMismatch) as raised:
             await store.write([put("/a", "new", expect=0)])
         assert (raised.value.key, raised.value.found) == ("/a", revision)
         assert texts([store.get("/a").value]) == ["old"]  # type: ignore[union-attr]
@@ -163,12 +165,12 @@ class TestWriting:
     async def test_update_refuses_a_stale_revision(self, store: Store) -> None:
         first = await write_one(store, put("/a"))
         second = await write_one(store, put("/a", expect=first))
-        with pytest.raises(Mismatch) as raised:
+        with pytest.raises(RevisionMismatch) as raised:
             await store.write([put("/a", expect=first)])
         assert raised.value.found == second
 
     async def test_update_refuses_what_is_absent(self, store: Store) -> None:
-        with pytest.raises(Mismatch) as raised:
+        with pytest.raises(RevisionMismatch) as raised:
             await store.write([put("/a", expect=max(store.revision, 1))])
         assert raised.value.found == 0
 
@@ -176,7 +178,7 @@ class TestWriting:
         await write_one(store, put("/b"))
         listener = Listener(store)
         before = store.revision
-        with pytest.raises(Mismatch) as raised:
+        with pytest.raises(RevisionMismatch) as raised:
             await store.write([put("/a"), put("/b", expect=0), Check("/c", 0)])
         assert raised.value.key == "/b"
         assert store.get("/a") is None
@@ -197,14 +199,14 @@ class TestWriting:
         assert await store.count("/") == 0
 
     async def test_delete_of_nothing(self, store: Store) -> None:
-        with pytest.raises(Mismatch) as raised:
+        with pytest.raises(RevisionMismatch) as raised:
             await store.write([delete("/a")])
         assert raised.value.found == 0
 
     async def test_deleted_key_counts_as_absent(self, store: Store) -> None:
         await write_one(store, put("/a"))
         await write_one(store, delete("/a"))
-        with pytest.raises(Mismatch) as raised:
+        with pytest.raises(RevisionMismatch) as raised:
             await store.write([delete("/a")])
         assert raised.value.found == 0
         await store.write([Check("/a", 0), put("/b")])
@@ -220,7 +222,7 @@ class TestWriting:
             return_exceptions=True,
         )
         won = [answer for answer in answers if isinstance(answer, list)]
-        lost = [answer for answer in answers if isinstance(answer, Mismatch)]
+        lost = [answer for answer in answers if isinstance(answer, RevisionMismatch)]
         assert len(won) == 1
         assert {error.found for error in lost} == {won[0][0]}
         assert len(lost) == 19
@@ -237,7 +239,7 @@ class TestWriting:
                 number = int(texts([entry.value])[0]) + 1
                 try:
                     await store.write([put("/counter", str(number), expect=entry.revision)])
-                except Mismatch as mismatch:
+                except RevisionMismatch as mismatch:
                     seen = store.get("/counter")
                     stale.append(seen is None or seen.revision < mismatch.found)
                 else:
@@ -260,11 +262,11 @@ class TestWriting:
 
     async def test_large_and_odd_values(self, store: Store) -> None:
         body = bytes(range(256)) * 4096
-        revision = (await store.write([Put("/big", Value(body, b""))]))[0]
+        revision = (await store.write([PutKey("/big", Value(body, b""))]))[0]
         entry = store.get("/big")
         assert entry is not None
         assert entry.value == body + str(revision).encode()
-        await store.write([Put("/empty", Value(b"", b""), expect=0)])
+        await store.write([PutKey("/empty", Value(b"", b""), expect=0)])
 
     async def test_given_up_write_does_not_disturb_others(self, store: Store) -> None:
         tasks = [asyncio.create_task(store.write([put(f"/{n}")])) for n in range(10)]
@@ -694,7 +696,7 @@ class TestReadingAtOnce:
             await write_one(store, put(key, "x"))
         entry = store.get("/k/b")
         assert entry is not None
-        await store.write([Delete("/k/b", Value(b"gone ", b""), entry.revision)])
+        await store.write([DeleteKey("/k/b", Value(b"gone ", b""), entry.revision)])
         assert list(store.keys("/k/")) == ["/k/a", "/k/c"]
 
     async def test_the_value_before_a_revision(self, store: Store) -> None:

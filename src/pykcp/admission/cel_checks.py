@@ -6,12 +6,12 @@ What is compiled here is kept (by its text), so the first request that needs it 
 from __future__ import annotations
 
 from pykcp.admission.expressions.compiling import compile_admission
-from pykcp.admission.expressions.environment import Sight
+from pykcp.admission.expressions.environment import NameVisibility
 from pykcp.apis.kube.validation.rules import CelUse
 
 
 def check_cel(expression: str, use: CelUse) -> str | None:
     """None, or what is wrong with the expression."""
-    sight = Sight(use.has_params, use.has_authorizer, use.has_patch_types)
+    sight = NameVisibility(use.has_params, use.has_authorizer, use.has_patch_types)
     compiled = compile_admission(expression, use.purpose, sight, use.variables)
     return compiled.error or None

@@ -24,8 +24,8 @@ from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 if TYPE_CHECKING:  # what parses them compiles CEL: imported when there is something to parse
-    from pykcp.admission.policies.policy import Binding, BoundPolicy, Policy
-    from pykcp.admission.webhooks.webhook import Webhook
+    from pykcp.admission.policies.policy import AdmissionPolicy, Binding, BoundPolicy
+    from pykcp.admission.webhooks.webhook import AdmissionWebhook
 
 _PREFIX = f"{GROUP}/"
 _SOURCES = tuple(
@@ -46,19 +46,19 @@ ProviderOf = Callable[[str, str, str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
+class AdmissionHooks:
     """All that one logical cluster asks of admission, each kind in order of names."""
 
-    mutating_webhooks: tuple[Webhook, ...] = ()
-    validating_webhooks: tuple[Webhook, ...] = ()
+    mutating_webhooks: tuple[AdmissionWebhook, ...] = ()
+    validating_webhooks: tuple[AdmissionWebhook, ...] = ()
     mutating_policies: tuple[BoundPolicy, ...] = ()
     validating_policies: tuple[BoundPolicy, ...] = ()
 
 
-NONE = Hooks()
+NONE = AdmissionHooks()
 
 
-def _parsed_policy(parse: Callable[[Object], Policy], obj: Object) -> Policy:
+def _parsed_policy(parse: Callable[[Object], AdmissionPolicy], obj: Object) -> AdmissionPolicy:
     """A policy with its text; a large one is left to worker processes."""
     from pykcp.admission.policies.policy import LARGE, head_of
 
@@ -72,7 +72,7 @@ class Configurations:
     def __init__(self, store: Store, provider_of: ProviderOf | None = None) -> None:
         self._store = store
         self._provider_of = provider_of
-        self.known: dict[str, Hooks] = {}
+        self.known: dict[str, AdmissionHooks] = {}
         """By logical cluster, as far as they were read; the plug-ins look here first."""
         self._parsed: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
         self._changes = 0
@@ -88,7 +88,7 @@ class Configurations:
             return cluster
         return self._provider_of(cluster, resource.group, resource.plural) or cluster
 
-    async def applying(self, request: AdmissionRequest) -> Hooks:
+    async def applying(self, request: AdmissionRequest) -> AdmissionHooks:
         """The configurations that apply to a request."""
         cluster = self.place(request)
         found = self.known.get(cluster)
@@ -100,7 +100,7 @@ class Configurations:
                 self._changes += 1
                 self.known.pop(split_key(event.key).cluster, None)
 
-    async def _load(self, cluster: str) -> Hooks:
+    async def _load(self, cluster: str) -> AdmissionHooks:
         before = self._changes
         hooks = await self._read_all(cluster) if self._has_any(cluster) else NONE
         if (
@@ -115,8 +115,8 @@ class Configurations:
         """Most clusters have none, which is quickly seen."""
         return any(self._store.keys(f"{prefix}{cluster}/") for prefix in _SOURCES)
 
-    async def _read_all(self, cluster: str) -> Hooks:
-        hooks = Hooks(
+    async def _read_all(self, cluster: str) -> AdmissionHooks:
+        hooks = AdmissionHooks(
             await self._webhooks(cluster, "mutatingwebhookconfigurations"),
             await self._webhooks(cluster, "validatingwebhookconfigurations"),
             await self._policies(cluster, "mutatingadmissionpolic"),
@@ -124,8 +124,8 @@ class Configurations:
         )
         return NONE if hooks == NONE else hooks
 
-    async def _webhooks(self, cluster: str, plural: str) -> tuple[Webhook, ...]:
-        found: list[Webhook] = []
+    async def _webhooks(self, cluster: str, plural: str) -> tuple[AdmissionWebhook, ...]:
+        found: list[AdmissionWebhook] = []
         for obj in await self._read(cluster, plural):
             from pykcp.admission.webhooks.webhook import parse_webhooks
 
@@ -139,7 +139,9 @@ class Configurations:
             return ()
         from pykcp.admission.policies import policy as policies
 
-        parse: Callable[[Object], Policy] = partial(_parsed_policy, policies.parse_validating)
+        parse: Callable[[Object], AdmissionPolicy] = partial(
+            _parsed_policy, policies.parse_validating
+        )
         if stem.startswith("mutating"):
             parse = partial(_parsed_policy, policies.parse_mutating)
         bindings: dict[str, list[Binding]] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykcp.admission.subject import Subject
-from pykcp.machinery.labels import EVERYTHING, Selector, from_label_selector
+from pykcp.machinery.labels import EVERYTHING, LabelSelector, from_label_selector
 from pykcp.machinery.status import StatusError
 from pykcp.registry.resource import Resource
 from pykcp.types import Object
@@ -19,7 +19,7 @@ Equivalents = Callable[[Subject], Sequence[Resource]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class MatchRule:
     """One of `rules`, `resourceRules` or `excludeResourceRules`."""
 
     operations: frozenset[str]
@@ -59,12 +59,12 @@ def _has(values: frozenset[str], wanted: str) -> bool:
     return wanted in values or "*" in values
 
 
-def parse_rule(rule: Object) -> Rule:
+def parse_rule(rule: Object) -> MatchRule:
     resources = []
     for text in rule.get("resources") or ():
         name, _, sub = text.partition("/")
         resources.append((name, sub))
-    return Rule(
+    return MatchRule(
         frozenset(rule.get("operations") or ()),
         frozenset(rule.get("apiGroups") or ()),
         frozenset(rule.get("apiVersions") or ()),
@@ -78,10 +78,10 @@ def parse_rule(rule: Object) -> Rule:
 class Criteria:
     """What a webhook, a policy or a binding is for."""
 
-    rules: tuple[Rule, ...]
-    excluded: tuple[Rule, ...]
-    namespaces: Selector
-    objects: Selector
+    rules: tuple[MatchRule, ...]
+    excluded: tuple[MatchRule, ...]
+    namespaces: LabelSelector
+    objects: LabelSelector
     has_equivalents: bool
     matches_without_rules: bool
 
@@ -127,7 +127,7 @@ class Criteria:
         )
 
     def _by_rules(
-        self, rules: tuple[Rule, ...], subject: Subject, equivalents: Equivalents
+        self, rules: tuple[MatchRule, ...], subject: Subject, equivalents: Equivalents
     ) -> Resource | None:
         for rule in rules:
             if rule.matches(subject, subject.resource) and rule.names_it(subject):
@@ -160,5 +160,5 @@ def parse_criteria(holder: Object, rules: str = "resourceRules") -> Criteria:
     )
 
 
-def _selector(selector: Any) -> Selector:
+def _selector(selector: Any) -> LabelSelector:
     return from_label_selector(selector) if selector else EVERYTHING

@@ -10,7 +10,7 @@ import orjson
 from pykcp.admission.subject import stamped, typed
 from pykcp.admission.webhooks.review import unfit
 from pykcp.machinery.patch import jsonpatch
-from pykcp.machinery.patch.refusals import TooCostly, unexpected
+from pykcp.machinery.patch.refusals import PatchTooCostly, unexpected
 from pykcp.machinery.schema.decode import DecodeError
 from pykcp.machinery.status import BadRequest, InternalError, StatusError, go_quote
 from pykcp.registry import codec
@@ -37,11 +37,11 @@ def apply_patch(
     """The document after all operations: another one, also if there are none."""
     if not operations:
         return codec.copy(document)
-    run = jsonpatch.Run(document, budget)
+    run = jsonpatch.PatchRun(document, budget)
     for operation in operations:
         try:
             run.step(operation)
-        except TooCostly as error:
+        except PatchTooCostly as error:
             raise PatchFailed(error.why) from error
         except StatusError as error:
             raise _explained(run.root, operation or {}) from error

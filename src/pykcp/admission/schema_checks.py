@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykcp.machinery.cel.rules.rule_checks import check_rules
-from pykcp.machinery.cel.rules.schema_rules import RuleSet
+from pykcp.machinery.cel.rules.schema_rules import SchemaRules
 from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.machinery.schema.violations import schema_errors
 from pykcp.machinery.status import FieldError
@@ -23,7 +23,7 @@ class CustomSchemaChecks:
         errors = schema_errors(node, value, path=path)
         if errors:
             return errors
-        return RuleSet(node, root=node.embedded_resource).validate(value, path=path)
+        return SchemaRules(node, root=node.embedded_resource).validate(value, path=path)
 
     def rules(
         self, schema: Object, path: str, *, stored: frozenset[str], unchanged: bool

@@ -28,7 +28,7 @@ _NAMESPACE_METADATA = (
 )  # fmt: skip
 
 
-class Surroundings:
+class AdmissionLookups:
     """Reads the store and the directory; the latter is made after admission."""
 
     def __init__(self, store: Store, directory: Callable[[], Directory]) -> None:

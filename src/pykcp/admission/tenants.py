@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pykcp.admission.configurations import NONE, Configurations, Hooks, ProviderOf
+from pykcp.admission.configurations import NONE, AdmissionHooks, Configurations, ProviderOf
 from pykcp.admission.subject import is_exempt
 from pykcp.aio.imports import import_aside
 from pykcp.apis.kube.validation.rules import CelUse
@@ -26,7 +26,7 @@ from pykcp.types import Object
 
 if TYPE_CHECKING:
     from pykcp.admission.policies.invocations import Policies
-    from pykcp.admission.surroundings import Surroundings
+    from pykcp.admission.surroundings import AdmissionLookups
     from pykcp.admission.webhooks.calling import Callers
     from pykcp.admission.webhooks.client import ServiceResolver
 
@@ -38,7 +38,7 @@ class Deferred:
         self,
         name: str,
         configurations: Configurations,
-        hooks: Callable[[Hooks], tuple[Any, ...]],
+        hooks: Callable[[AdmissionHooks], tuple[Any, ...]],
         make: Callable[[], Any],
         module: str,
     ) -> None:
@@ -124,17 +124,17 @@ class TenantAdmission:
         )
 
     @cached_property
-    def _surroundings(self) -> Surroundings:
-        from pykcp.admission.surroundings import Surroundings
+    def _surroundings(self) -> AdmissionLookups:
+        from pykcp.admission.surroundings import AdmissionLookups
 
-        return Surroundings(self._store, self._directory)
+        return AdmissionLookups(self._store, self._directory)
 
     @cached_property
     def _callers(self) -> Callers:
         from pykcp.admission.webhooks.calling import Callers
-        from pykcp.admission.webhooks.client import WebhookClient
+        from pykcp.admission.webhooks.client import AdmissionWebhookClient
 
-        client = WebhookClient(self._outbound, self._resolve)
+        client = AdmissionWebhookClient(self._outbound, self._resolve)
         return Callers(client, self._surroundings, self._authorizer)
 
     @cached_property

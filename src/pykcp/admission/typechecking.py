@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pykcp.admission.expressions.environment import (
-    Sight,
+    NameVisibility,
     base_environment,
     variable_type,
     with_policy_variables,
@@ -96,7 +96,7 @@ def _environments(
         schema = find_schema(kind)
         if schema is None:
             continue
-        base = base_environment(Sight(params=params is not None))
+        base = base_environment(NameVisibility(params=params is not None))
         variables = dict(base.variables)
         variables.pop("authorizer.requestResource", None)
         variables["object"] = variables["oldObject"] = _typed(kind, schema) or Variable(DYN)

@@ -45,13 +45,13 @@ class ExternalSignIn:
         settings = self._settings
         if not settings.authentication_config and not settings.oidc_issuer_url:
             return None
-        from pykcp.auth.authn.config import ConfigError
+        from pykcp.auth.authn.config import AuthenticationConfigError
         from pykcp.auth.authn.config_file import Issuers
         from pykcp.auth.authn.oidc import JwtTokens
 
         try:
             return Issuers(settings, JwtTokens(self._api_audiences), own_issuers)
-        except (ConfigError, OSError) as error:
+        except (AuthenticationConfigError, OSError) as error:
             raise CredentialError(str(error)) from error
 
     def _token_webhook(self) -> WebhookTokens | None:
@@ -59,10 +59,10 @@ class ExternalSignIn:
         if not settings.token_webhook_config_file:
             return None
         from pykcp.auth.authn.webhook import WebhookTokens
-        from pykcp.auth.webhook_client import WebhookClient, load_endpoint
+        from pykcp.auth.webhook_client import ReviewClient, load_endpoint
 
         return WebhookTokens(
-            WebhookClient(load_endpoint(settings.token_webhook_config_file)),
+            ReviewClient(load_endpoint(settings.token_webhook_config_file)),
             settings.token_webhook_version,
             self._api_audiences,
             settings.token_webhook_cache_ttl,
@@ -73,10 +73,10 @@ class ExternalSignIn:
         if not settings.authorization_webhook_config_file:
             return None
         from pykcp.auth.authz.webhook import WebhookAuthorizer
-        from pykcp.auth.webhook_client import WebhookClient, load_endpoint
+        from pykcp.auth.webhook_client import ReviewClient, load_endpoint
 
         return WebhookAuthorizer(
-            WebhookClient(load_endpoint(settings.authorization_webhook_config_file)),
+            ReviewClient(load_endpoint(settings.authorization_webhook_config_file)),
             settings.authorization_webhook_version,
             settings.authorization_webhook_cache_authorized_ttl,
             settings.authorization_webhook_cache_unauthorized_ttl,

@@ -11,10 +11,10 @@ from typing import Any
 
 from pykcp.aio.slices import in_slices
 from pykcp.auth.authn.chain import Authentication
-from pykcp.auth.authn.interface import Rejected
+from pykcp.auth.authn.interface import CredentialRejected
 from pykcp.auth.authz.attributes import Attributes, Decision, Verdict, path_attributes
 from pykcp.auth.authz.chain import Authorizer
-from pykcp.auth.authz.rules import Rule
+from pykcp.auth.authz.rules import PolicyRule
 from pykcp.auth.errors import aggregate
 from pykcp.auth.review_validation import (
     local_review_errors,
@@ -78,7 +78,7 @@ async def self_subject_rules_review(
     return _reply(review, {"metadata": {}, "spec": {}, "status": status})
 
 
-def _shown_rules(rules: Sequence[Rule]) -> Steps[Object]:
+def _shown_rules(rules: Sequence[PolicyRule]) -> Steps[Object]:
     resources: list[Object] = []
     urls: list[Object] = []
     room = _MOST_VALUES
@@ -115,7 +115,7 @@ async def token_review(
     audiences: Sequence[str] = spec.get("audiences") or authentication.api_audiences
     try:
         found = await authentication.review_token(token, audiences, cluster)
-    except Rejected as error:
+    except CredentialRejected as error:
         return {**review, "status": {"user": {}, "error": str(error)}}
     if audiences and not set(audiences).intersection(found.audiences):
         raise InternalError("error validating audiences")

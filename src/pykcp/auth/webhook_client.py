@@ -58,7 +58,7 @@ class _Transient(WebhookError):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class WebhookEndpoint:
     """What a kubeconfig says about a server and how to speak to it."""
 
     url: str
@@ -82,7 +82,7 @@ class Endpoint:
         return tuple(name for name in names if name)
 
 
-def load_endpoint(path: str, context: str = "") -> Endpoint:
+def load_endpoint(path: str, context: str = "") -> WebhookEndpoint:
     """The server of a kubeconfig's context, or of its current one. Raises CredentialError."""
     import yaml
 
@@ -104,7 +104,7 @@ class _Kubeconfig:
         self._path, self._document = path, document
         self._folder = pathlib.Path(path).parent
 
-    def endpoint(self, asked: str = "") -> Endpoint:
+    def endpoint(self, asked: str = "") -> WebhookEndpoint:
         current = asked or self._document.get("current-context")
         if not current:
             raise self._error("current-context is not set")
@@ -122,7 +122,7 @@ class _Kubeconfig:
         authority_file, authority = self._material(cluster, "certificate-authority")
         certificate_file, certificate = self._material(user, "client-certificate")
         key_file, key = self._material(user, "client-key")
-        found = Endpoint(
+        found = WebhookEndpoint(
             url,
             authority,
             authority_file,
@@ -168,7 +168,7 @@ class _Kubeconfig:
             raise self._error(f"{name}-data is not base64") from None
 
 
-def make_context(endpoint: Endpoint) -> ssl.SSLContext:
+def make_context(endpoint: WebhookEndpoint) -> ssl.SSLContext:
     """TLS with the authority and the certificate of the kubeconfig. Raises CredentialError."""
     authority = endpoint.authority or (
         read(pathlib.Path(endpoint.authority_file)) if endpoint.authority_file else b""
@@ -184,7 +184,7 @@ def make_context(endpoint: Endpoint) -> ssl.SSLContext:
     return context
 
 
-def _load_pair(context: ssl.SSLContext, endpoint: Endpoint) -> None:
+def _load_pair(context: ssl.SSLContext, endpoint: WebhookEndpoint) -> None:
     if not (endpoint.certificate or endpoint.certificate_file):
         return
     import tempfile
@@ -207,10 +207,10 @@ def _load_pair(context: ssl.SSLContext, endpoint: Endpoint) -> None:
 # --- calls --------------------------------------------------------------------
 
 
-class WebhookClient:
+class ReviewClient:
     """Posts reviews to one webhook."""
 
-    def __init__(self, endpoint: Endpoint, seconds: float = SECONDS) -> None:
+    def __init__(self, endpoint: WebhookEndpoint, seconds: float = SECONDS) -> None:
         self._endpoint, self._seconds = endpoint, seconds
         self._session: aiohttp.ClientSession | None = None
         self._retired: list[aiohttp.ClientSession] = []
@@ -317,7 +317,7 @@ class WebhookClient:
         return self._session
 
 
-def _stamps(endpoint: Endpoint) -> tuple[int, ...]:
+def _stamps(endpoint: WebhookEndpoint) -> tuple[int, ...]:
     return tuple(pathlib.Path(name).stat().st_mtime_ns for name in endpoint.files)
 
 

@@ -11,11 +11,11 @@ from pykcp.controllers.cache.replication_plan import ORIGINAL_VERSION
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.registry.codec import decode, reopen
 from pykcp.registry.keys import SHARD_END, object_key, resource_prefix, split_key
-from pykcp.storage.interface import Delete, Event
+from pykcp.storage.interface import DeleteKey, Event
 from pykcp.types import Object
 
 
-class OwnPart:
+class CachePublisher:
     def __init__(self, cache: Cache, shard: str) -> None:
         self._cache = cache
         self._shard = shard
@@ -59,7 +59,7 @@ class OwnPart:
         entry = self._cache.store.get(object_key(prefix, join(self._shard, cluster), "", name))
         if entry is not None:
             last = reopen(entry.value)
-            await self._cache.store.write((Delete(entry.key, last, entry.revision),))
+            await self._cache.store.write((DeleteKey(entry.key, last, entry.revision),))
 
     def listen(self, callback: Callable[[Copy], None]) -> None:
         own = self._shard

@@ -23,7 +23,7 @@ from pykcp.types import Object
 _KEEP = 1024
 
 
-class Replica:
+class CacheReplica:
     def __init__(self, store: Store, own_shard: str) -> None:
         """What is of `own_shard` is left out: it is here anyway, and newer."""
         self._store = store

@@ -18,7 +18,7 @@ _SHARDS = "/shards/"
 _SHARD = re.compile(r"[a-z0-9:-]{0,61}")
 
 
-class Place(NamedTuple):
+class ObjectLocation(NamedTuple):
     """Where an object is kept."""
 
     shard: str
@@ -69,9 +69,9 @@ def join(shard: str, cluster: str) -> str:
     return f"{shard}{SHARD_END}{cluster}"
 
 
-def split(joined: str) -> Place:
+def split(joined: str) -> ObjectLocation:
     shard, _, cluster = joined.partition(SHARD_END)
-    return Place(shard, cluster)
+    return ObjectLocation(shard, cluster)
 
 
 def watched_prefixes(key: str) -> tuple[str, ...]:

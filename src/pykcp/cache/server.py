@@ -17,9 +17,9 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.rbac_chain import RbacChain
-from pykcp.auth.authz.role_cache import ClusterContent, RoleCache
+from pykcp.auth.authz.role_cache import ClusterRules, RoleCache
 from pykcp.cache.kinds import CLUSTER_FIELD, make_cached, served_definitions
-from pykcp.cache.replica import Replica
+from pykcp.cache.replica import CacheReplica
 from pykcp.cache.scopes import (
     ScopedPath,
     check_cluster,
@@ -38,7 +38,7 @@ from pykcp.registry.keys import WILDCARD
 from pykcp.registry.local import LocalClient
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.verbs.admitting import NoAdmission
-from pykcp.registry.watch.hub import Hub
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.server import request_info
 from pykcp.server.app import ApiServer
 from pykcp.server.authorization import CallAuthorization
@@ -52,7 +52,7 @@ from pykcp.server.metrics import RequestMetrics
 from pykcp.server.paths import PathHandlers
 from pykcp.server.request_info import RequestInfo
 from pykcp.storage.interface import Store
-from pykcp.wire.exchange import Exchange, Request
+from pykcp.wire.exchange import Exchange, IncomingRequest
 
 _ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 _WITHOUT_SHARD = (*_ALWAYS_ALLOWED, "/metrics")
@@ -63,17 +63,17 @@ class Cache:
     """The parts of a cache server."""
 
     store: Store
-    hub: Hub
+    hub: WatchHub
     directory: Directory
     client: LocalClient
     """Writes and reads; its clusters are places (`scopes.join`)."""
-    replica: Replica
+    replica: CacheReplica
     health: Health
 
 
 def make_cache(store: Store, own_shard: str = "") -> Cache:
     """Everything but HTTP, on a started store; `own_shard` is that in whose process it is."""
-    hub = Hub(store, asyncio.get_running_loop(), watched_prefixes)
+    hub = WatchHub(store, asyncio.get_running_loop(), watched_prefixes)
     services = Services(store, hub, NoAdmission(), Sources(now=Timestamps(time.time)))
 
     def make(definition: ResourceDefinition, version: str) -> Resource:
@@ -84,7 +84,7 @@ def make_cache(store: Store, own_shard: str = "") -> Cache:
     health = Health()
     health.add("etcd", store.health)
     client = CacheClient(directory, "system:kcp:cache")
-    return Cache(store, hub, directory, client, Replica(store, own_shard), health)
+    return Cache(store, hub, directory, client, CacheReplica(store, own_shard), health)
 
 
 class CacheDirectory(Directory):
@@ -156,7 +156,7 @@ class CacheServer(ApiServer):
         return self.take(Call(exchange, info))
 
 
-def _scoped(request: Request) -> ScopedPath:
+def _scoped(request: IncomingRequest) -> ScopedPath:
     path = request.path
     return split_path(unquote(path) if "%" in path else path)
 
@@ -212,5 +212,5 @@ class _NoIssuer:
         raise PageNotFound
 
 
-async def _nobody(_: str) -> ClusterContent:
-    return ClusterContent()
+async def _nobody(_: str) -> ClusterRules:
+    return ClusterRules()

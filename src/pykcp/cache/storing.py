@@ -48,11 +48,16 @@ async def _start_empty(store: SQLiteStore, path: pathlib.Path) -> Store:
 
 def _sealed(store: Store) -> Store:
     from pykcp.storage.encryption import EncryptedStore
-    from pykcp.storage.encryption.config import EncryptionConfig, Key, Provider, ResourceRule
+    from pykcp.storage.encryption.config import (
+        EncryptionConfig,
+        EncryptionProvider,
+        Key,
+        ResourceRule,
+    )
 
     key = Key("process", secrets.token_bytes(32))
     return EncryptedStore(
-        store, EncryptionConfig((ResourceRule(("*.*",), (Provider("aesgcm", (key,)),)),))
+        store, EncryptionConfig((ResourceRule(("*.*",), (EncryptionProvider("aesgcm", (key,)),)),))
     )
 
 

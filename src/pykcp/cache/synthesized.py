@@ -29,7 +29,7 @@ CORE = "core"
 """How the group without a name is addressed here."""
 
 
-class Wanted(NamedTuple):
+class RequestedResource(NamedTuple):
     """What ClusterCachedResources of one identity ask for together."""
 
     group: str
@@ -49,7 +49,7 @@ class SynthesizedResources:
     def __init__(self, store: Store, make: Make) -> None:
         self._store = store
         self._make = make
-        self._made: OrderedDict[Wanted, dict[str, Resource]] = OrderedDict()
+        self._made: OrderedDict[RequestedResource, dict[str, Resource]] = OrderedDict()
 
     def find(
         self, cluster: str, group: str, version: str, plural: str, identity: str
@@ -96,7 +96,7 @@ class SynthesizedResources:
                 return found
         return ""
 
-    def _wanted(self, entry: str) -> Wanted | None:
+    def _wanted(self, entry: str) -> RequestedResource | None:
         return wanted(self._read(entry))
 
     def _read(self, entry: str) -> Iterator[Object]:
@@ -105,7 +105,7 @@ class SynthesizedResources:
             if found is not None:
                 yield decode(found.value)
 
-    def _resources(self, wanted: Wanted) -> dict[str, Resource]:
+    def _resources(self, wanted: RequestedResource) -> dict[str, Resource]:
         made = self._made.get(wanted)
         if made is None:
             definition = schemaless(
@@ -123,7 +123,7 @@ class SynthesizedResources:
         return made
 
 
-def wanted(resources: Iterable[Object]) -> Wanted | None:
+def wanted(resources: Iterable[Object]) -> RequestedResource | None:
     """What ClusterCachedResources of one resource and identity stand for; None if none says."""
     first: Object | None = None
     versions: set[str] = set()
@@ -136,7 +136,7 @@ def wanted(resources: Iterable[Object]) -> Wanted | None:
     if first is None:
         return None
     annotations, spec = first["metadata"]["annotations"], first["spec"]
-    return Wanted(
+    return RequestedResource(
         spec.get("group") or "",
         spec["resource"],
         annotations[KIND_ANNOTATION],

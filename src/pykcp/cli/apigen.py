@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pykcp.cli.plugins.apis.crd_schema import convert
-from pykcp.cli.plugins.apis.crd_types import SCHEMA, BadField, Place
+from pykcp.cli.plugins.apis.crd_types import SCHEMA, BadField, DocumentPath
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.go_yaml import dump
-from pykcp.cli.plugins.shell.flags import Flag, Parser, defaults
+from pykcp.cli.plugins.shell.flags import Parser, PluginFlag, defaults
 from pykcp.cli.plugins.shell.help import flag_lines
 from pykcp.server.media.yaml_text import BadYAML, parse
 
@@ -29,19 +29,21 @@ EXPORT_FILE = "apiexport-"
 _SKIPPED = ("apis.kcp.io", "rbac.authorization.k8s.io", "admissionregistration.k8s.io")
 _CORE = "core.kcp.io"
 FLAGS = (
-    Flag(
+    PluginFlag(
         "input-dir", "string", "The folder with CRDs, each in a file <group>_<resource>.yaml.", ""
     ),
-    Flag("output-dir", "string", "The folder for APIResourceSchemas and APIExports.", ""),
-    Flag("ignore-export-schemas", "list", "Kinds that no export names, each as resource.group."),
-    Flag(
+    PluginFlag("output-dir", "string", "The folder for APIResourceSchemas and APIExports.", ""),
+    PluginFlag(
+        "ignore-export-schemas", "list", "Kinds that no export names, each as resource.group."
+    ),
+    PluginFlag(
         "preserve-resources", "bool", "Keep what existing APIExports name beyond the CRDs.", False
     ),
-    Flag("header-file", "string", "A file whose text begins each file that is written.", ""),
+    PluginFlag("header-file", "string", "A file whose text begins each file that is written.", ""),
 )
 
 
-class Kind(NamedTuple):
+class GeneratedKind(NamedTuple):
     resource: str
     group: str
 
@@ -49,14 +51,14 @@ class Kind(NamedTuple):
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
-Schemas = dict[Kind, Object]
+Schemas = dict[GeneratedKind, Object]
 
 
 @dataclass(frozen=True)
 class Options:
     source: pathlib.Path
     target: pathlib.Path
-    ignored: frozenset[Kind]
+    ignored: frozenset[GeneratedKind]
     preserves: bool
     header: str
 
@@ -114,13 +116,13 @@ def _options(values: Object) -> Options:
     )
 
 
-def _kind(text: str) -> Kind:
+def _kind(text: str) -> GeneratedKind:
     resource, dot, group = text.partition(".")
     if not dot:
         raise PluginError(
             f"invalid schema {quote(text)}: must have at least 2 dot-separated segments"
         )
-    return Kind(resource, "" if group == "core" else group.removesuffix("/"))
+    return GeneratedKind(resource, "" if group == "core" else group.removesuffix("/"))
 
 
 def revision() -> str:
@@ -161,7 +163,7 @@ def _load_crds(folder: pathlib.Path, prefix: str) -> Schemas:
         parts = file.stem.split("_")
         if len(parts) != 2:
             raise PluginError(f"could not parse filename {file.name} as group_resource.yaml")
-        kind = Kind(parts[1], parts[0])
+        kind = GeneratedKind(parts[1], parts[0])
         if kind.group in _SKIPPED:
             _tell(f"Skipping CustomResourceDefinition {kind} from {file}")
             continue
@@ -181,7 +183,7 @@ def _load_schemas(folder: pathlib.Path) -> Schemas:
             raise PluginError(
                 f"could not parse filename {file.name} as {SCHEMA_FILE}resource.group.yaml"
             )
-        kind = Kind(resource, group)
+        kind = GeneratedKind(resource, group)
         found[kind] = _read(file, "apis.kcp.io/v1alpha1", "APIResourceSchema")
         _tell(f"Loaded APIResourceSchema for {kind} from {file}")
     _tell(f"Loaded {len(found)} APIResourceSchemas")
@@ -224,7 +226,7 @@ def _comparable(schema: Object) -> Object:
     spec["versions"] = [
         {
             **{name: value for name, value in version.items() if value not in (None, [], {})},
-            "schema": SCHEMA(version.get("schema") or {}, Place("", "")),
+            "schema": SCHEMA(version.get("schema") or {}, DocumentPath("", "")),
         }
         for version in spec.get("versions") or []
     ]
@@ -232,14 +234,18 @@ def _comparable(schema: Object) -> Object:
 
 
 def exports(
-    schemas: Schemas, existing: dict[str, Object], ignored: Iterable[Kind], *, preserves: bool
+    schemas: Schemas,
+    existing: dict[str, Object],
+    ignored: Iterable[GeneratedKind],
+    *,
+    preserves: bool,
 ) -> dict[str, Object]:
     """The APIExports by name: one per group, and one for shards alone."""
-    named: dict[str, list[Kind]] = {}
+    named: dict[str, list[GeneratedKind]] = {}
     for kind in sorted(schemas):
-        if kind == Kind("logicalclusters", _CORE) or kind in set(ignored):
+        if kind == GeneratedKind("logicalclusters", _CORE) or kind in set(ignored):
             continue
-        name = f"shards.{_CORE}" if kind == Kind("shards", _CORE) else kind.group
+        name = f"shards.{_CORE}" if kind == GeneratedKind("shards", _CORE) else kind.group
         named.setdefault(name, []).append(kind)
     return {
         name: _export(

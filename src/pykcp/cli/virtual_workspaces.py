@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pykcp.cli.flags import Flag, FlagError, FlagSet, refuse
 
 if TYPE_CHECKING:
-    from pykcp.programs.virtual.settings import DoorSettings
+    from pykcp.programs.virtual.settings import VirtualWorkspacesSettings
 
 USAGE = """virtual-workspaces serves the virtual workspaces of a kcp shard at an address of their own.
 
@@ -109,13 +109,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run(settings)
 
 
-def _settings(words: Sequence[str]) -> DoorSettings:
-    from pykcp.programs.virtual.settings import DoorSettings
+def _settings(words: Sequence[str]) -> VirtualWorkspacesSettings:
+    from pykcp.programs.virtual.settings import VirtualWorkspacesSettings
 
     values, rest = FLAGS.parse(words)
     if rest:
         raise FlagError(f'unknown command "{rest[0]}" for "virtual-workspaces workspaces"')
-    return DoorSettings(
+    return VirtualWorkspacesSettings(
         kubeconfig=values["kubeconfig"],
         context=values["context"],
         bind_address=values["bind-address"],

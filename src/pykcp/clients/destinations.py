@@ -39,7 +39,7 @@ class BadEntry(ValueError):
     """An entry of a list that cannot be understood."""
 
 
-class Entry(NamedTuple):
+class DestinationRule(NamedTuple):
     """Addresses or names, and perhaps a port, as a flag lists them."""
 
     network: Network | None = None
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
         return host == self.name
 
 
-def parse_entry(text: str) -> Entry:
+def parse_entry(text: str) -> DestinationRule:
     """`10.0.0.0/8`, `10.0.0.5:6443`, `[fd00::5]:6443`, `hooks.example.com`, `*.example.com:443`."""
     rest, port = text.strip(), 0
     if rest.count(":") == 1 or rest.startswith("["):
@@ -69,7 +69,7 @@ def parse_entry(text: str) -> Entry:
             port = int(digits)
     bare = rest.removeprefix("[").removesuffix("]")
     try:
-        return Entry(network=ipaddress.ip_network(bare, strict=False), port=port)
+        return DestinationRule(network=ipaddress.ip_network(bare, strict=False), port=port)
     except ValueError:
         pass
     name = host_key(bare).removeprefix("*")
@@ -77,7 +77,7 @@ def parse_entry(text: str) -> Entry:
         raise BadEntry(f"{text!r} is neither an address, a network nor a host name")
     if bare.startswith("*") and not name.startswith("."):
         raise BadEntry(f"{text!r}: a * can only stand for whole labels, as in *.example.com")
-    return Entry(name=name, port=port)
+    return DestinationRule(name=name, port=port)
 
 
 def _is_numeric(name: str) -> bool:
@@ -140,7 +140,7 @@ class Destinations:
                 return False
         return bool(found) or not self._allow
 
-    def _is_excepted(self, denied: Network, found: Sequence[Entry]) -> bool:
+    def _is_excepted(self, denied: Network, found: Sequence[DestinationRule]) -> bool:
         """Whether the operator names the address itself, not only a network around it."""
         return any(
             entry.network is not None

@@ -36,7 +36,7 @@ def system_addresses(host: str) -> list[str]:
     return [str(entry[4][0]) for entry in found]
 
 
-class Names:
+class HostNames:
     def __init__(
         self,
         get_addresses: GetAddresses = system_addresses,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykcp.aio.imports import import_aside
 from pykcp.clients.destinations import Address, Destinations
-from pykcp.clients.names import Names
+from pykcp.clients.names import HostNames
 from pykcp.clients.shares import Shares, TooManyWaiting
 from pykcp.clients.trust import Bundles
 
@@ -76,7 +76,7 @@ class Outgoing(NamedTuple):
     """The name in the certificate, if it is another than the URL's."""
 
 
-class Answer(NamedTuple):
+class OutboundResponse(NamedTuple):
     status: int
     content_type: str
     body: bytes
@@ -85,7 +85,7 @@ class Answer(NamedTuple):
 class Outbound:
     """Connections for tenants; they open with the first request. `close` it at the end."""
 
-    def __init__(self, destinations: Destinations, names: Names, shares: Shares) -> None:
+    def __init__(self, destinations: Destinations, names: HostNames, shares: Shares) -> None:
         self._destinations, self._names, self._shares = destinations, names, shares
         self._session: aiohttp.ClientSession | None = None
         self._pinned: Pinned | None = None
@@ -105,7 +105,7 @@ class Outbound:
         finally:
             await self.close()
 
-    async def send(self, request: Outgoing) -> Answer:
+    async def send(self, request: Outgoing) -> OutboundResponse:
         """The answer, read to its end. Raises SendFailed."""
         try:
             async with asyncio.timeout(request.seconds):
@@ -113,7 +113,7 @@ class Outbound:
         except TimeoutError:
             raise TimedOut from None
 
-    async def _follow(self, request: Outgoing) -> Answer:
+    async def _follow(self, request: Outgoing) -> OutboundResponse:
         url, method, body = _parsed(request.url), request.method, request.body
         if url.scheme != "https":
             raise SendFailed(f'unsupported protocol scheme "{url.scheme}"')
@@ -262,7 +262,7 @@ async def _pieces(body: tuple[bytes, ...]) -> AsyncIterator[memoryview]:
             yield view[at : at + _CHUNK]
 
 
-async def _read(response: aiohttp.ClientResponse, limit: int) -> Answer:
+async def _read(response: aiohttp.ClientResponse, limit: int) -> OutboundResponse:
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):  # which was not asked for; what it holds could be huge
         raise SendFailed("the answer is compressed, which was not asked for")
@@ -272,7 +272,7 @@ async def _read(response: aiohttp.ClientResponse, limit: int) -> Answer:
         if len(body) > limit:
             raise SendFailed(f"the answer is longer than {limit} bytes")
     content_type = response.headers.get("Content-Type") or "application/json"
-    return Answer(response.status, content_type, bytes(body))
+    return OutboundResponse(response.status, content_type, bytes(body))
 
 
 # --- errors -------------------------------------------------------------------

@@ -10,18 +10,18 @@ from pykcp.controllers.apis import default_bindings
 from pykcp.controllers.apis.default_bindings import DefaultBindings
 from pykcp.controllers.apis.objects import ApiObjects
 from pykcp.controllers.cache import all as caching
-from pykcp.controllers.cache.published import Published
+from pykcp.controllers.cache.published import PublishedCopies
 from pykcp.controllers.core import cluster_deletion, logical_clusters
 from pykcp.controllers.core.cluster_deletion import ClusterDeletion
-from pykcp.controllers.core.logical_clusters import LogicalClusters
+from pykcp.controllers.core.logical_clusters import LogicalClusterController
 from pykcp.controllers.kube.root_ca import ca_map
 from pykcp.controllers.migration import migrations
 from pykcp.controllers.migration.migrations import Migrations
-from pykcp.controllers.runtime.manager import Follower
+from pykcp.controllers.runtime.manager import ControllerSpec
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.tenancy import mounts, workspace_admins, workspace_types, workspaces
 from pykcp.controllers.tenancy.initializers import BindingsInitializer, UniversalInitializer
-from pykcp.controllers.tenancy.mounts import Mounts
+from pykcp.controllers.tenancy.mounts import MountController
 from pykcp.controllers.tenancy.provisioning import Births
 from pykcp.controllers.tenancy.trash import Trash
 from pykcp.controllers.tenancy.trash_sweeping import TrashSweeping
@@ -33,27 +33,27 @@ from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.local import LocalClient
-from pykcp.registry.lookup import Lookup
-from pykcp.registry.watch.hub import Hub
+from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.interface import Store
 
 
 def make(
     *,
     store: Store,
-    hub: Hub,
+    hub: WatchHub,
     directory: Directory,
     bound: BoundResources,
-    lookup: Lookup,
+    lookup: ObjectLookup,
     metrics: ControllerMetrics,
     registry: Registry,
     shard_name: str,
     ca_bundle: str,
     gates: frozenset[str],
-    published: Published,
+    published: PublishedCopies,
     trash: Trash,
     clock: Callable[[], float] = time.time,
-) -> list[Follower]:
+) -> list[ControllerSpec]:
     """All of them, on a started store."""
     now = Timestamps(clock)
 
@@ -61,9 +61,11 @@ def make(
         return LocalClient(directory, f"system:serviceaccount:kube-system:{name}")
 
     births = Births(lookup, lambda namespace: ca_map(namespace, ca_bundle), shard_name, now)
-    made: list[Follower] = [
+    made: list[ControllerSpec] = [
         Workspaces(store, client(workspaces.NAME), lookup, births, shard_name, now, metrics),
-        LogicalClusters(store, client(logical_clusters.NAME), lookup, shard_name, now, metrics),
+        LogicalClusterController(
+            store, client(logical_clusters.NAME), lookup, shard_name, now, metrics
+        ),
         ClusterDeletion(store, client(cluster_deletion.NAME), directory, trash, now, metrics),
         TrashSweeping(store, trash, clock, metrics),
         UniversalInitializer(store, client("kcp-universal"), metrics),
@@ -75,7 +77,7 @@ def make(
         ),
     ]
     if "WorkspaceMounts" in gates:
-        made.append(Mounts(store, client(mounts.NAME), directory, now, metrics))
+        made.append(MountController(store, client(mounts.NAME), directory, now, metrics))
     if migrations.GATE in gates:
         moving = client(migrations.NAME)
         made.append(Migrations(store, moving, lookup, shard_name, now, metrics))

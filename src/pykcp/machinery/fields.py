@@ -30,7 +30,7 @@ _SORT_MAX = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class FieldRequirement:
     """`path=value`, or `path!=value` when negated."""
 
     path: str
@@ -45,10 +45,10 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
+class FieldSelector:
     """All requirements must hold."""
 
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[FieldRequirement, ...] = ()
     tests: FieldTests | None = field(default=None, compare=False, repr=False)
     """The same as the requirements, for a large selector."""
 
@@ -84,7 +84,7 @@ class FieldTests:
         self._excluded: dict[str, set[str]] = {}
         self._is_impossible = False
 
-    def add(self, requirement: Requirement) -> None:
+    def add(self, requirement: FieldRequirement) -> None:
         path, value = requirement.path, requirement.value
         if requirement.negated:
             self._excluded.setdefault(path, set()).add(value)
@@ -100,23 +100,23 @@ class FieldTests:
         )
 
 
-EVERYTHING = Selector()
+EVERYTHING = FieldSelector()
 
 
 _KEEP_MAX = 512
 """Longer texts are parsed anew each time: clients do not fill our memory."""
 
 
-def parse(text: str) -> Selector:
+def parse(text: str) -> FieldSelector:
     """The selector a text means; raises SelectorError in upstream's words."""
     return _known(text) if len(text) <= _KEEP_MAX else at_once(parse_in_steps(text))
 
 
-def parse_in_steps(text: str) -> Steps[Selector]:
+def parse_in_steps(text: str) -> Steps[FieldSelector]:
     parts = yield from _split_terms(text)
     if len(parts) <= _SORT_MAX:
         parts.sort()
-    requirements: list[Requirement] = []
+    requirements: list[FieldRequirement] = []
     for part in parts:
         yield
         if not part:
@@ -126,7 +126,7 @@ def parse_in_steps(text: str) -> Steps[Selector]:
             shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
             raise SelectorError(f"invalid selector: '{shown}'; can't understand '{part}'")
         value = unescape(part[operator.end() :])
-        requirements.append(Requirement(part[: operator.start()], value, operator[0] == "!="))
+        requirements.append(FieldRequirement(part[: operator.start()], value, operator[0] == "!="))
     return (yield from _selector(requirements))
 
 
@@ -134,21 +134,21 @@ _SHOWN_MAX = 16 * 1024
 
 
 @lru_cache(maxsize=1024)
-def _known(text: str) -> Selector:
+def _known(text: str) -> FieldSelector:
     return at_once(parse_in_steps(text))
 
 
-def _selector(requirements: list[Requirement]) -> Steps[Selector]:
+def _selector(requirements: list[FieldRequirement]) -> Steps[FieldSelector]:
     if len(requirements) <= MANY:
-        return Selector(tuple(requirements))
+        return FieldSelector(tuple(requirements))
     tests = FieldTests()
     for requirement in requirements:
         tests.add(requirement)
         yield
-    return Selector(tuple(requirements), tests)
+    return FieldSelector(tuple(requirements), tests)
 
 
-def check(selector: Selector, known: Collection[str] | None) -> Steps[None]:
+def check(selector: FieldSelector, known: Collection[str] | None) -> Steps[None]:
     """Nothing if the kind knows the selector's fields; raises SelectorError otherwise.
 
     `known` is None for kinds that registered nothing of their own: upstream words the refusal
@@ -165,20 +165,20 @@ def check(selector: Selector, known: Collection[str] | None) -> Steps[None]:
         raise SelectorError(f"field label not supported: {requirement.path}")
 
 
-def renamed(selector: Selector, names: Mapping[str, str]) -> Steps[Selector]:
+def renamed(selector: FieldSelector, names: Mapping[str, str]) -> Steps[FieldSelector]:
     """The selector with other names for some of its fields."""
     if not names:
         return selector
-    requirements: list[Requirement] = []
+    requirements: list[FieldRequirement] = []
     for one in selector.requirements:
         path = names.get(one.path, one.path)
-        requirements.append(Requirement(path, one.value, one.negated))
+        requirements.append(FieldRequirement(path, one.value, one.negated))
         yield
     return (yield from _selector(requirements))
 
 
 def to_conditions(
-    selector: Selector,
+    selector: FieldSelector,
 ) -> tuple[tuple[Condition, ...], Callable[[str], bool] | None]:
     """What the store can test on the terms text, and a test for what it does not (or None).
 
@@ -191,7 +191,7 @@ def to_conditions(
     return some, lambda text: tests.hold(terms.fields_of(text))
 
 
-def _condition(requirement: Requirement) -> Condition:
+def _condition(requirement: FieldRequirement) -> Condition:
     if requirement.value:
         text = terms.field_term(requirement.path, requirement.value)
         return Condition((text,), requirement.negated)

@@ -35,7 +35,7 @@ class SelectorError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class LabelRequirement:
     """One term of a selector. Operators: = == != in notin exists ! gt lt."""
 
     key: str
@@ -78,10 +78,10 @@ MANY = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
+class LabelSelector:
     """All requirements must hold. An empty selector matches everything, NOTHING nothing."""
 
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[LabelRequirement, ...] = ()
     matches_nothing: bool = False
     tests: LabelTests | None = field(default=None, compare=False, repr=False)
     """The same as the requirements, for a large selector."""
@@ -113,7 +113,7 @@ class LabelTests:
         self._absent: set[str] = set()
         self._by_key: dict[str, _ValueTest] = {}
 
-    def add(self, requirement: Requirement) -> None:
+    def add(self, requirement: LabelRequirement) -> None:
         key, operator = requirement.key, requirement.operator
         if operator == "!":
             self._absent.add(key)
@@ -142,10 +142,10 @@ class _ValueTest:
     def __init__(self) -> None:
         self._allowed: frozenset[str] | None = None
         self._excluded: set[str] = set()
-        self._comparisons: dict[str, Requirement] = {}
+        self._comparisons: dict[str, LabelRequirement] = {}
         """The narrowest of each kind."""
 
-    def add(self, requirement: Requirement) -> None:
+    def add(self, requirement: LabelRequirement) -> None:
         operator = requirement.operator
         if operator in {"=", "==", "in"}:
             values = frozenset(requirement.values)
@@ -165,8 +165,8 @@ class _ValueTest:
         return all(requirement.compares(value) for requirement in self._comparisons.values())
 
 
-EVERYTHING = Selector()
-NOTHING = Selector(matches_nothing=True)
+EVERYTHING = LabelSelector()
+NOTHING = LabelSelector(matches_nothing=True)
 
 
 _KEEP_MAX = 512
@@ -177,48 +177,48 @@ _SORT_MAX = 4096
 """More terms or values stay in the order in which they were sent."""
 
 
-def parse(text: str) -> Selector:
+def parse(text: str) -> LabelSelector:
     """The selector a text means; raises SelectorError in upstream's words."""
     return _known(text) if len(text) <= _KEEP_MAX else at_once(parse_in_steps(text))
 
 
-def parse_in_steps(text: str) -> Steps[Selector]:
+def parse_in_steps(text: str) -> Steps[LabelSelector]:
     requirements = yield from _Parser(text).parse()
     return (yield from _selector(requirements))
 
 
 @lru_cache(maxsize=2048)
-def _known(text: str) -> Selector:
+def _known(text: str) -> LabelSelector:
     return at_once(parse_in_steps(text))
 
 
-def _selector(requirements: list[Requirement]) -> Steps[Selector]:
+def _selector(requirements: list[LabelRequirement]) -> Steps[LabelSelector]:
     if len(requirements) <= _SORT_MAX:
         requirements.sort(key=lambda requirement: requirement.key)
     is_large = len(requirements) > MANY or any(len(r.values) > MANY for r in requirements)
     if not is_large:
-        return Selector(tuple(requirements))
+        return LabelSelector(tuple(requirements))
     tests = LabelTests()
     for requirement in requirements:
         tests.add(requirement)
         yield
-    return Selector(tuple(requirements), tests=tests)
+    return LabelSelector(tuple(requirements), tests=tests)
 
 
-def from_labels(labels: Labels) -> Selector:
+def from_labels(labels: Labels) -> LabelSelector:
     """The selector for objects that carry all of these labels."""
-    return Selector(tuple(new_requirement(key, "=", [labels[key]]) for key in sorted(labels)))
+    return LabelSelector(tuple(new_requirement(key, "=", [labels[key]]) for key in sorted(labels)))
 
 
-def from_label_selector(selector: Mapping[str, Any] | None) -> Selector:
+def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector:
     """The selector of a LabelSelector (matchLabels, matchExpressions); None matches nothing."""
     return at_once(from_label_selector_in_steps(selector))
 
 
-def from_label_selector_in_steps(selector: Mapping[str, Any] | None) -> Steps[Selector]:
+def from_label_selector_in_steps(selector: Mapping[str, Any] | None) -> Steps[LabelSelector]:
     if selector is None:
         return NOTHING
-    requirements: list[Requirement] = []
+    requirements: list[LabelRequirement] = []
     for key, value in (selector.get("matchLabels") or {}).items():
         requirements.append(new_requirement(key, "=", [value]))
         yield
@@ -234,7 +234,7 @@ def from_label_selector_in_steps(selector: Mapping[str, Any] | None) -> Steps[Se
 
 
 def to_conditions(
-    selector: Selector,
+    selector: LabelSelector,
 ) -> tuple[tuple[Condition, ...], Callable[[str], bool] | None]:
     """What the store can test on the terms text, and a test for what it cannot say (or None).
 
@@ -251,7 +251,7 @@ def to_conditions(
     return tuple(map(_condition, selector.requirements)), _residual(comparisons)
 
 
-def _condition(requirement: Requirement) -> Condition:
+def _condition(requirement: LabelRequirement) -> Condition:
     """The requirement itself; for `>` and `<` only that there is such a label."""
     key, operator = requirement.key, requirement.operator
     if operator in {"exists", "!", "gt", "lt"}:
@@ -260,7 +260,7 @@ def _condition(requirement: Requirement) -> Condition:
     return Condition(choices, operator in {"!=", "notin"})
 
 
-def _residual(comparisons: Sequence[Requirement]) -> Callable[[str], bool] | None:
+def _residual(comparisons: Sequence[LabelRequirement]) -> Callable[[str], bool] | None:
     if not comparisons:
         return None
 
@@ -270,12 +270,12 @@ def _residual(comparisons: Sequence[Requirement]) -> Callable[[str], bool] | Non
     return holds
 
 
-def new_requirement(key: str, operator: str, values: Sequence[str]) -> Requirement:
+def new_requirement(key: str, operator: str, values: Sequence[str]) -> LabelRequirement:
     """A checked requirement; raises SelectorError with all that is wrong."""
     return at_once(_checked(key, operator, values))
 
 
-def _checked(key: str, operator: str, values: Sequence[str]) -> Steps[Requirement]:
+def _checked(key: str, operator: str, values: Sequence[str]) -> Steps[LabelRequirement]:
     errors = [*_key_errors(key, "key"), *_arity_errors(operator, values)]
     for index, value in enumerate(values):
         messages = names.label_value(value)
@@ -286,7 +286,7 @@ def _checked(key: str, operator: str, values: Sequence[str]) -> Steps[Requiremen
         yield
     if errors:
         raise SelectorError(aggregate(errors))
-    return Requirement(key, operator, tuple(values))
+    return LabelRequirement(key, operator, tuple(values))
 
 
 _MOST_ERRORS = 500
@@ -357,8 +357,8 @@ class _Parser:
         self._tokens = _tokens(text)
         self._next = next(self._tokens)
 
-    def parse(self) -> Steps[list[Requirement]]:
-        requirements: list[Requirement] = []
+    def parse(self) -> Steps[list[LabelRequirement]]:
+        requirements: list[LabelRequirement] = []
         while True:
             kind, literal = self._next
             if kind == _END:
@@ -385,7 +385,7 @@ class _Parser:
         self._next = next(self._tokens, token)  # the end stays where it is
         return token
 
-    def _requirement(self) -> Steps[Requirement]:
+    def _requirement(self) -> Steps[LabelRequirement]:
         yield
         kind, literal = self._take()
         absent = kind == "!"
@@ -397,9 +397,9 @@ class _Parser:
         if errors:
             raise SelectorError(aggregate(errors))
         if absent:
-            return Requirement(literal, "!")
+            return LabelRequirement(literal, "!")
         if self._next[0] in {_END, ","}:
-            return Requirement(literal, "exists")
+            return LabelRequirement(literal, "exists")
         operator = self._operator()
         if operator in {"in", "notin"}:
             values: Iterable[str] = yield from self._set()

@@ -40,7 +40,7 @@ _LOOP_FILES = ("/asyncio/runners.py", "/asyncio/base_events.py", "/asyncio/event
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LoopHolder:
     """What the loop was doing."""
 
     handler: str
@@ -50,15 +50,15 @@ class Held:
     """As `resource.group`."""
 
 
-Identify = Callable[[Sequence[FrameType]], Held]
+Identify = Callable[[Sequence[FrameType]], LoopHolder]
 """Names what a stack works for; its outermost frame comes first."""
 
 
 @dataclass(slots=True)
-class Sample:
+class StackSample:
     """A stack of the loop's thread."""
 
-    held: Held
+    held: LoopHolder
     places: tuple[str, ...]
     """`file:line function`, the innermost first."""
 
@@ -100,10 +100,10 @@ class StallLog:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: OrderedDict[tuple[Held, str], tuple[float, int]] = OrderedDict()
+        self._known: OrderedDict[tuple[LoopHolder, str], tuple[float, int]] = OrderedDict()
         self._minute = (0.0, 0)
 
-    def write(self, sample: Sample, late: float, spent: float, *, is_over: bool) -> None:
+    def write(self, sample: StackSample, late: float, spent: float, *, is_over: bool) -> None:
         """Log a stall, unless one at the same place was logged just now."""
         now = self._clock()
         key = (sample.held, sample.places[0].partition(":")[0] if sample.places else "")
@@ -233,14 +233,14 @@ class StallWatchdog:
                 self._report(sample, late, spent, waited, is_over=False)
             time.sleep(self._threshold / 2)
 
-    def _take(self) -> Sample | None:
+    def _take(self) -> StackSample | None:
         frames = own_frames(sys._current_frames().get(self._loop_thread))
         if not frames:
             return None
-        return Sample(self._identify(frames), places(frames))
+        return StackSample(self._identify(frames), places(frames))
 
     def _report(
-        self, sample: Sample, late: float, spent: float, waited: float, *, is_over: bool
+        self, sample: StackSample, late: float, spent: float, waited: float, *, is_over: bool
     ) -> None:
         if late - (self._processor_wait() - waited) < self._threshold:
             return  # other processes had the processor: nothing here held the loop
@@ -248,4 +248,4 @@ class StallWatchdog:
         self._log.write(sample, late, spent, is_over=is_over)
 
 
-_UNSEEN = Sample(Held("unknown"), ())
+_UNSEEN = StackSample(LoopHolder("unknown"), ())

@@ -36,7 +36,7 @@ def translate(error: errors.StoreError) -> StatusError:
         case errors.StoreFull():
             _log_full(error)
             return ServiceUnavailable("the store is full", retry_after=10)
-        case errors.Unavailable():
+        case errors.StoreUnavailable():
             _log.warning("the store is not available: %s", error)
             return ServiceUnavailable("the store is not available", retry_after=1)
         case _:

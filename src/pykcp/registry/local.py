@@ -24,9 +24,9 @@ from pykcp.registry.verbs.delete import delete
 from pykcp.registry.verbs.deletion import DeleteOptions
 from pykcp.registry.verbs.large import Edited, create_large
 from pykcp.registry.verbs.read import ListOptions, list_objects
-from pykcp.registry.verbs.templates import Alike
-from pykcp.registry.verbs.transaction import Cast, Changed, New, Write, write_together
-from pykcp.registry.verbs.update import Change, update
+from pykcp.registry.verbs.templates import TemplateCopy
+from pykcp.registry.verbs.transaction import Create, FromTemplate, Update, Write, write_together
+from pykcp.registry.verbs.update import ObjectChange, update
 from pykcp.storage.interface import Store
 from pykcp.types import Object
 
@@ -54,11 +54,11 @@ class LocalClient:
     def _store(self) -> Store:
         return self.resource("", NAMESPACES).services.store
 
-    def new(self, cluster: str, kind: GroupVersionResource, obj: Object) -> New:
-        return New(self.resource(cluster, kind), cluster, obj)
+    def new(self, cluster: str, kind: GroupVersionResource, obj: Object) -> Create:
+        return Create(self.resource(cluster, kind), cluster, obj)
 
-    def cast(self, cluster: str, kind: GroupVersionResource, alike: Alike) -> Cast:
-        return Cast(self.resource(cluster, kind), cluster, alike)
+    def cast(self, cluster: str, kind: GroupVersionResource, alike: TemplateCopy) -> FromTemplate:
+        return FromTemplate(self.resource(cluster, kind), cluster, alike)
 
     def changed(
         self,
@@ -66,8 +66,8 @@ class LocalClient:
         kind: GroupVersionResource,
         name: str,
         make: Callable[[Object], Any],
-    ) -> Changed:
-        return Changed(self.resource(cluster, kind), cluster, name, make)
+    ) -> Update:
+        return Update(self.resource(cluster, kind), cluster, name, make)
 
     def _context(self, cluster: str) -> RequestContext:
         return RequestContext(cluster, self._user, self._manager, field_validation="Ignore")
@@ -166,7 +166,7 @@ class LocalClient:
             self._context(cluster),
             namespace,
             name,
-            Change(changed, is_patch=True, edit=None if self._writes_own else make),
+            ObjectChange(changed, is_patch=True, edit=None if self._writes_own else make),
             subresource,
         )
         return await self._object(resource, written.value)
@@ -194,7 +194,7 @@ class LocalClient:
             self._context(cluster),
             metadata.get("namespace", ""),
             metadata["name"],
-            Change(applied, is_apply=True),
+            ObjectChange(applied, is_apply=True),
         )
         return resource.object_of(written.value)
 

@@ -46,7 +46,7 @@ class Replica(Protocol):
         """Be told what changed: group and resource, and the logical cluster."""
 
 
-class Lookup:
+class ObjectLookup:
     def __init__(
         self, store: Store, directory: Directory, paths: PathIndex, replica: Replica | None = None
     ) -> None:

@@ -28,7 +28,7 @@ _REMEMBER_LENGTH = 1024
 HOMES = "user"
 
 
-class Place(NamedTuple):
+class ResolvedStep(NamedTuple):
     """Where a step of a path leads."""
 
     cluster: str
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 class _Walk(NamedTuple):
     """How far a path could be followed."""
 
-    place: Place | None
+    place: ResolvedStep | None
     """Where it leads; None: nowhere."""
     above: str
     """The logical cluster in which the last step was tried."""
@@ -77,9 +77,9 @@ _decode = msgspec.json.Decoder(_Workspace).decode
 class PathIndex:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._steps: dict[str, Place] = {}
+        self._steps: dict[str, ResolvedStep] = {}
         """By the Workspace's key."""
-        self._walks: dict[str, Place] = {}
+        self._walks: dict[str, ResolvedStep] = {}
         """By whole paths, as long as every step of all of them is as it was."""
         store.listen(self._follow)
 
@@ -93,7 +93,7 @@ class PathIndex:
         place = self.walk(path)
         return place.cluster or None if place is not None else None
 
-    def walk(self, path: str) -> Place | None:
+    def walk(self, path: str) -> ResolvedStep | None:
         """Where a path leads; a name leads to itself, whether or not it exists.
 
         What lies beyond a workspace that is not available is not available either.
@@ -102,7 +102,7 @@ class PathIndex:
         if known is not None:
             return known
         if clusters.is_name(path):
-            return Place(path)
+            return ResolvedStep(path)
         place = self._walk(path).place
         if place is not None and len(path) <= _REMEMBER_LENGTH:
             if len(self._walks) >= _REMEMBER_WALKS:
@@ -118,7 +118,7 @@ class PathIndex:
     def _walk(self, path: str) -> _Walk:
         segments = path.split(clusters.SEPARATOR, clusters.MAX_DEPTH)
         start = 2 if segments[0] == HOMES and len(segments) > 1 else 1
-        place = Place(home_cluster_name(segments[1]) if start == 2 else segments[0])
+        place = ResolvedStep(home_cluster_name(segments[1]) if start == 2 else segments[0])
         above, name = segments[0], segments[1] if start == 2 else ""
         for segment in segments[start : clusters.MAX_DEPTH]:
             if not place.is_available:
@@ -133,7 +133,7 @@ class PathIndex:
         is_whole = len(segments) <= clusters.MAX_DEPTH
         return _Walk(place if is_whole else None, above, name)
 
-    def _step(self, cluster: str, name: str) -> Place | None:
+    def _step(self, cluster: str, name: str) -> ResolvedStep | None:
         key = object_key(_PREFIX, cluster, "", name)
         known = self._steps.get(key)
         if known is not None:
@@ -150,13 +150,13 @@ class PathIndex:
         return place
 
 
-def _place(workspace: _Workspace) -> Place | None:
+def _place(workspace: _Workspace) -> ResolvedStep | None:
     """None while it has not been scheduled."""
     spec = workspace.spec
     is_available = workspace.status.phase != "Unavailable"
     if spec.mount:
-        return Place("", is_available, spec.URL) if spec.URL or not is_available else None
+        return ResolvedStep("", is_available, spec.URL) if spec.URL or not is_available else None
     if not spec.cluster:
         return None
     shard = (workspace.metadata.annotations or {}).get(SHARD_ANNOTATION, "")
-    return Place(spec.cluster, is_available, shard=shard)
+    return ResolvedStep(spec.cluster, is_available, shard=shard)

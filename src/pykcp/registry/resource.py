@@ -27,7 +27,7 @@ from pykcp.registry.indexes.entries import OF_KIND, index_entries
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.traits import IGNORES_DEPENDENTS, RETURNS_DELETED
 from pykcp.registry.verbs.admitting import Admission
-from pykcp.registry.watch.hub import Hub
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.registry.watch.selection import Selection, select, select_in_steps
 from pykcp.steps import Steps
 from pykcp.storage.interface import Entry, Store, Value
@@ -46,7 +46,7 @@ class Services:
     """What all resources of a process share."""
 
     store: Store
-    hub: Hub
+    hub: WatchHub
     admission: Admission
     sources: Sources
     check_cel: CelCheck | None = None

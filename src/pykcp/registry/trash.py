@@ -21,7 +21,7 @@ from pykcp.registry import codec
 from pykcp.registry.indexes.apis import bindings_to_schema
 from pykcp.registry.indexes.entries import OF_KIND, KindIndex, index_entries
 from pykcp.registry.keys import kind_prefix, object_key, split_key
-from pykcp.storage.interface import Delete, Entry, Put, Value
+from pykcp.storage.interface import DeleteKey, Entry, PutKey, Value
 from pykcp.storage.keys import TRASH as MARK
 from pykcp.types import Object
 
@@ -62,15 +62,15 @@ def original_key(key: str) -> str:
     return f"{prefix[len(MARK) :]}{cluster}/{place}"
 
 
-def thrown(entry: Entry) -> tuple[Delete, Put]:
+def thrown(entry: Entry) -> tuple[DeleteKey, PutKey]:
     """What takes an object out of a workspace, as any deletion does, and keeps it."""
     cluster = split_key(entry.key).cluster
     value = codec.reopen(entry.value)
     indexes = [content_of(cluster)]
     if entry.key.startswith(_BINDINGS):
         indexes += _schemas_of(codec.decode(entry.value))
-    kept = Put(trash_key(entry.key), value, entry.terms, tuple(dict.fromkeys(indexes)))
-    return Delete(entry.key, value, entry.revision), kept
+    kept = PutKey(trash_key(entry.key), value, entry.terms, tuple(dict.fromkeys(indexes)))
+    return DeleteKey(entry.key, value, entry.revision), kept
 
 
 def _schemas_of(binding: Object) -> Iterable[str]:
@@ -79,7 +79,7 @@ def _schemas_of(binding: Object) -> Iterable[str]:
         yield bindings_to_schema(bound["schema"]["UID"])
 
 
-def returned(entry: Entry) -> Put:
+def returned(entry: Entry) -> PutKey:
     """What puts an object back where it was, just as it was."""
     key = original_key(entry.key)
     parts = split_key(key)
@@ -88,7 +88,7 @@ def returned(entry: Entry) -> Put:
     of_kind = _OF_KIND.get(parts.resource_prefix)
     if of_kind is not None:
         entries = (*entries, *of_kind(parts.cluster, stored))
-    return Put(key, codec.reopen(entry.value), entry.terms, entries)
+    return PutKey(key, codec.reopen(entry.value), entry.terms, entries)
 
 
 def generations(owners: Mapping[str, Collection[str]]) -> dict[str, int]:

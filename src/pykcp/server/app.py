@@ -36,7 +36,7 @@ from pykcp.registry.resource import Resource
 from pykcp.server import constant_time as patience
 from pykcp.server import request_info, routing
 from pykcp.server.call import Call, check_query
-from pykcp.server.clusters import Withheld
+from pykcp.server.clusters import HiddenDenial
 from pykcp.server.filters.flow_control import FlowControl
 from pykcp.server.filters.homes import HOME, is_home
 from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
@@ -45,7 +45,7 @@ from pykcp.server.media.negotiation import SERVED
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.served import ServedResources
 from pykcp.storage.errors import StoreError
-from pykcp.wire.exchange import Exchange, Request
+from pykcp.wire.exchange import Exchange, IncomingRequest
 
 if TYPE_CHECKING:
     from pykcp.server.filters.audit import AuditFilter
@@ -173,7 +173,7 @@ class ApiServer:
             elsewhere=self.elsewhere,
         )
 
-    def wants_streaming(self, request: Request) -> bool:
+    def wants_streaming(self, request: IncomingRequest) -> bool:
         return False
 
     def identify(self, exchange: Exchange) -> bool | Coroutine[Any, Any, bool]:
@@ -197,7 +197,7 @@ class ApiServer:
             call.user = found.user
             if UNAUTHENTICATED in found.user.groups:
                 await self._authorization.check(call)
-        except (StatusError, Withheld):
+        except (StatusError, HiddenDenial):
             return False
         return True
 
@@ -220,7 +220,7 @@ class ApiServer:
         call.user, call.is_vouched = user, True
         try:
             elsewhere = self._clusters.resolve(call)
-        except Withheld as withheld:
+        except HiddenDenial as withheld:
             await withheld.check(call)
             raise withheld.refusal from None
         if elsewhere is not None:
@@ -243,7 +243,7 @@ class ApiServer:
             if user is None:
                 return self._finish(call, self._authenticate(call))
             pending = self._admit(call, user)
-        except Withheld as withheld:
+        except HiddenDenial as withheld:
             return self._finish(call, self._reveal(call, withheld))
         except (Denied, Unauthorized) as error:
             return self._deny(call, error)
@@ -270,7 +270,7 @@ class ApiServer:
         await self._flow.wait_for_others(call)
         try:
             elsewhere = self._clusters.resolve(call)
-        except Withheld as withheld:
+        except HiddenDenial as withheld:
             await self._reveal(call, withheld)
         else:
             await (elsewhere or self._authenticate(call))
@@ -289,7 +289,7 @@ class ApiServer:
         if pending is not None:
             await pending
 
-    async def _reveal(self, call: Call, withheld: Withheld) -> None:
+    async def _reveal(self, call: Call, withheld: HiddenDenial) -> None:
         """Refuse a call for what is not there or not in use, once it is known who asks."""
         found = await self._sign_in(call)
         call.user = found.user
@@ -358,7 +358,7 @@ class ApiServer:
         """Refuse what may not be asked of a logical cluster by this name: it may be inactive."""
         try:
             self._clusters.resolve(call)
-        except Withheld as withheld:
+        except HiddenDenial as withheld:
             raise withheld.refusal from withheld
 
     def _check_presence(self, call: Call) -> None:

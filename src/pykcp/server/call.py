@@ -20,7 +20,7 @@ from pykcp.wire.exchange import Exchange, Stream
 
 if TYPE_CHECKING:
     from pykcp.server.filters.audit import AuditRecord
-    from pykcp.server.filters.flow_cost import Account
+    from pykcp.server.filters.flow_cost import CostAccount
 
 DEFAULT_MANAGER = "unknown"
 _AGENT_MAX = 512
@@ -67,9 +67,9 @@ class Call:
         """How often it was handed over within this process to whoever has its objects."""
         self.is_seated = False
         """It is part of another request, which has been waited for already."""
-        self.payer: Account | None = None
+        self.payer: CostAccount | None = None
         """Who is charged for it, once it is known who asks; see `filters.flow_meter`."""
-        self.cluster_payer: Account | None = None
+        self.cluster_payer: CostAccount | None = None
         """The cluster, which is charged too once it is known that the user may be there."""
         self.is_authorized = False
         self.was_held = False

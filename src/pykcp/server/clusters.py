@@ -1,7 +1,7 @@
 """From `/clusters/<path>` to a logical cluster's name: kcp's local proxy.
 
 Names pass as they are; paths are looked up. What does not exist, is not available or not in
-use is refused in kcp's words, but only to those who could see it (`Withheld`): to others it is
+use is refused in kcp's words, but only to those who could see it (`HiddenDenial`): to others it is
 the same as any workspace that they may not enter. What everybody may ask (health) is answered
 the same everywhere, whether there is a workspace or not. Requests to a mounted workspace go
 elsewhere from here.
@@ -16,11 +16,11 @@ from pykcp.auth.authn.bearer import bearer_token
 from pykcp.auth.tokens import unverified_claims
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.status import BadRequest, Forbidden, NotFound, StatusError
-from pykcp.registry.paths import Place
+from pykcp.registry.paths import ResolvedStep
 from pykcp.server.authorization import CallAuthorization
 from pykcp.server.call import Call
 from pykcp.server.media.answers import PlainError
-from pykcp.wire.exchange import Request
+from pykcp.wire.exchange import IncomingRequest
 
 _WHEN_INACTIVE = ("/openapi", "/apis/core.kcp.io/v1alpha1/logicalclusters")
 """What is served of an inactive logical cluster: how it can be put to use again."""
@@ -39,19 +39,19 @@ class ClusterIndex(Protocol):
     def inactive(self, name: str) -> bool | None:
         """Whether it is inactive; None if it does not exist here."""
 
-    def walk(self, path: str) -> Place | None:
+    def walk(self, path: str) -> ResolvedStep | None:
         """Where a path of several segments leads, if it is known here."""
 
     def nearest(self, path: str) -> tuple[str, str]:
         """The last logical cluster on the way to a path, and the Workspace that is next in it."""
 
 
-class Mounts(Protocol):
+class MountLookup(Protocol):
     async def forward(self, call: Call, target: str) -> None:
         """Answer a request with what the mount at this address says."""
 
 
-class Unavailable(PlainError):
+class WorkspaceUnavailable(PlainError):
     """The workspace is there, but not what is behind it."""
 
     code = 503
@@ -60,7 +60,7 @@ class Unavailable(PlainError):
         super().__init__("Not available.")
 
 
-class Elsewhere(PlainError):
+class OnAnotherShard(PlainError):
     """Clients that come back shortly meet a proxy that knows better."""
 
     code = 429
@@ -69,7 +69,7 @@ class Elsewhere(PlainError):
         super().__init__("Not found on this shard", retry_after=1)
 
 
-class Withheld(Exception):
+class HiddenDenial(Exception):
     """A refusal that tells what there is: for those who may know."""
 
     def __init__(self, refusal: StatusError, check: Callable[[Call], Awaitable[None]]) -> None:
@@ -80,7 +80,10 @@ class Withheld(Exception):
 
 class ClusterResolver:
     def __init__(
-        self, index: ClusterIndex, authorization: CallAuthorization, mounts: Mounts | None = None
+        self,
+        index: ClusterIndex,
+        authorization: CallAuthorization,
+        mounts: MountLookup | None = None,
     ) -> None:
         self._index, self._authorization, self._mounts = index, authorization, mounts
 
@@ -128,7 +131,7 @@ class ClusterResolver:
     def _follow(self, call: Call, path: str) -> Coroutine[Any, Any, None] | None:
         try:
             return self._lead(call, path)
-        except Withheld:
+        except HiddenDenial:
             if not self._authorization.is_open(call):
                 raise
             call.cluster = ""
@@ -139,7 +142,7 @@ class ClusterResolver:
         if place is None:
             raise self._withheld(path, _no_workspace(path))
         if not place.is_available:
-            raise self._withheld(path, Unavailable())
+            raise self._withheld(path, WorkspaceUnavailable())
         if place.mount_url:
             if self._mounts is None:
                 raise self._withheld(path, _no_workspace(path))
@@ -147,7 +150,7 @@ class ClusterResolver:
         inactive = self._index.inactive(place.cluster)
         if inactive is None:
             is_away = place.shard and place.shard != self._index.shard_name
-            raise self._withheld(path, Elsewhere() if is_away else _no_workspace(path))
+            raise self._withheld(path, OnAnotherShard() if is_away else _no_workspace(path))
         call.cluster = place.cluster
         if inactive:
             self._check_use(call, place.cluster)
@@ -158,19 +161,21 @@ class ClusterResolver:
             call.cluster = cluster
             why = "logical cluster is marked inactive"
             refusal = Forbidden.resource("core.kcp.io", "logicalclusters", cluster, why)
-            raise Withheld(refusal, self._authorization.check)
+            raise HiddenDenial(refusal, self._authorization.check)
 
-    def _withheld(self, path: str, refusal: StatusError) -> Withheld:
+    def _withheld(self, path: str, refusal: StatusError) -> HiddenDenial:
         """For those who see the Workspace, or that there is none, at the last step towards it."""
         above, name = self._index.nearest(path)
-        return Withheld(refusal, lambda call: self._authorization.check_sight(call, above, name))
+        return HiddenDenial(
+            refusal, lambda call: self._authorization.check_sight(call, above, name)
+        )
 
 
 def _no_workspace(path: str) -> NotFound:
     return NotFound.resource("tenancy.kcp.io", "workspaces", path)
 
 
-def account_cluster(request: Request) -> str:
+def account_cluster(request: IncomingRequest) -> str:
     """The logical cluster that a service account's token claims to be of; "" if it is none.
 
     Nothing is verified here: a false claim leads to where the token is refused.

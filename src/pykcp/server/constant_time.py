@@ -36,11 +36,11 @@ async def wait(arrived: float) -> None:
     loop = asyncio.get_running_loop()
     patience = _of_loop.get(loop)
     if patience is None:
-        patience = _of_loop[loop] = Patience()
+        patience = _of_loop[loop] = ConstantTime()
     await patience.wait(arrived)
 
 
-class Patience:
+class ConstantTime:
     """Waits to the microsecond. The loop's own timers know whole milliseconds only: what is left
     of one would still show how long the work took."""
 
@@ -106,6 +106,6 @@ def _libc() -> ctypes.CDLL:
 
 
 _loaded: ctypes.CDLL | None = None
-_of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Patience] = (
+_of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, ConstantTime] = (
     weakref.WeakKeyDictionary()
 )

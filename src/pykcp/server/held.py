@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import FrameType
 
-from pykcp.observe.stalls import Held
+from pykcp.observe.stalls import LoopHolder
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
 
@@ -35,18 +35,18 @@ _PLUMBING = (
 """Modules that everything passes through: they say little about what is being done."""
 
 
-def identify(frames: Sequence[FrameType]) -> Held:
+def identify(frames: Sequence[FrameType]) -> LoopHolder:
     """Name the handler or controller, and the request's verb and resource if there is one."""
     handler = _handler([str(f.f_globals.get("__name__", "")) for f in frames])
     call = next((found for f in frames if (found := _call_of(f)) is not None), None)
     if call is None:
-        return Held(handler)
+        return LoopHolder(handler)
     info = call.info
     verb = info.verb if info.verb in _VERBS else "other"
     if not info.is_resource or not isinstance(call.resource, Resource):
-        return Held(handler, verb)
+        return LoopHolder(handler, verb)
     resource = f"{info.resource}.{info.group}" if info.group else info.resource
-    return Held(handler, verb, resource)
+    return LoopHolder(handler, verb, resource)
 
 
 def _handler(modules: Sequence[str]) -> str:

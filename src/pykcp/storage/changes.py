@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pykcp.storage.errors import Mismatch
-from pykcp.storage.interface import Check, Delete, Event, Operation, Put
+from pykcp.storage.errors import RevisionMismatch
+from pykcp.storage.interface import Check, DeleteKey, Event, Operation, PutKey
 from pykcp.storage.terms import join_indexes
 
 
-class Row(NamedTuple):
+class StoredRow(NamedTuple):
     """What the table of current values says of a key, without its value."""
 
     revision: int
@@ -25,7 +25,7 @@ class Row(NamedTuple):
     """Joined, see `terms.join_indexes`."""
 
 
-class Change(NamedTuple):
+class StoredChange(NamedTuple):
     revision: int
     key: str
     previous: int
@@ -40,14 +40,14 @@ class Change(NamedTuple):
     previous_indexes: str
 
 
-Find = Callable[[str], Row | None]
+Find = Callable[[str], StoredRow | None]
 
 
-def plan(operations: Sequence[Operation], find: Find, revision: int) -> list[Change]:
+def plan(operations: Sequence[Operation], find: Find, revision: int) -> list[StoredChange]:
     """The changes of a transaction, numbered upwards from the revision after this one."""
     refuse_repeated_keys(operations)
     rows = [compare(operation, find(operation.key)) for operation in operations]
-    changes: list[Change] = []
+    changes: list[StoredChange] = []
     for operation, row in zip(operations, rows, strict=True):
         if isinstance(operation, Check):
             continue
@@ -61,55 +61,55 @@ def refuse_repeated_keys(operations: Sequence[Operation]) -> None:
         raise ValueError("a transaction names each key once")
 
 
-def compare(operation: Operation, row: Row | None) -> Row | None:
+def compare(operation: Operation, row: StoredRow | None) -> StoredRow | None:
     """The row, if the operation may go ahead on it."""
     found = 0 if row is None or row.deleted else row.revision
     if operation.expect is not None and operation.expect != found:
-        raise Mismatch(operation.key, found)
-    if not found and isinstance(operation, Delete):
-        raise Mismatch(operation.key, 0)
+        raise RevisionMismatch(operation.key, found)
+    if not found and isinstance(operation, DeleteKey):
+        raise RevisionMismatch(operation.key, 0)
     return row
 
 
-def change(operation: Put | Delete, row: Row | None, revision: int) -> Change:
+def change(operation: PutKey | DeleteKey, row: StoredRow | None, revision: int) -> StoredChange:
     head, tail = operation.value
     value = b"%b%d%b" % (head, revision, tail)
-    if isinstance(operation, Delete):
+    if isinstance(operation, DeleteKey):
         return deletion(operation.key, row, revision, value)
     indexes = join_indexes(operation.indexes) if operation.indexes else ""
     return replacement(operation.key, row, revision, value, operation.terms, indexes)
 
 
 def replacement(
-    key: str, row: Row | None, revision: int, value: bytes, terms: str, indexes: str
-) -> Change:
+    key: str, row: StoredRow | None, revision: int, value: bytes, terms: str, indexes: str
+) -> StoredChange:
     """A new value for a key, whether or not there was one."""
     if row is None:
-        return Change(revision, key, 0, True, False, value, terms, "", indexes, "")
+        return StoredChange(revision, key, 0, True, False, value, terms, "", indexes, "")
     if row.deleted:
-        return Change(revision, key, row.revision, True, False, value, terms, "", indexes, "")
-    return Change(
+        return StoredChange(revision, key, row.revision, True, False, value, terms, "", indexes, "")
+    return StoredChange(
         revision, key, row.revision, False, False, value,
         terms, row.terms, indexes, row.indexes,
     )  # fmt: skip
 
 
-def deletion(key: str, row: Row | None, revision: int, value: bytes) -> Change:
+def deletion(key: str, row: StoredRow | None, revision: int, value: bytes) -> StoredChange:
     previous, terms, indexes = (row.revision, row.terms, row.indexes) if row else (0, "", "")
-    return Change(revision, key, previous, False, True, value, terms, terms, "", indexes)
+    return StoredChange(revision, key, previous, False, True, value, terms, terms, "", indexes)
 
 
-def revisions(operations: Sequence[Operation], changes: Sequence[Change]) -> list[int]:
+def revisions(operations: Sequence[Operation], changes: Sequence[StoredChange]) -> list[int]:
     """What `write` returns: the revision of each operation, 0 for those that only compare."""
     made = iter(changes)
     return [0 if isinstance(operation, Check) else next(made).revision for operation in operations]
 
 
-def row_after(change: Change) -> Row:
-    return Row(change.revision, change.deleted, change.terms, change.indexes)
+def row_after(change: StoredChange) -> StoredRow:
+    return StoredRow(change.revision, change.deleted, change.terms, change.indexes)
 
 
-def event(change: Change) -> Event:
+def event(change: StoredChange) -> Event:
     return Event(
         change.revision, change.key, change.value, change.terms,
         change.previous_terms, change.created, change.deleted,

@@ -10,7 +10,7 @@ class StoreError(Exception):
     """What it says may be told to clients: it names no file and no address."""
 
 
-class Mismatch(StoreError):
+class RevisionMismatch(StoreError):
     """A compare failed: the key is at another revision than expected (0: absent)."""
 
     def __init__(self, key: str, found: int) -> None:
@@ -37,7 +37,7 @@ class FutureRevision(StoreError):
         self.current = current
 
 
-class Unavailable(StoreError):
+class StoreUnavailable(StoreError):
     """The store cannot answer now; the caller may try again later."""
 
 

@@ -48,7 +48,7 @@ class Entry(NamedTuple):
     unchanged, is worth while."""
 
 
-class Put(NamedTuple):
+class PutKey(NamedTuple):
     """Write a value if the key is at revision `expect` (0: absent, None: whatever)."""
 
     key: str
@@ -58,7 +58,7 @@ class Put(NamedTuple):
     expect: int | None = None
 
 
-class Delete(NamedTuple):
+class DeleteKey(NamedTuple):
     """Remove a key; `value` is what watchers see as its last state (with the new revision).
 
     A key that is not there cannot be deleted: Mismatch, found at 0.
@@ -76,7 +76,7 @@ class Check(NamedTuple):
     expect: int
 
 
-Operation = Put | Delete | Check
+Operation = PutKey | DeleteKey | Check
 
 Keys = list[str]
 Revisions = list[int]

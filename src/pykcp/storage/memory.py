@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from pykcp.machinery.terms import matcher
 from pykcp.storage import changes as planning
-from pykcp.storage.changes import Change, Row
+from pykcp.storage.changes import StoredChange, StoredRow
 from pykcp.storage.errors import Compacted, FutureRevision
 from pykcp.storage.interface import Entry, Event, Keys, Operation, Page, Query, Revisions
 from pykcp.storage.keys import start_of_range
@@ -16,7 +16,7 @@ from pykcp.storage.listeners import Listeners
 from pykcp.storage.size_limit import SizeLimit
 from pykcp.storage.terms import is_filtered, split_indexes
 
-Changes = list[Change]
+Changes = list[StoredChange]
 
 
 class MemoryStore:
@@ -26,7 +26,7 @@ class MemoryStore:
         self.compacted = 0
         self._keys: list[str] = []
         """All keys there is something to say of, in order; deleted ones until compaction."""
-        self._changes: dict[str, list[Change]] = {}
+        self._changes: dict[str, list[StoredChange]] = {}
         """Of each key, oldest first."""
         self._events: list[Event] = []
         self._listeners = Listeners()
@@ -151,11 +151,11 @@ class MemoryStore:
             del self._changes[key]
             self._keys.remove(key)
 
-    def _row(self, key: str) -> Row | None:
+    def _row(self, key: str) -> StoredRow | None:
         changes = self._changes.get(key)
         return planning.row_after(changes[-1]) if changes else None
 
-    def _change_at(self, key: str, at: int) -> Change | None:
+    def _change_at(self, key: str, at: int) -> StoredChange | None:
         """What was current at a revision."""
         for change in reversed(self._changes.get(key, ())):
             if change.revision <= at:
@@ -163,7 +163,7 @@ class MemoryStore:
         return None
 
     def _range(self, prefix: str, after: str, at: int) -> Changes:
-        found: list[Change] = []
+        found: list[StoredChange] = []
         for index in range(bisect_left(self._keys, start_of_range(prefix, after)), len(self._keys)):
             key = self._keys[index]
             if not key.startswith(prefix):

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from pykcp.storage.errors import StoreFull
-from pykcp.storage.interface import Delete, Entry, Operation, Put
+from pykcp.storage.interface import DeleteKey, Entry, Operation, PutKey
 
 logger = logging.getLogger(__name__)
 
@@ -59,10 +59,10 @@ class SizeLimit:
 
     def check(self, operations: Sequence[Operation], get: Get) -> None:
         """Raise StoreFull for a transaction that would add to a store that is full."""
-        puts = [operation for operation in operations if isinstance(operation, Put)]
+        puts = [operation for operation in operations if isinstance(operation, PutKey)]
         if not self.is_reached or not puts:
             return
-        deletes = [operation for operation in operations if isinstance(operation, Delete)]
+        deletes = [operation for operation in operations if isinstance(operation, DeleteKey)]
         if self.used > self.most_bytes + self._reserve and not deletes:
             raise StoreFull(self._words())
         before = [get(put.key) for put in puts]

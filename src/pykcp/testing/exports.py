@@ -71,7 +71,7 @@ def _workspace(shard: ServerProcess, name: str) -> TestClient:
     return client
 
 
-class Provider:
+class ExportProvider:
     """A workspace with one export, and a user who may do everything with its content."""
 
     def __init__(
@@ -135,7 +135,7 @@ class Consumer:
         self.cluster = f"consumer{next(_numbers)}"
         self.client = _workspace(shard, self.cluster)
 
-    def bind(self, provider: Provider, *claims: Object) -> None:
+    def bind(self, provider: ExportProvider, *claims: Object) -> None:
         name = provider.export
         body = {
             "apiVersion": "apis.kcp.io/v1alpha2",
@@ -159,7 +159,9 @@ class Consumer:
             status.get("appliedPermissionClaims") or ()
         )
 
-    def make(self, provider: Provider, name: str, plural: str = "cowboys", **spec: Any) -> Object:
+    def make(
+        self, provider: ExportProvider, name: str, plural: str = "cowboys", **spec: Any
+    ) -> Object:
         kind = plural[:-1].capitalize()
         made = self.client.post(
             provider.path(plural, "default"),
@@ -175,4 +177,4 @@ class Consumer:
         return out
 
 
-__all__ = ["APIS", "RBAC", "SCHEMAS", "Consumer", "Provider", "accepted", "claim", "schema"]
+__all__ = ["APIS", "RBAC", "SCHEMAS", "Consumer", "ExportProvider", "accepted", "claim", "schema"]

@@ -39,7 +39,7 @@ _HOOK = "root:some:hook"
 _RULES: list[Object] = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
 
 
-class Sample(NamedTuple):
+class KindSample(NamedTuple):
     """One kind in one version."""
 
     version: str
@@ -163,7 +163,7 @@ _APIS, _OLD_APIS, _CACHE = "apis.kcp.io/v1alpha2", "apis.kcp.io/v1alpha1", "cach
 _TENANCY, _TOPOLOGY = "tenancy.kcp.io/v1alpha1", "topology.kcp.io/v1alpha1"
 
 SAMPLES = (
-    Sample(
+    KindSample(
         _APIS,
         "apiexports",
         "APIExport",
@@ -193,7 +193,7 @@ SAMPLES = (
         },
         _EXPORT_STATUS,
     ),
-    Sample(
+    KindSample(
         _OLD_APIS,
         "apiexports",
         "APIExport",
@@ -212,7 +212,7 @@ SAMPLES = (
         },
         _EXPORT_STATUS,
     ),
-    Sample(
+    KindSample(
         _APIS,
         "apibindings",
         "APIBinding",
@@ -229,7 +229,7 @@ SAMPLES = (
             "phase": "Bound",
         },
     ),
-    Sample(
+    KindSample(
         _OLD_APIS,
         "apibindings",
         "APIBinding",
@@ -246,21 +246,21 @@ SAMPLES = (
             "phase": "Binding",
         },
     ),
-    Sample(
+    KindSample(
         _OLD_APIS,
         "apiexportendpointslices",
         "APIExportEndpointSlice",
         {**_REFERENCE, "partition": "east"},
         _ENDPOINTS,
     ),
-    Sample(
+    KindSample(
         _OLD_APIS,
         "apiresourceschemas",
         "APIResourceSchema",
         _schema_spec(),
         name="{}.cowboys.wild.west",
     ),
-    Sample(
+    KindSample(
         _OLD_APIS,
         "apiconversions",
         "APIConversion",
@@ -276,7 +276,7 @@ SAMPLES = (
         },
         name="{}.cowboys.wild.west",
     ),
-    Sample(
+    KindSample(
         _CACHE,
         "clustercachedresources",
         "ClusterCachedResource",
@@ -294,15 +294,15 @@ SAMPLES = (
             "resourceCounts": {"cache": 1, "local": 2},
         },
     ),
-    Sample(
+    KindSample(
         _CACHE,
         "clustercachedresourceendpointslices",
         "ClusterCachedResourceEndpointSlice",
         _cached("clusterCachedResource"),
         _ENDPOINTS,
     ),
-    Sample(_CACHE, "cachedobjects", "CachedObject", {"raw": {"a": 1}}),
-    Sample(
+    KindSample(_CACHE, "cachedobjects", "CachedObject", {"raw": {"a": 1}}),
+    KindSample(
         _TENANCY,
         "workspaces",
         "Workspace",
@@ -315,7 +315,7 @@ SAMPLES = (
         },
         {"conditions": [_CONDITION], "initializers": [_HOOK], "phase": "Ready"},
     ),
-    Sample(
+    KindSample(
         _TENANCY,
         "workspaces",
         "Workspace",
@@ -326,7 +326,7 @@ SAMPLES = (
         {"conditions": [_CONDITION], "initializers": [_HOOK], "phase": "Initializing"},
         "p{}",
     ),
-    Sample(
+    KindSample(
         _TENANCY,
         "workspacetypes",
         "WorkspaceType",
@@ -336,28 +336,28 @@ SAMPLES = (
             "virtualWorkspaces": [{"url": "https://nowhere", "type": "initializing"}],
         },
     ),
-    Sample(
+    KindSample(
         _TENANCY,
         "workspaceauthenticationconfigurations",
         "WorkspaceAuthenticationConfiguration",
         {"jwt": [_issuer()]},
     ),
-    Sample(_TOPOLOGY, "partitions", "Partition", {"selector": _SELECTOR}),
-    Sample(
+    KindSample(_TOPOLOGY, "partitions", "Partition", {"selector": _SELECTOR}),
+    KindSample(
         _TOPOLOGY,
         "partitionsets",
         "PartitionSet",
         {"dimensions": ["region"], "shardSelector": _SELECTOR},
         {"conditions": [_CONDITION], "count": 3},
     ),
-    Sample(
+    KindSample(
         "migration.kcp.io/v1alpha1",
         "logicalclustermigrations",
         "LogicalClusterMigration",
         {"destinationShard": "nowhere", "logicalCluster": "nothing"},
         {"conditions": [_CONDITION], "phase": "Preparing", "originShard": "nowhere"},
     ),
-    Sample(
+    KindSample(
         "migration.kcp.io/v1alpha1",
         "namespaces/default/logicalclusterdumps",
         "LogicalClusterDump",
@@ -365,7 +365,7 @@ SAMPLES = (
     ),
 )
 
-CLUSTER = Sample(
+CLUSTER = KindSample(
     "core.kcp.io/v1alpha1",
     "logicalclusters",
     "LogicalCluster",
@@ -385,7 +385,7 @@ CLUSTER = Sample(
     {"conditions": [_CONDITION], "URL": "https://nowhere", "phase": "Ready"},
     name="cluster",
 )
-SHARD = Sample(
+SHARD = KindSample(
     "core.kcp.io/v1alpha1",
     "shards",
     "Shard",

@@ -9,10 +9,10 @@ from pykcp.cache.server import Cache
 from pykcp.controllers.tenancy.trash import Trash
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Store
 from pykcp.virtual.apiexport import ApiExportWorkspace
-from pykcp.virtual.apiexport.surface import Kinds
+from pykcp.virtual.apiexport.surface import ViewKinds
 from pykcp.virtual.apiresourceschema import ApiResourceSchemaWorkspace
 from pykcp.virtual.exports import ExportsWorkspace
 from pykcp.virtual.framework import Parts, VirtualWorkspace
@@ -36,7 +36,7 @@ def virtual_workspaces(
     store: Store,
     directory: Directory,
     bound: BoundResources,
-    lookup: Lookup,
+    lookup: ObjectLookup,
     authorizer: Authorizer,
     cache: Cache,
     inactive: Inactive,
@@ -44,7 +44,7 @@ def virtual_workspaces(
     settings: VirtualSettings,
 ) -> tuple[VirtualWorkspace, ...]:
     parts = Parts(directory, lookup, authorizer)
-    exports = ApiExportWorkspace(store, Kinds(lookup, directory, bound), authorizer)
+    exports = ApiExportWorkspace(store, ViewKinds(lookup, directory, bound), authorizer)
     exports.follow_cache(cache.store, settings.shard)
     made: list[VirtualWorkspace] = [
         exports,

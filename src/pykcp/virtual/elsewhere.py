@@ -24,7 +24,7 @@ from pykcp.machinery.resources import SHARDS, GroupVersionResource
 from pykcp.machinery.status import BadRequest, InternalError, NotFound
 from pykcp.registry.catalog.bound import BoundResources, VirtualStorage
 from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
 from pykcp.types import Object
@@ -43,7 +43,7 @@ class VirtualResources:
         self,
         bound: BoundResources,
         directory: Directory,
-        lookup: Lookup,
+        lookup: ObjectLookup,
         shard: str,
         front: Front,
         send: Send,

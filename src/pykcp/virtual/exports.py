@@ -30,7 +30,7 @@ from pykcp.server.handlers.listing import send_objects
 from pykcp.types import Object
 from pykcp.virtual.apiexport.view import ExportView
 from pykcp.virtual.apiexport.workspace import ApiExportWorkspace
-from pykcp.virtual.framework import Parts, View, Visit, split_head
+from pykcp.virtual.framework import Parts, VirtualView, Visit, split_head
 from pykcp.wire.exchange import Stream
 
 GROUP, VERSION, PLURAL = "usage.pykcp.dev", "v1alpha1", "consumers"
@@ -62,13 +62,13 @@ class ExportsWorkspace:
         found = self._parts.lookup.cluster_of(path) if valid else None
         return found or "system:nowhere"
 
-    def _with_consumers(self, view: ExportView) -> View:
+    def _with_consumers(self, view: ExportView) -> VirtualView:
         if view.companion is None:
             view.companion = ConsumersView(view, self._parts)
         return view.companion
 
 
-class ConsumersView(View):
+class ConsumersView(VirtualView):
     """The view of an export, and its consumers."""
 
     def __init__(self, export: ExportView, parts: Parts) -> None:

@@ -19,7 +19,7 @@ from pykcp.server.call import Call
 from pykcp.server.filters.forwarding import Forwarder, offered_protocols, sent_headers
 from pykcp.server.media.answers import send_status
 from pykcp.server.request_info import RequestInfo
-from pykcp.wire.exchange import Exchange, Header, Request
+from pykcp.wire.exchange import Exchange, Header, IncomingRequest
 
 ANSWER_HERE = "x-pykcp-virtual-workspaces"
 """Set on requests that have been through the other process."""
@@ -27,7 +27,7 @@ _NOBODY = Tenant("")
 """The operator chose the server."""
 
 
-class Elsewhere:
+class RemoteServer:
     """Another server of the same operator."""
 
     def __init__(self, url: str, tls: ssl.SSLContext) -> None:
@@ -50,7 +50,7 @@ class Elsewhere:
                 raise
             send_status(call, error)
 
-    def wants_streaming(self, request: Request) -> bool:
+    def wants_streaming(self, request: IncomingRequest) -> bool:
         return False
 
     async def run(self) -> None:
@@ -61,5 +61,5 @@ class Elsewhere:
         return True  # it is up to the others
 
 
-def is_for_here(request: Request) -> bool:
+def is_for_here(request: IncomingRequest) -> bool:
     return request.header(ANSWER_HERE) is not None

@@ -17,7 +17,7 @@ from pykcp.auth.authz.attributes import Decision, Verdict
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.kcp import clusters
 from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.resource import Resource
 from pykcp.server.app import ApiServer, Handler, Paths
 from pykcp.server.call import Call
@@ -31,11 +31,11 @@ class Parts(NamedTuple):
     """What most virtual workspaces are made of."""
 
     directory: Directory
-    lookup: Lookup
+    lookup: ObjectLookup
     authorizer: Authorizer
 
 
-class View:
+class VirtualView:
     """One place of a virtual workspace. Subclasses say what is in it."""
 
     server: ApiServer | None = None
@@ -76,7 +76,7 @@ class View:
         """A watch has begun."""
 
 
-class Undecided(Exception):
+class AccessUndecided(Exception):
     """What the decision depends on is not there."""
 
 
@@ -87,7 +87,7 @@ DENIED = Decision(Verdict.DENY, "access denied")
 class Visit(NamedTuple):
     """Where a path leads."""
 
-    view: View
+    view: VirtualView
     cluster: str
     """The logical cluster, or `*`."""
     path: str
@@ -145,7 +145,7 @@ def restricted(
     )
 
 
-class FixedView(View):
+class FixedView(VirtualView):
     """A view whose resources are known from the start."""
 
     def __init__(self, resources: Mapping[ResourceKey, Resource]) -> None:

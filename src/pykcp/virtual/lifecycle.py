@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pykcp.auth.authz.attributes import Attributes, Decision
-from pykcp.auth.authz.rules import Match, Rule
+from pykcp.auth.authz.rules import Match, PolicyRule
 from pykcp.auth.user import MASTERS, User
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACE_TYPES
@@ -27,10 +27,10 @@ from pykcp.server.request_info import understand
 from pykcp.types import Object
 from pykcp.virtual.framework import (
     DENIED,
+    AccessUndecided,
     FixedView,
     Parts,
-    Undecided,
-    View,
+    VirtualView,
     Visit,
     restricted,
     split_clusters,
@@ -79,7 +79,7 @@ class LifecycleWorkspace:
         )
         self._lifecycle = lifecycle
         self._parts = parts
-        self._views: OrderedDict[str, tuple[View, View, View]] = OrderedDict()
+        self._views: OrderedDict[str, tuple[VirtualView, VirtualView, VirtualView]] = OrderedDict()
 
     def visit(self, path: str) -> Visit | None:
         head = split_head(path, 1)
@@ -92,7 +92,7 @@ class LifecycleWorkspace:
             return Visit(everywhere, cluster, rest)
         return Visit(one if self._is_own(rest) else content, cluster, rest)
 
-    def _views_of(self, controller: str) -> tuple[View, View, View]:
+    def _views_of(self, controller: str) -> tuple[VirtualView, VirtualView, VirtualView]:
         views = self._views.get(controller)
         if views is None:
             party = _Party(controller, self._lifecycle, self._parts)
@@ -124,7 +124,7 @@ class _Party:
 
     async def authorize(self, call: Call) -> Decision:
         if not self._colon:
-            raise Undecided("access not permitted")
+            raise AccessUndecided("access not permitted")
         cluster = self.parts.lookup.cluster_of(self.type_path)
         if cluster is None:
             return DENIED
@@ -219,7 +219,7 @@ def is_own_removal(before: list[str], after: list[str], own: str) -> bool:
     return after == before or (own in before and after == [n for n in before if n != own])
 
 
-class Content(View):
+class Content(VirtualView):
     """What is in the workspace, while it waits for the controller."""
 
     forwards = True
@@ -278,7 +278,7 @@ def denial(attributes: Attributes, rules: list[Object]) -> str | None:
     if attributes.subresource:
         resource = f"{resource}/{attributes.subresource}"
     for rule in rules:
-        match = Rule.from_json(rule).match(attributes, resource)
+        match = PolicyRule.from_json(rule).match(attributes, resource)
         if match in (Match.FOR_THIS_NAME, Match.FOR_ALL_NAMES):
             return None
     if not attributes.is_resource:

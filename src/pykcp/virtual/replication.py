@@ -37,7 +37,7 @@ from pykcp.types import Object
 from pykcp.virtual.framework import (
     DENIED,
     Parts,
-    View,
+    VirtualView,
     Visit,
     restricted,
     split_clusters,
@@ -60,7 +60,7 @@ class ReplicationWorkspace:
     checks: tuple[str, ...] = ("replication",)
 
     def __init__(self, parts: Parts, cache: Cache, shard: str) -> None:
-        self._source = Source(parts, cache, shard, SchemaStore(shared_type))
+        self._source = ReplicationSource(parts, cache, shard, SchemaStore(shared_type))
         self._views: OrderedDict[tuple[str, str], ReplicationView] = OrderedDict()
 
     def visit(self, path: str) -> Visit | None:
@@ -77,7 +77,7 @@ class ReplicationWorkspace:
         return Visit(view, *place)
 
 
-class Source(NamedTuple):
+class ReplicationSource(NamedTuple):
     parts: Parts
     cache: Cache
     shard: str
@@ -85,7 +85,7 @@ class Source(NamedTuple):
     schemas: SchemaStore
 
 
-class Published(NamedTuple):
+class PublishedResource(NamedTuple):
     """What an endpoint slice stands for."""
 
     kind: GroupVersionResource
@@ -95,8 +95,8 @@ class Published(NamedTuple):
     schema: Object
 
 
-class ReplicationView(View):
-    def __init__(self, cluster: str, name: str, source: Source) -> None:
+class ReplicationView(VirtualView):
+    def __init__(self, cluster: str, name: str, source: ReplicationSource) -> None:
         self._cluster, self._name = cluster, name
         self._source = source
         self._shown: tuple[str, ResourceDefinition] | None = None
@@ -122,7 +122,7 @@ class ReplicationView(View):
         published = self._published()
         return (self._definition(published),) if published is not None else ()
 
-    def _definition(self, published: Published) -> ResourceDefinition:
+    def _definition(self, published: PublishedResource) -> ResourceDefinition:
         uid, version = published.schema["metadata"]["uid"], published.kind.version
         if self._shown is None or self._shown[0] != uid:
             whole = definition_from_resource_schema(published.schema, self._source.schemas)
@@ -130,7 +130,7 @@ class ReplicationView(View):
             self._shown = uid, restricted(only, _READ, {})
         return self._shown[1]
 
-    def _published(self) -> Published | None:
+    def _published(self) -> PublishedResource | None:
         found = self._slice()
         if found is None or not (is_true(found, "APIExportValid") and _is_valid(found)):
             return None
@@ -156,7 +156,7 @@ class ReplicationView(View):
         shard = annotations.get(_SHARD_ANNOTATION) or self._source.shard
         place = join(shard, annotations[CLUSTER_ANNOTATION])
         identity = (cached.get("status") or {}).get("identityHash") or ""
-        return Published(kind, identity, place, schema)
+        return PublishedResource(kind, identity, place, schema)
 
     def _slice(self) -> Object | None:
         kind = CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES

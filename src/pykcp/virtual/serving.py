@@ -24,10 +24,10 @@ from pykcp.server.call import Call
 from pykcp.server.documents.version import GIT_VERSION
 from pykcp.server.impersonation import Impersonation
 from pykcp.server.media.answers import PageNotFound, PlainError
-from pykcp.virtual.forwarding import Elsewhere, is_for_here
-from pykcp.virtual.framework import Undecided, View, VirtualWorkspace, Visit
+from pykcp.virtual.forwarding import RemoteServer, is_for_here
+from pykcp.virtual.framework import AccessUndecided, VirtualView, VirtualWorkspace, Visit
 from pykcp.virtual.paths import ViewPaths
-from pykcp.wire.exchange import Application, Exchange, Request
+from pykcp.wire.exchange import Application, Exchange, IncomingRequest
 from pykcp.workers.pool import WorkerPool
 
 ROOT = "/services/"
@@ -55,7 +55,7 @@ class Front:
         self,
         host: Host,
         workspaces: Sequence[VirtualWorkspace],
-        elsewhere: Elsewhere | None = None,
+        elsewhere: RemoteServer | None = None,
     ) -> None:
         """`elsewhere`: where the virtual workspaces are visited, if that is another process."""
         self._host = host
@@ -74,7 +74,7 @@ class Front:
             return []
         return [check for workspace in self._workspaces.values() for check in workspace.checks]
 
-    def wants_streaming(self, request: Request) -> bool:
+    def wants_streaming(self, request: IncomingRequest) -> bool:
         application = self._application(request)
         return application is not None and application.wants_streaming(request)
 
@@ -90,7 +90,7 @@ class Front:
         server, call = self._understand(exchange)
         return server.identify_caller(call)
 
-    def _application(self, request: Request) -> Application | None:
+    def _application(self, request: IncomingRequest) -> Application | None:
         if not request.path.startswith(ROOT) or not self._mounted:
             return None
         return self._mounted.get(_first_segment(request.path))
@@ -167,7 +167,7 @@ def _redirect(exchange: Exchange) -> None:
 
 
 class ViewServer(ApiServer):
-    def __init__(self, host: Host, view: View) -> None:
+    def __init__(self, host: Host, view: VirtualView) -> None:
         served = _Served(view)
         super().__init__(
             **host.shard.common(),
@@ -215,7 +215,7 @@ class _Resolved:
 class _Served:
     """A view as the parts of a server ask for it."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: VirtualView) -> None:
         self._view = view
 
     def find(
@@ -241,7 +241,7 @@ class _Served:
 
 
 class _ViewAuthorization:
-    def __init__(self, view: View, authorizer: Authorizer) -> None:
+    def __init__(self, view: VirtualView, authorizer: Authorizer) -> None:
         self._view = view
         self._impersonation = Impersonation(authorizer)
 
@@ -297,14 +297,14 @@ class _ViewAuthorization:
     async def _decide(self, call: Call) -> Decision:
         try:
             return await self._view.authorize(call)
-        except Undecided as error:
+        except AccessUndecided as error:
             path = f"{call.info.base}{call.info.path}"
             raise PlainError(
                 f'Internal Server Error: "{path}": {error}', code=500, reason=""
             ) from error
 
 
-class Nowhere(View):
+class Nowhere(VirtualView):
     """Paths that no virtual workspace knows."""
 
     async def authorize(self, call: Call) -> Decision:

@@ -28,7 +28,7 @@ from pykcp.registry.verbs.create import create as create_object
 from pykcp.server.call import Call
 from pykcp.server.media.answers import PageNotFound, send_object
 from pykcp.types import Object
-from pykcp.virtual.framework import Parts, View, Visit
+from pykcp.virtual.framework import Parts, VirtualView, Visit
 from pykcp.virtual.tree import API_VERSION, split_path
 
 
@@ -48,7 +48,7 @@ class TrashWorkspace:
         return Visit(self._view, self._lookup.cluster_of(place[0]) or "system:nowhere", place[1])
 
 
-class TrashView(View):
+class TrashView(VirtualView):
     def __init__(self, parts: Parts, trash: Trash) -> None:
         self._parts, self._trash = parts, trash
         self.paths = self

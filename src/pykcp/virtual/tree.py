@@ -23,9 +23,9 @@ from pykcp.machinery.status import BadRequest, Forbidden, MethodNotAllowed, NotF
 from pykcp.server.call import Call, integer
 from pykcp.server.media.answers import is_plain_json, send_long, send_object
 from pykcp.storage.interface import Store
-from pykcp.virtual.framework import Parts, View, Visit
-from pykcp.virtual.tree_sight import Inactive, Sight
-from pykcp.virtual.tree_walk import Item, Walk
+from pykcp.virtual.framework import Parts, VirtualView, Visit
+from pykcp.virtual.tree_sight import Inactive, TreeVisibility
+from pykcp.virtual.tree_walk import TreeItem, Walk
 
 API_VERSION = "tenancy.pykcp.io/v1alpha1"
 _CHUNK = 500
@@ -56,7 +56,7 @@ def split_path(path: str) -> tuple[str, str] | None:
     return (head, f"/{rest}") if clusters.is_valid_path(head) else None
 
 
-class TreeView(View):
+class TreeView(VirtualView):
     def __init__(self, parts: Parts, store: Store, inactive: Inactive) -> None:
         self._parts, self._store, self._inactive = parts, store, inactive
         self.paths = self
@@ -64,8 +64,8 @@ class TreeView(View):
     async def authorize(self, call: Call) -> Decision:
         return await self._sight(call).of_top()
 
-    def _sight(self, call: Call) -> Sight:
-        return Sight(self._parts, self._store, self._inactive, call.user, call.cluster)
+    def _sight(self, call: Call) -> TreeVisibility:
+        return TreeVisibility(self._parts, self._store, self._inactive, call.user, call.cluster)
 
     def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
         if call.info.method != "GET":
@@ -91,7 +91,7 @@ class TreeView(View):
         top = self._parts.lookup.canonical_path(call.cluster)
         walk = Walk(self._store, self._sight(call))
         after = _decode_token(call.info.param("continue"))
-        found: list[Item] = []
+        found: list[TreeItem] = []
         token = ""
         async for item in walk.items(call.cluster, top, depth, after):
             if not wanted(item):
@@ -113,7 +113,7 @@ def _not_negative(call: Call, name: str) -> int:
     return found
 
 
-async def _filter(call: Call) -> Callable[[Item], bool]:
+async def _filter(call: Call) -> Callable[[TreeItem], bool]:
     """By phase and labels. What is left out may have something below it that is not."""
     phases = frozenset(filter(None, call.info.param("phase").split(",")))
     text = call.info.param("labelSelector")
@@ -122,7 +122,7 @@ async def _filter(call: Call) -> Callable[[Item], bool]:
     except labels.SelectorError as error:
         raise BadRequest(str(error)) from error
 
-    def wanted(item: Item) -> bool:
+    def wanted(item: TreeItem) -> bool:
         if phases and item.phase not in phases:
             return False
         return selector is None or selector.matches(item.labels)
@@ -149,7 +149,7 @@ def _decode_token(token: str) -> list[str]:
     return after.split(clusters.SEPARATOR)
 
 
-async def _send(call: Call, metadata: dict[str, str], top: str, found: list[Item]) -> None:
+async def _send(call: Call, metadata: dict[str, str], top: str, found: list[TreeItem]) -> None:
     head = {
         "kind": "WorkspaceTree",
         "apiVersion": API_VERSION,

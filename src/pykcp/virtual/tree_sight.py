@@ -41,7 +41,7 @@ class _LogicalCluster(msgspec.Struct):
 _decode = msgspec.json.Decoder(_LogicalCluster).decode
 
 
-class Sight:
+class TreeVisibility:
     """What one user sees, while one request is answered."""
 
     def __init__(

@@ -16,7 +16,7 @@ from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.storage.interface import Query, Store
-from pykcp.virtual.tree_sight import Sight
+from pykcp.virtual.tree_sight import TreeVisibility
 
 _PREFIX = kind_prefix(WORKSPACES)
 _PAGE = 250
@@ -56,7 +56,7 @@ class _Workspace(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Workspace).decode
 
 
-class Item(msgspec.Struct, omit_defaults=True):
+class TreeItem(msgspec.Struct, omit_defaults=True):
     """A workspace of the tree, as it is told."""
 
     path: str
@@ -109,12 +109,12 @@ class Branch:
 
 
 class Walk:
-    def __init__(self, store: Store, sight: Sight) -> None:
+    def __init__(self, store: Store, sight: TreeVisibility) -> None:
         self._store, self._sight = store, sight
 
     async def items(
         self, cluster: str, path: str, depth: int, after: Sequence[str] = ()
-    ) -> AsyncIterator[Item]:
+    ) -> AsyncIterator[TreeItem]:
         """Everything below a cluster, to a depth (0: any), behind a path that is relative to it."""
         branches = await self._resumed(cluster, path, depth, after)
         rested = time.perf_counter()
@@ -151,17 +151,17 @@ class Walk:
             branches.append(Branch(self._store, cluster, path))
         return branches
 
-    async def _below(self, item: Item) -> Branch | None:
+    async def _below(self, item: TreeItem) -> Branch | None:
         """The children of a workspace, if they are here and for the caller to see."""
         if item.cluster and await self._sight.allows(item.cluster):
             return Branch(self._store, item.cluster, item.path)
         return None
 
 
-def _item(workspace: _Workspace, parent: str) -> Item:
+def _item(workspace: _Workspace, parent: str) -> TreeItem:
     metadata, spec = workspace.metadata, workspace.spec
     kind = spec.type
-    return Item(
+    return TreeItem(
         clusters.join(parent, metadata.name),
         metadata.name,
         "" if spec.mount else spec.cluster,

@@ -22,8 +22,8 @@ from pykcp.wire.http2.driver import Http2Driver
 from pykcp.wire.http2.frames import PREFACE
 from pykcp.wire.lane import PASS_SECONDS
 from pykcp.wire.rate import Progress
-from pykcp.wire.request import Peer
-from pykcp.wire.serving import Hub
+from pykcp.wire.request import ConnectionPeer
+from pykcp.wire.serving import ConnectionHub
 from pykcp.wire.tls import TLSSession
 
 _log = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class Driver(Protocol):
 class Connection(asyncio.Protocol):
     """A connection from accept to close."""
 
-    def __init__(self, hub: Hub, context: ssl.SSLContext | None) -> None:
+    def __init__(self, hub: ConnectionHub, context: ssl.SSLContext | None) -> None:
         self.hub = hub
         self.driver: Driver | None = None
         self.is_flush_due = False
@@ -145,7 +145,7 @@ class Connection(asyncio.Protocol):
         self.transport = transport = cast("asyncio.Transport", transport)
         self.made_at = self.hub.loop.time()
         address = transport.get_extra_info("peername") or ("", 0)
-        self.peer = Peer(str(address[0]), int(address[1]))
+        self.peer = ConnectionPeer(str(address[0]), int(address[1]))
         high = self.hub.settings.socket_buffer
         transport.set_write_buffer_limits(high=high, low=high // 4)
         if not self.hub.admit(self):

@@ -14,7 +14,7 @@ Header = tuple[str, str]
 """A header field; names are lower case, values are latin-1 text."""
 
 
-class Peer(Protocol):
+class PeerInfo(Protocol):
     """The connection a request came over."""
 
     protocol: str
@@ -30,7 +30,7 @@ class Peer(Protocol):
     """What the application wants to remember for the life of the connection."""
 
 
-class Request(Protocol):
+class IncomingRequest(Protocol):
     method: str
     path: str
     """Still percent-encoded, without the query."""
@@ -39,7 +39,7 @@ class Request(Protocol):
     headers: Sequence[Header]
 
     @property
-    def peer(self) -> Peer: ...
+    def peer(self) -> PeerInfo: ...
 
     body: bytes
     """The whole body; empty while `is_streaming`."""
@@ -97,7 +97,7 @@ class Exchange(Protocol):
     responded: bool
 
     @property
-    def request(self) -> Request: ...
+    def request(self) -> IncomingRequest: ...
 
     def respond(
         self, status: int, headers: Sequence[Header], body: bytes | Sequence[bytes] = b""
@@ -133,7 +133,7 @@ class Application(Protocol):
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         """Answer one request. Whatever escapes is logged and answered with a plain 500."""
 
-    def wants_streaming(self, request: Request) -> bool:
+    def wants_streaming(self, request: IncomingRequest) -> bool:
         """Whether to call `handle` before the body has arrived (proxying)."""
 
     def identify(self, exchange: Exchange) -> bool | Coroutine[Any, Any, bool]:

@@ -1,6 +1,6 @@
 """The head of a request, checked: what both protocols make of the header fields.
 
-`Malformed` means that the message breaks HTTP itself and must not reach the
+`MalformedRequest` means that the message breaks HTTP itself and must not reach the
 application, whatever it looks like.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pykcp.wire.http2.hpack import Field, is_valid_field
 
 
-class Malformed(ValueError):
+class MalformedRequest(ValueError):
     """The request is not HTTP."""
 
 
@@ -90,7 +90,7 @@ def http2_head(fields: Iterable[Field], check_each: bool = False) -> Head:
         value = field[1]
         if special <= _AUTHORITY:
             if headers or pseudo[special] is not None:
-                raise Malformed("pseudo-header twice, or after a header")
+                raise MalformedRequest("pseudo-header twice, or after a header")
             pseudo[special] = value
             continue
         if special == _LENGTH:
@@ -102,13 +102,13 @@ def http2_head(fields: Iterable[Field], check_each: bool = False) -> Head:
         elif special == _HOST:
             has_host = True
         elif special == _FORBIDDEN or value != "trailers":
-            raise Malformed("header that has no place in HTTP/2")
+            raise MalformedRequest("header that has no place in HTTP/2")
         headers.append(field)
     method, path, scheme, authority = pseudo
     if not method or not path or not scheme:
-        raise Malformed("pseudo-header missing")
+        raise MalformedRequest("pseudo-header missing")
     if path[0] != "/" and not (path == "*" and method == "OPTIONS"):
-        raise Malformed("path is not absolute")
+        raise MalformedRequest("path is not absolute")
     if authority and not has_host:
         headers.append(("host", authority))
     if cookies > 1:
@@ -121,23 +121,23 @@ def check_trailers(fields: Iterable[Field]) -> None:
     check_fields(fields)
     for name, _ in fields:
         if name[0] == ":" or _SPECIAL.get(name) == _FORBIDDEN:
-            raise Malformed("trailer that may not be one")
+            raise MalformedRequest("trailer that may not be one")
 
 
 def check_fields(fields: Iterable[Field]) -> None:
     for name, value in fields:
         if not is_valid_field(name, value):
-            raise Malformed("invalid header field")
+            raise MalformedRequest("invalid header field")
 
 
 def parse_content_length(value: str, known: int | None) -> int:
     """The announced length; repeating it is allowed as long as it is the same."""
     # isdigit() alone would let other scripts' digits through.
     if not (value.isascii() and value.isdigit()) or len(value) > 18:
-        raise Malformed("bad content-length")
+        raise MalformedRequest("bad content-length")
     length = int(value)
     if known is not None and known != length:
-        raise Malformed("two content-lengths")
+        raise MalformedRequest("two content-lengths")
     return length
 
 

@@ -24,7 +24,7 @@ PASS_SECONDS = 0.002
 """How long the lane holds the loop at a time."""
 
 
-class Worker(Protocol):
+class LaneWorker(Protocol):
     """Somebody with a turn in the lane."""
 
     def take_turn(self) -> bool:
@@ -37,13 +37,13 @@ class Worker(Protocol):
 class Lane:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._queue: deque[Worker] = deque()
+        self._queue: deque[LaneWorker] = deque()
         self._is_running = False
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    def add(self, worker: Worker) -> None:
+    def add(self, worker: LaneWorker) -> None:
         """Give a worker its turn. The caller sees to it that nobody is in line twice."""
         self._queue.append(worker)
         if not self._is_running:

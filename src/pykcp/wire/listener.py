@@ -8,7 +8,7 @@ import logging
 
 from pykcp.wire.connection import Connection
 from pykcp.wire.exchange import Application
-from pykcp.wire.serving import Hub, Meter
+from pykcp.wire.serving import ConnectionHub, Meter
 from pykcp.wire.settings import TLSSettings, WireSettings
 from pykcp.wire.tls import ServingCertificate
 
@@ -34,7 +34,7 @@ class Listener:
         self._tls = tls
         self._meter = meter
         self._certificate: ServingCertificate | None = None
-        self._hub: Hub | None = None
+        self._hub: ConnectionHub | None = None
         self._server: asyncio.Server | None = None
         self.port = 0
         """The port listened on, once started."""
@@ -46,7 +46,7 @@ class Listener:
         if self._tls is not None:
             self._certificate = ServingCertificate(self._tls)
         loop = asyncio.get_running_loop()
-        self._hub = Hub(self._application, self._settings, loop, self._meter)
+        self._hub = ConnectionHub(self._application, self._settings, loop, self._meter)
         try:
             self._server = await loop.create_server(
                 self._connection, host or None, port, backlog=backlog

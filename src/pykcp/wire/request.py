@@ -11,7 +11,7 @@ from pykcp.wire.exchange import Header
 from pykcp.wire.heads import Head
 
 
-class Peer:
+class ConnectionPeer:
     """The other end of a connection."""
 
     __slots__ = ("address", "certificate", "intermediates", "memo", "port", "protocol")
@@ -46,7 +46,7 @@ class Request:
         "truncated",
     )
 
-    def __init__(self, head: Head, peer: Peer) -> None:
+    def __init__(self, head: Head, peer: ConnectionPeer) -> None:
         self._head = head
         self.method = head.method
         self.path = head.path

@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from pykcp.aio.memory import Trimmer
-from pykcp.wire.exchange import Application, Exchange, Header, Peer, Request
+from pykcp.wire.exchange import Application, Exchange, Header, IncomingRequest, PeerInfo
 from pykcp.wire.http1.head import HeadWriter
-from pykcp.wire.http2.hpack import Encoder
+from pykcp.wire.http2.hpack import HeaderEncoder
 from pykcp.wire.http2.huffman import Huffman
 from pykcp.wire.lane import Handshakes, Lane
 from pykcp.wire.settings import WireSettings
@@ -44,7 +44,7 @@ class DateStamp:
 
     __slots__ = ("_clock", "_encoder", "_http1", "_http2", "_second")
 
-    def __init__(self, encoder: Encoder, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, encoder: HeaderEncoder, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._encoder = encoder
         self._second = -1
@@ -98,7 +98,7 @@ class HubConnection(Protocol):
     """What the hub needs of a connection."""
 
     @property
-    def peer(self) -> Peer: ...
+    def peer(self) -> PeerInfo: ...
     @property
     def idle_since(self) -> float | None: ...
     @property
@@ -127,7 +127,7 @@ class NoMeter:
     def wake(self) -> None: ...
 
 
-class Hub:
+class ConnectionHub:
     """One listener's application, settings, memories, connections and tasks."""
 
     def __init__(
@@ -141,7 +141,7 @@ class Hub:
         self.settings = settings
         self.loop = loop
         self.meter = meter or NoMeter()
-        self.encoder = Encoder()
+        self.encoder = HeaderEncoder()
         self.huffman = Huffman()
         self.head_writer = HeadWriter()
         self.date = DateStamp(self.encoder)
@@ -233,7 +233,7 @@ class Hub:
             is_known = False
         answer(is_known)
 
-    def wants_streaming(self, request: Request) -> bool:
+    def wants_streaming(self, request: IncomingRequest) -> bool:
         """The application's choice; its failure is not the connection's."""
         try:
             return self.application.wants_streaming(request)

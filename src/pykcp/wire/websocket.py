@@ -19,7 +19,7 @@ from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError
 
 from pykcp.wire.rate import Progress
-from pykcp.wire.serving import Hub
+from pykcp.wire.serving import ConnectionHub
 from pykcp.wire.streams import AnswerStream
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class WebSocketDriver(AnswerStream):
     protocol = "HTTP/1.1"
 
     def __init__(
-        self, connection: Connection, hub: Hub, exchange: Http1Exchange, subprotocol: str
+        self, connection: Connection, hub: ConnectionHub, exchange: Http1Exchange, subprotocol: str
     ) -> None:
         super().__init__()
         self.connection = connection

@@ -20,7 +20,7 @@ class Job(NamedTuple):
     args: tuple[Any, ...]
 
 
-class Result(NamedTuple):
+class JobResult(NamedTuple):
     value: Any
     error: Exception | None
     cpu_seconds: float
@@ -29,7 +29,7 @@ class Result(NamedTuple):
     """Most octets that the worker ever held."""
 
 
-def encode(message: Job | Result) -> bytes:
+def encode(message: Job | JobResult) -> bytes:
     text = pickle.dumps(tuple(message), protocol=pickle.HIGHEST_PROTOCOL)
     return HEADER.pack(len(text)) + text
 
@@ -38,5 +38,5 @@ def decode_job(text: bytes) -> Job:
     return Job(*pickle.loads(text))  # noqa: S301  # written by the server, our parent
 
 
-def decode_result(text: bytes) -> Result:
-    return Result(*pickle.loads(text))  # noqa: S301  # written by a worker, our own child
+def decode_result(text: bytes) -> JobResult:
+    return JobResult(*pickle.loads(text))  # noqa: S301  # written by a worker, our own child

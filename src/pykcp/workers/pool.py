@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pykcp.workers.frames import HEADER, Job, Result, decode_result, encode
+from pykcp.workers.frames import HEADER, Job, JobResult, decode_result, encode
 from pykcp.workers.process import WorkerMemoryError
 
 _log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class _Worker:
         self.is_spent = False
         """Not to be given another job."""
 
-    async def run(self, frame: bytes, seconds: float) -> Result:
+    async def run(self, frame: bytes, seconds: float) -> JobResult:
         self.jobs += 1
         try:
             async with asyncio.timeout(seconds):

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.workers.frames import HEADER, Result, decode_job, encode
+from pykcp.workers.frames import HEADER, JobResult, decode_job, encode
 
 _NICENESS = 5
 """The event loop comes first where there are fewer cores than processes."""
@@ -80,10 +80,10 @@ def _work(text: bytes) -> bytes:
         error = raised
     peak = _peak_memory()
     try:
-        return encode(Result(value, error, time.process_time() - began, peak))
+        return encode(JobResult(value, error, time.process_time() - began, peak))
     except Exception as unfit:  # an error that cannot be pickled is described instead
         described = RuntimeError(f"{error!r} ({unfit})")
-        return encode(Result(None, described, time.process_time() - began, peak))
+        return encode(JobResult(None, described, time.process_time() - began, peak))
 
 
 def _peak_memory() -> int:

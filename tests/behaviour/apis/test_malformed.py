@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pykcp.testing.client import APPLY, JSON_PATCH, MERGE, Reply, TestClient, eventually
-from pykcp.testing.malformed import CLUSTER, SAMPLES, SHARD, Sample, variants
+from pykcp.testing.malformed import CLUSTER, SAMPLES, SHARD, KindSample, variants
 from pykcp.testing.rights import grant
 from pykcp.testing.server import ServerProcess, server
 from pykcp.testing.workspaces import WORKSPACES, inside, make_workspace
@@ -47,7 +47,7 @@ def check(reply: Reply) -> None:
         assert any(text in reply.json["message"] for text in UPSTREAM_FAILS), reply
 
 
-def write(client: TestClient, sample: Sample, number: int, spec: object) -> None:
+def write(client: TestClient, sample: KindSample, number: int, spec: object) -> None:
     """A new object, and one of the other verbs on it or on a good one."""
     obj = sample.make(number, spec=spec)
     name, good = obj["metadata"]["name"], sample.name.format("m0")
@@ -66,7 +66,7 @@ def write(client: TestClient, sample: Sample, number: int, spec: object) -> None
             check(client.patch(path, applied, APPLY, fieldManager="test"))
 
 
-def write_status(client: TestClient, sample: Sample, number: int, status: object) -> None:
+def write_status(client: TestClient, sample: KindSample, number: int, status: object) -> None:
     path = f"{sample.path}/{sample.name.format('m0')}"
     if number % 2:
         check(client.patch(f"{path}/status", {"status": status}))
@@ -95,7 +95,7 @@ def assert_quiet(shard: ServerProcess) -> None:
     SAMPLES,
     ids=lambda s: f"{s.plural.rpartition('/')[2]}-{s.version.rpartition('/')[2]}-{s.name}",
 )
-def test_objects_of_every_shape(shard: ServerProcess, root: TestClient, sample: Sample) -> None:
+def test_objects_of_every_shape(shard: ServerProcess, root: TestClient, sample: KindSample) -> None:
     name = f"w{SAMPLES.index(sample)}"
     make_workspace(root, name)
     client = inside(root, name)

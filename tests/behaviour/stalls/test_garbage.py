@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykcp.programs.shard.process import running
+from pykcp.programs.shard.process import running_shard
 from pykcp.programs.shard.settings import ShardSettings
 from pykcp.server.call import Call
 from pykcp.testing.client import TestClient
@@ -51,7 +51,7 @@ async def test_bodies_need_no_garbage_collector(
         secure_port=0,
         bind_free_port=True,
     )
-    async with running(settings):
+    async with running_shard(settings):
         statuses = await asyncio.to_thread(_write, tmp_path / ".kcp" / "admin.kubeconfig")
         assert statuses == [201, 409, 200, 409, 200, 200]
         left = [o for o in gc.get_objects() if isinstance(o, Call)]

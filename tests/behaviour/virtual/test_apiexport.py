@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykcp.testing.client import APPLY, JSON_PATCH, Reply, eventually
-from pykcp.testing.exports import APIS, Consumer, Provider, accepted, claim, schema
+from pykcp.testing.exports import APIS, Consumer, ExportProvider, accepted, claim, schema
 from pykcp.testing.rights import grant
 from pykcp.testing.server import ServerProcess
 
@@ -32,9 +32,9 @@ def message(reply: Reply) -> str:
 
 
 def test_all_consumers_at_once(shard: ServerProcess) -> None:
-    provider = Provider(shard, "cowboys", "sheriffs", user="provider")
+    provider = ExportProvider(shard, "cowboys", "sheriffs", user="provider")
     one, two = provider.consumer(), provider.consumer()
-    other = Provider(shard, user="alice")
+    other = ExportProvider(shard, user="alice")
     third = other.consumer()
     for consumer, name in ((one, "joe"), (two, "joe"), (two, "jane")):
         consumer.make(provider, name)
@@ -58,7 +58,7 @@ def test_all_consumers_at_once(shard: ServerProcess) -> None:
 
 def test_watch_over_all(shard: ServerProcess) -> None:
     """One watch follows consumers that come later, too."""
-    provider = Provider(shard, user="provider")
+    provider = ExportProvider(shard, user="provider")
     events = provider.view().watch(provider.path())
     one = provider.consumer()
     one.make(provider, "joe")
@@ -75,7 +75,7 @@ def test_watch_over_all(shard: ServerProcess) -> None:
 
 
 def test_writes_into_a_consumer(shard: ServerProcess) -> None:
-    provider = Provider(shard, user="provider")
+    provider = ExportProvider(shard, user="provider")
     consumer = provider.consumer()
     consumer.make(provider, "joe", x=1)
     view, path = provider.view(consumer.cluster), provider.path(namespace="default")
@@ -103,7 +103,7 @@ def test_writes_into_a_consumer(shard: ServerProcess) -> None:
 
 
 def test_who_may_use_it(shard: ServerProcess) -> None:
-    provider = Provider(shard, user="provider")
+    provider = ExportProvider(shard, user="provider")
     consumer = provider.consumer()
     for user in ("bob",):
         for cluster in ("*", consumer.cluster):
@@ -123,7 +123,7 @@ def test_who_may_use_it(shard: ServerProcess) -> None:
 
 
 def test_an_export_that_is_not_there(shard: ServerProcess) -> None:
-    provider = Provider(shard, user="provider")
+    provider = ExportProvider(shard, user="provider")
     grant(provider.client, "provider", "*", "apiexports/content", "apis.kcp.io")
     provider.export = "nothere"
     path = f"/services/apiexport/{provider.cluster}/nothere/clusters/*/apis"
@@ -142,7 +142,7 @@ def test_an_export_that_is_not_there(shard: ServerProcess) -> None:
 
 def test_claims_show_what_was_accepted(shard: ServerProcess) -> None:
     asked = (claim("configmaps"), claim("secrets"))
-    provider = Provider(shard, claims=asked, user="provider")
+    provider = ExportProvider(shard, claims=asked, user="provider")
     yes = provider.consumer(accepted(asked[0]))
     no = provider.consumer({**accepted(asked[0]), "state": "Rejected"})
     for consumer in (yes, no):
@@ -165,7 +165,7 @@ def test_claims_show_what_was_accepted(shard: ServerProcess) -> None:
 
 def test_claim_verbs(shard: ServerProcess) -> None:
     asked = claim("configmaps", "get", "list", "create")
-    provider = Provider(shard, claims=(asked,), user="provider")
+    provider = ExportProvider(shard, claims=(asked,), user="provider")
     granted = {**asked, "verbs": ["get", "list", "update"]}
     consumer = provider.consumer(accepted(granted))
     consumer.client.post(DEFAULT_MAPS, {"metadata": {"name": "m"}})
@@ -181,7 +181,7 @@ def test_claim_verbs(shard: ServerProcess) -> None:
 def test_applying_what_is_not_there(shard: ServerProcess) -> None:
     """It needs the claim's verb to create as well."""
     asked = claim("configmaps", "get", "patch", "create")
-    provider = Provider(shard, claims=(asked,), user="provider")
+    provider = ExportProvider(shard, claims=(asked,), user="provider")
     wary = provider.consumer(accepted({**asked, "verbs": ["get", "patch"]}))
     open_one = provider.consumer(accepted(asked))
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
@@ -194,7 +194,7 @@ def test_applying_what_is_not_there(shard: ServerProcess) -> None:
 
 def test_claim_selectors(shard: ServerProcess) -> None:
     asked = (claim("configmaps"), claim("secrets"))
-    provider = Provider(shard, claims=asked, user="provider")
+    provider = ExportProvider(shard, claims=asked, user="provider")
     expression = {"key": "tier", "operator": "In", "values": ["a", "b"]}
     consumer = provider.consumer(
         accepted(asked[0], matchLabels={"team": "west"}),
@@ -232,12 +232,12 @@ def test_claim_selectors(shard: ServerProcess) -> None:
 
 def test_a_selector_that_changes(shard: ServerProcess) -> None:
     """What a consumer shows, it may narrow; not for claims on other exports, as in kcp."""
-    other = Provider(shard, "sheriffs")
+    other = ExportProvider(shard, "sheriffs")
     asked = (
         claim("configmaps"),
         claim("sheriffs", group=other.group, identity=other.identity),
     )
-    provider = Provider(shard, claims=asked, user="provider")
+    provider = ExportProvider(shard, claims=asked, user="provider")
     consumer = Consumer(shard)
     consumer.bind(other)
     consumer.bind(provider, *(accepted(one) for one in asked))
@@ -259,7 +259,7 @@ def test_a_selector_that_changes(shard: ServerProcess) -> None:
 
 def test_consumers_out_of_use(shard: ServerProcess) -> None:
     """An inactive consumer is closed to its providers, too; a lost one is forgotten."""
-    provider = Provider(shard, user="provider")
+    provider = ExportProvider(shard, user="provider")
     consumer = provider.consumer()
     consumer.make(provider, "joe")
     view = provider.view(consumer.cluster)
@@ -288,9 +288,9 @@ def _refused(reply: Reply) -> Reply | None:
 
 def test_claims_on_other_exports(shard: ServerProcess) -> None:
     """By identity: the claimed export's own policy has a say as well."""
-    other = Provider(shard, "sheriffs")
+    other = ExportProvider(shard, "sheriffs")
     asked = claim("sheriffs", group=other.group, identity=other.identity)
-    provider = Provider(shard, claims=(asked,), user="provider")
+    provider = ExportProvider(shard, claims=(asked,), user="provider")
     consumer = Consumer(shard)
     consumer.bind(other)
     consumer.bind(provider, accepted(asked))
@@ -313,7 +313,7 @@ def test_claims_on_other_exports(shard: ServerProcess) -> None:
 
 
 def test_events_of_both_groups(shard: ServerProcess) -> None:
-    provider = Provider(shard, claims=(claim("events"),), user="provider")
+    provider = ExportProvider(shard, claims=(claim("events"),), user="provider")
     consumer = provider.consumer(accepted(claim("events")))
     body = {
         "metadata": {"name": "e"},
@@ -334,7 +334,7 @@ def test_reviews(shard: ServerProcess) -> None:
         claim("subjectaccessreviews", "create", group=group),
         claim("tokenreviews", "create", group="authentication.k8s.io"),
     )
-    provider = Provider(shard, claims=asked, user="provider")
+    provider = ExportProvider(shard, claims=asked, user="provider")
     consumer = provider.consumer(*(accepted(one) for one in asked))
     grant(consumer.client, "carol", "get", "secrets", "")
     review = {
@@ -358,7 +358,7 @@ def test_reviews(shard: ServerProcess) -> None:
 
 
 def test_discovery_and_openapi(shard: ServerProcess) -> None:
-    provider = Provider(shard, claims=(claim("configmaps"),), user="provider")
+    provider = ExportProvider(shard, claims=(claim("configmaps"),), user="provider")
     view = provider.view()
     groups = [g["name"] for g in view.get("/apis").json["groups"]]
     assert groups == [provider.group, "apis.kcp.io"]
@@ -384,7 +384,7 @@ def test_discovery_and_openapi(shard: ServerProcess) -> None:
 def test_a_changed_export(shard: ServerProcess) -> None:
     """Watches of what an export no longer has end; the others go on."""
     asked = (claim("configmaps"),)
-    provider = Provider(shard, claims=asked, user="provider")
+    provider = ExportProvider(shard, claims=asked, user="provider")
     consumer = provider.consumer(accepted(asked[0]))
     maps = provider.view().watch(MAPS)
     cowboys = provider.view().watch(provider.path())
@@ -407,8 +407,8 @@ def test_a_changed_export(shard: ServerProcess) -> None:
 
 def test_no_trick_shows_more(shard: ServerProcess) -> None:
     asked = (claim("configmaps"),)
-    provider = Provider(shard, claims=asked, user="provider")
-    other = Provider(shard, user="alice")
+    provider = ExportProvider(shard, claims=asked, user="provider")
+    other = ExportProvider(shard, user="alice")
     consumer = provider.consumer(accepted(asked[0], matchLabels={"shown": "yes"}))
     consumer.bind(other)
     consumer.make(other, "hidden")
@@ -459,7 +459,7 @@ def test_no_trick_shows_more(shard: ServerProcess) -> None:
 
 @pytest.mark.parametrize("path", ["/api/v1/namespaces/default/configmaps"])
 def test_one_namespace_of_all_clusters(shard: ServerProcess, path: str) -> None:
-    provider = Provider(shard, claims=(claim("configmaps"),), user="provider")
+    provider = ExportProvider(shard, claims=(claim("configmaps"),), user="provider")
     reply = provider.view().get(path)
     assert (reply.status, message(reply)) == (
         400,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcp.testing.client import TestClient
-from pykcp.testing.exports import Provider
+from pykcp.testing.exports import ExportProvider
 from pykcp.testing.rights import grant
 from pykcp.testing.server import ServerProcess
 
@@ -15,7 +15,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 
 def test_who_consumes_it(shard: ServerProcess, at: At) -> None:
-    provider = Provider(shard, "cowboys", "sheriffs", user="provider")
+    provider = ExportProvider(shard, "cowboys", "sheriffs", user="provider")
     one, two = provider.consumer(), provider.consumer()
     for name in ("a", "b"):
         one.make(provider, name)

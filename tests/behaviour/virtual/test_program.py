@@ -14,7 +14,7 @@ import pytest
 
 from pykcp.auth.certificates import create_ca, issue_client
 from pykcp.testing.client import TestClient
-from pykcp.testing.exports import APIS, Provider, accepted, claim
+from pykcp.testing.exports import APIS, ExportProvider, accepted, claim
 from pykcp.testing.kubeconfig import Access
 from pykcp.testing.programs import serving
 from pykcp.testing.server import ServerProcess, environment, server
@@ -49,7 +49,7 @@ class Visitors:
 
 def test_the_same_views(shard: ServerProcess, tmp_path: pathlib.Path) -> None:
     asked = claim("configmaps")
-    provider = Provider(shard, claims=(asked,), user="provider")
+    provider = ExportProvider(shard, claims=(asked,), user="provider")
     consumer = provider.consumer(accepted(asked))
     consumer.make(provider, "joe")
     with door(shard, tmp_path) as port, closing(Visitors(port, tmp_path)) as visitor:
@@ -76,7 +76,7 @@ def test_users_with_certificates(shard: ServerProcess, tmp_path: pathlib.Path) -
     """The shard cannot see them: it is asked for them, and takes nobody's word but ours."""
     authority = create_ca("users", time.time())
     (tmp_path / "ca.crt").write_bytes(authority.certificate)
-    provider = Provider(shard, user="provider")
+    provider = ExportProvider(shard, user="provider")
     provider.consumer().make(provider, "joe")
     path = f"/services/apiexport/{provider.cluster}/{provider.export}/clusters/*{provider.path()}"
     with door(shard, tmp_path, f"--client-ca-file={tmp_path / 'ca.crt'}") as port:

@@ -17,7 +17,7 @@ from pykcp.testing.client import (
     TestClient,
     eventually,
 )
-from pykcp.testing.exports import APIS, SCHEMAS, Consumer, Provider, accepted, claim, schema
+from pykcp.testing.exports import APIS, SCHEMAS, Consumer, ExportProvider, accepted, claim, schema
 from pykcp.testing.server import ServerProcess
 from pykcp.types import Object
 
@@ -34,7 +34,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 class Scene:
     """A provider that was granted the ConfigMaps labelled `shown`, and a consumer with two."""
 
-    provider: Provider
+    provider: ExportProvider
     consumer: Consumer
 
     @property
@@ -53,7 +53,7 @@ class Scene:
 @pytest.fixture
 def scene(shard: ServerProcess) -> Scene:
     asked = claim("configmaps")
-    provider = Provider(shard, claims=(asked,), user="provider")
+    provider = ExportProvider(shard, claims=(asked,), user="provider")
     consumer = provider.consumer(accepted(asked, matchLabels={"shown": "yes"}))
     for name, shown in (("hidden", "no"), ("shown", "yes")):
         body = {"metadata": {"name": name, "labels": {"shown": shown}}, "data": {"word": "sesame"}}
@@ -90,7 +90,7 @@ def test_claim_labels_made_by_hand(shard: ServerProcess, scene: Scene) -> None:
 
 def test_claim_labels_for_somebody_else(shard: ServerProcess, scene: Scene) -> None:
     """A provider cannot show to another one what it was shown itself, nor take it away."""
-    other = Provider(shard, claims=(claim("configmaps"),), user="alice")
+    other = ExportProvider(shard, claims=(claim("configmaps"),), user="alice")
     scene.consumer.bind(other)  # grants nothing
     key = claim_label_key(other.cluster, other.export)
     own = claim_label_key(scene.provider.cluster, scene.provider.export)
@@ -216,10 +216,10 @@ def test_owner_references_carry_nothing(scene: Scene) -> None:
 
 def test_the_same_resource_of_another_provider(shard: ServerProcess) -> None:
     """One group and resource, three origins: each is seen by its own provider alone."""
-    provider = Provider(shard, user="provider")
+    provider = ExportProvider(shard, user="provider")
     consumer, bare = provider.consumer(), Consumer(shard)
     consumer.make(provider, "bound")
-    other = Provider(shard, "sheriffs", user="alice")
+    other = ExportProvider(shard, "sheriffs", user="alice")
     same = schema("cowboys", provider.group)
     assert other.client.post(SCHEMAS, same).status == 201
     resource = {"name": "cowboys", "group": provider.group, "schema": same["metadata"]["name"]}
@@ -255,12 +255,12 @@ def _define(client: TestClient, like: Object) -> None:
 
 def test_identities_that_do_not_fit(shard: ServerProcess) -> None:
     """A claim with an identity is on what that export brings, whatever else has this name."""
-    other = Provider(shard, user="alice")
+    other = ExportProvider(shard, user="alice")
     asked = (
         claim("configmaps", identity=other.identity),
         claim("cowboys", group=other.group, identity="0" * 64),
     )
-    provider = Provider(shard, "sheriffs", claims=asked, user="provider")
+    provider = ExportProvider(shard, "sheriffs", claims=asked, user="provider")
     consumer = Consumer(shard)
     consumer.bind(other)
     consumer.make(other, "hidden")

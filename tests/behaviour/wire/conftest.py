@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from pykcp.wire.exchange import Exchange, Request, Stream
+from pykcp.wire.exchange import Exchange, IncomingRequest, Stream
 from pykcp.wire.http2 import frames
 from pykcp.wire.listener import Listener
 from pykcp.wire.settings import TLSSettings, WireSettings
@@ -130,14 +130,14 @@ TEXT = (("content-type", "text/plain"),)
 class Hello:
     """An application with one path per thing to be tried."""
 
-    requests: list[Request] = field(default_factory=list)
+    requests: list[IncomingRequest] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     finished: list[str] = field(default_factory=list)
     """What happened to handlers that waited: `done`, `cancelled`, `closed`."""
     happened: asyncio.Event = field(default_factory=asyncio.Event)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def wants_streaming(self, request: Request) -> bool:
+    def wants_streaming(self, request: IncomingRequest) -> bool:
         return request.path.startswith("/stream")
 
     def identify(self, exchange: Any) -> bool:

@@ -9,8 +9,8 @@ import pytest
 
 from pykcp.cli.plugins.access.client_config import ClientConfig
 from pykcp.cli.plugins.access.kubeconfig import files_of_environment
-from pykcp.cli.plugins.access.rest import Client
-from pykcp.cli.plugins.workspace.tree import Node, graft, grow
+from pykcp.cli.plugins.access.rest import RestClient
+from pykcp.cli.plugins.workspace.tree import WorkspaceNode, graft, grow
 from pykcp.testing.client import MERGE, TestClient, eventually
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.workspaces import WORKSPACES
@@ -230,8 +230,8 @@ def test_the_plugin_draws_the_same_either_way(
     shard: ServerProcess, wood: TestClient, context: str, is_full: bool
 ) -> None:
     config = ClientConfig(files_of_environment(str(shard.kubeconfig)), {"context": context}, None)
-    client = Client(config.target())
-    at_once, by_level = Node("root", "root"), Node("root", "root")
+    client = RestClient(config.target())
+    at_once, by_level = WorkspaceNode("root", "root"), WorkspaceNode("root", "root")
     assert graft(client, at_once, is_full=is_full)
     grow(client, by_level, is_full=is_full)
     assert at_once == by_level

@@ -15,8 +15,8 @@ import os
 import pathlib
 import sys
 
-from pykcp.storage.errors import Mismatch, StoreError
-from pykcp.storage.interface import Delete, Operation, Put, Store, Value
+from pykcp.storage.errors import RevisionMismatch, StoreError
+from pykcp.storage.interface import DeleteKey, Operation, PutKey, Store, Value
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore
 
 WRITERS = 16
@@ -43,10 +43,10 @@ def transaction(store: Store, name: int, number: int) -> list[Operation]:
     operations: list[Operation] = []
     for key in (f"/twins/{name:02}/a", f"/twins/{name:02}/b"):
         entry = store.get(key)
-        operations.append(Put(key, value, expect=entry.revision if entry else 0))
-    operations.append(Put(f"/own/{name:02}/{number}", value, expect=0))
+        operations.append(PutKey(key, value, expect=entry.revision if entry else 0))
+    operations.append(PutKey(f"/own/{name:02}/{number}", value, expect=0))
     if number > 3:
-        operations.append(Delete(f"/own/{name:02}/{number - 3}", value))
+        operations.append(DeleteKey(f"/own/{name:02}/{number - 3}", value))
     return operations
 
 
@@ -55,7 +55,7 @@ async def write_on(store: Store, name: int) -> None:
         number = number_at(store, f"/twins/{name:02}/a") + 1
         try:
             revisions = await store.write(transaction(store, name, number))
-        except Mismatch:
+        except RevisionMismatch:
             raise
         except StoreError:
             # Its outcome is unknown: look again before going on.

@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from pykcp.storage.errors import Compacted, InUse, StoreError, StoreFull, TooLarge, Unavailable
+from pykcp.storage.errors import Compacted, InUse, StoreError, StoreFull, StoreUnavailable, TooLarge
 from pykcp.storage.etcd import EtcdSettings, EtcdStore, messages
-from pykcp.storage.etcd.client import Client, parse_server
+from pykcp.storage.etcd.client import EtcdClient, parse_server
 from pykcp.storage.etcd.envelope import etcd_revision_of
-from pykcp.storage.interface import Delete, Event, Put, Query, Value
+from pykcp.storage.interface import DeleteKey, Event, PutKey, Query, Value
 from pykcp.storage.testing import EtcdProcess, find_etcd, free_ports
 
 pytestmark = pytest.mark.skipif(
@@ -134,12 +134,12 @@ async def opened() -> AsyncIterator[Opened]:
         await store.stop()
 
 
-def put(key: str, text: str = "", expect: int | None = None) -> Put:
-    return Put(key, Value(f"{text or key}@".encode(), b";"), f"\x1f{text}\x1f", ("x",), expect)
+def put(key: str, text: str = "", expect: int | None = None) -> PutKey:
+    return PutKey(key, Value(f"{text or key}@".encode(), b";"), f"\x1f{text}\x1f", ("x",), expect)
 
 
-def delete(key: str) -> Delete:
-    return Delete(key, Value(b"gone@", b";"))
+def delete(key: str) -> DeleteKey:
+    return DeleteKey(key, Value(b"gone@", b";"))
 
 
 def listening(store: EtcdStore) -> list[Event]:
@@ -172,7 +172,7 @@ async def test_lost_and_found(etcd: EtcdProcess, opened: Opened) -> None:
     (before,) = await store.write([put("/a")])
     etcd.kill()
     started = time.monotonic()
-    with pytest.raises(Unavailable):
+    with pytest.raises(StoreUnavailable):
         await store.write([put("/b")])
     assert time.monotonic() - started < WRITE_SECONDS + 1
     await until(lambda: store.health() is not None)
@@ -193,7 +193,7 @@ async def test_silent_etcd(etcd: EtcdProcess, opened: Opened) -> None:
     await store.write([put("/a")])
     etcd.signal(signal.SIGSTOP)
     started = time.monotonic()
-    with pytest.raises(Unavailable):
+    with pytest.raises(StoreUnavailable):
         await store.write([put("/b")])
     assert time.monotonic() - started < 2 * WRITE_SECONDS + 1
     assert store.health() is not None
@@ -203,12 +203,12 @@ async def test_silent_etcd(etcd: EtcdProcess, opened: Opened) -> None:
     assert "/c" in await texts(store)
 
 
-async def write_again(store: EtcdStore, operation: Put) -> list[int]:
+async def write_again(store: EtcdStore, operation: PutKey) -> list[int]:
     async with asyncio.timeout(30):
         while True:
             try:
                 return await store.write([operation])
-            except Unavailable:
+            except StoreUnavailable:
                 await asyncio.sleep(0.05)
 
 
@@ -226,7 +226,7 @@ async def test_cut_connections(etcd: EtcdProcess, proxy: Proxy, opened: Opened) 
             key = f"/{name}/{number}"
             try:
                 (acknowledged[key],) = await store.write([put(key, expect=0)])
-            except Unavailable:
+            except StoreUnavailable:
                 await asyncio.sleep(0.01)
             number += 1
 
@@ -272,7 +272,7 @@ async def test_request_lost_before_the_write(proxy: Proxy, opened: Opened) -> No
     await proxy.has_swallowed.wait()
     await proxy.cut()
     await proxy.open()
-    with pytest.raises(Unavailable):
+    with pytest.raises(StoreUnavailable):
         await writing
     await write_again(store, put("/c"))
     assert await texts(store) == ["/a", "/c"]
@@ -308,7 +308,7 @@ async def test_rivals_on_two_servers(etcd: EtcdProcess, opened: Opened) -> None:
                 number = int(entry.value.split(b"@")[0]) if entry else 0
                 revision = entry.revision if entry else 0
                 await store.write([put("/counter", str(number + 1), expect=revision)])
-            except Unavailable:
+            except StoreUnavailable:
                 raise
             except StoreError:
                 continue
@@ -418,7 +418,7 @@ async def test_compaction_reaches_etcd(etcd: EtcdProcess, opened: Opened) -> Non
     await second.barrier()
     revision = first.revision
     await asyncio.gather(first.compact(revision), second.compact(second.revision))
-    client = Client(settings(etcd.url))
+    client = EtcdClient(settings(etcd.url))
     request = messages.RangeRequest(key=b"/a", revision=etcd_revision_of(revision) - 1)
     with pytest.raises(Compacted):
         await client.range(request, 5)
@@ -438,7 +438,7 @@ async def test_deleted_by_somebody_else(
     store = await opened(settings(etcd.url))
     await store.write([put("/a", "last")])
     events = listening(store)
-    client = Client(settings(etcd.url))
+    client = EtcdClient(settings(etcd.url))
     start = b"/registry/pykcp/data/"
     strange = messages.PutRequest(key=start + b"strange", value=b"{}")
     removal = messages.DeleteRangeRequest(key=start + b"a")
@@ -463,7 +463,7 @@ async def test_deleted_by_somebody_else(
 async def test_values_that_are_too_large(etcd: EtcdProcess, opened: Opened) -> None:
     store = await opened(settings(etcd.url))
     with pytest.raises(TooLarge):
-        await store.write([Put("/big", Value(b"x" * (2 << 20), b""))])
+        await store.write([PutKey("/big", Value(b"x" * (2 << 20), b""))])
     with pytest.raises(TooLarge):
         await store.write([put(f"/{number}") for number in range(300)])
     await store.write([put(f"/{number}") for number in range(120)])
@@ -475,7 +475,7 @@ async def test_no_etcd_at_start(tmp_path: pathlib.Path) -> None:
     (port,) = free_ports(1)
     store = EtcdStore(EtcdSettings((f"http://127.0.0.1:{port}",), start_seconds=0.3))
     started = time.monotonic()
-    with pytest.raises(Unavailable, match=f"no etcd server answers .*{port}"):
+    with pytest.raises(StoreUnavailable, match=f"no etcd server answers .*{port}"):
         await store.start()
     assert time.monotonic() - started < 3
     assert store.health() == "the store is not running"
@@ -578,7 +578,7 @@ async def test_tls(tmp_path: pathlib.Path, opened: Opened) -> None:
         assert await texts(store) == ["/a"]
         await store.stop()
         nameless = EtcdSettings((etcd.url,), cafile=str(paths["ca"]), start_seconds=0.3)
-        with pytest.raises(Unavailable):
+        with pytest.raises(StoreUnavailable):
             await EtcdStore(nameless).start()
         missing = EtcdSettings((etcd.url,), cafile=str(tmp_path / "none"))
         with pytest.raises(StoreError, match="cannot read"):
@@ -612,4 +612,4 @@ async def test_full_etcd(tmp_path: pathlib.Path, opened: Opened) -> None:
 
 async def fill(store: EtcdStore) -> None:
     for _ in range(1000):
-        await store.write([Put("/same", Value(b"@", b"x" * 100_000))])
+        await store.write([PutKey("/same", Value(b"@", b"x" * 100_000))])

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pykcp.storage.errors import Corrupt, InUse, StoreError, StoreFull, Unavailable
-from pykcp.storage.interface import Put, Query, Value
+from pykcp.storage.errors import Corrupt, InUse, StoreError, StoreFull, StoreUnavailable
+from pykcp.storage.interface import PutKey, Query, Value
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore, files
 
 BODY = b"x" * 1500
 
 
-def put(key: str) -> Put:
-    return Put(key, Value(b"", BODY))
+def put(key: str) -> PutKey:
+    return PutKey(key, Value(b"", BODY))
 
 
 async def write_many(store: SQLiteStore, count: int) -> None:
@@ -229,7 +229,7 @@ async def test_another_program_holds_the_file(tmp_path: pathlib.Path) -> None:
     await store.write([put("/a")])
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Unavailable, match="locked"):
+    with pytest.raises(StoreUnavailable, match="locked"):
         await store.write([put("/b")])
     assert "locked" in (store.health() or "")
     assert store.get("/a") is not None
@@ -252,11 +252,11 @@ async def test_only_the_owner_reads_it(tmp_path: pathlib.Path) -> None:
 async def test_after_stop_nothing_is_answered(tmp_path: pathlib.Path) -> None:
     store = SQLiteStore(tmp_path / "store")
     for _ in range(2):
-        with pytest.raises(Unavailable):
+        with pytest.raises(StoreUnavailable):
             store.get("/a")
-        with pytest.raises(Unavailable):
+        with pytest.raises(StoreUnavailable):
             await store.list(Query("/"))
-        with pytest.raises(Unavailable):
+        with pytest.raises(StoreUnavailable):
             await store.write([put("/a")])
         assert store.health() == "the store is not running"
         await store.start()

@@ -13,7 +13,7 @@ from pykcp.registry.codec import encode
 from pykcp.registry.context import RequestContext
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.verbs.admitting import AdmissionRequest
-from pykcp.storage.interface import Delete, Put, Value
+from pykcp.storage.interface import DeleteKey, PutKey, Value
 from pykcp.storage.sqlite import SQLiteStore
 
 GROUP = "admissionregistration.k8s.io"
@@ -39,7 +39,7 @@ def _with_store(tmp_path: Path, body: Callable[[SQLiteStore], Awaitable[None]]) 
 
 async def _put(store: SQLiteStore, plural: str, cluster: str, name: str, **parts: Any) -> str:
     key = object_key(resource_prefix(GROUP, plural), cluster, "", name)
-    await store.write((Put(key, encode({"metadata": {"name": name}, **parts}, cluster)),))
+    await store.write((PutKey(key, encode({"metadata": {"name": name}, **parts}, cluster)),))
     return key
 
 
@@ -69,7 +69,7 @@ def test_changes_are_seen_and_other_clusters_are_left_alone(tmp_path: Path) -> N
         assert known.known["b"] is NONE
         hooks = await known.applying(_request("a"))
         assert [hook.configuration for hook in hooks.validating_webhooks] == ["first", "second"]
-        await store.write((Delete(key, Value(b"", b"")),))
+        await store.write((DeleteKey(key, Value(b"", b"")),))
         hooks = await known.applying(_request("a"))
         assert [hook.uid for hook in hooks.validating_webhooks] == ["first/first.example.com/0"]
 

@@ -10,7 +10,7 @@ import pytest
 from pykcp.admission.cel_checks import check_cel
 from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.expressions.compiling import compile_admission, compile_variables
-from pykcp.admission.expressions.environment import Sight
+from pykcp.admission.expressions.environment import NameVisibility
 from pykcp.admission.expressions.evaluating import (
     Evaluation,
     OutOfBudget,
@@ -21,7 +21,7 @@ from pykcp.apis.kube.validation.rules import CelUse
 from pykcp.auth.authz.attributes import Attributes, Decision, Verdict
 from pykcp.auth.user import User
 
-SIGHT = Sight()
+SIGHT = NameVisibility()
 
 
 def _compiled(expression: str, purpose: str = "validation", variables: Any = ()) -> Any:

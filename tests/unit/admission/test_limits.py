@@ -25,7 +25,7 @@ from pykcp.registry.catalog.make import make_resource
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.local import LocalClient
 from pykcp.registry.resource import Resource, Services
-from pykcp.registry.watch.hub import Hub
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.interface import Operation, Revisions
 from pykcp.storage.memory import MemoryStore
 from pykcp.types import Object
@@ -54,7 +54,7 @@ class MiniServer:
         self.limit = ObjectCountLimit(store, lambda: self.directory, default_limit)
         self.quota = ResourceQuota(store, self.quotas)
         chain = AdmissionChain([], [self.limit, self.quota])
-        services = Services(store, Hub(store), chain, Sources(Timestamps(lambda: 1.7e9)))
+        services = Services(store, WatchHub(store), chain, Sources(Timestamps(lambda: 1.7e9)))
 
         def make(definition: ResourceDefinition, version: str) -> Resource:
             return make_resource(definition, version, services)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.admission.expressions.environment import Sight, base_environment
+from pykcp.admission.expressions.environment import NameVisibility, base_environment
 from pykcp.admission.expressions.patch_types import misnamed_types
 from pykcp.admission.patches import PatchFailed, apply_patch
 from pykcp.admission.policies.mutating import MutationFailed, to_json
@@ -89,7 +89,7 @@ NAMES = {
 @pytest.mark.parametrize("case", NAMES)
 def test_names_of_types_say_where_they_stand(case: str) -> None:
     expression, why = NAMES[case]
-    found = misnamed_types(expression, base_environment(Sight(patch_types=True)))
+    found = misnamed_types(expression, base_environment(NameVisibility(patch_types=True)))
     assert (why in found) if why else found == ""
 
 

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from pykcp.auth.authn import oidc_issuer
 from pykcp.auth.authn.config import AuthenticationConfig, read_jwt
 from pykcp.auth.authn.config_validation import CompiledJwt, compile_config
-from pykcp.auth.authn.interface import Authenticated, Rejected
+from pykcp.auth.authn.interface import Authenticated, CredentialRejected
 from pykcp.auth.authn.oidc import JwtAuthenticator, JwtTokens
 from pykcp.auth.authn.oidc_issuer import REFRESH_PAUSE, RemoteIssuer
 from pykcp.auth.authn.oidc_keys import (
@@ -81,7 +81,7 @@ class Verifier:
         return found.user.name
 
     async def refusal(self, token: str) -> str:
-        with pytest.raises(Rejected) as caught:
+        with pytest.raises(CredentialRejected) as caught:
             await self.authenticator.authenticate(token, time.time())
         text = str(caught.value)
         assert token not in text
@@ -266,7 +266,7 @@ async def test_the_proof_ends_with_the_token(shared: TestIssuer) -> None:
 )
 async def test_garbage_is_refused(shared: TestIssuer, token: str) -> None:
     async with verifying(shared) as verifier:
-        with pytest.raises(Rejected):
+        with pytest.raises(CredentialRejected):
             await verifier.authenticator.authenticate(token, time.time())
         tokens = JwtTokens(())
         tokens.replace([verifier.authenticator])
@@ -397,7 +397,7 @@ async def test_an_issuer_that_talks_nonsense_is_not_believed(
         assert not remote.is_ready
         assert told in caplog.text
         authenticator = JwtAuthenticator(configured(issuer), remote)
-        with pytest.raises(Rejected, match="oidc: authenticator not initialized"):
+        with pytest.raises(CredentialRejected, match="oidc: authenticator not initialized"):
             await authenticator.authenticate(issuer.token(), time.time())
     finally:
         await remote.close()

@@ -8,7 +8,7 @@ import pytest
 
 from pykcp.auth.authn.config import AuthenticationConfig, read_jwt
 from pykcp.auth.authn.config_validation import CompiledJwt, compile_config
-from pykcp.auth.authn.interface import Rejected
+from pykcp.auth.authn.interface import CredentialRejected
 from pykcp.auth.authn.oidc_claims import user_from
 from pykcp.auth.user import User
 
@@ -28,7 +28,7 @@ def compiled(username: dict[str, Any] | None = None, **more: Any) -> CompiledJwt
 
 
 def refusal(config: CompiledJwt, claims: dict[str, Any]) -> str:
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(CredentialRejected) as caught:
         user_from(config, claims)
     return str(caught.value)
 

@@ -10,7 +10,7 @@ import yaml
 from pykcp.auth.authn.config import (
     AnonymousConfig,
     AuthenticationConfig,
-    ConfigError,
+    AuthenticationConfigError,
     parse_config,
 )
 from pykcp.auth.authn.config_file import config_from_flags
@@ -116,7 +116,7 @@ def test_a_configuration_is_read(version: str) -> None:
     ],
 )
 def test_what_cannot_be_decoded_is_told(text: str, told: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(AuthenticationConfigError) as caught:
         parse_config(text)
     assert str(caught.value).startswith(told)
 
@@ -374,7 +374,7 @@ def test_anonymous_paths_need_anonymous_access() -> None:
 
 
 def test_all_problems_are_told_at_once() -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(AuthenticationConfigError) as caught:
         compile_config(parse_config(document(issuer(url="", audiences=[]))))
     assert str(caught.value) == (
         "invalid authentication configuration: [jwt[0].issuer.url: Required value, "
@@ -448,5 +448,5 @@ def test_flags_that_do_not_go_together() -> None:
 
 
 def test_unknown_algorithms_are_refused() -> None:
-    with pytest.raises(ConfigError, match='oidc: unsupported signing alg: "HS256"'):
+    with pytest.raises(AuthenticationConfigError, match='oidc: unsupported signing alg: "HS256"'):
         config_from_flags(flags(oidc_signing_algs=("HS256",)))

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from pykcp.auth.authn.config import (
     AuthenticationConfig,
-    ConfigError,
+    AuthenticationConfigError,
     parse_config,
     read_jwt,
 )
 from pykcp.auth.authn.config_validation import check_config, compile_config
-from pykcp.auth.authn.interface import Rejected
+from pykcp.auth.authn.interface import CredentialRejected
 from pykcp.auth.authn.oidc import JwtAuthenticator, JwtTokens
 from pykcp.auth.authn.oidc_issuer import RemoteIssuer
 from pykcp.auth.authn.oidc_keys import KeyProblem, parse_key, parse_key_set
@@ -57,7 +57,7 @@ def test_configurations(jwts: list[Any], anonymous: Any) -> None:
         "jwt": jwts,
         "anonymous": anonymous,
     }
-    with contextlib.suppress(ConfigError):
+    with contextlib.suppress(AuthenticationConfigError):
         _, errors = check_config(parse_config(yaml.safe_dump(document)))
         assert all(error.text() for error in errors)
 
@@ -81,14 +81,14 @@ def test_configurations(jwts: list[Any], anonymous: Any) -> None:
     ],
 )
 def test_odd_yaml(text: str) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(AuthenticationConfigError):
         parse_config(text)
 
 
 @given(text=st.text(max_size=60))
 @settings(max_examples=200, deadline=None)
 def test_any_text(text: str) -> None:
-    with contextlib.suppress(ConfigError):
+    with contextlib.suppress(AuthenticationConfigError):
         parse_config(text)
 
 
@@ -133,7 +133,7 @@ async def _outcome(token: str) -> str:
     tokens.replace([JwtAuthenticator(compiled, remote)])
     try:
         found = await tokens.authenticate(token, (), "", time.time())
-    except Rejected as error:
+    except CredentialRejected as error:
         return str(error)
     return "nobody" if found is None else f"user {found.user.name}"
 

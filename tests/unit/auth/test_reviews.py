@@ -12,7 +12,7 @@ from pykcp.auth.authn.static_tokens import parse_token_file
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.rbac import RbacObjects
 from pykcp.auth.authz.rbac_chain import RbacChain
-from pykcp.auth.authz.role_cache import ClusterContent, RoleCache
+from pykcp.auth.authz.role_cache import ClusterRules, RoleCache
 from pykcp.auth.user import User
 from pykcp.machinery.status import BadRequest, InternalError, StatusError
 
@@ -48,12 +48,12 @@ def authorizer() -> Authorizer:
         {"metadata": {"name": "r"}, "rules": rules},
         {"metadata": {"name": "lister"}, "rules": [rules[2]]},
     ]
-    content = ClusterContent(
+    content = ClusterRules(
         RbacObjects(roles, [binding, gone, closed]), logical_cluster={"status": {"phase": "Ready"}}
     )
 
-    async def load(cluster: str) -> ClusterContent:
-        return content if cluster == "ws" else ClusterContent()
+    async def load(cluster: str) -> ClusterRules:
+        return content if cluster == "ws" else ClusterRules()
 
     return Authorizer(RbacChain(RoleCache(load)))
 

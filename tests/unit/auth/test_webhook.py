@@ -14,14 +14,14 @@ import yaml
 from aiohttp import web
 
 from pykcp.auth import webhook_client
-from pykcp.auth.authn.interface import Rejected
+from pykcp.auth.authn.interface import CredentialRejected
 from pykcp.auth.authn.webhook import WebhookTokens
 from pykcp.auth.authz.attributes import Attributes, Decision, Verdict, path_attributes
 from pykcp.auth.authz.webhook import WebhookAuthorizer
 from pykcp.auth.certificates import KeyPair, create_ca, issue_client
 from pykcp.auth.files import CredentialError
 from pykcp.auth.user import User
-from pykcp.auth.webhook_client import WebhookClient, load_endpoint
+from pykcp.auth.webhook_client import ReviewClient, load_endpoint
 from pykcp.testing.https import HTTPSServer, Received
 
 NOW = 1000.0
@@ -74,8 +74,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def client(kubeconfig: Path, quick: None) -> AsyncIterator[WebhookClient]:
-    made = WebhookClient(load_endpoint(str(kubeconfig)), seconds=2)
+async def client(kubeconfig: Path, quick: None) -> AsyncIterator[ReviewClient]:
+    made = ReviewClient(load_endpoint(str(kubeconfig)), seconds=2)
     yield made
     await made.close()
 
@@ -98,7 +98,7 @@ ALICE = {
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-async def test_a_token_is_reviewed(client: WebhookClient, hook: HTTPSServer, version: str) -> None:
+async def test_a_token_is_reviewed(client: ReviewClient, hook: HTTPSServer, version: str) -> None:
     answering(hook, **ALICE)
     tokens = WebhookTokens(client, version, ("api",))
     found = await tokens.authenticate(TOKEN, ("api", "x"), "root", NOW)
@@ -116,7 +116,7 @@ async def test_a_token_is_reviewed(client: WebhookClient, hook: HTTPSServer, ver
     }
 
 
-async def test_answers_are_remembered_good_or_bad(client: WebhookClient, hook: HTTPSServer) -> None:
+async def test_answers_are_remembered_good_or_bad(client: ReviewClient, hook: HTTPSServer) -> None:
     answering(hook, **ALICE)
     tokens = WebhookTokens(client, "v1", (), cache_ttl=100)
     for _ in range(3):
@@ -131,7 +131,7 @@ async def test_answers_are_remembered_good_or_bad(client: WebhookClient, hook: H
 
 
 async def test_without_a_time_nothing_is_remembered(
-    client: WebhookClient, hook: HTTPSServer
+    client: ReviewClient, hook: HTTPSServer
 ) -> None:
     answering(hook, **ALICE)
     tokens = WebhookTokens(client, "v1", (), cache_ttl=0)
@@ -140,7 +140,7 @@ async def test_without_a_time_nothing_is_remembered(
     assert len(hook.received) == 2
 
 
-async def test_the_same_token_is_asked_about_once(client: WebhookClient, hook: HTTPSServer) -> None:
+async def test_the_same_token_is_asked_about_once(client: ReviewClient, hook: HTTPSServer) -> None:
     answering(hook, **ALICE)
     tokens = WebhookTokens(client, "v1", ())
     found = await asyncio.gather(*(tokens.authenticate(TOKEN, (), "", NOW) for _ in range(20)))
@@ -148,7 +148,7 @@ async def test_the_same_token_is_asked_about_once(client: WebhookClient, hook: H
     assert len(hook.received) == 1
 
 
-async def test_audiences_must_agree(client: WebhookClient, hook: HTTPSServer) -> None:
+async def test_audiences_must_agree(client: ReviewClient, hook: HTTPSServer) -> None:
     answering(hook, **ALICE, audiences=["mine"])
     tokens = WebhookTokens(client, "v1", ("api",))
     assert await tokens.authenticate(TOKEN, ("api",), "", NOW) is None
@@ -158,12 +158,12 @@ async def test_audiences_must_agree(client: WebhookClient, hook: HTTPSServer) ->
 
 
 async def test_the_webhooks_error_is_the_refusal_and_not_remembered(
-    client: WebhookClient, hook: HTTPSServer
+    client: ReviewClient, hook: HTTPSServer
 ) -> None:
     answering(hook, authenticated=False, error="token is too old")
     tokens = WebhookTokens(client, "v1", ())
     for _ in range(2):
-        with pytest.raises(Rejected, match="token is too old"):
+        with pytest.raises(CredentialRejected, match="token is too old"):
             await tokens.authenticate(TOKEN, (), "", NOW)
     assert len(hook.received) == 2
 
@@ -199,11 +199,11 @@ def _of(status: Any) -> dict[str, Any]:
     ],
 )
 async def test_answers_that_cannot_be_believed_open_no_door(
-    client: WebhookClient, hook: HTTPSServer, answer: Any, caplog: pytest.LogCaptureFixture
+    client: ReviewClient, hook: HTTPSServer, answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     hook.on("/review", lambda _: answer)
     tokens = WebhookTokens(client, "v1", ())
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(CredentialRejected) as caught:
         await tokens.authenticate(TOKEN, (), "", NOW)
     assert "Failed to make webhook authenticator request" in caplog.text
     assert TOKEN not in caplog.text
@@ -211,7 +211,7 @@ async def test_answers_that_cannot_be_believed_open_no_door(
     assert hook.count("/other") == 0
 
 
-async def test_passing_troubles_are_tried_again(client: WebhookClient, hook: HTTPSServer) -> None:
+async def test_passing_troubles_are_tried_again(client: ReviewClient, hook: HTTPSServer) -> None:
     statuses = iter((500, 429, 504))
 
     def respond(received: Received) -> Any:
@@ -225,10 +225,10 @@ async def test_passing_troubles_are_tried_again(client: WebhookClient, hook: HTT
 
 
 async def test_lasting_troubles_are_given_up_after_five_attempts(
-    client: WebhookClient, hook: HTTPSServer
+    client: ReviewClient, hook: HTTPSServer
 ) -> None:
     hook.on("/review", lambda _: web.Response(status=500))
-    with pytest.raises(Rejected, match="status 500"):
+    with pytest.raises(CredentialRejected, match="status 500"):
         await WebhookTokens(client, "v1", ()).authenticate(TOKEN, (), "", NOW)
     assert len(hook.received) == 5
 
@@ -239,19 +239,19 @@ async def test_a_webhook_that_hangs_ends_in_a_refusal(kubeconfig: Path, hook: HT
         return b""
 
     hook.on("/review", hang)
-    client = WebhookClient(load_endpoint(str(kubeconfig)), seconds=0.3)
+    client = ReviewClient(load_endpoint(str(kubeconfig)), seconds=0.3)
     tokens = WebhookTokens(client, "v1", ())
     try:
-        with pytest.raises(Rejected, match=r"no answer within 0\.3s"):
+        with pytest.raises(CredentialRejected, match=r"no answer within 0\.3s"):
             await tokens.authenticate(TOKEN, (), "", NOW)
         await asyncio.sleep(0.1)  # TLS of the call that was given up says goodbye
     finally:
         await tokens.close()
 
 
-async def test_nobody_there_is_a_refusal(client: WebhookClient, hook: HTTPSServer) -> None:
+async def test_nobody_there_is_a_refusal(client: ReviewClient, hook: HTTPSServer) -> None:
     hook.close()
-    with pytest.raises(Rejected, match="Cannot connect"):
+    with pytest.raises(CredentialRejected, match="Cannot connect"):
         await WebhookTokens(client, "v1", ()).authenticate(TOKEN, (), "", NOW)
 
 
@@ -272,7 +272,7 @@ class Clock:
 
 
 async def test_a_review_names_user_cluster_and_resource(
-    client: WebhookClient, hook: HTTPSServer
+    client: ReviewClient, hook: HTTPSServer
 ) -> None:
     answering(hook, allowed=True, reason="because")
     decision = await WebhookAuthorizer(client, "v1")("root:a", PODS)
@@ -304,7 +304,7 @@ async def test_a_review_names_user_cluster_and_resource(
     }
 
 
-async def test_the_old_version_and_paths(client: WebhookClient, hook: HTTPSServer) -> None:
+async def test_the_old_version_and_paths(client: ReviewClient, hook: HTTPSServer) -> None:
     answering(hook, allowed=False, reason="no")
     asked = path_attributes(User("bob", groups=("g",)), "get", "/metrics")
     decision = await WebhookAuthorizer(client, "v1beta1")("", asked)
@@ -329,7 +329,7 @@ async def test_the_old_version_and_paths(client: WebhookClient, hook: HTTPSServe
     ],
 )
 async def test_verdicts(
-    client: WebhookClient, hook: HTTPSServer, status: Any, verdict: Verdict, error: str
+    client: ReviewClient, hook: HTTPSServer, status: Any, verdict: Verdict, error: str
 ) -> None:
     answering(hook, **status)
     decision = await WebhookAuthorizer(client, "v1")("c", PODS)
@@ -337,7 +337,7 @@ async def test_verdicts(
 
 
 async def test_decisions_are_remembered_for_their_times(
-    client: WebhookClient, hook: HTTPSServer
+    client: ReviewClient, hook: HTTPSServer
 ) -> None:
     clock = Clock()
     authorizer = WebhookAuthorizer(client, "v1", 300, 30, clock)
@@ -360,7 +360,7 @@ async def test_decisions_are_remembered_for_their_times(
 
 
 async def test_questions_too_long_are_not_remembered(
-    client: WebhookClient, hook: HTTPSServer
+    client: ReviewClient, hook: HTTPSServer
 ) -> None:
     answering(hook, allowed=True)
     authorizer = WebhookAuthorizer(client, "v1")
@@ -385,7 +385,7 @@ async def test_questions_too_long_are_not_remembered(
     ],
 )
 async def test_a_failure_allows_nothing_and_is_asked_again(
-    client: WebhookClient, hook: HTTPSServer, answer: Any
+    client: ReviewClient, hook: HTTPSServer, answer: Any
 ) -> None:
     def respond(_: Received) -> Any:
         return web.Response(status=answer) if isinstance(answer, int) else answer
@@ -400,7 +400,7 @@ async def test_a_failure_allows_nothing_and_is_asked_again(
     assert len(hook.received) > asked
 
 
-async def test_masters_are_not_asked_about(client: WebhookClient, hook: HTTPSServer) -> None:
+async def test_masters_are_not_asked_about(client: ReviewClient, hook: HTTPSServer) -> None:
     user = User("root", groups=("system:masters",))
     decision = await WebhookAuthorizer(client, "v1")("c", PODS._replace(user=user))
     assert decision.allowed
@@ -483,7 +483,7 @@ async def test_a_token_and_embedded_data_work_too(
     )
     endpoint = load_endpoint(str(kubeconfig))
     assert "for-the-webhook" not in repr(endpoint)
-    client = WebhookClient(endpoint)
+    client = ReviewClient(endpoint)
     answering(hook, **ALICE)
     try:
         await WebhookTokens(client, "v1", ()).authenticate(TOKEN, (), "", NOW)
@@ -498,10 +498,10 @@ async def test_without_its_certificate_the_webhook_is_not_reached(
     kubeconfig: Path, hook: HTTPSServer, quick: None
 ) -> None:
     changed(kubeconfig, "users", "user", **{"client-certificate": None, "client-key": None})
-    client = WebhookClient(load_endpoint(str(kubeconfig)))
+    client = ReviewClient(load_endpoint(str(kubeconfig)))
     answering(hook, **ALICE)
     try:
-        with pytest.raises(Rejected):
+        with pytest.raises(CredentialRejected):
             await WebhookTokens(client, "v1", ()).authenticate(TOKEN, (), "", NOW)
     finally:
         await client.close()
@@ -516,7 +516,7 @@ async def test_a_replaced_certificate_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(webhook_client, "_CHECK_FILES", 0.0)
-    client = WebhookClient(load_endpoint(str(kubeconfig)))
+    client = ReviewClient(load_endpoint(str(kubeconfig)))
     tokens = WebhookTokens(client, "v1", (), cache_ttl=0)
     answering(hook, **ALICE)
     try:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from pykcp.auth.authn import workspace
-from pykcp.auth.authn.interface import Rejected
+from pykcp.auth.authn.interface import CredentialRejected
 from pykcp.auth.authn.workspace import WorkspaceTokens, confined
 from pykcp.auth.user import User
 from pykcp.clients.destinations import Destinations
-from pykcp.clients.names import Names
+from pykcp.clients.names import HostNames
 from pykcp.clients.outbound import Outbound
 from pykcp.clients.shares import Shares
 from pykcp.testing.issuer import AUDIENCE, DISCOVERY, TestIssuer
@@ -65,7 +65,7 @@ def configuration(issuer: TestIssuer, version: str = "1", **mappings: Any) -> Ob
 async def running(
     types: Types, destinations: Destinations | None = None
 ) -> AsyncIterator[WorkspaceTokens]:
-    outbound = Outbound(destinations or Destinations(), Names(), Shares(8))
+    outbound = Outbound(destinations or Destinations(), HostNames(), Shares(8))
     tokens = WorkspaceTokens(types, APIS, outbound)
     task = asyncio.create_task(tokens.run())
     await asyncio.sleep(0)  # it has to have begun to end
@@ -83,7 +83,7 @@ async def test_issuers_that_may_not_be_called(issuer: TestIssuer) -> None:
     types.known["root:t"] = [configuration(issuer)]
     async with running(types, Destinations(deny=["127.0.0.0/8"])) as tokens:
         task = asyncio.create_task(tokens.authenticate(issuer.token(), APIS, "a", time.time() - 11))
-        with pytest.raises(Rejected, match="not initialized"):
+        with pytest.raises(CredentialRejected, match="not initialized"):
             await task
     assert issuer.server.received == []
 
@@ -119,9 +119,9 @@ async def test_bad_tokens_are_refused(issuer: TestIssuer) -> None:
     types = Types()
     types.known["root:t"] = [configuration(issuer)]
     async with running(types) as tokens:
-        with pytest.raises(Rejected, match="token is expired"):
+        with pytest.raises(CredentialRejected, match="token is expired"):
             await tokens.authenticate(issuer.token(exp=1), APIS, "a", time.time())
-        with pytest.raises(Rejected, match="system usernames are not admitted"):
+        with pytest.raises(CredentialRejected, match="system usernames are not admitted"):
             await tokens.authenticate(issuer.token(sub="system:admin"), APIS, "a", time.time())
 
 
@@ -163,7 +163,7 @@ async def test_an_issuer_that_is_away_holds_nobody_for_long(
     issuer.close()
     async with running(types) as tokens:
         for _ in range(2):
-            with pytest.raises(Rejected, match="not initialized"):
+            with pytest.raises(CredentialRejected, match="not initialized"):
                 await tokens.authenticate(token, APIS, "a", time.time())
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pykcp.cli import apigen
-from pykcp.cli.apigen import Failure, Kind, exports, generate, latest, read_options
+from pykcp.cli.apigen import Failure, GeneratedKind, exports, generate, latest, read_options
 
 CRD = """apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -103,20 +103,20 @@ def test_headers_carry_the_year(folders):
     assert "\n\napiVersion: " in text
 
 
-def _schemas(*kinds: Kind) -> dict[Kind, dict]:
+def _schemas(*kinds: GeneratedKind) -> dict[GeneratedKind, dict]:
     return {kind: {"metadata": {"name": f"v.{kind}"}, "spec": {}} for kind in kinds}
 
 
 def test_kcp_s_own_exceptions():
     made = exports(
         _schemas(
-            Kind("shards", "core.kcp.io"),
-            Kind("logicalclusters", "core.kcp.io"),
-            Kind("others", "core.kcp.io"),
-            Kind("hidden", "x.io"),
+            GeneratedKind("shards", "core.kcp.io"),
+            GeneratedKind("logicalclusters", "core.kcp.io"),
+            GeneratedKind("others", "core.kcp.io"),
+            GeneratedKind("hidden", "x.io"),
         ),
         {},
-        [Kind("hidden", "x.io")],
+        [GeneratedKind("hidden", "x.io")],
         preserves=False,
     )
     assert {name: [one["name"] for one in export["spec"]["resources"]] for name, export in made.items()} == {
@@ -134,7 +134,9 @@ def test_existing_exports(preserves, names):
             "resources": [{"group": "z.io", "name": "kept", "schema": "s", "storage": {"crd": {}}}],
         },
     }
-    made = exports(_schemas(Kind("foos", "x.io")), {"x.io": before}, [], preserves=preserves)
+    made = exports(
+        _schemas(GeneratedKind("foos", "x.io")), {"x.io": before}, [], preserves=preserves
+    )
     export = made["x.io"]
     assert [one["name"] for one in export["spec"]["resources"]] == names
     assert export["metadata"] == before["metadata"]
@@ -142,7 +144,7 @@ def test_existing_exports(preserves, names):
 
 
 def test_differences_that_mean_nothing():
-    kind = Kind("foos", "x.io")
+    kind = GeneratedKind("foos", "x.io")
     old = {"spec": {"versions": [{"name": "v1", "schema": {"type": "object"}, "subresources": {}}]}}
     new = {"spec": {"versions": [{"name": "v1", "schema": {"type": "object"}}]}}
     assert latest({kind: old}, {kind: new})[kind] is old

@@ -8,8 +8,8 @@ import pytest
 
 from pykcp.clients.destinations import (
     BadEntry,
+    DestinationRule,
     Destinations,
-    Entry,
     OwnSocket,
     is_local,
     parse_entry,
@@ -19,17 +19,17 @@ from pykcp.clients.destinations import (
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("10.0.0.0/8", Entry(ipaddress.ip_network("10.0.0.0/8"))),
-        ("10.0.0.5", Entry(ipaddress.ip_network("10.0.0.5/32"))),
-        ("10.0.0.5:6443", Entry(ipaddress.ip_network("10.0.0.5/32"), port=6443)),
-        ("fd00::/8", Entry(ipaddress.ip_network("fd00::/8"))),
-        ("[fd00::5]:6443", Entry(ipaddress.ip_network("fd00::5/128"), port=6443)),
-        ("[fd00::5]", Entry(ipaddress.ip_network("fd00::5/128"))),
-        ("Hooks.Example.com", Entry(name="hooks.example.com")),
-        ("*.example.com:8443", Entry(name=".example.com", port=8443)),
+        ("10.0.0.0/8", DestinationRule(ipaddress.ip_network("10.0.0.0/8"))),
+        ("10.0.0.5", DestinationRule(ipaddress.ip_network("10.0.0.5/32"))),
+        ("10.0.0.5:6443", DestinationRule(ipaddress.ip_network("10.0.0.5/32"), port=6443)),
+        ("fd00::/8", DestinationRule(ipaddress.ip_network("fd00::/8"))),
+        ("[fd00::5]:6443", DestinationRule(ipaddress.ip_network("fd00::5/128"), port=6443)),
+        ("[fd00::5]", DestinationRule(ipaddress.ip_network("fd00::5/128"))),
+        ("Hooks.Example.com", DestinationRule(name="hooks.example.com")),
+        ("*.example.com:8443", DestinationRule(name=".example.com", port=8443)),
     ],
 )
-def test_entries(text: str, expected: Entry) -> None:
+def test_entries(text: str, expected: DestinationRule) -> None:
     assert parse_entry(text) == expected
 
 

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from pykcp.clients.names import THREADS, Names
+from pykcp.clients.names import THREADS, HostNames
 
 
 class Resolver:
@@ -29,7 +29,7 @@ class Resolver:
 
 async def test_what_was_found_is_remembered_for_a_moment() -> None:
     now, resolver = 0.0, Resolver()
-    names = Names(resolver, lambda: now)
+    names = HostNames(resolver, lambda: now)
     expected = (ipaddress.ip_address("192.0.2.1"), ipaddress.ip_address("2001:db8::1"))
     assert await names.look_up("Host.test.", ["a"]) == expected
     assert await names.look_up("host.test", ["b"]) == expected
@@ -44,7 +44,7 @@ async def test_what_was_found_is_remembered_for_a_moment() -> None:
 
 async def test_addresses_are_not_looked_up() -> None:
     resolver = Resolver()
-    names = Names(resolver)
+    names = HostNames(resolver)
     assert await names.look_up("::1", ["a"]) == (ipaddress.ip_address("::1"),)
     for text in ("", "x" * 254):
         with pytest.raises(socket.gaierror):
@@ -55,7 +55,7 @@ async def test_addresses_are_not_looked_up() -> None:
 async def test_slow_name_servers_do_not_hold_up_others() -> None:
     resolver = Resolver()
     resolver.answer.clear()
-    names = Names(resolver)
+    names = HostNames(resolver)
     slow = [
         asyncio.create_task(names.look_up(f"slow{n}.test", ["cluster mallory"]))
         for n in range(2 * THREADS)

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from pykcp.clients.destinations import Destinations, OwnSocket
-from pykcp.clients.names import Names
+from pykcp.clients.names import HostNames
 from pykcp.clients.outbound import NotAllowed, Outbound, Outgoing, SendFailed, Tenant, TimedOut
 from pykcp.clients.shares import Shares
 from pykcp.clients.trust import BadBundle, Bundles, unverified
@@ -27,7 +27,7 @@ def server() -> Iterator[HTTPSServer]:
 class Sent:
     """An Outbound, and requests with it."""
 
-    def __init__(self, server: HTTPSServer, names: Names, destinations: Destinations) -> None:
+    def __init__(self, server: HTTPSServer, names: HostNames, destinations: Destinations) -> None:
         self.server = server
         self.outbound = Outbound(destinations, names, Shares(8))
 
@@ -43,7 +43,7 @@ class Sent:
 
 @pytest.fixture
 async def send(server: HTTPSServer) -> AsyncIterator[Sent]:
-    made = Sent(server, Names(), Destinations())
+    made = Sent(server, HostNames(), Destinations())
     yield made
     await made.close()
 
@@ -170,7 +170,7 @@ async def test_the_address_that_was_checked_is_used(server: HTTPSServer) -> None
         return ["127.0.0.1" if len(asked) == 1 else "169.254.169.254"]
 
     now = 0.0
-    send = Sent(server, Names(rebinding, lambda: now), Destinations())
+    send = Sent(server, HostNames(rebinding, lambda: now), Destinations())
     url = server.on("/x", lambda _: {}).replace("127.0.0.1", "hook.test")
     try:
         assert (await send(url, server_name="localhost")).status == 200
@@ -184,7 +184,7 @@ async def test_the_address_that_was_checked_is_used(server: HTTPSServer) -> None
 
 
 async def test_own_parts_are_not_called_whatever_their_name(server: HTTPSServer) -> None:
-    names = Names(lambda _: ["127.0.0.1"])
+    names = HostNames(lambda _: ["127.0.0.1"])
     own = [OwnSocket("front-proxy.test", server.port)]
     send = Sent(server, names, Destinations(own=own))
     try:
@@ -212,7 +212,7 @@ async def test_certificates_are_verified(server: HTTPSServer, send: Sent) -> Non
 
 
 async def test_hanging_servers_of_one_tenant_do_not_delay_another(server: HTTPSServer) -> None:
-    send = Sent(server, Names(), Destinations())
+    send = Sent(server, HostNames(), Destinations())
 
     async def hang(_: Received) -> bytes:
         await asyncio.sleep(60)

@@ -20,14 +20,14 @@ from pykcp.registry.catalog.make import make_resource
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.local import LocalClient
 from pykcp.registry.resource import Resource, Services
-from pykcp.registry.watch.hub import Hub
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.memory import MemoryStore
 
 
 @dataclass
 class World:
     store: MemoryStore
-    hub: Hub
+    hub: WatchHub
     directory: Directory
     client: LocalClient
     owner: TaskOwner
@@ -54,7 +54,7 @@ class World:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     store = MemoryStore()
-    hub = Hub(store)
+    hub = WatchHub(store)
     now = [1_700_000_000.0]
     admission = AdmissionChain([NamespaceLifecycle(store)], [])
     services = Services(store, hub, admission, Sources(Timestamps(lambda: now[0])))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
 from pykcp.controllers.runtime.failure_log import LINES, SECONDS
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.observe.metrics import Registry
@@ -60,7 +60,7 @@ async def test_a_failing_key_comes_back_and_is_counted() -> None:
     async def reconcile(key: str) -> None:
         tries.append(key)
         if len(tries) < 4:
-            raise Later("not yet")
+            raise Requeue("not yet")
         done.set()
 
     controller = Controller("c", reconcile, metrics=ControllerMetrics(registry))

@@ -13,7 +13,7 @@ from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.objects import pages
 from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from pykcp.registry.keys import kind_prefix
-from pykcp.storage.interface import Entry, Page, Put, Query, Value
+from pykcp.storage.interface import Entry, Page, PutKey, Query, Value
 from pykcp.storage.memory import MemoryStore
 
 MANY = 3000
@@ -44,10 +44,10 @@ async def test_few_keys_are_queued_at_once_and_many_later() -> None:
     store = MemoryStore()
     controller: Controller[str] = Controller("c", _nothing)
     for number in range(FEW):
-        await store.write([Put(f"/a/{number:02}", Value(b"", b""), indexes=("x",))])
+        await store.write([PutKey(f"/a/{number:02}", Value(b"", b""), indexes=("x",))])
     add_indexed(controller, store, "x", "/a/", str)
     assert len(controller.queue) == FEW
-    await store.write([Put("/a/more", Value(b"", b""), indexes=("x",))])
+    await store.write([PutKey("/a/more", Value(b"", b""), indexes=("x",))])
     add_indexed(controller, store, "x", "/a/", str)
     assert len(controller.queue) == FEW  # the rest when it is its turn
 
@@ -55,7 +55,7 @@ async def test_few_keys_are_queued_at_once_and_many_later() -> None:
 async def test_all_of_them_are_looked_at_once() -> None:
     store = MemoryStore()
     for number in range(MANY):
-        await store.write([Put(f"/a/{number:05}", stored(f"{number:05}"), indexes=("x",))])
+        await store.write([PutKey(f"/a/{number:05}", stored(f"{number:05}"), indexes=("x",))])
     seen: list[str] = []
     done = asyncio.Event()
 
@@ -85,21 +85,21 @@ async def test_a_role_is_marked_without_a_search_on_the_way() -> None:
         name = f"b{number}"
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
         key = f"{kind_prefix(CLUSTER_ROLE_BINDINGS)}c//{name}"
-        await store.write([Put(key, stored(name, roleRef=reference))])
+        await store.write([PutKey(key, stored(name, roleRef=reference))])
     nobody: Any = None
     marking = ReplicateMarking(store, nobody, nobody)
     feed = LogFeed(store)
     marking.follow(feed)
     feed.start()
     store.reads = 0
-    await store.write([Put(f"{kind_prefix(CLUSTER_ROLES)}c//r", stored("r"))])
+    await store.write([PutKey(f"{kind_prefix(CLUSTER_ROLES)}c//r", stored("r"))])
     assert store.reads == 0
 
 
 async def test_pages_of_large_objects_are_short() -> None:
     store = CountingStore()
     for number in range(100):
-        await store.write([Put(f"/a/{number:03}", stored(f"{number}", data="x" * 200_000))])
+        await store.write([PutKey(f"/a/{number:03}", stored(f"{number}", data="x" * 200_000))])
     names = [one.name async for page in pages(store, "/a/") for one in page]
     assert len(names) == 100
     assert store.reads > 5  # rather than one page of 20 MB

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
-from pykcp.storage.interface import Event, Put, Value
+from pykcp.storage.interface import Event, PutKey, Value
 from pykcp.storage.memory import MemoryStore
 
 
 async def _put(store: MemoryStore, *keys: str) -> None:
     for key in keys:
-        await store.write((Put(key, Value(b"", b"")),))
+        await store.write((PutKey(key, Value(b"", b"")),))
 
 
 async def test_replay_then_live_each_event_once() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykcp.controllers.kube.namespace_conditions import (
-    Remains,
+    RemainingObjects,
     unexpected_remains,
     update_conditions,
 )
@@ -23,7 +23,7 @@ def _by_type(conditions: list[dict[str, str]] | None) -> dict[str, dict[str, str
 
 
 def test_all_is_well() -> None:
-    conditions = update_conditions((), Remains(), "t1")
+    conditions = update_conditions((), RemainingObjects(), "t1")
     assert conditions is not None
     assert [c["type"] for c in conditions] == _TYPES
     assert {c["status"] for c in conditions} == {"False"}
@@ -37,7 +37,9 @@ def test_all_is_well() -> None:
 
 
 def test_what_remains_is_named_and_sorted() -> None:
-    remains = Remains({CONFIG_MAPS: 2, ROLES: 1}, {"b.io/x": 1, "a.io/x": 3}, ["second", "first"])
+    remains = RemainingObjects(
+        {CONFIG_MAPS: 2, ROLES: 1}, {"b.io/x": 1, "a.io/x": 3}, ["second", "first"]
+    )
     found = _by_type(update_conditions((), remains, "t1"))
     assert found["NamespaceContentRemaining"] == {
         "type": "NamespaceContentRemaining",
@@ -58,19 +60,19 @@ def test_what_remains_is_named_and_sorted() -> None:
 
 
 def test_a_transition_is_dated_and_a_new_message_is_not() -> None:
-    one = update_conditions((), Remains({CONFIG_MAPS: 2}), "t1") or []
-    assert update_conditions(one, Remains({CONFIG_MAPS: 2}), "t2") is None
-    fewer = update_conditions(one, Remains({CONFIG_MAPS: 1}), "t2")
+    one = update_conditions((), RemainingObjects({CONFIG_MAPS: 2}), "t1") or []
+    assert update_conditions(one, RemainingObjects({CONFIG_MAPS: 2}), "t2") is None
+    fewer = update_conditions(one, RemainingObjects({CONFIG_MAPS: 1}), "t2")
     assert _by_type(fewer)["NamespaceContentRemaining"]["lastTransitionTime"] == "t1"
     assert "has 1 resource" in _by_type(fewer)["NamespaceContentRemaining"]["message"]
-    none = update_conditions(fewer or [], Remains(), "t3")
+    none = update_conditions(fewer or [], RemainingObjects(), "t3")
     assert _by_type(none)["NamespaceContentRemaining"]["lastTransitionTime"] == "t3"
     assert _by_type(none)["NamespaceContentRemaining"]["status"] == "False"
 
 
 def test_foreign_conditions_stay() -> None:
     mine = {"type": "Mine", "status": "True"}
-    assert (update_conditions((mine,), Remains(), "t") or [])[0] == mine
+    assert (update_conditions((mine,), RemainingObjects(), "t") or [])[0] == mine
 
 
 def test_unexpected_remains_name_the_kind_as_go_does() -> None:

@@ -10,7 +10,7 @@ from pykcp.controllers.cache.replication_plan import (
     ORIGINAL_UID,
     ORIGINAL_VERSION,
     SHARD_ANNOTATION,
-    Action,
+    CopyAction,
     belongs,
     copy_of,
     plan,
@@ -43,32 +43,35 @@ LEAVING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 @pytest.mark.parametrize(
     ("local", "cached", "expected"),
     [
-        pytest.param(None, None, Action.NOTHING, id="nothing anywhere"),
-        pytest.param(obj(), None, Action.CREATE, id="new"),
-        pytest.param(None, copied(obj()), Action.DELETE, id="gone"),
-        pytest.param(obj(), copied(obj()), Action.NOTHING, id="equal"),
-        pytest.param(obj("7"), copied(obj("5")), Action.NOTHING, id="only the version differs"),
-        pytest.param(obj(spec={"a": 1}), copied(obj(spec={"a": 2})), Action.UPDATE, id="spec"),
-        pytest.param(obj(status={"a": 1}), copied(obj()), Action.UPDATE, id="status"),
+        pytest.param(None, None, CopyAction.NOTHING, id="nothing anywhere"),
+        pytest.param(obj(), None, CopyAction.CREATE, id="new"),
+        pytest.param(None, copied(obj()), CopyAction.DELETE, id="gone"),
+        pytest.param(obj(), copied(obj()), CopyAction.NOTHING, id="equal"),
+        pytest.param(obj("7"), copied(obj("5")), CopyAction.NOTHING, id="only the version differs"),
+        pytest.param(obj(spec={"a": 1}), copied(obj(spec={"a": 2})), CopyAction.UPDATE, id="spec"),
+        pytest.param(obj(status={"a": 1}), copied(obj()), CopyAction.UPDATE, id="status"),
         pytest.param(
-            obj(metadata={"labels": {"a": "b"}}), copied(obj()), Action.UPDATE, id="labels"
+            obj(metadata={"labels": {"a": "b"}}), copied(obj()), CopyAction.UPDATE, id="labels"
         ),
         pytest.param(
-            obj(metadata={"annotations": {"a": "b"}}), copied(obj()), Action.UPDATE, id="annotation"
+            obj(metadata={"annotations": {"a": "b"}}),
+            copied(obj()),
+            CopyAction.UPDATE,
+            id="annotation",
         ),
-        pytest.param(obj(uid="v"), copied(obj()), Action.DELETE, id="another of that name"),
-        pytest.param(obj(metadata=LEAVING), copied(obj()), Action.DELETE, id="being deleted"),
+        pytest.param(obj(uid="v"), copied(obj()), CopyAction.DELETE, id="another of that name"),
+        pytest.param(obj(metadata=LEAVING), copied(obj()), CopyAction.DELETE, id="being deleted"),
         pytest.param(
             obj(metadata={**LEAVING, "finalizers": ["f"]}),
             copied(obj()),
-            Action.NOTHING,
+            CopyAction.NOTHING,
             id="being deleted, somebody waits",
         ),
-        pytest.param(obj(metadata=LEAVING), None, Action.NOTHING, id="not published any more"),
+        pytest.param(obj(metadata=LEAVING), None, CopyAction.NOTHING, id="not published any more"),
     ],
 )
 def test_plan(
-    local: dict[str, Any] | None, cached: dict[str, Any] | None, expected: Action
+    local: dict[str, Any] | None, cached: dict[str, Any] | None, expected: CopyAction
 ) -> None:
     assert plan(local, cached, "root").action is expected
 

@@ -18,7 +18,7 @@ from pykcp.machinery.resources import (
     SERVICE_ACCOUNTS,
 )
 from pykcp.registry import codec
-from pykcp.storage.interface import Put
+from pykcp.storage.interface import PutKey
 from pykcp.types import Object
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ async def test_what_was_written_too_late_is_swept_up(world: World) -> None:
     assert namespaces.queue.delayed == 1
     store, late = world.store, "core/configmaps/c/gone/late"
     value = codec.encode(_named("late", "gone", uid="u"), "c")
-    await store.write((Put(late, value, expect=0),))
+    await store.write((PutKey(late, value, expect=0),))
     namespaces.add(RemovedNamespace("c", "gone"))
     await _until(lambda: store.get(late) is None)
 

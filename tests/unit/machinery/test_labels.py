@@ -139,7 +139,7 @@ def test_match_directly_and_by_conditions(text: str, found: dict[str, str], expe
     assert by_conditions(selector, found) is expected
 
 
-def by_conditions(selector: labels.Selector, found: dict[str, str]) -> bool:
+def by_conditions(selector: labels.LabelSelector, found: dict[str, str]) -> bool:
     conditions, residual = labels.to_conditions(selector)
     text = labels.label_terms(found, {"metadata.name": "x"})
     return holds(conditions, text) and (residual is None or residual(text))
@@ -223,18 +223,21 @@ def test_field_values_cannot_forge_terms() -> None:
 KEYS, VALUES = st.sampled_from(["a", "b", "c"]), st.sampled_from(["", "1", "2", "10", "x"])
 REQUIREMENTS = st.lists(
     st.one_of(
-        st.builds(labels.Requirement, KEYS, st.sampled_from(["exists", "!"])),
+        st.builds(labels.LabelRequirement, KEYS, st.sampled_from(["exists", "!"])),
         st.builds(
-            labels.Requirement, KEYS, st.sampled_from(["=", "==", "!="]), VALUES.map(lambda v: (v,))
+            labels.LabelRequirement,
+            KEYS,
+            st.sampled_from(["=", "==", "!="]),
+            VALUES.map(lambda v: (v,)),
         ),
         st.builds(
-            labels.Requirement,
+            labels.LabelRequirement,
             KEYS,
             st.sampled_from(["in", "notin"]),
             st.lists(VALUES, min_size=1, max_size=3).map(tuple),
         ),
         st.builds(
-            labels.Requirement,
+            labels.LabelRequirement,
             KEYS,
             st.sampled_from(["gt", "lt"]),
             st.sampled_from(["1", "2", "10"]).map(lambda v: (v,)),
@@ -246,7 +249,7 @@ REQUIREMENTS = st.lists(
 
 @given(REQUIREMENTS, st.dictionaries(KEYS, VALUES))
 def test_tests_by_label_say_what_the_requirements_say(
-    requirements: list[labels.Requirement], found: dict[str, str]
+    requirements: list[labels.LabelRequirement], found: dict[str, str]
 ) -> None:
     tests = labels.LabelTests()
     for requirement in requirements:

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from pykcp.apis.kube.validation import strategy_for
-from pykcp.apis.kube.validation.crd.schema import Strictness, schema_errors
+from pykcp.apis.kube.validation.crd.schema import SchemaStrictness, schema_errors
 from pykcp.apis.kube.validation.crd.structural import structural_errors
 from pykcp.apis.kube.validation.gojson import object_error
 from pykcp.apis.kube.validation.objectmeta import name_is_subdomain, validate_object_meta
@@ -336,7 +336,7 @@ def test_unknown_members_of_a_json_patch_are_told_up_to_a_number() -> None:
 
 
 def test_a_failed_move_changes_nothing() -> None:
-    run = jsonpatch.Run({"a": [1, 2, 3]})
+    run = jsonpatch.PatchRun({"a": [1, 2, 3]})
     with pytest.raises(StatusError):
         run.step({"op": "move", "from": "/a/1", "path": "/b/c"})
     assert run.root == {"a": [1, 2, 3]}
@@ -411,7 +411,7 @@ def test_conflicts_are_counted_and_told_up_to_a_number() -> None:
 
 def test_many_updaters_become_one() -> None:
     sets: managed.Managers = {
-        managed.identify(f"m{i:06d}", "Update", "v1", ""): managed.Entry(
+        managed.identify(f"m{i:06d}", "Update", "v1", ""): managed.ManagedEntry(
             {"f:data": {f"f:{i}": {}}}, "v1", NOW
         )
         for i in range(MANY)
@@ -505,10 +505,10 @@ def test_schemas_below_a_long_name() -> None:
         "properties": {name: {"type": "object", "properties": good}},
     }
     assert structural_errors(schema, "schema") == []
-    assert schema_errors(schema, "schema", Strictness()) == []
+    assert schema_errors(schema, "schema", SchemaStrictness()) == []
     bad = {f"p{i}": {"uniqueItems": True} for i in range(MANY)}
     schema["properties"][name]["properties"] = bad
-    for errors in (structural_errors(schema, "s"), schema_errors(schema, "s", Strictness())):
+    for errors in (structural_errors(schema, "s"), schema_errors(schema, "s", SchemaStrictness())):
         assert 0 < len(errors) < 10
         assert errors[0].path.startswith(f"s.properties[{name}].properties[p0].")
 
@@ -518,4 +518,4 @@ def test_paths_of_many_rules() -> None:
     fields = {f"p{i}": {"type": "string"} for i in range(30_000)}
     schema: Object = {"type": "object", "properties": {"a": {"type": "string"}, **fields}}
     schema["x-kubernetes-validations"] = rules
-    assert schema_errors(schema, "schema", Strictness()) == []
+    assert schema_errors(schema, "schema", SchemaStrictness()) == []

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pykcp.observe.audit.lines import Timestamps, event_list, legacy, without_bodies
+from pykcp.observe.audit.lines import MicrosecondTimestamps, event_list, legacy, without_bodies
 from pykcp.observe.audit.settings import (
     AuditSettings,
     BatchSettings,
@@ -39,7 +39,7 @@ EVENT = {
     ],
 )
 def test_times_have_microseconds(moment: float, text: str) -> None:
-    stamps = Timestamps()
+    stamps = MicrosecondTimestamps()
     assert stamps.text(moment)[:26] == text[:26]
     assert stamps.text(moment).endswith("Z")
 

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from pykcp.observe.audit.modes import Awaited, Batch, Blocking, Failures, Truncation
-from pykcp.observe.audit.policy import Level, Outcome, Policy
+from pykcp.observe.audit.modes import Awaited, BatchedEvents, Blocking, Failures, Truncation
+from pykcp.observe.audit.policy import AuditLevel, AuditOutcome, AuditPolicy
 from pykcp.observe.audit.settings import BatchSettings, TruncateSettings
 from pykcp.observe.audit.trail import AuditTrail
 
 OPEN = TruncateSettings()
-NOTHING = Policy((), Outcome(Level.NONE, frozenset(), omit_managed_fields=False))
+NOTHING = AuditPolicy((), AuditOutcome(AuditLevel.NONE, frozenset(), omit_managed_fields=False))
 
 
 class Sink:
@@ -44,9 +44,9 @@ class Sink:
 
 def batch(
     sink: Sink, failures: Failures, truncate: TruncateSettings = OPEN, **settings: float
-) -> Batch:
+) -> BatchedEvents:
     fields = {"max_size": 3, "max_wait": 60.0, "throttle": False, **settings}
-    made = Batch(
+    made = BatchedEvents(
         "webhook",
         sink.send,
         BatchSettings(**fields),  # type: ignore[arg-type]

@@ -11,9 +11,9 @@ from pykcp.observe.audit.policy import (
     COMPLETE,
     RECEIVED,
     STARTED,
-    Level,
+    AuditedRequest,
+    AuditLevel,
     PolicyError,
-    Question,
     parse_policy,
 )
 
@@ -23,14 +23,16 @@ def policy_text(*rules: dict[str, Any], **more: Any) -> str:
     return yaml.safe_dump({**head, "rules": list(rules), **more})
 
 
-def get(resource: str, **more: Any) -> Question:
+def get(resource: str, **more: Any) -> AuditedRequest:
     name, _, subresource = resource.partition("/")
     fields = {"user": "tim", "groups": ("humans", "devs"), "verb": "get", "namespace": "default"}
-    return Question(is_resource=True, resource=name, subresource=subresource, **{**fields, **more})
+    return AuditedRequest(
+        is_resource=True, resource=name, subresource=subresource, **{**fields, **more}
+    )
 
 
-def path(text: str, verb: str = "get") -> Question:
-    return Question("tim", ("humans",), verb, is_resource=False, path=text)
+def path(text: str, verb: str = "get") -> AuditedRequest:
+    return AuditedRequest("tim", ("humans",), verb, is_resource=False, path=text)
 
 
 CORE = {"group": ""}
@@ -82,9 +84,9 @@ CORE = {"group": ""}
         ({"nonResourceURLs": ["*"]}, get("pods"), False),
     ],
 )
-def test_a_rule_matches(rule: dict[str, Any], question: Question, matches: bool) -> None:
+def test_a_rule_matches(rule: dict[str, Any], question: AuditedRequest, matches: bool) -> None:
     policy = parse_policy(policy_text({"level": "Request", **rule}))
-    expected = Level.REQUEST if matches else Level.NONE
+    expected = AuditLevel.REQUEST if matches else AuditLevel.NONE
     assert policy.evaluate(question).level is expected
 
 
@@ -96,9 +98,9 @@ def test_the_first_rule_decides() -> None:
             {"level": "Metadata"},
         )
     )
-    assert policy.evaluate(get("pods")).level is Level.REQUEST_RESPONSE
-    assert policy.evaluate(get("secrets")).level is Level.METADATA
-    assert policy.evaluate(get("pods", user="system:apiserver")).level is Level.NONE
+    assert policy.evaluate(get("pods")).level is AuditLevel.REQUEST_RESPONSE
+    assert policy.evaluate(get("secrets")).level is AuditLevel.METADATA
+    assert policy.evaluate(get("pods", user="system:apiserver")).level is AuditLevel.NONE
 
 
 def test_stages_add_up_and_managed_fields_override() -> None:

@@ -12,7 +12,7 @@ import yaml
 from aiohttp import web
 
 from pykcp.observe.audit.policy import PolicyError
-from pykcp.observe.audit.webhook import TRIES, Webhook, WebhookFailed, load_target
+from pykcp.observe.audit.webhook import TRIES, AuditWebhook, AuditWebhookFailed, load_target
 
 
 class Receiver:
@@ -58,7 +58,7 @@ def kubeconfig(path: pathlib.Path, server: str, **user: str) -> str:
 
 
 async def test_events_arrive_as_a_list(receiver: Receiver, tmp_path: pathlib.Path) -> None:
-    webhook = Webhook(load_target(kubeconfig(tmp_path / "k", receiver.url, token="t1")), 0.01)
+    webhook = AuditWebhook(load_target(kubeconfig(tmp_path / "k", receiver.url, token="t1")), 0.01)
     await webhook.send([b'{"auditID":"1"}', b'{"auditID":"2"}'])
     await webhook.close()
     (body,) = receiver.bodies
@@ -69,7 +69,7 @@ async def test_events_arrive_as_a_list(receiver: Receiver, tmp_path: pathlib.Pat
 
 async def test_a_failed_send_is_tried_again(receiver: Receiver, tmp_path: pathlib.Path) -> None:
     receiver.codes = [500, 503, 429, 200]
-    webhook = Webhook(load_target(kubeconfig(tmp_path / "k", receiver.url)), 0.001)
+    webhook = AuditWebhook(load_target(kubeconfig(tmp_path / "k", receiver.url)), 0.001)
     await webhook.send([b'{"auditID":"1"}'])
     await webhook.close()
     assert len(receiver.bodies) == 4
@@ -77,16 +77,18 @@ async def test_a_failed_send_is_tried_again(receiver: Receiver, tmp_path: pathli
 
 async def test_it_gives_up_in_the_end(receiver: Receiver, tmp_path: pathlib.Path) -> None:
     receiver.codes = [500] * 10
-    webhook = Webhook(load_target(kubeconfig(tmp_path / "k", receiver.url)), 0.001)
-    with pytest.raises(WebhookFailed, match="took no events in 5 tries: HTTP 500"):
+    webhook = AuditWebhook(load_target(kubeconfig(tmp_path / "k", receiver.url)), 0.001)
+    with pytest.raises(AuditWebhookFailed, match="took no events in 5 tries: HTTP 500"):
         await webhook.send([b"{}"])
     await webhook.close()
     assert len(receiver.bodies) == TRIES
 
 
 async def test_a_server_that_is_not_there(tmp_path: pathlib.Path) -> None:
-    webhook = Webhook(load_target(kubeconfig(tmp_path / "k", "http://127.0.0.1:9/audit")), 0.001)
-    with pytest.raises(WebhookFailed, match="Connect"):
+    webhook = AuditWebhook(
+        load_target(kubeconfig(tmp_path / "k", "http://127.0.0.1:9/audit")), 0.001
+    )
+    with pytest.raises(AuditWebhookFailed, match="Connect"):
         await webhook.send([b"{}"])
     await webhook.close()
 

@@ -14,7 +14,14 @@ import pytest
 
 from pykcp.observe.loop_meter import LoopMeter
 from pykcp.observe.metrics import Registry
-from pykcp.observe.stalls import Held, Sample, StallLog, StallWatchdog, own_frames, places
+from pykcp.observe.stalls import (
+    LoopHolder,
+    StackSample,
+    StallLog,
+    StallWatchdog,
+    own_frames,
+    places,
+)
 
 
 def _hold(seconds: float) -> None:
@@ -67,8 +74,8 @@ async def test_an_idle_loop_is_not_woken() -> None:
     meter.stop()
 
 
-def _named(frames: Any) -> Held:
-    return Held(frames[-1].f_code.co_name, "create", "widgets.example.com")
+def _named(frames: Any) -> LoopHolder:
+    return LoopHolder(frames[-1].f_code.co_name, "create", "widgets.example.com")
 
 
 async def test_the_watchdog_logs_one_line_with_the_stack(caplog: pytest.LogCaptureFixture) -> None:
@@ -95,13 +102,13 @@ async def test_the_watchdog_logs_one_line_with_the_stack(caplog: pytest.LogCaptu
 def test_repetitions_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     now = [100.0]
     log = StallLog(lambda: now[0])
-    sample = Sample(Held("h", "get"), ("a.py:1 f", "b.py:2 g"))
+    sample = StackSample(LoopHolder("h", "get"), ("a.py:1 f", "b.py:2 g"))
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
             log.write(sample, 0.3, 0.2, is_over=True)
         now[0] += 11
         log.write(sample, 0.3, 0.2, is_over=True)
-        log.write(Sample(Held("other"), ()), 7.0, 6.9, is_over=False)
+        log.write(StackSample(LoopHolder("other"), ()), 7.0, 6.9, is_over=False)
     assert [r.getMessage() for r in caplog.records] == [
         "event loop late by 300ms, 200ms of CPU: handler=h verb=get resource=- at a.py:1 f < b.py:2 g",
         "event loop late by 300ms, 200ms of CPU: handler=h verb=get resource=- (4 more of these before) at a.py:1 f < b.py:2 g",
@@ -115,7 +122,7 @@ def test_a_flood_of_different_stalls_does_not_flood_the_log(
     log = StallLog(lambda: 1.0)
     with caplog.at_level(logging.WARNING):
         for n in range(1000):
-            log.write(Sample(Held(f"h{n}"), ()), 0.3, 0.2, is_over=True)
+            log.write(StackSample(LoopHolder(f"h{n}"), ()), 0.3, 0.2, is_over=True)
     assert len(caplog.records) == 60
 
 

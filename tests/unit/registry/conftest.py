@@ -16,7 +16,7 @@ from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.verbs.admitting import NoAdmission
 from pykcp.registry.verbs.create import create
-from pykcp.registry.watch.hub import Hub
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.memory import MemoryStore
 from pykcp.types import Object
 
@@ -26,7 +26,7 @@ NOW = 1_700_000_000.0
 @dataclass
 class World:
     store: MemoryStore
-    hub: Hub
+    hub: WatchHub
     directory: Directory
     context: RequestContext = field(
         default_factory=lambda: RequestContext("c", User("tester"), "test")
@@ -47,7 +47,7 @@ class World:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     store = MemoryStore()
-    hub = Hub(store)
+    hub = WatchHub(store)
     services = Services(store, hub, NoAdmission(), Sources(Timestamps(lambda: NOW)))
 
     def make(definition: ResourceDefinition, version: str) -> Resource:

@@ -13,10 +13,10 @@ from pykcp.machinery.schema.custom import custom_type
 from pykcp.machinery.schema.openapi_json import from_json
 from pykcp.registry import codec
 from pykcp.registry.conversion.review import (
-    CallFailed,
+    ConversionCallFailed,
+    ConversionEndpoint,
     ConversionFailed,
     Converter,
-    Endpoint,
     endpoint_of,
 )
 from pykcp.registry.conversion.webhook import WebhookConversion
@@ -36,12 +36,12 @@ class Webhook:
         self.answer_later = asyncio.Event()
         self.answer_later.set()
 
-    async def __call__(self, endpoint: Endpoint, body: bytes, cluster: str) -> Object:
+    async def __call__(self, endpoint: ConversionEndpoint, body: bytes, cluster: str) -> Object:
         await self.answer_later.wait()
         request = orjson.loads(body)["request"]
         self.batches.append(len(request["objects"]))
         if self.failure:
-            raise CallFailed(self.failure)
+            raise ConversionCallFailed(self.failure)
         version = request["desiredAPIVersion"]
         converted = [
             {**o, "apiVersion": version, "spec": {**o["spec"], "was": o["apiVersion"]}}

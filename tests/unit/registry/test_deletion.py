@@ -9,8 +9,8 @@ import pytest
 from pykcp.machinery.status import Conflict
 from pykcp.registry.verbs.deletion import (
     CRD_FINALIZER,
-    Action,
     DeleteOptions,
+    DeletionAction,
     check_namespace_preconditions,
     check_preconditions,
     is_finished,
@@ -35,43 +35,46 @@ def thing(*finalizers: str, **metadata: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("finalizers", "options", "action", "after"),
     [
-        ((), DeleteOptions(), Action.REMOVE, ()),
-        ((), DeleteOptions(propagation="Background"), Action.REMOVE, ()),
-        ((), DeleteOptions(propagation="Foreground"), Action.MARK, ("foregroundDeletion",)),
-        ((), DeleteOptions(propagation="Orphan"), Action.MARK, ("orphan",)),
-        ((), DeleteOptions(orphan_dependents=True), Action.MARK, ("orphan",)),
-        ((), DeleteOptions(orphan_dependents=False), Action.REMOVE, ()),
-        (("mine",), DeleteOptions(), Action.MARK, ("mine",)),
-        (("mine",), DeleteOptions(propagation="Orphan"), Action.MARK, ("mine", "orphan")),
-        (("orphan",), DeleteOptions(), Action.MARK, ("orphan",)),
-        (("orphan",), DeleteOptions(propagation="Background"), Action.REMOVE, ("orphan",)),
-        (("orphan",), DeleteOptions(propagation="Foreground"), Action.MARK, ("foregroundDeletion",)),
-        (("foregroundDeletion",), DeleteOptions(orphan_dependents=True), Action.MARK, ("orphan",)),
-        (("foregroundDeletion",), DeleteOptions(orphan_dependents=False), Action.REMOVE, ("foregroundDeletion",)),
+        ((), DeleteOptions(), DeletionAction.REMOVE, ()),
+        ((), DeleteOptions(propagation="Background"), DeletionAction.REMOVE, ()),
+        ((), DeleteOptions(propagation="Foreground"), DeletionAction.MARK, ("foregroundDeletion",)),
+        ((), DeleteOptions(propagation="Orphan"), DeletionAction.MARK, ("orphan",)),
+        ((), DeleteOptions(orphan_dependents=True), DeletionAction.MARK, ("orphan",)),
+        ((), DeleteOptions(orphan_dependents=False), DeletionAction.REMOVE, ()),
+        (("mine",), DeleteOptions(), DeletionAction.MARK, ("mine",)),
+        (("mine",), DeleteOptions(propagation="Orphan"), DeletionAction.MARK, ("mine", "orphan")),
+        (("orphan",), DeleteOptions(), DeletionAction.MARK, ("orphan",)),
+        (("orphan",), DeleteOptions(propagation="Background"), DeletionAction.REMOVE, ("orphan",)),
+        (("orphan",), DeleteOptions(propagation="Foreground"), DeletionAction.MARK, ("foregroundDeletion",)),
+        (("foregroundDeletion",), DeleteOptions(orphan_dependents=True), DeletionAction.MARK, ("orphan",)),
+        (("foregroundDeletion",), DeleteOptions(orphan_dependents=False), DeletionAction.REMOVE, ("foregroundDeletion",)),
     ],
 )  # fmt: skip
 def test_plan(
-    finalizers: tuple[str, ...], options: DeleteOptions, action: Action, after: tuple[str, ...]
+    finalizers: tuple[str, ...],
+    options: DeleteOptions,
+    action: DeletionAction,
+    after: tuple[str, ...],
 ) -> None:
     """Policies are finalizers too; what has one stays until it is gone."""
     obj = thing(*finalizers)
     assert plan(obj, options, now=NOW, collects_garbage=True) is action
     assert tuple(obj["metadata"].get("finalizers", ())) == after
-    assert ("deletionTimestamp" in obj["metadata"]) == (action is Action.MARK)
+    assert ("deletionTimestamp" in obj["metadata"]) == (action is DeletionAction.MARK)
 
 
 def test_policies_mean_nothing_where_there_is_no_garbage() -> None:
     """Events are removed whatever the policy says."""
     options = DeleteOptions(propagation="Orphan")
-    assert plan(thing(), options, now=NOW, collects_garbage=False) is Action.REMOVE
+    assert plan(thing(), options, now=NOW, collects_garbage=False) is DeletionAction.REMOVE
 
 
 def test_a_second_delete_changes_nothing() -> None:
     """What is being deleted keeps its timestamp; only another policy is written."""
     obj = thing("mine", deletionTimestamp=EARLIER)
-    assert plan(obj, DeleteOptions(), now=NOW, collects_garbage=True) is Action.NOTHING
+    assert plan(obj, DeleteOptions(), now=NOW, collects_garbage=True) is DeletionAction.NOTHING
     options = DeleteOptions(propagation="Foreground")
-    assert plan(obj, options, now=NOW, collects_garbage=True) is Action.MARK
+    assert plan(obj, options, now=NOW, collects_garbage=True) is DeletionAction.MARK
     assert obj["metadata"]["deletionTimestamp"] == EARLIER
 
 
@@ -88,18 +91,18 @@ def test_marking_counts_as_a_change_of_the_specification() -> None:
 def test_namespaces_are_only_marked() -> None:
     """The first delete marks, further ones do nothing until the namespace is empty."""
     namespace = thing() | {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
-    assert plan_namespace(namespace, DeleteOptions(), NOW) is Action.MARK
+    assert plan_namespace(namespace, DeleteOptions(), NOW) is DeletionAction.MARK
     assert namespace["status"] == {"phase": "Terminating"}
     assert is_kept_namespace(namespace)
-    assert plan_namespace(namespace, DeleteOptions(), NOW) is Action.NOTHING
+    assert plan_namespace(namespace, DeleteOptions(), NOW) is DeletionAction.NOTHING
     namespace["spec"] = {}
-    assert plan_namespace(namespace, DeleteOptions(), NOW) is Action.REMOVE
+    assert plan_namespace(namespace, DeleteOptions(), NOW) is DeletionAction.REMOVE
 
 
 def test_definitions_wait_for_their_objects() -> None:
     """A CRD gets its finalizer and a condition that says what happens."""
     crd = thing("mine")
-    assert plan_definition(crd, DeleteOptions(), NOW) is Action.MARK
+    assert plan_definition(crd, DeleteOptions(), NOW) is DeletionAction.MARK
     assert crd["metadata"]["finalizers"] == ["mine", CRD_FINALIZER]
     assert "deletionGracePeriodSeconds" not in crd["metadata"]
     (condition,) = crd["status"]["conditions"]

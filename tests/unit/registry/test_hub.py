@@ -11,9 +11,9 @@ import pytest
 from pykcp.registry.context import RequestContext
 from pykcp.registry.verbs.delete import delete
 from pykcp.registry.verbs.deletion import DeleteOptions
-from pykcp.registry.verbs.update import Change, update
+from pykcp.registry.verbs.update import ObjectChange, update
 from pykcp.registry.watch import hub as hubs
-from pykcp.registry.watch.hub import Hub, Watcher
+from pykcp.registry.watch.hub import Watcher, WatchHub
 from pykcp.registry.watch.selection import select
 from pykcp.registry.watch.verb import JSONEncoder, WatchOptions, watch
 from pykcp.types import Object
@@ -58,7 +58,7 @@ async def relabel(world: Any, name: str, **labels: str) -> None:
         assert live is not None
         return {**live, "metadata": {**live["metadata"], "labels": labels}}
 
-    await update(world.resource("configmaps"), world.context, "n", name, Change(make))
+    await update(world.resource("configmaps"), world.context, "n", name, ObjectChange(make))
 
 
 async def remove(world: Any, name: str) -> None:
@@ -230,7 +230,7 @@ class Timers:
 async def test_bookmarks_come_round_and_deadlines_end(world: Any) -> None:
     """Within one period every watcher that wants bookmarks has got one; the last comes at the end."""
     timers = Timers()
-    hub = Hub(world.store, timers)  # type: ignore[arg-type]
+    hub = WatchHub(world.store, timers)  # type: ignore[arg-type]
     resource = world.resource("configmaps")
     encoder = JSONEncoder(resource)
     sink = ListSink()
@@ -268,7 +268,7 @@ def test_selections_are_compared_by_text() -> None:
 # -- crowds ----------------------------------------------------------------------------------------
 
 
-async def settled(hub: Hub) -> None:
+async def settled(hub: WatchHub) -> None:
     """Until nothing waits for a crowd any more."""
     for _ in range(10_000):
         if not hub._is_running:

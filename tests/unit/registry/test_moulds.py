@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pykcp.registry import codec
-from pykcp.registry.verbs.templates import Mould, uid_and_time
-from pykcp.storage.interface import Put
+from pykcp.registry.verbs.templates import Template, uid_and_time
+from pykcp.storage.interface import PutKey
 from pykcp.types import Object
 
 _NOW = "2026-01-02T03:04:05Z"
@@ -22,23 +22,23 @@ def _object(name: str = "n", uid: str = "u-1", at: str = _NOW, **more: object) -
     return {"metadata": metadata, **more}
 
 
-def _put(obj: Object, cluster: str, indexes: tuple[str, ...] = ()) -> Put:
+def _put(obj: Object, cluster: str, indexes: tuple[str, ...] = ()) -> PutKey:
     name = obj["metadata"]["name"]
     terms = f"\x1fl:a=b\x1ff:metadata.name={name}\x1f"
-    return Put(f"g/r/{cluster}//{name}", codec.encode(obj, cluster), terms, indexes, 0)
+    return PutKey(f"g/r/{cluster}//{name}", codec.encode(obj, cluster), terms, indexes, 0)
 
 
-def _filled(mould: Mould, *words: str) -> Put | None:
+def _filled(mould: Template, *words: str) -> PutKey | None:
     found = mould.cast(words)
-    return None if found is None else Put(f"g/r/{words[0]}//{words[3]}", *found, 0)
+    return None if found is None else PutKey(f"g/r/{words[0]}//{words[3]}", *found, 0)
 
 
 def test_an_empty_mould_gives_nothing() -> None:
-    assert Mould().cast(("c", "u", _NOW)) is None
+    assert Template().cast(("c", "u", _NOW)) is None
 
 
 def test_only_the_words_differ() -> None:
-    mould = Mould()
+    mould = Template()
     first = _put(_object("first", data={"n": "ü\n", "same": "x"}), "c1xyz", ("i", "j"))
     mould.take(first, ("c1xyz", *uid_and_time(first), "first"))
     later = "2027-01-01T00:00:00Z"
@@ -57,7 +57,7 @@ def test_only_the_words_differ() -> None:
 def test_what_would_be_wrong_for_others_makes_no_mould(
     obj: Object, indexes: tuple[str, ...], why: str
 ) -> None:
-    mould = Mould()
+    mould = Template()
     put = _put(obj, "c1xyz", indexes)
     mould.take(put, ("c1xyz", *uid_and_time(put), "n"))
     assert mould.cast(("c2", "u", _NOW, "n")) is None, why
@@ -65,11 +65,11 @@ def test_what_would_be_wrong_for_others_makes_no_mould(
 
 @pytest.mark.parametrize("word", ['a"b', "a\\", "a\x00b", "a\x01b", "a\x1fb", "a\n", "\u2028"])
 def test_words_that_could_be_more_than_words_are_not_cast(word: str) -> None:
-    mould = Mould()
+    mould = Template()
     first = _put(_object("first"), "c1xyz")
     mould.take(first, ("c1xyz", *uid_and_time(first), "first"))
     assert mould.cast(("c2", "u", _NOW, "plain ü:/@")) is not None
     assert mould.cast(("c2", "u", _NOW, word)) is None
-    other = Mould()
+    other = Template()
     other.take(first, ("c1xyz", *uid_and_time(first), "first", word))
     assert other.cast(("c2", "u", _NOW, "n", "x")) is None

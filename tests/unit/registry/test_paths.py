@@ -7,8 +7,8 @@ from pykcp.machinery.kcp.hashes import home_cluster_name
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.registry import codec
 from pykcp.registry.keys import kind_prefix, object_key
-from pykcp.registry.paths import PathIndex, Place
-from pykcp.storage.interface import Delete, Entry, Put
+from pykcp.registry.paths import PathIndex, ResolvedStep
+from pykcp.storage.interface import DeleteKey, Entry, PutKey
 from pykcp.storage.memory import MemoryStore
 
 
@@ -16,9 +16,9 @@ def _key(parent: str, name: str) -> str:
     return object_key(kind_prefix(WORKSPACES), parent, "", name)
 
 
-def _workspace(parent: str, name: str, cluster: str, phase: str = "Ready") -> Put:
+def _workspace(parent: str, name: str, cluster: str, phase: str = "Ready") -> PutKey:
     obj = {"metadata": {"name": name}, "spec": {"cluster": cluster}, "status": {"phase": phase}}
-    return Put(_key(parent, name), codec.encode(obj, parent))
+    return PutKey(_key(parent, name), codec.encode(obj, parent))
 
 
 async def test_a_walk_is_right_after_every_change_on_its_way() -> None:
@@ -26,19 +26,19 @@ async def test_a_walk_is_right_after_every_change_on_its_way() -> None:
     await store.start()
     paths = PathIndex(store)
 
-    def leads_to() -> Place | None:
+    def leads_to() -> ResolvedStep | None:
         return paths.walk("root:org:team")
 
     assert leads_to() is None
     await store.write([_workspace("root", "org", "c1"), _workspace("c1", "team", "c2")])
-    assert leads_to() == leads_to() == Place("c2")
+    assert leads_to() == leads_to() == ResolvedStep("c2")
     await store.write([_workspace("root", "other", "c9")])
-    assert leads_to() == Place("c2")
+    assert leads_to() == ResolvedStep("c2")
     await store.write([_workspace("c1", "team", "c2", "Unavailable")])
-    assert leads_to() == Place("c2", is_available=False)
+    assert leads_to() == ResolvedStep("c2", is_available=False)
     await store.write([_workspace("c3", "team", "c4"), _workspace("root", "org", "c3")])
-    assert leads_to() == leads_to() == Place("c4")
-    await store.write([Delete(_key("root", "org"), codec.encode({"metadata": {}}, "root"))])
+    assert leads_to() == leads_to() == ResolvedStep("c4")
+    await store.write([DeleteKey(_key("root", "org"), codec.encode({"metadata": {}}, "root"))])
     assert leads_to() is None
     await store.stop()
 
@@ -73,7 +73,7 @@ async def test_a_path_is_followed_once_and_to_a_limited_depth() -> None:
     paths = PathIndex(store)
     await store.write([_workspace("root", "a", "root"), _workspace("root", "b", "")])
     deepest = clusters.SEPARATOR.join(["root", *"a" * (clusters.MAX_DEPTH - 1)])
-    assert paths.walk(deepest) == Place("root")
+    assert paths.walk(deepest) == ResolvedStep("root")
     assert paths.walk(f"{deepest}:a") is None
     assert paths.nearest(f"{deepest}:a") == ("root", "a")
     store.reads = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.observe.stalls import Held
+from pykcp.observe.stalls import LoopHolder
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
 from pykcp.server.held import identify
@@ -39,7 +39,7 @@ CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     [
         (
             _call("POST", CRD),
-            Held(
+            LoopHolder(
                 "server.handlers.create",
                 "create",
                 "customresourcedefinitions.apiextensions.k8s.io",
@@ -47,16 +47,16 @@ CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         ),
         (
             _call("GET", "/api/v1/namespaces/secret-name/configmaps/secret"),
-            Held("server.handlers.create", "get", "configmaps"),
+            LoopHolder("server.handlers.create", "get", "configmaps"),
         ),
         (
             _call("GET", "/apis/secret/v1/names", known=False),
-            Held("server.handlers.create", "list"),
+            LoopHolder("server.handlers.create", "list"),
         ),
-        (_call("SECRET", "/secret"), Held("server.handlers.create", "other")),
+        (_call("SECRET", "/secret"), LoopHolder("server.handlers.create", "other")),
     ],
 )
-def test_requests(call: Call, held: Held) -> None:
+def test_requests(call: Call, held: LoopHolder) -> None:
     frames = [
         _frame("pykcp.wire.serving"),
         _frame("pykcp.server.app", call=call),
@@ -68,10 +68,10 @@ def test_requests(call: Call, held: Held) -> None:
 
 def test_controllers_and_strangers() -> None:
     runtime = _frame("pykcp.controllers.runtime.controller")
-    assert identify([runtime, _frame("pykcp.controllers.kube.garbage")]) == Held(
+    assert identify([runtime, _frame("pykcp.controllers.kube.garbage")]) == LoopHolder(
         "controllers.kube.garbage"
     )
-    assert identify([_frame("pykcp.wire.connection"), _frame("pykcp.wire.http2.machine")]) == Held(
-        "wire.http2"
-    )
-    assert identify([_frame("aiohttp.client", call="no call")]) == Held("aiohttp")
+    assert identify(
+        [_frame("pykcp.wire.connection"), _frame("pykcp.wire.http2.machine")]
+    ) == LoopHolder("wire.http2")
+    assert identify([_frame("aiohttp.client", call="no call")]) == LoopHolder("aiohttp")

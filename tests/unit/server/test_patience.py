@@ -9,7 +9,7 @@ import time
 import pytest
 
 from pykcp.server import constant_time as waiting
-from pykcp.server.constant_time import EVENLY, Patience, due
+from pykcp.server.constant_time import EVENLY, ConstantTime, due
 
 
 @pytest.mark.parametrize("took", [0.0, 0.0001, 0.4 * EVENLY, 0.999 * EVENLY])
@@ -23,7 +23,7 @@ def test_what_takes_longer_goes_out_in_steps() -> None:
 
 async def test_many_at_once() -> None:
     """Each waits for its own moment; one that is given up does not hold up the others."""
-    patience = Patience()
+    patience = ConstantTime()
     arrived = time.perf_counter()
     ended: list[float] = []
 

@@ -8,7 +8,7 @@ import pytest
 
 from pykcp.auth.authz.attributes import Attributes, Verdict
 from pykcp.auth.authz.rbac import RbacObjects
-from pykcp.auth.authz.role_cache import ADMIN_CLUSTER, ClusterContent, ClusterState
+from pykcp.auth.authz.role_cache import ADMIN_CLUSTER, ClusterRules, ClusterState
 from pykcp.auth.user import User
 from pykcp.programs.shard.permission_ceiling import PermissionCeiling
 from pykcp.registry.catalog.bound import BoundResource
@@ -65,8 +65,8 @@ def _ask(
     objects: RbacObjects | None = None,
 ) -> tuple[Verdict | None, str, bool]:
     states = {
-        "provider": ClusterState("provider", ClusterContent(objects or RbacObjects()), 1),
-        ADMIN_CLUSTER: ClusterState(ADMIN_CLUSTER, ClusterContent(), 2),
+        "provider": ClusterState("provider", ClusterRules(objects or RbacObjects()), 1),
+        ADMIN_CLUSTER: ClusterState(ADMIN_CLUSTER, ClusterRules(), 2),
     }
     nothing = cast("Any", _Nothing())
     ceiling = PermissionCeiling(

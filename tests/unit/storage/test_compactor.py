@@ -6,7 +6,7 @@ import pytest
 
 from pykcp.storage.compactor import Compactor
 from pykcp.storage.errors import Compacted, StoreFull
-from pykcp.storage.interface import Put, Query, Value
+from pykcp.storage.interface import PutKey, Query, Value
 from pykcp.storage.memory import MemoryStore
 
 
@@ -27,7 +27,7 @@ class FullStore:
 
 
 async def write(store: MemoryStore) -> int:
-    return (await store.write([Put("/a", Value(b"", b""))]))[0]
+    return (await store.write([PutKey("/a", Value(b"", b""))]))[0]
 
 
 async def test_keeps_everything_of_the_last_five_minutes() -> None:

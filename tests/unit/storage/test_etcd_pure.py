@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykcp.storage.changes import Row
+from pykcp.storage.changes import StoredRow
 from pykcp.storage.errors import TooLarge
 from pykcp.storage.etcd import messages
-from pykcp.storage.etcd.decoding import Decoded, EtcdEvent, Outcome, decode
+from pykcp.storage.etcd.decoding import Decoded, EtcdEvent, EtcdOutcome, decode
 from pykcp.storage.etcd.encoding import (
     MOST_BYTES,
     MOST_TRANSACTIONS,
     Encoded,
-    Encoder,
+    RequestEncoder,
     decode_answer,
     head_of,
     take,
@@ -32,7 +32,7 @@ from pykcp.storage.etcd.envelope import (
     revision_of,
     unpack,
 )
-from pykcp.storage.interface import Check, Delete, Operation, Put, Value
+from pykcp.storage.interface import Check, DeleteKey, Operation, PutKey, Value
 
 KEYSPACE = Keyspace("/registry")
 WRITER = 7
@@ -107,8 +107,8 @@ def batches(*queued: Queued) -> list[list[str]]:
     return found
 
 
-def put(key: str, size: int = 1) -> Put:
-    return Put(key, Value(b"x" * size, b""))
+def put(key: str, size: int = 1) -> PutKey:
+    return PutKey(key, Value(b"x" * size, b""))
 
 
 class TestTravellingTogether:
@@ -153,19 +153,19 @@ def carried_out(request: Any, revision: int) -> list[EtcdEvent]:
 
 
 class TestThereAndBack:
-    ROWS = {"old": Row(revision_of(3, 0), False, "\x1ft\x1f", "i")}  # noqa: RUF012
+    ROWS = {"old": StoredRow(revision_of(3, 0), False, "\x1ft\x1f", "i")}  # noqa: RUF012
 
     def decoded(
         self, *transactions: Sequence[Operation], revision: int = 9
     ) -> tuple[Encoded, Decoded]:
-        encoded = Encoder(KEYSPACE, WRITER).encode(transactions, 42)
+        encoded = RequestEncoder(KEYSPACE, WRITER).encode(transactions, 42)
         events = carried_out(encoded.request, revision)
         return encoded, decode(events, KEYSPACE, self.ROWS.get, lambda _: b"last", WRITER)
 
     def test_every_operation_has_its_place(self) -> None:
         encoded, decoded = self.decoded(
-            [Put("a", VALUE, "\x1fx\x1f", ("i",)), Check("ns", 5)],
-            [Delete("old", VALUE), Put("b", VALUE)],
+            [PutKey("a", VALUE, "\x1fx\x1f", ("i",)), Check("ns", 5)],
+            [DeleteKey("old", VALUE), PutKey("b", VALUE)],
         )
         assert encoded.places == [[0, -1], [1, 2]]
         assert [(c.revision, c.key, c.created, c.deleted) for c in decoded.changes] == [
@@ -178,20 +178,20 @@ class TestThereAndBack:
         assert (first.terms, first.indexes) == ("\x1fx\x1f", "i")
         assert gone.value == b"<%d>" % revision_of(9, 1)
         assert (gone.previous, gone.terms) == (revision_of(3, 0), "\x1ft\x1f")
-        assert decoded.outcomes == [Outcome(42, 9, frozenset({0, 1, 2}))]
+        assert decoded.outcomes == [EtcdOutcome(42, 9, frozenset({0, 1, 2}))]
         assert decoded.foreign == []
 
     def test_others_requests_are_not_ours(self) -> None:
-        encoded = Encoder(KEYSPACE, WRITER + 1).encode([[Put("a", VALUE)]], 42)
+        encoded = RequestEncoder(KEYSPACE, WRITER + 1).encode([[PutKey("a", VALUE)]], 42)
         events = carried_out(encoded.request, 9)
         assert decode(events, KEYSPACE, self.ROWS.get, lambda _: b"", WRITER).outcomes == []
 
     def test_changes_of_one_key_follow_each_other(self) -> None:
-        encoder = Encoder(KEYSPACE, WRITER)
+        encoder = RequestEncoder(KEYSPACE, WRITER)
         events = [
             event
-            for revision, operation in ((5, Put("k", VALUE, "\x1f1\x1f")), (6, Delete("k", VALUE)),
-                                        (7, Put("k", VALUE, "\x1f2\x1f")))
+            for revision, operation in ((5, PutKey("k", VALUE, "\x1f1\x1f")), (6, DeleteKey("k", VALUE)),
+                                        (7, PutKey("k", VALUE, "\x1f2\x1f")))
             for event in carried_out(encoder.encode([[operation]], revision).request, revision)
         ]  # fmt: skip
         changes = decode(events, KEYSPACE, lambda _: None, lambda _: b"", WRITER).changes
@@ -214,18 +214,18 @@ class TestThereAndBack:
 
     def test_too_many(self) -> None:
         with pytest.raises(TooLarge):
-            Encoder(KEYSPACE, WRITER).encode([[put(str(n)) for n in range(PLACES + 1)]], 1)
+            RequestEncoder(KEYSPACE, WRITER).encode([[put(str(n)) for n in range(PLACES + 1)]], 1)
 
 
 class TestRequests:
     def test_compares(self) -> None:
-        encoded = Encoder(KEYSPACE, WRITER).encode(
+        encoded = RequestEncoder(KEYSPACE, WRITER).encode(
             [
                 [
-                    Put("a", VALUE, expect=0),
-                    Put("b", VALUE, expect=revision_of(7, 3)),
-                    Put("c", VALUE),
-                    Delete("d", VALUE),
+                    PutKey("a", VALUE, expect=0),
+                    PutKey("b", VALUE, expect=revision_of(7, 3)),
+                    PutKey("c", VALUE),
+                    DeleteKey("d", VALUE),
                     Check("e", revision_of(8, 0)),
                 ]
             ],
@@ -242,7 +242,7 @@ class TestRequests:
         ]
 
     def test_head_is_written_with_every_change_and_read_otherwise(self) -> None:
-        encoder = Encoder(KEYSPACE, WRITER)
+        encoder = RequestEncoder(KEYSPACE, WRITER)
 
         def heads(*transactions: Sequence[Operation]) -> tuple[int, int, int]:
             request = encoder.encode(transactions, 1).request

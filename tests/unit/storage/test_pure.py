@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from pykcp.machinery.terms import matcher
 from pykcp.storage import changes as planning
-from pykcp.storage.changes import Row
-from pykcp.storage.errors import Mismatch
+from pykcp.storage.changes import StoredRow
+from pykcp.storage.errors import RevisionMismatch
 from pykcp.storage.interface import (
     TERM_SEPARATOR,
     Check,
     Condition,
-    Delete,
+    DeleteKey,
     Event,
     Operation,
-    Put,
+    PutKey,
     Value,
 )
 from pykcp.storage.keys import end_of_prefix, start_of_range
@@ -106,22 +106,22 @@ class TestTerms:
 
 VALUE = Value(b"<", b">")
 ROWS = {
-    "there": Row(5, False, "\x1ft\x1f", "i"),
-    "gone": Row(6, True, "\x1fold\x1f", ""),
+    "there": StoredRow(5, False, "\x1ft\x1f", "i"),
+    "gone": StoredRow(6, True, "\x1fold\x1f", ""),
 }
 
 
 class TestPlanning:
     CASES = (
-        (Put("there", VALUE), 5, False),
-        (Put("there", VALUE, expect=5), 5, False),
-        (Put("gone", VALUE, expect=0), 6, True),
-        (Put("new", VALUE, expect=0), 0, True),
-        (Put("new", VALUE), 0, True),
+        (PutKey("there", VALUE), 5, False),
+        (PutKey("there", VALUE, expect=5), 5, False),
+        (PutKey("gone", VALUE, expect=0), 6, True),
+        (PutKey("new", VALUE, expect=0), 0, True),
+        (PutKey("new", VALUE), 0, True),
     )
 
     @pytest.mark.parametrize(("operation", "previous", "created"), CASES)
-    def test_put(self, operation: Put, previous: int, created: bool) -> None:
+    def test_put(self, operation: PutKey, previous: int, created: bool) -> None:
         (change,) = planning.plan([operation], ROWS.get, 9)
         assert (change.revision, change.value) == (10, b"<10>")
         assert (change.previous, change.created, change.deleted) == (previous, created, False)
@@ -129,37 +129,37 @@ class TestPlanning:
         assert change.previous_indexes == ("" if created else "i")
 
     def test_delete_keeps_the_last_terms(self) -> None:
-        (change,) = planning.plan([Delete("there", VALUE, 5)], ROWS.get, 9)
+        (change,) = planning.plan([DeleteKey("there", VALUE, 5)], ROWS.get, 9)
         assert (change.terms, change.previous_terms) == ("\x1ft\x1f", "\x1ft\x1f")
         assert (change.indexes, change.previous_indexes) == ("", "i")
 
     @pytest.mark.parametrize(
         ("operation", "found"),
         [
-            (Put("there", VALUE, expect=0), 5),
-            (Put("there", VALUE, expect=4), 5),
-            (Put("gone", VALUE, expect=6), 0),
-            (Put("new", VALUE, expect=1), 0),
-            (Delete("there", VALUE, 4), 5),
-            (Delete("gone", VALUE), 0),
-            (Delete("new", VALUE), 0),
+            (PutKey("there", VALUE, expect=0), 5),
+            (PutKey("there", VALUE, expect=4), 5),
+            (PutKey("gone", VALUE, expect=6), 0),
+            (PutKey("new", VALUE, expect=1), 0),
+            (DeleteKey("there", VALUE, 4), 5),
+            (DeleteKey("gone", VALUE), 0),
+            (DeleteKey("new", VALUE), 0),
             (Check("there", 0), 5),
             (Check("gone", 6), 0),
         ],
     )
     def test_mismatch(self, operation: Operation, found: int) -> None:
-        with pytest.raises(Mismatch) as raised:
-            planning.plan([Put("other", VALUE), operation], ROWS.get, 9)
+        with pytest.raises(RevisionMismatch) as raised:
+            planning.plan([PutKey("other", VALUE), operation], ROWS.get, 9)
         assert (raised.value.key, raised.value.found) == (operation.key, found)
 
     def test_numbers(self) -> None:
         operations: list[Operation] = [
             Check("there", 5),
-            Put("a", VALUE),
+            PutKey("a", VALUE),
             Check("b", 0),
-            Delete("there2", VALUE),
+            DeleteKey("there2", VALUE),
         ]
-        rows = {**ROWS, "there2": Row(7, False, "", "")}
+        rows = {**ROWS, "there2": StoredRow(7, False, "", "")}
         changes = planning.plan(operations, rows.get, 20)
         assert [change.revision for change in changes] == [21, 22]
         assert planning.revisions(operations, changes) == [0, 21, 0, 22]

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pykcp.storage.errors import StoreFull
-from pykcp.storage.interface import Delete, Entry, Put, Query, Value
+from pykcp.storage.interface import DeleteKey, Entry, PutKey, Query, Value
 from pykcp.storage.memory import MemoryStore
 from pykcp.storage.size_limit import RESERVE_BYTES, SizeLimit
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore
@@ -18,12 +18,12 @@ LIMIT = 4 << 20
 BODY = b"x" * 50_000
 
 
-def put(key: str, body: bytes = BODY, expect: int | None = None) -> Put:
-    return Put(key, Value(b"", body), expect=expect)
+def put(key: str, body: bytes = BODY, expect: int | None = None) -> PutKey:
+    return PutKey(key, Value(b"", body), expect=expect)
 
 
-def delete(key: str) -> Delete:
-    return Delete(key, Value(b"", b""))
+def delete(key: str) -> DeleteKey:
+    return DeleteKey(key, Value(b"", b""))
 
 
 @pytest.fixture(params=["sqlite", "memory"])

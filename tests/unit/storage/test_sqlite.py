@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from pykcp.storage.errors import Compacted, Mismatch, StoreFull
-from pykcp.storage.interface import Condition, Delete, Event, Put, Query, Value
+from pykcp.storage.errors import Compacted, RevisionMismatch, StoreFull
+from pykcp.storage.interface import Condition, DeleteKey, Event, PutKey, Query, Value
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore, scans, sweeps
 
 BODY = b"x" * 1500
@@ -42,12 +42,12 @@ async def stores(tmp_path: pathlib.Path) -> AsyncIterator[Stores]:
     await stores.close()
 
 
-def put(key: str, *, expect: int | None = None, body: bytes = BODY) -> Put:
-    return Put(key, Value(b"", body), "\x1fx\x1f", ("i",), expect)
+def put(key: str, *, expect: int | None = None, body: bytes = BODY) -> PutKey:
+    return PutKey(key, Value(b"", body), "\x1fx\x1f", ("i",), expect)
 
 
-def delete(key: str) -> Delete:
-    return Delete(key, Value(b"", b""))
+def delete(key: str) -> DeleteKey:
+    return DeleteKey(key, Value(b"", b""))
 
 
 async def fill(store: SQLiteStore, count: int, prefix: str = "/a/") -> None:
@@ -102,7 +102,7 @@ class TestBatches:
         assert store.get("/small") is None
         store._writer.execute("PRAGMA max_page_count=1000000").fetchone()
         assert await store.write([put("/big", expect=0)]) == [revision + 1]
-        with pytest.raises(Mismatch):
+        with pytest.raises(RevisionMismatch):
             await store.write([put("/big", expect=0)])
 
 
@@ -277,7 +277,7 @@ class TestReading:
         store = await stores.open()
         for n in range(300):
             terms = f"\x1fl:n={n % 10}\x1f"
-            await store.write([Put(f"/a/{n:05}", Value(b"", b"%d" % n), terms)])
+            await store.write([PutKey(f"/a/{n:05}", Value(b"", b"%d" % n), terms)])
         await store.write([delete("/a/00042"), delete("/a/00299"), put("/b/1")])
         at = 0 if at_newest else store.revision
         if not at_newest:

@@ -15,7 +15,7 @@ from pykcp.registry.catalog.make import make_resource
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.verbs.admitting import NoAdmission
-from pykcp.registry.watch.hub import Hub
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.memory import MemoryStore
 from pykcp.virtual.framework import Parts
 
@@ -24,7 +24,9 @@ from pykcp.virtual.framework import Parts
 def directory_parts() -> Iterator[Parts]:
     loop = asyncio.new_event_loop()
     store = MemoryStore()
-    services = Services(store, Hub(store, loop), NoAdmission(), Sources(now=Timestamps(time.time)))
+    services = Services(
+        store, WatchHub(store, loop), NoAdmission(), Sources(now=Timestamps(time.time))
+    )
 
     def make(definition: ResourceDefinition, version: str) -> Resource:
         return make_resource(definition, version, services)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pykcp.wire.http2.hpack import (
     STATIC_TABLE,
     Decoder,
-    Encoder,
+    HeaderEncoder,
     HeaderListTooLarge,
     HpackError,
     is_valid_field,
@@ -109,14 +109,14 @@ def test_decodes_what_another_library_encodes(lists: list[list[tuple[str, str]]]
 @given(FIELDS)
 def test_another_library_decodes_what_we_encode(fields: list[tuple[str, str]]):
     """Our octets are understood, in any order and any number."""
-    encoder = Encoder()
+    encoder = HeaderEncoder()
     block = b"".join(map(encoder.field, fields))
     assert [(name, value) for name, value in other.Decoder().decode(block)] == fields
 
 
 def test_common_answers_are_short():
     """A status and a known length cost a few octets."""
-    encoder = Encoder()
+    encoder = HeaderEncoder()
     assert encoder.status(200) == b"\x88"
     assert other.Decoder().decode(encoder.status(409)) == [(":status", "409")]
     assert other.Decoder().decode(encoder.content_length(1500)) == [("content-length", "1500")]
@@ -130,7 +130,7 @@ def test_common_answers_are_short():
 def test_fields_that_cannot_be_sent_are_refused(name: str, value: str):
     """A header that would break the answer apart never leaves."""
     with pytest.raises(ValueError, match="cannot be sent"):
-        Encoder().field((name, value))
+        HeaderEncoder().field((name, value))
 
 
 @pytest.mark.parametrize(

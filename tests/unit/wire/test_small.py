@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from pykcp.wire import settings as settings_module
-from pykcp.wire.http2.hpack import Encoder
+from pykcp.wire.http2.hpack import HeaderEncoder
 from pykcp.wire.rate import Bucket
 from pykcp.wire.serving import DateStamp
 from pykcp.wire.settings import TLSSettings, WireSettings
@@ -52,7 +52,7 @@ def test_every_setting_is_documented(kind: type):
 def test_date_is_made_once_a_second():
     """Both protocols' octets follow the clock."""
     now = 784111777.9
-    stamp = DateStamp(Encoder(), clock=lambda: now)
+    stamp = DateStamp(HeaderEncoder(), clock=lambda: now)
     assert stamp.http1() == b"date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"
     assert stamp.http1() is stamp.http1()
     assert stamp.http2().endswith(b"Sun, 06 Nov 1994 08:49:37 GMT")

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from pykcp.auth.authz.attributes import Attributes, path_attributes
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import User, service_account_groups, service_account_name
-from pykcp.machinery.cel.library.authorizer import Authorizer as AuthorizerValue
-from pykcp.machinery.cel.library.authorizer import Decision, Question, ResourceCheck
+from pykcp.machinery.cel.library.authorizer import CelAccessCheck, CelDecision, ResourceCheck
+from pykcp.machinery.cel.library.authorizer import CelAuthorizer as AuthorizerValue
 
 Found = TypeVar("Found")
 _MOST_QUESTIONS = 256
@@ -24,18 +24,18 @@ _MOST_QUESTIONS = 256
 class Unanswered(Exception):
     """The evaluation needs an answer first."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: CelAccessCheck) -> None:
         super().__init__(question)
         self.question = question
 
 
-Answers = dict[Question, Decision]
+Answers = dict[CelAccessCheck, CelDecision]
 
 
 def known_authorizer(user: User, answers: Answers) -> AuthorizerValue:
     """What expressions call `authorizer` where only answers are at hand."""
 
-    def decide(question: Question) -> Decision:
+    def decide(question: CelAccessCheck) -> CelDecision:
         known = answers.get(question)
         if known is None:
             raise Unanswered(question)
@@ -47,7 +47,7 @@ def known_authorizer(user: User, answers: Answers) -> AuthorizerValue:
 def check_of(authorizer: AuthorizerValue, request: tuple[str, str, str, str, str]) -> ResourceCheck:
     """`authorizer.requestResource` of a request's group, resource, subresource, namespace, name."""
     group, resource, subresource, namespace, name = request
-    question = Question(
+    question = CelAccessCheck(
         authorizer.user,
         "",
         group=group,
@@ -78,13 +78,13 @@ class Questions:
         """What expressions call `authorizer.requestResource`."""
         return check_of(self.value(), (group, resource, subresource, namespace, name))
 
-    def _decide(self, question: Question) -> Decision:
+    def _decide(self, question: CelAccessCheck) -> CelDecision:
         known = self._answers.get(question)
         if known is None:
             decided = self._authorizer.peek(self._cluster, _attributes(question))
             if decided is None:
                 raise Unanswered(question)
-            known = Decision(decided.allowed, decided.reason, decided.error)
+            known = CelDecision(decided.allowed, decided.reason, decided.error)
             self._answers[question] = known
         return known
 
@@ -97,11 +97,11 @@ class Questions:
                 await self._ask(open_one.question)
         return await evaluate(self._answers)
 
-    async def _ask(self, question: Question) -> None:
+    async def _ask(self, question: CelAccessCheck) -> None:
         decided = self._authorizer.peek(self._cluster, _attributes(question))
         if decided is None:
             decided = await self._authorizer.authorize(self._cluster, _attributes(question))
-        self._answers[question] = Decision(decided.allowed, decided.reason, decided.error)
+        self._answers[question] = CelDecision(decided.allowed, decided.reason, decided.error)
 
     async def answering(self, evaluate: Callable[[], Found]) -> Found:
         """Evaluate, asking what it turns out to need."""
@@ -114,7 +114,7 @@ class Questions:
         return evaluate()
 
 
-def _attributes(question: Question) -> Attributes:
+def _attributes(question: CelAccessCheck) -> Attributes:
     if question.path:
         return path_attributes(question.user, question.verb, question.path)
     return Attributes(

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pykcp.admission.expressions.environment import (
     JSON_PATCH,
     OBJECT,
-    Sight,
+    NameVisibility,
     base_environment,
     variable_type,
     with_policy_variables,
@@ -53,7 +53,7 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True)
-class Variables:
+class DeclaredVariables:
     """The variables of a policy, and the environment in which they can be seen."""
 
     environment: Environment
@@ -61,11 +61,11 @@ class Variables:
 
 
 @lru_cache(maxsize=_KEEP)
-def compile_variables(variables: Named, sight: Sight) -> Variables:
+def compile_variables(variables: Named, sight: NameVisibility) -> DeclaredVariables:
     """Each sees those before it; one that does not compile is still there, without a type."""
     environment = base_environment(sight)
     if not variables:
-        return Variables(with_policy_variables(environment, {}), {})
+        return DeclaredVariables(with_policy_variables(environment, {}), {})
     before = compile_variables(variables[:-1], sight)
     name, expression = variables[-1]
     found = compile_in(expression, "variable", before.environment)
@@ -74,7 +74,7 @@ def compile_variables(variables: Named, sight: Sight) -> Variables:
         known: variable_type(each.type) if each.type is not None else _dyn()
         for known, each in compiled.items()
     }
-    return Variables(with_policy_variables(environment, fields), compiled)
+    return DeclaredVariables(with_policy_variables(environment, fields), compiled)
 
 
 def _dyn() -> Type:
@@ -85,7 +85,7 @@ def _dyn() -> Type:
 
 @lru_cache(maxsize=_KEEP)
 def compile_admission(
-    expression: str, purpose: str, sight: Sight, variables: Named | None = None
+    expression: str, purpose: str, sight: NameVisibility, variables: Named | None = None
 ) -> Compiled:
     """`variables` None: there is no such name (webhooks have no variables)."""
     if variables is None:

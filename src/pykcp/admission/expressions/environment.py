@@ -26,7 +26,7 @@ Fields = Mapping[str, Type]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class NameVisibility:
     """Which optional names an expression sees."""
 
     params: bool = False
@@ -174,7 +174,7 @@ _PATCH_FUNCTIONS = {
 
 
 @lru_cache(maxsize=8)
-def base_environment(sight: Sight) -> Environment:
+def base_environment(sight: NameVisibility) -> Environment:
     """The environment without policy variables."""
     variables = {
         "object": Variable(DYN),

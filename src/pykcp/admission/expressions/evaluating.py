@@ -21,7 +21,7 @@ _SPENT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CostLimits:
     """What evaluations may cost where they are made."""
 
     per_call: int = PER_CALL_LIMIT
@@ -31,12 +31,12 @@ class Limits:
     """Of all expressions, what their cost does not show."""
 
 
-FULL = Limits()
-INLINE = Limits(per_call=20_000, budget=30_000, work=20_000)
+FULL = CostLimits()
+INLINE = CostLimits(per_call=20_000, budget=30_000, work=20_000)
 """On the event loop: some milliseconds. What costs more is evaluated by a worker process."""
 
 
-class TooCostly(Exception):
+class EvaluationTooCostly(Exception):
     """The evaluation costs more than is allowed here, which says nothing about its result."""
 
 
@@ -48,18 +48,18 @@ class OutOfBudget(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class EvaluationResult:
     """A value, or why there is none."""
 
     value: Any = None
     error: str = ""
 
 
-class Variables(dict[str, Any]):
+class EvaluatedVariables(dict[str, Any]):
     """`variables`: each is evaluated when it is first looked at, and its cost is noted."""
 
     def __init__(
-        self, compiled: Mapping[str, Compiled], values: Mapping[str, Any], limits: Limits = FULL
+        self, compiled: Mapping[str, Compiled], values: Mapping[str, Any], limits: CostLimits = FULL
     ) -> None:
         super().__init__()
         self._limits = limits
@@ -106,20 +106,20 @@ class Evaluation:
         values: Mapping[str, Any],
         variables: Mapping[str, Compiled],
         budget: int,
-        limits: Limits = FULL,
+        limits: CostLimits = FULL,
     ) -> None:
         """`values`: object, oldObject, request and what else expressions see."""
         self._values: dict[str, Any] = dict(values)
-        self._variables = Variables(variables, self._values, limits)
+        self._variables = EvaluatedVariables(variables, self._values, limits)
         self._values["variables"] = self._variables
         self._limits = limits
         self.remaining = budget if limits.budget is None else limits.budget
         self._work = limits.work
 
-    def evaluate(self, compiled: Compiled) -> Result:
+    def evaluate(self, compiled: Compiled) -> EvaluationResult:
         """Raises OutOfBudget; whatever else goes wrong is in the result."""
         if compiled.program is None:
-            return Result(error=f"compilation error: {compiled.error}")
+            return EvaluationResult(error=f"compilation error: {compiled.error}")
         allow(self._work)
         try:
             value, error, cost = _tracked(compiled.program, self._values, self._limits)
@@ -130,21 +130,23 @@ class Evaluation:
         self._pay(cost)
         if error is not None:
             why = _reason(error)
-            return Result(error=f"expression '{compiled.expression}' resulted in error: {why}")
-        return Result(value)
+            return EvaluationResult(
+                error=f"expression '{compiled.expression}' resulted in error: {why}"
+            )
+        return EvaluationResult(value)
 
     def _pay(self, cost: int) -> None:
         if cost > self.remaining:
-            raise OutOfBudget if self._limits.budget is None else TooCostly
+            raise OutOfBudget if self._limits.budget is None else EvaluationTooCostly
         self.remaining -= cost
 
 
 def _tracked(
-    program: Program, values: Mapping[str, Any], limits: Limits
+    program: Program, values: Mapping[str, Any], limits: CostLimits
 ) -> tuple[Any, CelError | None, int]:
     value, error, cost = program.counted(values, limits.per_call)
     if limits.per_call < PER_CALL_LIMIT and isinstance(error, CostExceeded):
-        raise TooCostly
+        raise EvaluationTooCostly
     return value, error, cost
 
 

@@ -7,7 +7,7 @@ conditions, but not one that comes by way of a variable.
 from __future__ import annotations
 
 from pykcp.machinery.cel.check.environment import Environment
-from pykcp.machinery.cel.front.ast import Entry, Literal, Node, Struct, children
+from pykcp.machinery.cel.front.ast import EntryNode, Literal, Node, StructNode, children
 from pykcp.machinery.cel.front.parser import parse
 from pykcp.machinery.cel.front.source import Issues
 
@@ -26,7 +26,7 @@ def misnamed_types(expression: str, environment: Environment) -> str:
 
 def _walk(node: Node, place: str, found: list[str]) -> None:
     """`place`: the name that a type has here; "" outside of all types."""
-    if not isinstance(node, Struct):
+    if not isinstance(node, StructNode):
         for child in children(node):
             _walk(child, place, found)
         return
@@ -44,6 +44,6 @@ def _walk(node: Node, place: str, found: list[str]) -> None:
         _walk(entry.value, f"{place or name}.{_key(entry)}", found)
 
 
-def _key(entry: Entry) -> str:
+def _key(entry: EntryNode) -> str:
     assert isinstance(entry.key, Literal)
     return str(entry.key.value)

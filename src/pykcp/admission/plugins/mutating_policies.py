@@ -11,13 +11,13 @@ import orjson
 from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.expressions.evaluating import (
     MATCH_BUDGET,
+    CostLimits,
     Evaluation,
-    Limits,
     conditions_hold,
 )
 from pykcp.admission.patches import read_patched
 from pykcp.admission.policies.costly import evaluated
-from pykcp.admission.policies.invocations import Invocation, Policies, Refused, values_for
+from pykcp.admission.policies.invocations import Policies, PolicyInvocation, Refused, values_for
 from pykcp.admission.policies.mutating import MutationFailed, patch_of, patched_object
 from pykcp.admission.policies.policy import BoundPolicy, Mutation
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
@@ -43,14 +43,14 @@ class MutatingPolicies:
         failures: list[tuple[str, str]] = [
             (_text(each, each.message), "") for each in invocations if isinstance(each, Refused)
         ]
-        callable_ones = [each for each in invocations if isinstance(each, Invocation)]
+        callable_ones = [each for each in invocations if isinstance(each, PolicyInvocation)]
         if callable_ones:
             failures += await self._invoke(subject, callable_ones)
         if failures:
             raise _denial(subject, failures)
 
     async def _invoke(
-        self, subject: Subject, invocations: list[Invocation]
+        self, subject: Subject, invocations: list[PolicyInvocation]
     ) -> list[tuple[str, str]]:
         """Run all that match; messages and reasons of those that failed and do not fail open."""
         request = subject.request
@@ -85,13 +85,13 @@ class MutatingPolicies:
         return failures
 
     async def _matches(
-        self, invocation: Invocation, subject: Subject, questions: Questions
+        self, invocation: PolicyInvocation, subject: Subject, questions: Questions
     ) -> tuple[bool, str]:
         policy = invocation.policy
         if not policy.conditions and not policy.is_large:
             return True, ""
 
-        def holds(limits: Limits) -> tuple[bool, str]:
+        def holds(limits: CostLimits) -> tuple[bool, str]:
             values = values_for(invocation, subject, None, questions)
             evaluation = Evaluation(values, policy.variables, MATCH_BUDGET, limits)
             return conditions_hold(policy.conditions, evaluation, fail_open=policy.fails_open)
@@ -107,7 +107,7 @@ class MutatingPolicies:
 
     async def _mutate(
         self,
-        invocation: Invocation,
+        invocation: PolicyInvocation,
         subject: Subject,
         namespace: Object | None,
         questions: Questions,
@@ -128,7 +128,7 @@ class MutatingPolicies:
             def values(obj: Object = obj) -> dict[str, Any]:
                 return {**values_for(invocation, subject, namespace, None), "object": obj}
 
-            def says(limits: Limits, obj: Object = obj, mutation: Mutation = mutation) -> bytes:
+            def says(limits: CostLimits, obj: Object = obj, mutation: Mutation = mutation) -> bytes:
                 found = {**values_for(invocation, subject, namespace, questions), "object": obj}
                 return orjson.dumps(patch_of(mutation, policy, found, limits))
 
@@ -156,13 +156,13 @@ class MutatingPolicies:
         return worked, problems
 
 
-def _key(invocation: Invocation) -> str:
+def _key(invocation: PolicyInvocation) -> str:
     metadata = (invocation.param or {}).get("metadata") or {}
     parts = (metadata.get("namespace", ""), metadata.get("name", ""))
     return "/".join((invocation.policy.name, invocation.binding.name, *parts))
 
 
-def _text(refused: Invocation | Refused, message: str) -> str:
+def _text(refused: PolicyInvocation | Refused, message: str) -> str:
     name, binding = refused.policy.name, refused.binding
     if binding is None:
         return f'policy "{name}" denied request: {message}'

@@ -13,9 +13,9 @@ from pykcp.admission.patches import patched_document, read_patched
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
 from pykcp.admission.subject import Subject
 from pykcp.admission.surroundings import converted
-from pykcp.admission.webhooks.calling import Callers, WebhookFailed
-from pykcp.admission.webhooks.review import Answer
-from pykcp.admission.webhooks.webhook import Webhook
+from pykcp.admission.webhooks.calling import AdmissionWebhookFailed, Callers
+from pykcp.admission.webhooks.review import ReviewResponse
+from pykcp.admission.webhooks.webhook import AdmissionWebhook
 from pykcp.aio.turns import heavy_turn
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.status import InternalError, StatusError, go_quote
@@ -40,7 +40,7 @@ class MutatingWebhooks:
     def __init__(self, callers: Callers) -> None:
         self._callers = callers
 
-    async def mutate(self, request: AdmissionRequest, hooks: Sequence[Webhook]) -> None:
+    async def mutate(self, request: AdmissionRequest, hooks: Sequence[AdmissionWebhook]) -> None:
         subject = Subject(request)
         questions = self._callers.questions(subject)
         again = reinvocation_of(request)
@@ -58,14 +58,16 @@ class MutatingWebhooks:
         if rounds.waiting:  # otherwise a large object need not be decoded for it
             leave(rounds, request.obj)
 
-    async def _call(self, webhook: Webhook, subject: Subject, target: Resource, place: str) -> bool:
+    async def _call(
+        self, webhook: AdmissionWebhook, subject: Subject, target: Resource, place: str
+    ) -> bool:
         """Whether the object was changed."""
         audit = subject.request.context.audit
         changed = False
         try:
             answer = await self._callers.ask(webhook, subject, target, mutating=True)
             changed = await _changed(webhook, subject, target, answer, place)
-        except WebhookFailed as error:
+        except AdmissionWebhookFailed as error:
             if not webhook.fails_open:
                 raise error.status() from error
             _LOG.warning("%s; failing open", error)
@@ -82,7 +84,11 @@ class MutatingWebhooks:
 
 
 async def _changed(
-    webhook: Webhook, subject: Subject, target: Resource, answer: Answer, place: str
+    webhook: AdmissionWebhook,
+    subject: Subject,
+    target: Resource,
+    answer: ReviewResponse,
+    place: str,
 ) -> bool:
     """Apply the patch of an answer; whether it made a difference."""
     request = subject.request
@@ -118,7 +124,11 @@ async def _changed(
 
 
 async def _changed_elsewhere(
-    webhook: Webhook, request: LargeRequest, subject: Subject, answer: Answer, place: str
+    webhook: AdmissionWebhook,
+    request: LargeRequest,
+    subject: Subject,
+    answer: ReviewResponse,
+    place: str,
 ) -> bool:
     """The same for an object that is too large for the event loop."""
     _check_patch(webhook, request, answer)
@@ -135,7 +145,9 @@ async def _changed_elsewhere(
     return True
 
 
-def _check_patch(webhook: Webhook, request: AdmissionRequest, answer: Answer) -> None:
+def _check_patch(
+    webhook: AdmissionWebhook, request: AdmissionRequest, answer: ReviewResponse
+) -> None:
     if request.operation == "DELETE" or (
         not isinstance(request, LargeRequest) and request.obj is None
     ):
@@ -144,10 +156,14 @@ def _check_patch(webhook: Webhook, request: AdmissionRequest, answer: Answer) ->
             "which is not supported for this operation"
         )
     if answer.patch_type != "JSONPatch":
-        raise WebhookFailed(webhook, f"unsupported patch type {go_quote(answer.patch_type)}")
+        raise AdmissionWebhookFailed(
+            webhook, f"unsupported patch type {go_quote(answer.patch_type)}"
+        )
 
 
-def _note(request: AdmissionRequest, webhook: Webhook, answer: Answer, place: str) -> None:
+def _note(
+    request: AdmissionRequest, webhook: AdmissionWebhook, answer: ReviewResponse, place: str
+) -> None:
     """Keep the patch for the audit trail."""
     request.context.audit_bodies[_PATCHED + place] = lambda: go_json(
         {
@@ -159,7 +175,7 @@ def _note(request: AdmissionRequest, webhook: Webhook, answer: Answer, place: st
     )
 
 
-def _check_size(webhook: Webhook, patch: bytes) -> None:
+def _check_size(webhook: AdmissionWebhook, patch: bytes) -> None:
     if len(patch) > MAX_PATCH:
         raise _undecodable(webhook, f"it is larger than {MAX_PATCH} bytes")
     is_heavy = len(patch) > MAX_CONTAINERS
@@ -167,7 +183,7 @@ def _check_size(webhook: Webhook, patch: bytes) -> None:
         raise _undecodable(webhook, f"it has more than {MAX_CONTAINERS} objects and arrays")
 
 
-async def _operations(webhook: Webhook, answer: Answer, tenant: str) -> list[Any]:
+async def _operations(webhook: AdmissionWebhook, answer: ReviewResponse, tenant: str) -> list[Any]:
     patch = answer.patch
     if len(patch) < _HEAVY:
         return _decoded_patch(webhook, patch)
@@ -175,12 +191,12 @@ async def _operations(webhook: Webhook, answer: Answer, tenant: str) -> list[Any
         return _decoded_patch(webhook, patch)
 
 
-def _decoded_patch(webhook: Webhook, patch: bytes) -> list[Any]:
+def _decoded_patch(webhook: AdmissionWebhook, patch: bytes) -> list[Any]:
     try:
         return jsonpatch.decode(patch, strict=False)[0]
     except StatusError as error:
         raise _undecodable(webhook, error.message) from error
 
 
-def _undecodable(webhook: Webhook, why: str) -> WebhookFailed:
-    return WebhookFailed(webhook, f"received undecodable patch in webhook response: {why}")
+def _undecodable(webhook: AdmissionWebhook, why: str) -> AdmissionWebhookFailed:
+    return AdmissionWebhookFailed(webhook, f"received undecodable patch in webhook response: {why}")

@@ -29,7 +29,7 @@ from pykcp.registry import codec
 from pykcp.registry.indexes.entries import index_entries
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix
 from pykcp.registry.verbs.admitting import AdmissionRequest
-from pykcp.storage.interface import Entry, Event, Operation, Put, Query, Store
+from pykcp.storage.interface import Entry, Event, Operation, PutKey, Query, Store
 from pykcp.types import Object
 
 RESOURCE_QUOTAS = GroupVersionResource("", "v1", "resourcequotas")
@@ -281,12 +281,12 @@ def _used(quota: Object) -> dict[str, Any]:
     return status.get("used") or {}
 
 
-def _with_used(entry: Entry, quota: Object, cluster: str, used: dict[str, str]) -> Put:
+def _with_used(entry: Entry, quota: Object, cluster: str, used: dict[str, str]) -> PutKey:
     status = dict(quota.get("status") or {})
     status["used"] = {**_used(quota), **used}
     changed = {**quota, "status": status}
     indexes = index_entries(cluster, changed)
-    return Put(entry.key, codec.encode(changed, cluster), entry.terms, indexes, entry.revision)
+    return PutKey(entry.key, codec.encode(changed, cluster), entry.terms, indexes, entry.revision)
 
 
 def _exceeded(

@@ -8,9 +8,9 @@ from functools import partial
 
 from pykcp.admission.annotations import go_json
 from pykcp.admission.policies.costly import evaluated
-from pykcp.admission.policies.invocations import Invocation, Policies, Refused, values_for
-from pykcp.admission.policies.policy import Binding, BoundPolicy, Policy
-from pykcp.admission.policies.validating import Decision, Verdict, judge
+from pykcp.admission.policies.invocations import Policies, PolicyInvocation, Refused, values_for
+from pykcp.admission.policies.policy import AdmissionPolicy, Binding, BoundPolicy
+from pykcp.admission.policies.validating import PolicyDecision, PolicyVerdict, judge
 from pykcp.admission.subject import Subject
 from pykcp.machinery.status import Cause, Forbidden
 from pykcp.registry.context import RequestContext
@@ -28,7 +28,9 @@ class _Collected:
     """Message and reason of the first denial."""
     annotations: dict[str, list[str]] = field(default_factory=dict)
 
-    def deny(self, policy: Policy, binding: Binding | None, message: str, reason: str) -> None:
+    def deny(
+        self, policy: AdmissionPolicy, binding: Binding | None, message: str, reason: str
+    ) -> None:
         if self.denied is None:
             bound = f" with binding '{binding.name}'" if binding is not None else ""
             text = f"ValidatingAdmissionPolicy '{policy.name}'{bound} denied request: {message}"
@@ -54,11 +56,11 @@ class ValidatingPolicies:
             raise _denial(subject, *collected.denied)
 
     async def _evaluate(
-        self, subject: Subject, invocations: list[Invocation | Refused], collected: _Collected
+        self, subject: Subject, invocations: list[PolicyInvocation | Refused], collected: _Collected
     ) -> None:
         questions = self._policies.questions(subject)
         namespace = None
-        if any(isinstance(each, Invocation) for each in invocations):
+        if any(isinstance(each, PolicyInvocation) for each in invocations):
             namespace = self._policies.surroundings.namespace_object(subject)
         for each in invocations:
             if isinstance(each, Refused):
@@ -76,7 +78,10 @@ class ValidatingPolicies:
 
 
 def _enforce(
-    invocation: Invocation, verdict: Verdict, context: RequestContext, collected: _Collected
+    invocation: PolicyInvocation,
+    verdict: PolicyVerdict,
+    context: RequestContext,
+    collected: _Collected,
 ) -> None:
     policy, binding = invocation.policy, invocation.binding
     for decision in verdict.decisions:
@@ -98,7 +103,7 @@ def _enforce(
             values.append(value)
 
 
-def _failure(binding: Binding, decision: Decision) -> str:
+def _failure(binding: Binding, decision: PolicyDecision) -> str:
     return go_json(
         [
             {

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Sequence
 
 from pykcp.admission.subject import Subject
-from pykcp.admission.webhooks.calling import Callers, WebhookFailed
-from pykcp.admission.webhooks.webhook import Webhook
+from pykcp.admission.webhooks.calling import AdmissionWebhookFailed, Callers
+from pykcp.admission.webhooks.webhook import AdmissionWebhook
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest
 
@@ -22,10 +22,10 @@ class ValidatingWebhooks:
     def __init__(self, callers: Callers) -> None:
         self._callers = callers
 
-    async def validate(self, request: AdmissionRequest, hooks: Sequence[Webhook]) -> None:
+    async def validate(self, request: AdmissionRequest, hooks: Sequence[AdmissionWebhook]) -> None:
         subject = Subject(request)
         questions = self._callers.questions(subject)
-        relevant: list[tuple[Webhook, Resource]] = []
+        relevant: list[tuple[AdmissionWebhook, Resource]] = []
         for webhook in hooks:
             target = await self._callers.target(webhook, subject, questions)
             if target is not None:
@@ -38,10 +38,12 @@ class ValidatingWebhooks:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _call(self, webhook: Webhook, target: Resource, subject: Subject, index: int) -> None:
+    async def _call(
+        self, webhook: AdmissionWebhook, target: Resource, subject: Subject, index: int
+    ) -> None:
         try:
             await self._callers.ask(webhook, subject, target, mutating=False)
-        except WebhookFailed as error:
+        except AdmissionWebhookFailed as error:
             if not webhook.fails_open:
                 raise error.status() from error
             _LOG.warning("%s; failing open", error)

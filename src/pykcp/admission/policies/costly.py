@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import orjson
 
 from pykcp.admission.expressions.authorizing import Answers, Questions
-from pykcp.admission.expressions.evaluating import FULL, INLINE, Limits, TooCostly
+from pykcp.admission.expressions.evaluating import FULL, INLINE, CostLimits, EvaluationTooCostly
 from pykcp.admission.subject import Subject
 from pykcp.registry.verbs.large import LargeWork
 
@@ -19,7 +19,7 @@ _JOBS = "pykcp.admission.policies.jobs:"
 async def evaluated(
     questions: Questions,
     subject: Subject,
-    inline: Callable[[Limits], Found],
+    inline: Callable[[CostLimits], Found],
     values: Callable[[], dict[str, Any]],
     job: tuple[Any, ...],
     *,
@@ -35,7 +35,7 @@ async def evaluated(
     if not is_large:
         try:
             return await questions.answering(lambda: inline(INLINE))
-        except TooCostly:
+        except EvaluationTooCostly:
             pass  # there it may cost all that it may cost
     return await questions.answering_elsewhere(_elsewhere(large, questions, subject, values, job))
 

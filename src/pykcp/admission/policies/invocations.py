@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.policies.params import Misconfigured, collect_params, param_resource
-from pykcp.admission.policies.policy import Binding, BoundPolicy, Policy
+from pykcp.admission.policies.policy import AdmissionPolicy, Binding, BoundPolicy
 from pykcp.admission.subject import Subject, request_json
-from pykcp.admission.surroundings import Surroundings, show
+from pykcp.admission.surroundings import AdmissionLookups, show
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.status import StatusError
 from pykcp.registry.resource import Resource
@@ -18,8 +18,8 @@ from pykcp.types import Object
 
 
 @dataclass(frozen=True, slots=True)
-class Invocation:
-    policy: Policy
+class PolicyInvocation:
+    policy: AdmissionPolicy
     binding: Binding
     target: Resource
     param: Object | None
@@ -28,7 +28,7 @@ class Invocation:
 class Refused(NamedTuple):
     """A policy that cannot be evaluated, and why."""
 
-    policy: Policy
+    policy: AdmissionPolicy
     binding: Binding | None
     message: str
 
@@ -37,7 +37,7 @@ class Refused(NamedTuple):
 class Policies:
     """What evaluating policies needs; shared by the mutating and the validating plug-in."""
 
-    surroundings: Surroundings
+    surroundings: AdmissionLookups
     authorizer: Callable[[], Authorizer]
 
     def questions(self, subject: Subject) -> Questions:
@@ -45,9 +45,9 @@ class Policies:
 
     async def invocations(
         self, subject: Subject, bound: Sequence[BoundPolicy]
-    ) -> list[Invocation | Refused]:
+    ) -> list[PolicyInvocation | Refused]:
         """In order. Policies that fail open are silent about their problems."""
-        found: list[Invocation | Refused] = []
+        found: list[PolicyInvocation | Refused] = []
         for each in bound:
             policy, around = each.policy, self.surroundings
             try:
@@ -75,7 +75,7 @@ class Policies:
         target: Resource,
         resource: Resource | None,
         subject: Subject,
-    ) -> list[Invocation]:
+    ) -> list[PolicyInvocation]:
         around, criteria = self.surroundings, binding.criteria
         if (
             criteria is not None
@@ -84,11 +84,11 @@ class Policies:
             return []
         await show(subject, target)
         params = await collect_params(bound, binding, resource, subject, around)
-        return [Invocation(bound.policy, binding, target, param) for param in params]
+        return [PolicyInvocation(bound.policy, binding, target, param) for param in params]
 
 
 def values_for(
-    invocation: Invocation,
+    invocation: PolicyInvocation,
     subject: Subject,
     namespace: Object | None,
     questions: Questions | None,

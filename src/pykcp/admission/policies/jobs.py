@@ -14,11 +14,11 @@ import orjson
 
 from pykcp.admission.expressions.authorizing import Answers, check_of, known_authorizer
 from pykcp.admission.expressions.compiling import compile_admission
-from pykcp.admission.expressions.environment import Sight
+from pykcp.admission.expressions.environment import NameVisibility
 from pykcp.admission.expressions.evaluating import MATCH_BUDGET, Evaluation, conditions_hold
 from pykcp.admission.policies.mutating import patch_of
-from pykcp.admission.policies.policy import Policy, parse_mutating, parse_validating
-from pykcp.admission.policies.validating import Verdict, judge_values
+from pykcp.admission.policies.policy import AdmissionPolicy, parse_mutating, parse_validating
+from pykcp.admission.policies.validating import PolicyVerdict, judge_values
 from pykcp.auth.user import User
 from pykcp.types import Object
 
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
         return values
 
 
-def judge(source: bytes, seen: Seen) -> Verdict:
+def judge(source: bytes, seen: Seen) -> PolicyVerdict:
     """What a validating policy says of a request."""
     return judge_values(_policy(source, parse_validating), seen.read())
 
@@ -62,7 +62,7 @@ def patch(source: bytes, index: int, seen: Seen) -> bytes:
 
 
 def conditions(
-    expressions: Sequence[str], sight: Sight, fail_open: bool, seen: Seen
+    expressions: Sequence[str], sight: NameVisibility, fail_open: bool, seen: Seen
 ) -> tuple[bool, str]:
     """Whether the match conditions of a webhook hold."""
     compiled = tuple(compile_admission(each, "matchCondition", sight) for each in expressions)
@@ -70,10 +70,10 @@ def conditions(
     return conditions_hold(compiled, evaluation, fail_open=fail_open)
 
 
-_policies: OrderedDict[bytes, Policy] = OrderedDict()
+_policies: OrderedDict[bytes, AdmissionPolicy] = OrderedDict()
 
 
-def _policy(source: bytes, parse: Callable[[Object], Policy]) -> Policy:
+def _policy(source: bytes, parse: Callable[[Object], AdmissionPolicy]) -> AdmissionPolicy:
     found = _policies.get(source)
     if found is None:
         found = _policies[source] = parse(orjson.loads(source))

@@ -9,13 +9,13 @@ from typing import Any
 from pykcp.admission.expressions.evaluating import (
     FULL,
     POLICY_BUDGET,
+    CostLimits,
     Evaluation,
-    Limits,
     OutOfBudget,
 )
 from pykcp.admission.patches import PatchFailed, apply_patch, read_patched
-from pykcp.admission.policies.invocations import Invocation
-from pykcp.admission.policies.policy import Mutation, Policy
+from pykcp.admission.policies.invocations import PolicyInvocation
+from pykcp.admission.policies.policy import AdmissionPolicy, Mutation
 from pykcp.admission.subject import Subject
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.machinery.cel.library.times import duration_text, timestamp_text
@@ -38,7 +38,7 @@ class MutationFailed(Exception):
 
 
 def patch_of(
-    mutation: Mutation, policy: Policy, values: dict[str, Any], limits: Limits = FULL
+    mutation: Mutation, policy: AdmissionPolicy, values: dict[str, Any], limits: CostLimits = FULL
 ) -> JSON:
     """What the expression says: the operations of a JSON patch, or a configuration to apply."""
     value = _value(mutation, policy, values, limits)
@@ -50,7 +50,7 @@ def patch_of(
 
 
 async def patched_object(
-    patch: JSON, mutation: Mutation, invocation: Invocation, subject: Subject, obj: Object
+    patch: JSON, mutation: Mutation, invocation: PolicyInvocation, subject: Subject, obj: Object
 ) -> Object:
     """The object after a patch, in the version that the policy asked for.
 
@@ -69,7 +69,9 @@ async def patched_object(
     return await read_patched(target, applied, cluster, kind=kind)
 
 
-def _value(mutation: Mutation, policy: Policy, values: dict[str, Any], limits: Limits) -> Any:
+def _value(
+    mutation: Mutation, policy: AdmissionPolicy, values: dict[str, Any], limits: CostLimits
+) -> Any:
     compiled = mutation.expression
     if compiled.program is None:
         raise MutationFailed(compiled.error)
@@ -129,7 +131,7 @@ def _shape(definition: ResourceDefinition, version: str) -> MapShape:
     return shape_of(schema, structured=bool(schema.go_type))
 
 
-def _applied(invocation: Invocation, subject: Subject, obj: Object, patch: Object) -> Object:
+def _applied(invocation: PolicyInvocation, subject: Subject, obj: Object, patch: Object) -> Object:
     """The object with an applied configuration merged in, by its schema."""
     target, kind = invocation.target, subject.kind
     if kind is None:

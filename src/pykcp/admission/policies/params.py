@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykcp.admission.policies.policy import Binding, BoundPolicy, ParamKind
 from pykcp.admission.subject import Subject
-from pykcp.admission.surroundings import Surroundings
+from pykcp.admission.surroundings import AdmissionLookups
 from pykcp.machinery.labels import SelectorError
 from pykcp.registry.resource import Resource
 from pykcp.types import Object
@@ -16,7 +16,9 @@ class Misconfigured(Exception):
     """A policy or a binding cannot work as it is."""
 
 
-def param_resource(kind: ParamKind | None, cluster: str, around: Surroundings) -> Resource | None:
+def param_resource(
+    kind: ParamKind | None, cluster: str, around: AdmissionLookups
+) -> Resource | None:
     """The resource that a policy's parameters are of; None if it has none.
 
     `cluster`: where the policy is, which need not be where the object is.
@@ -34,7 +36,7 @@ async def collect_params(
     binding: Binding,
     resource: Resource | None,
     subject: Subject,
-    around: Surroundings,
+    around: AdmissionLookups,
 ) -> list[Object | None]:
     """One evaluation is made for each; [None] where there are no parameters."""
     reference = binding.param_ref
@@ -69,7 +71,7 @@ async def _find(
     resource: Resource,
     namespace: str,
     cluster: str,
-    around: Surroundings,
+    around: AdmissionLookups,
 ) -> list[Object]:
     name, selector = reference.get("name"), reference.get("selector")
     if name:

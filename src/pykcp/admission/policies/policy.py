@@ -11,7 +11,7 @@ from pykcp.admission.expressions.compiling import (
     compile_admission,
     compile_variables,
 )
-from pykcp.admission.expressions.environment import Sight
+from pykcp.admission.expressions.environment import NameVisibility
 from pykcp.admission.matching import Criteria, parse_criteria
 from pykcp.types import Object
 
@@ -43,7 +43,7 @@ class Mutation:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class AdmissionPolicy:
     """What validating and mutating policies have in common, and what either has of its own."""
 
     name: str
@@ -73,7 +73,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class BoundPolicy:
-    policy: Policy
+    policy: AdmissionPolicy
     bindings: tuple[Binding, ...]
     cluster: str
     """The logical cluster that the policy is in, and its parameters."""
@@ -83,11 +83,11 @@ LARGE = 8 * 1024
 """Octets of a policy that takes more than a few milliseconds to compile."""
 
 
-def head_of(obj: Object, source: bytes) -> Policy:
+def head_of(obj: Object, source: bytes) -> AdmissionPolicy:
     """A large policy without its expressions: what it is about, and how many changes it makes."""
     spec = obj["spec"]
     nothing = Compiled("")
-    return Policy(
+    return AdmissionPolicy(
         **_head(obj),  # type: ignore[arg-type]
         variables={},
         conditions=(),
@@ -100,10 +100,10 @@ def head_of(obj: Object, source: bytes) -> Policy:
     )
 
 
-def parse_validating(obj: Object) -> Policy:
+def parse_validating(obj: Object) -> AdmissionPolicy:
     spec = obj["spec"]
     sight, named = _seen(spec)
-    silent = Sight(params=sight.params, authorizer=False)
+    silent = NameVisibility(params=sight.params, authorizer=False)
 
     def compiled(expression: str, purpose: str) -> Compiled:
         return compile_admission(expression, purpose, sight, named)
@@ -112,7 +112,7 @@ def parse_validating(obj: Object) -> Policy:
         text = validation.get("messageExpression")
         return compile_admission(text, "messageExpression", silent, named) if text else None
 
-    return Policy(
+    return AdmissionPolicy(
         **_common(obj, sight, named),  # type: ignore[arg-type]
         validations=tuple(
             Validation(
@@ -130,26 +130,26 @@ def parse_validating(obj: Object) -> Policy:
     )
 
 
-def parse_mutating(obj: Object) -> Policy:
+def parse_mutating(obj: Object) -> AdmissionPolicy:
     spec = obj["spec"]
     sight, named = _seen(spec)
-    patching = Sight(params=sight.params, patch_types=True)
+    patching = NameVisibility(params=sight.params, patch_types=True)
     mutations = []
     for mutation in spec.get("mutations") or ():
         kind = mutation["patchType"]
         field = "jsonPatch" if kind == "JSONPatch" else "applyConfiguration"
         expression = (mutation.get(field) or {}).get("expression") or ""
         mutations.append(Mutation(kind, compile_admission(expression, field, patching, named)))
-    return Policy(
+    return AdmissionPolicy(
         **_common(obj, sight, named),  # type: ignore[arg-type]
         mutations=tuple(mutations),
         reinvoked=spec.get("reinvocationPolicy") == "IfNeeded",
     )
 
 
-def _seen(spec: Object) -> tuple[Sight, Named]:
+def _seen(spec: Object) -> tuple[NameVisibility, Named]:
     variables = tuple((v["name"], v["expression"]) for v in spec.get("variables") or ())
-    return Sight(params=spec.get("paramKind") is not None), variables
+    return NameVisibility(params=spec.get("paramKind") is not None), variables
 
 
 def _head(obj: Object) -> dict[str, object]:
@@ -163,7 +163,7 @@ def _head(obj: Object) -> dict[str, object]:
     }
 
 
-def _common(obj: Object, sight: Sight, named: Named) -> dict[str, object]:
+def _common(obj: Object, sight: NameVisibility, named: Named) -> dict[str, object]:
     spec = obj["spec"]
     return {
         **_head(obj),

@@ -10,13 +10,13 @@ from pykcp.admission.expressions.evaluating import (
     FULL,
     MATCH_BUDGET,
     POLICY_BUDGET,
+    CostLimits,
     Evaluation,
-    Limits,
     OutOfBudget,
     conditions_hold,
 )
-from pykcp.admission.policies.invocations import Invocation, values_for
-from pykcp.admission.policies.policy import Policy, Validation
+from pykcp.admission.policies.invocations import PolicyInvocation, values_for
+from pykcp.admission.policies.policy import AdmissionPolicy, Validation
 from pykcp.admission.subject import Subject
 from pykcp.machinery.cel.runtime.kinds import kind_of
 from pykcp.types import Object
@@ -26,7 +26,7 @@ _MAX_ANNOTATION = 10 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PolicyDecision:
     """A validation that does not hold, or could not be evaluated."""
 
     index: int
@@ -35,63 +35,67 @@ class Decision:
 
 
 @dataclass(slots=True)
-class Verdict:
-    decisions: list[Decision] = field(default_factory=list)
+class PolicyVerdict:
+    decisions: list[PolicyDecision] = field(default_factory=list)
     annotations: list[tuple[str, str]] = field(default_factory=list)
     annotation_errors: list[str] = field(default_factory=list)
 
 
 def judge(
-    invocation: Invocation,
+    invocation: PolicyInvocation,
     subject: Subject,
     namespace: Object | None,
     questions: Questions,
-    limits: Limits = FULL,
-) -> Verdict:
+    limits: CostLimits = FULL,
+) -> PolicyVerdict:
     """What a policy says of a request. May end with Unanswered."""
     values = values_for(invocation, subject, namespace, questions)
     return judge_values(invocation.policy, values, limits)
 
 
-def judge_values(policy: Policy, values: dict[str, Any], limits: Limits = FULL) -> Verdict:
+def judge_values(
+    policy: AdmissionPolicy, values: dict[str, Any], limits: CostLimits = FULL
+) -> PolicyVerdict:
     """The same, of what expressions see."""
     if policy.conditions:
         seen = {**values, "namespaceObject": None}
         evaluation = Evaluation(seen, policy.variables, MATCH_BUDGET, limits)
         matches, error = conditions_hold(policy.conditions, evaluation, fail_open=policy.fails_open)
         if error:
-            return Verdict([Decision(0, error)])
+            return PolicyVerdict([PolicyDecision(0, error)])
         if not matches:
-            return Verdict()
+            return PolicyVerdict()
     silent = {name: value for name, value in values.items() if not name.startswith("authorizer")}
     try:
         decisions = _decisions(policy, values, silent, limits)
-        verdict = Verdict(decisions)
+        verdict = PolicyVerdict(decisions)
         _annotate(policy, silent, verdict, limits)
     except OutOfBudget as error:
-        return Verdict() if policy.fails_open else Verdict([Decision(0, str(error))])
+        return (
+            PolicyVerdict() if policy.fails_open else PolicyVerdict([PolicyDecision(0, str(error))])
+        )
     return verdict
 
 
 def _decisions(
-    policy: Policy, values: dict[str, Any], silent: dict[str, Any], limits: Limits
-) -> list[Decision]:
+    policy: AdmissionPolicy, values: dict[str, Any], silent: dict[str, Any], limits: CostLimits
+) -> list[PolicyDecision]:
     evaluation = Evaluation(values, policy.variables, POLICY_BUDGET, limits)
     results = [evaluation.evaluate(v.expression) for v in policy.validations]
     messages = Evaluation(silent, policy.variables, evaluation.remaining, limits)
-    found: list[Decision] = []
+    found: list[PolicyDecision] = []
     for index, (validation, result) in enumerate(zip(policy.validations, results, strict=True)):
         if result.error:
             if not policy.fails_open:
-                found.append(Decision(index, result.error))
+                found.append(PolicyDecision(index, result.error))
         elif result.value is not True:
             try:
                 message = _message(validation, messages)
             except OutOfBudget as error:
                 if not policy.fails_open:
-                    found.append(Decision(index, f"failed messageExpression: {error}"))
+                    found.append(PolicyDecision(index, f"failed messageExpression: {error}"))
                 continue
-            found.append(Decision(index, message, validation.reason))
+            found.append(PolicyDecision(index, message, validation.reason))
     return found
 
 
@@ -108,7 +112,9 @@ def _message(validation: Validation, messages: Evaluation) -> str:
     return message or f"failed expression: {validation.expression.expression.strip()}"
 
 
-def _annotate(policy: Policy, values: dict[str, Any], verdict: Verdict, limits: Limits) -> None:
+def _annotate(
+    policy: AdmissionPolicy, values: dict[str, Any], verdict: PolicyVerdict, limits: CostLimits
+) -> None:
     if not policy.annotations:
         return
     evaluation = Evaluation(values, policy.variables, POLICY_BUDGET, limits)

@@ -12,23 +12,23 @@ import orjson
 from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.expressions.evaluating import (
     MATCH_BUDGET,
+    CostLimits,
     Evaluation,
-    Limits,
     conditions_hold,
 )
 from pykcp.admission.policies.costly import evaluated
 from pykcp.admission.subject import Subject, request_json, stamped
-from pykcp.admission.surroundings import Surroundings, show
-from pykcp.admission.webhooks.client import CallFailed, WebhookClient
+from pykcp.admission.surroundings import AdmissionLookups, show
+from pykcp.admission.webhooks.client import AdmissionWebhookClient, WebhookCallFailed
 from pykcp.admission.webhooks.review import (
     NO_KNOWN_VERSION,
-    Answer,
     BadAnswer,
+    ReviewResponse,
     question,
     review_version,
     verified,
 )
-from pykcp.admission.webhooks.webhook import SIGHT, Webhook
+from pykcp.admission.webhooks.webhook import SIGHT, AdmissionWebhook
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import global_name
 from pykcp.clients.outbound import Tenant
@@ -43,10 +43,10 @@ from pykcp.registry.resource import Resource
 from pykcp.types import Object
 
 
-class WebhookFailed(Exception):
+class AdmissionWebhookFailed(Exception):
     """The webhook could not be called, or gave no sensible answer."""
 
-    def __init__(self, webhook: Webhook, why: str) -> None:
+    def __init__(self, webhook: AdmissionWebhook, why: str) -> None:
         super().__init__(f"failed calling webhook {go_quote(webhook.name)}: {why}")
 
     def status(self) -> StatusError:
@@ -57,15 +57,15 @@ class WebhookFailed(Exception):
 class Callers:
     """What calling needs; shared by the mutating and the validating plug-in."""
 
-    client: WebhookClient
-    surroundings: Surroundings
+    client: AdmissionWebhookClient
+    surroundings: AdmissionLookups
     authorizer: Callable[[], Authorizer]
 
     def questions(self, subject: Subject) -> Questions:
         return Questions(self.authorizer(), subject.cluster, subject.request.context.user)
 
     async def target(
-        self, webhook: Webhook, subject: Subject, questions: Questions
+        self, webhook: AdmissionWebhook, subject: Subject, questions: Questions
     ) -> Resource | None:
         """The resource to call the webhook for, or None if it is not to be called."""
         around = self.surroundings
@@ -76,7 +76,7 @@ class Callers:
         if not webhook.conditions:
             return target
 
-        def holds(limits: Limits) -> tuple[bool, str]:
+        def holds(limits: CostLimits) -> tuple[bool, str]:
             values = condition_values(subject, target, questions)
             evaluation = Evaluation(values, {}, MATCH_BUDGET, limits)
             return conditions_hold(webhook.conditions, evaluation, fail_open=webhook.fails_open)
@@ -94,8 +94,8 @@ class Callers:
         return target if matches else None
 
     async def ask(
-        self, webhook: Webhook, subject: Subject, target: Resource, *, mutating: bool
-    ) -> Answer:
+        self, webhook: AdmissionWebhook, subject: Subject, target: Resource, *, mutating: bool
+    ) -> ReviewResponse:
         """The webhook's answer; WebhookFailed if there is none, a refusal if it is one."""
         context = subject.request.context
         if context.dry_run and not webhook.has_dry_run:
@@ -103,18 +103,18 @@ class Callers:
         version = review_version(webhook.review_versions)
         if version is None:
             why = f"could not create admission objects: {NO_KNOWN_VERSION}"
-            raise WebhookFailed(webhook, why)
+            raise AdmissionWebhookFailed(webhook, why)
         uid = str(uuid4())
         body = question(subject, target, encoded(subject, target), version=version, uid=uid)
         try:
             review = await self.client.call(webhook, body, version, tenant_of(context))
-        except CallFailed as error:
-            raise WebhookFailed(webhook, f"failed to call webhook: {error}") from error
+        except WebhookCallFailed as error:
+            raise AdmissionWebhookFailed(webhook, f"failed to call webhook: {error}") from error
         try:
             answer = verified(review, version, uid, mutating=mutating)
         except BadAnswer as error:
             why = f"received invalid webhook response: {error}"
-            raise WebhookFailed(webhook, why) from error
+            raise AdmissionWebhookFailed(webhook, why) from error
         for key, value in answer.annotations.items():
             context.audit.setdefault(f"{webhook.name}/{key}", value)
         for text in answer.warnings:
@@ -172,7 +172,7 @@ def condition_values(subject: Subject, target: Resource, questions: Questions) -
     }
 
 
-class Rejected(StatusError):
+class RejectedByWebhook(StatusError):
     """A webhook's own Status."""
 
     def __init__(self, status: Object) -> None:
@@ -192,7 +192,7 @@ class Rejected(StatusError):
         return out
 
 
-def refusal(name: str, result: Object | None) -> Rejected:
+def refusal(name: str, result: Object | None) -> RejectedByWebhook:
     """The Status that a refused client gets, made of what the webhook said."""
     denied = f"admission webhook {go_quote(name)} denied the request"
     status = dict(result or {})
@@ -209,4 +209,4 @@ def refusal(name: str, result: Object | None) -> Rejected:
         status["message"] = f"{denied} without explanation"
     if not isinstance(status.get("details"), dict):
         status.pop("details", None)
-    return Rejected(status)
+    return RejectedByWebhook(status)

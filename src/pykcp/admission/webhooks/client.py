@@ -12,7 +12,7 @@ from typing import Protocol
 
 from pykcp.admission.webhooks.review import BadAnswer, decode
 from pykcp.admission.webhooks.webhook import Service
-from pykcp.clients.outbound import Answer, Outbound, Outgoing, SendFailed, Tenant
+from pykcp.clients.outbound import Outbound, OutboundResponse, Outgoing, SendFailed, Tenant
 from pykcp.clients.trust import BadBundle
 from pykcp.machinery.status import go_quote
 from pykcp.types import Object
@@ -27,7 +27,7 @@ _HEADERS = {
 }
 
 
-class Target(Protocol):
+class WebhookTarget(Protocol):
     """What a client must know of a webhook."""
 
     @property
@@ -63,16 +63,16 @@ _MESSAGES = {
 }
 
 
-class CallFailed(Exception):
+class WebhookCallFailed(Exception):
     """There is no answer; the text says why."""
 
 
-class WebhookClient:
+class AdmissionWebhookClient:
     def __init__(self, outbound: Outbound, resolve: ServiceResolver | None = None) -> None:
         self._outbound, self._resolve = outbound, resolve
 
     async def call(
-        self, webhook: Target, body: tuple[bytes, ...], version: str, tenant: Tenant
+        self, webhook: WebhookTarget, body: tuple[bytes, ...], version: str, tenant: Tenant
     ) -> Object:
         """The review that the webhook answers with, in this version; CallFailed if it does not."""
         answer = await self.answer(webhook, body, tenant, MAX_ANSWER)
@@ -81,11 +81,11 @@ class WebhookClient:
                 answer.body, version, status=answer.status, content_type=answer.content_type
             )
         except BadAnswer as error:
-            raise CallFailed(str(error)) from error
+            raise WebhookCallFailed(str(error)) from error
 
     async def answer(
-        self, webhook: Target, body: tuple[bytes, ...], tenant: Tenant, max_answer: int
-    ) -> Answer:
+        self, webhook: WebhookTarget, body: tuple[bytes, ...], tenant: Tenant, max_answer: int
+    ) -> OutboundResponse:
         """An answer that is a success; CallFailed if none is."""
         shown, url, server_name = await self._place(webhook)
         try:
@@ -103,12 +103,12 @@ class WebhookClient:
                 )
             )
         except (SendFailed, BadBundle) as error:
-            raise CallFailed(f'Post "{shown}": {error}') from error
+            raise WebhookCallFailed(f'Post "{shown}": {error}') from error
         if not 200 <= answer.status <= 206:
-            raise CallFailed(_refusal(answer.status))
+            raise WebhookCallFailed(_refusal(answer.status))
         return answer
 
-    async def _place(self, webhook: Target) -> tuple[str, str, str | None]:
+    async def _place(self, webhook: WebhookTarget) -> tuple[str, str, str | None]:
         """The URL as messages show it, the one to call, and the name its certificate must have."""
         query = f"?timeout={webhook.timeout}s"
         service = webhook.service
@@ -119,7 +119,7 @@ class WebhookClient:
         name = f"{service.name}.{service.namespace}.svc"
         shown = f"https://{name}:{service.port}{path}{query}"
         if self._resolve is None:
-            raise CallFailed(f'Post "{shown}": service {go_quote(service.name)} not found')
+            raise WebhookCallFailed(f'Post "{shown}": service {go_quote(service.name)} not found')
         return shown, f"{await self._resolve(service)}{path}{query}", name
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import orjson
 
 from pykcp.aio.turns import heavy_turn
-from pykcp.clients.outbound import Answer, Outbound, Tenant
-from pykcp.registry.conversion.review import CallFailed, Endpoint
+from pykcp.clients.outbound import Outbound, OutboundResponse, Tenant
+from pykcp.registry.conversion.review import ConversionCallFailed, ConversionEndpoint
 from pykcp.types import Object
 
 if TYPE_CHECKING:
-    from pykcp.admission.webhooks.client import ServiceResolver, WebhookClient
+    from pykcp.admission.webhooks.client import AdmissionWebhookClient, ServiceResolver
     from pykcp.admission.webhooks.webhook import Service
 
 MIN_ANSWER = 4 * 1024 * 1024
@@ -36,14 +36,14 @@ class ConversionCalls:
 
     def __init__(self, outbound: Outbound, resolve: ServiceResolver | None = None) -> None:
         self._outbound, self._resolve = outbound, resolve
-        self._client: WebhookClient | None = None
+        self._client: AdmissionWebhookClient | None = None
 
-    async def __call__(self, endpoint: Endpoint, body: bytes, cluster: str) -> Object:
+    async def __call__(self, endpoint: ConversionEndpoint, body: bytes, cluster: str) -> Object:
         from pykcp.admission.webhooks import client as http
         from pykcp.admission.webhooks.webhook import Service
 
         if self._client is None:
-            self._client = http.WebhookClient(self._outbound, self._resolve)
+            self._client = http.AdmissionWebhookClient(self._outbound, self._resolve)
         service = endpoint.service
         found = None
         if service is not None:
@@ -53,28 +53,30 @@ class ConversionCalls:
         limit = max(MIN_ANSWER, 2 * len(body))
         try:
             answer = await self._client.answer(target, (body,), Tenant(payer), limit)
-        except http.CallFailed as error:
-            raise CallFailed(str(error)) from error
+        except http.WebhookCallFailed as error:
+            raise ConversionCallFailed(str(error)) from error
         if len(answer.body) < _HEAVY:
             return _decode(answer)
         async with heavy_turn(payer):
             return _decode(answer)
 
 
-def _decode(answer: Answer) -> Object:
+def _decode(answer: OutboundResponse) -> Object:
     """The review in an answer, in the words of a Go client if there is none."""
     text = answer.body
     if not text:
-        raise CallFailed(
+        raise ConversionCallFailed(
             f"0-length response with status code: {answer.status} "
             f"and content type: {answer.content_type}"
         )
     if text.count(b"[") + text.count(b"{") > MAX_CONTAINERS:
-        raise CallFailed(f"the answer has more than {MAX_CONTAINERS} objects and arrays")
+        raise ConversionCallFailed(f"the answer has more than {MAX_CONTAINERS} objects and arrays")
     try:
         review = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from error
+        raise ConversionCallFailed(
+            f"couldn't get version/kind; json parse error: {error}"
+        ) from error
     if not isinstance(review, dict):
-        raise CallFailed("couldn't get version/kind; json parse error: not an object")
+        raise ConversionCallFailed("couldn't get version/kind; json parse error: not an object")
     return review

@@ -32,7 +32,7 @@ class BadAnswer(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReviewResponse:
     allowed: bool
     patch: bytes = b""
     patch_type: str = ""
@@ -196,7 +196,7 @@ def _word(value: Any) -> str:
     return "string" if isinstance(value, str) else "number"
 
 
-def verified(review: Object, version: str, uid: str, *, mutating: bool) -> Answer:
+def verified(review: Object, version: str, uid: str, *, mutating: bool) -> ReviewResponse:
     """The answer in a decoded review; BadAnswer if it is not one to our question."""
     response = review.get("response")
     if response is None:
@@ -207,7 +207,7 @@ def verified(review: Object, version: str, uid: str, *, mutating: bool) -> Answe
     patch_type = response.get("patchType") or ""
     if version == "v1beta1":
         patch_type = "JSONPatch" if patch else ""
-    return Answer(
+    return ReviewResponse(
         response.get("allowed") or False,
         patch,
         patch_type,

@@ -7,11 +7,11 @@ import binascii
 from dataclasses import dataclass
 
 from pykcp.admission.expressions.compiling import Compiled, compile_admission
-from pykcp.admission.expressions.environment import Sight
+from pykcp.admission.expressions.environment import NameVisibility
 from pykcp.admission.matching import Criteria, parse_criteria
 from pykcp.types import Object
 
-SIGHT = Sight()
+SIGHT = NameVisibility()
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Webhook:
+class AdmissionWebhook:
     uid: str
     """Of all webhooks of a cluster only this one has it."""
     name: str
@@ -47,7 +47,7 @@ class Webhook:
         return self.side_effects in ("None", "NoneOnDryRun")
 
 
-def parse_webhooks(configuration: Object) -> tuple[Webhook, ...]:
+def parse_webhooks(configuration: Object) -> tuple[AdmissionWebhook, ...]:
     """The webhooks of a configuration, in its order."""
     name = configuration["metadata"]["name"]
     seen: dict[str, int] = {}
@@ -59,9 +59,9 @@ def parse_webhooks(configuration: Object) -> tuple[Webhook, ...]:
     return tuple(found)
 
 
-def _parse(hook: Object, configuration: str, uid: str) -> Webhook:
+def _parse(hook: Object, configuration: str, uid: str) -> AdmissionWebhook:
     client = hook.get("clientConfig") or {}
-    return Webhook(
+    return AdmissionWebhook(
         uid=uid,
         name=hook["name"],
         configuration=configuration,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 
-from pykcp.auth.authn.interface import Rejected
-from pykcp.wire.exchange import Request
+from pykcp.auth.authn.interface import CredentialRejected
+from pykcp.wire.exchange import IncomingRequest
 
 _MOST_PROTOCOLS = 100
 """Of those that one header offers; the others are not looked at."""
@@ -23,7 +23,7 @@ def bearer_token(authorization: str | None) -> str | None:
     return parts[1]
 
 
-def websocket_token(request: Request) -> str | None:
+def websocket_token(request: IncomingRequest) -> str | None:
     """Browsers cannot set headers on a WebSocket; they offer the token as a subprotocol.
 
     Raises Rejected if it is offered in a way that cannot work.
@@ -34,14 +34,14 @@ def websocket_token(request: Request) -> str | None:
     if not encoded:
         return None
     if len(encoded) > 1:
-        raise Rejected("multiple base64.bearer.authorization tokens specified")
+        raise CredentialRejected("multiple base64.bearer.authorization tokens specified")
     token = _decode(encoded[0])
     if token and not others:  # one must be left to be echoed to the client
-        raise Rejected("missing additional subprotocol")
+        raise CredentialRejected("missing additional subprotocol")
     return token or None
 
 
-def _offered(request: Request) -> tuple[list[str], list[str]]:
+def _offered(request: IncomingRequest) -> tuple[list[str], list[str]]:
     """The encoded tokens and the other subprotocols."""
     encoded: list[str] = []
     others: list[str] = []
@@ -59,9 +59,9 @@ def _decode(encoded: str) -> str:
         padding = "=" * (-len(encoded) % 4)
         return base64.b64decode(encoded + padding, altchars=b"-_", validate=True).decode()
     except binascii.Error:
-        raise Rejected("invalid base64.bearer.authorization token encoding") from None
+        raise CredentialRejected("invalid base64.bearer.authorization token encoding") from None
     except UnicodeDecodeError:
-        raise Rejected("invalid base64.bearer.authorization token") from None
+        raise CredentialRejected("invalid base64.bearer.authorization token") from None
 
 
 def without_token_protocol(value: str) -> str:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from pykcp.auth.authn.anonymous import Anonymous
 from pykcp.auth.authn.bearer import bearer_token, websocket_token
-from pykcp.auth.authn.interface import Authenticated, Rejected, TokenAuthenticator
+from pykcp.auth.authn.interface import Authenticated, CredentialRejected, TokenAuthenticator
 from pykcp.auth.authn.request_header import RequestHeaders
 from pykcp.auth.authn.x509 import ClientCertificates
 from pykcp.auth.bounded import Bounded
@@ -27,7 +27,7 @@ from pykcp.auth.errors import aggregate
 from pykcp.auth.tokens import MAX_TOKEN
 from pykcp.auth.user import User, authenticated
 from pykcp.machinery.status import Unauthorized, go_quote
-from pykcp.wire.exchange import Peer, Request
+from pykcp.wire.exchange import IncomingRequest, PeerInfo
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Authentication:
         self._known: Bounded[bytes, Authenticated] = Bounded(remember)
         self._told, self._told_at = "", 0.0
 
-    def peek(self, request: Request) -> User | None:
+    def peek(self, request: IncomingRequest) -> User | None:
         """Who it is, if this connection has proved it before; None: call `authenticate`."""
         memo: _Memo | None = request.peer.memo.get(_MEMO)
         if (
@@ -98,7 +98,7 @@ class Authentication:
             return None
         return memo.user
 
-    def is_cheap(self, request: Request) -> bool:
+    def is_cheap(self, request: IncomingRequest) -> bool:
         """Whether `authenticate` will only look up what is known: it cannot be used for floods."""
         if self.is_proxied(request):
             return True
@@ -109,7 +109,7 @@ class Authentication:
         return known is not None and self._clock() < known.expires
 
     async def authenticate(
-        self, request: Request, cluster: str = "", path: str | None = None
+        self, request: IncomingRequest, cluster: str = "", path: str | None = None
     ) -> Authenticated:
         """Who it is. `path` is the request's without its cluster. Raises Unauthorized."""
         attempt = _Attempt(cluster, self._clock(), self.api_audiences)
@@ -134,15 +134,15 @@ class Authentication:
     ) -> Authenticated:
         """Who holds a token, for a TokenReview. Raises Rejected with all reasons."""
         if len(token) > MAX_TOKEN:
-            raise Rejected(_INVALID_TOKEN)
+            raise CredentialRejected(_INVALID_TOKEN)
         attempt = _Attempt(cluster, self._clock(), audiences or self.api_audiences)
         for group in filter(None, (self._admin, self._tokens)):
             found = await _first_success(group, token, attempt)
             if found is not None:
                 return found
-        raise Rejected(aggregate(attempt.refusals or [_INVALID_TOKEN]))
+        raise CredentialRejected(aggregate(attempt.refusals or [_INVALID_TOKEN]))
 
-    def is_proxied(self, request: Request) -> bool:
+    def is_proxied(self, request: IncomingRequest) -> bool:
         """Whether a proxy of ours sent it, whose word on the user counts."""
         der, proxy = request.peer.certificate, self._proxy
         return der is not None and proxy is not None and proxy.is_trusted(der, self._clock())
@@ -151,31 +151,31 @@ class Authentication:
         """Prove tokens again (a key or a token file was replaced)."""
         self._known.clear()
 
-    def _by_peer(self, request: Request, attempt: _Attempt) -> Authenticated | None:
+    def _by_peer(self, request: IncomingRequest, attempt: _Attempt) -> Authenticated | None:
         der = request.peer.certificate
         found: Authenticated | None = None
         if der is not None and self._proxy is not None:
             try:
                 found = self._proxy.authenticate(request, der, attempt.now)
-            except Rejected as error:
+            except CredentialRejected as error:
                 attempt.refusals.append(str(error))
         if der is not None and found is None and self._certificates is not None:
             try:
                 found = self._by_certificate(self._certificates, request.peer, der, attempt.now)
-            except Rejected as error:
+            except CredentialRejected as error:
                 attempt.refusals.append(str(error))
         return found
 
     def _by_certificate(
-        self, certificates: ClientCertificates, peer: Peer, der: bytes, now: float
+        self, certificates: ClientCertificates, peer: PeerInfo, der: bytes, now: float
     ) -> Authenticated | None:
         """A refusal is remembered on the connection: finding it out may take some time."""
         known: _Refusal | None = peer.memo.get(_REFUSAL)
         if known is not None and known.certificates is certificates and now < known.until:
-            raise Rejected(known.text)
+            raise CredentialRejected(known.text)
         try:
             return certificates.authenticate(der, now, peer.intermediates)
-        except Rejected as error:
+        except CredentialRejected as error:
             peer.memo[_REFUSAL] = _Refusal(str(error), now + TOKEN_TTL, certificates)
             raise
 
@@ -194,12 +194,12 @@ class Authentication:
         return found
 
     async def _without_header(
-        self, request: Request, path: str | None, attempt: _Attempt
+        self, request: IncomingRequest, path: str | None, attempt: _Attempt
     ) -> Authenticated:
         """A WebSocket's token, or nobody in particular."""
         try:
             token = websocket_token(request)
-        except Rejected as error:
+        except CredentialRejected as error:
             attempt.refusals.append(str(error))
             token = None
         found = None if token is None else await self._by_token(token, attempt)
@@ -209,19 +209,19 @@ class Authentication:
         if not attempt.refusals and self._anonymous is not None:
             user = self._anonymous.authenticate(request.path if path is None else path)
         if user is None:
-            cause = Rejected(aggregate(attempt.refusals)) if attempt.refusals else None
+            cause = CredentialRejected(aggregate(attempt.refusals)) if attempt.refusals else None
             self._tell(cause, attempt.now)
             raise Unauthorized from cause
         return Authenticated(user)
 
-    def _tell(self, cause: Rejected | None, now: float) -> None:
+    def _tell(self, cause: CredentialRejected | None, now: float) -> None:
         """Why somebody was not let in: for the log only, and not more often than it can take."""
         text = "" if cause is None else str(cause)
         if text and (text != self._told or now - self._told_at >= _TELL_SECONDS):
             _log.warning("Unable to authenticate the request: %s", go_quote(text))
             self._told, self._told_at = text, now
 
-    def _remember(self, request: Request, found: Authenticated, now: float) -> None:
+    def _remember(self, request: IncomingRequest, found: Authenticated, now: float) -> None:
         """On the connection, unless the next request with these credentials may differ."""
         peer = request.peer
         if not found.is_portable or found.warnings:
@@ -241,7 +241,7 @@ async def _first_success(
             found = await authenticator.authenticate(
                 token, attempt.audiences, attempt.cluster, attempt.now
             )
-        except Rejected as error:
+        except CredentialRejected as error:
             errors.append(str(error))
             continue
         if found is not None:

@@ -16,7 +16,7 @@ VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1alpha1", "v1beta1", "v1
 KIND = "AuthenticationConfiguration"
 
 
-class ConfigError(Exception):
+class AuthenticationConfigError(Exception):
     """A configuration that cannot be used; the text says why."""
 
 
@@ -90,21 +90,23 @@ class AuthenticationConfig:
 def parse_config(text: str) -> AuthenticationConfig:
     """Raises ConfigError."""
     if not text:
-        raise ConfigError("empty config data")
+        raise AuthenticationConfigError("empty config data")
     document = _load_yaml(text)
     if not isinstance(document, dict):
-        raise ConfigError("couldn't get version/kind; json parse error: not an object")
+        raise AuthenticationConfigError(
+            "couldn't get version/kind; json parse error: not an object"
+        )
     kind, version = document.get("kind"), document.get("apiVersion")
     if not kind:
-        raise ConfigError("Object 'Kind' is missing")
+        raise AuthenticationConfigError("Object 'Kind' is missing")
     if not version:
-        raise ConfigError("Object 'apiVersion' is missing")
+        raise AuthenticationConfigError("Object 'apiVersion' is missing")
     if kind != KIND or version not in VERSIONS:
-        raise ConfigError(f'no kind "{kind}" is registered for version "{version}"')
+        raise AuthenticationConfigError(f'no kind "{kind}" is registered for version "{version}"')
     reader = _Reader()
     config = _read_document(reader, document)
     if reader.problems:
-        raise ConfigError("strict decoding error: " + ", ".join(reader.problems))
+        raise AuthenticationConfigError("strict decoding error: " + ", ".join(reader.problems))
     return config
 
 
@@ -120,7 +122,7 @@ def _load_yaml(text: str) -> Any:
                 key = self.construct_object(key_node, deep=True)
                 if isinstance(key, str) and key in seen:
                     line = key_node.start_mark.line + 1
-                    raise ConfigError(
+                    raise AuthenticationConfigError(
                         f'strict decoding error: line {line}: key "{key}" already set in map'
                     )
                 if isinstance(key, str):
@@ -133,11 +135,11 @@ def _load_yaml(text: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark is not None else ""
         problem = getattr(error, "problem", None) or "not YAML"
-        raise ConfigError(f"yaml: {where}{problem}") from None
+        raise AuthenticationConfigError(f"yaml: {where}{problem}") from None
     except RecursionError:
-        raise ConfigError("yaml: nested too deeply") from None
+        raise AuthenticationConfigError("yaml: nested too deeply") from None
     except ValueError as error:  # dates that do not exist, numbers that are none
-        raise ConfigError(f"yaml: {error}") from None
+        raise AuthenticationConfigError(f"yaml: {error}") from None
 
 
 Item = TypeVar("Item")
@@ -220,7 +222,7 @@ def read_jwt(value: Any, path: str = "") -> JwtConfig:
     reader = _Reader()
     config = _read_jwt(reader, value, path)
     if reader.problems:
-        raise ConfigError("strict decoding error: " + ", ".join(reader.problems))
+        raise AuthenticationConfigError("strict decoding error: " + ", ".join(reader.problems))
     return config
 
 

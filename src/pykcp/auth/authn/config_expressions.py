@@ -111,12 +111,12 @@ def _nodes(root: Node) -> Iterator[Node]:
 
 def _is_selection(node: Node, variable: str, field: str) -> bool:
     """`variable.field`, `has(variable.field)` or `variable.?field`; an index does not count."""
-    from pykcp.machinery.cel.front.ast import Call, Ident, Literal, Select
+    from pykcp.machinery.cel.front.ast import CallNode, Ident, Literal, Select
 
     if isinstance(node, Select):
         operand = node.operand
         return isinstance(operand, Ident) and operand.name == variable and node.field == field
-    if isinstance(node, Call) and node.function == "_?._" and len(node.args) == 2:
+    if isinstance(node, CallNode) and node.function == "_?._" and len(node.args) == 2:
         operand, name = node.args
         return (
             isinstance(operand, Ident)

@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Sequence
 
 from pykcp.auth.authn.config import (
     AuthenticationConfig,
+    AuthenticationConfigError,
     ClaimMapping,
     ClaimRule,
-    ConfigError,
     Issuer,
     JwtConfig,
     parse_config,
@@ -46,7 +46,7 @@ def config_from_flags(settings: SignInSettings) -> AuthenticationConfig:
         return AuthenticationConfig()
     for algorithm in settings.oidc_signing_algs:
         if algorithm not in ALGORITHMS:
-            raise ConfigError(f"oidc: unsupported signing alg: {go_quote(algorithm)}")
+            raise AuthenticationConfigError(f"oidc: unsupported signing alg: {go_quote(algorithm)}")
     prefix = settings.oidc_username_prefix
     if not prefix and settings.oidc_username_claim != "email":
         prefix = f"{settings.oidc_issuer_url}#"
@@ -70,8 +70,8 @@ def config_from_file(path: str) -> AuthenticationConfig:
     """Raises ConfigError."""
     try:
         return parse_config(pathlib.Path(path).read_text())
-    except (OSError, UnicodeDecodeError, ConfigError) as error:
-        raise ConfigError(
+    except (OSError, UnicodeDecodeError, AuthenticationConfigError) as error:
+        raise AuthenticationConfigError(
             f"failed to load authentication configuration from file {go_quote(path)}: {error}"
         ) from error
 
@@ -99,7 +99,7 @@ class Issuers:
                     "--anonymous-auth flag cannot be set when anonymous field is configured in "
                     "authentication configuration file"
                 )
-                raise ConfigError(forbidden("anonymous", why).text())
+                raise AuthenticationConfigError(forbidden("anonymous", why).text())
         else:
             self.config = config_from_flags(settings)
         self._algorithms = ALGORITHMS if self._path else settings.oidc_signing_algs
@@ -141,7 +141,7 @@ class Issuers:
             return True
         try:
             compiled = self._checked(text)
-        except ConfigError as error:
+        except AuthenticationConfigError as error:
             self._complain(f"failed to load authentication config, keeping the old one: {error}")
             self._text = text  # it will not get better by itself
             return True

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from pykcp.auth.authn.config import (
     AuthenticationConfig,
+    AuthenticationConfigError,
     ClaimMapping,
-    ConfigError,
     Issuer,
     JwtConfig,
 )
@@ -73,7 +73,7 @@ def compile_config(
 
 def raise_errors(errors: Sequence[FieldError]) -> None:
     if errors:
-        raise ConfigError(
+        raise AuthenticationConfigError(
             "invalid authentication configuration: " + aggregate([one.text() for one in errors])
         )
 

@@ -25,7 +25,7 @@ class Authenticated:
     """Texts for `Warning` headers."""
 
 
-class Rejected(Exception):
+class CredentialRejected(Exception):
     """A credential that was recognised and is not good; the text goes to the log only."""
 
 

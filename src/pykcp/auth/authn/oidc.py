@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from pykcp.auth.authn.config_validation import CompiledJwt
-from pykcp.auth.authn.interface import Authenticated, Rejected, common_audiences
+from pykcp.auth.authn.interface import Authenticated, CredentialRejected, common_audiences
 from pykcp.auth.authn.oidc_claims import json_word, user_from
 from pykcp.auth.authn.oidc_issuer import RemoteIssuer
 from pykcp.auth.authn.oidc_keys import ALGORITHMS, find_signer
@@ -49,16 +49,16 @@ class JwtAuthenticator:
     async def authenticate(self, token: str, now: float) -> Authenticated:
         """Who holds a token that says it is of this issuer. Raises Rejected."""
         if not self.issuer.is_ready:
-            raise Rejected("oidc: authenticator not initialized")
+            raise CredentialRejected("oidc: authenticator not initialized")
         try:
             claims = await self._verified(token)
             expires = self._check(claims, now)
         except TokenError as error:
-            raise Rejected(f"oidc: verify token: {error}") from error
+            raise CredentialRejected(f"oidc: verify token: {error}") from error
         try:
             return Authenticated(user_from(self._compiled, claims), expires=expires)
         except RecursionError:
-            raise Rejected("oidc: parse claims: nested too deeply") from None
+            raise CredentialRejected("oidc: parse claims: nested too deeply") from None
 
     async def _verified(self, token: str) -> Claims:
         """The claims, once the signature is good. Raises TokenError."""

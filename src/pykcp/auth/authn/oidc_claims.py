@@ -17,7 +17,7 @@ from pykcp.auth.authn.config_expressions import (
     user_value,
 )
 from pykcp.auth.authn.config_validation import CompiledJwt
-from pykcp.auth.authn.interface import Rejected
+from pykcp.auth.authn.interface import CredentialRejected
 from pykcp.auth.claims import credential_id
 from pykcp.auth.user import CREDENTIAL_ID_KEY, User
 from pykcp.machinery.status import go_quote
@@ -60,7 +60,7 @@ def _refuse_distributed(groups: ClaimMapping, claims: Claims) -> None:
     if not groups.claim or groups.claim in claims or not isinstance(elsewhere, dict):
         return
     if groups.claim in elsewhere:
-        raise Rejected(
+        raise CredentialRejected(
             "oidc: could not expand distributed claims: distributed claims are not supported"
         )
 
@@ -69,26 +69,32 @@ def _username(compiled: CompiledJwt, claims: Claims, value: Any) -> str:
     if compiled.username is not None:
         name = _evaluate(compiled.username, value, "username claim expression")
         if not isinstance(name, str):
-            raise Rejected(
+            raise CredentialRejected(
                 "oidc: error evaluating username claim expression: "
                 "username claim expression must return a string"
             )
         if not name:
-            raise Rejected("oidc: empty username via CEL expression is not allowed")
+            raise CredentialRejected("oidc: empty username via CEL expression is not allowed")
         return name
     mapping = compiled.config.username
     try:
         name = _text(claims, mapping.claim)
     except _Unfit as error:
-        raise Rejected(f"oidc: parse username claims {go_quote(mapping.claim)}: {error}") from error
+        raise CredentialRejected(
+            f"oidc: parse username claims {go_quote(mapping.claim)}: {error}"
+        ) from error
     if mapping.claim == "email" and "email_verified" in claims:
         verified = claims["email_verified"]
         if verified is not None and not isinstance(verified, bool):
-            raise Rejected(f"oidc: parse 'email_verified' claim: {_mismatch(verified, 'bool')}")
+            raise CredentialRejected(
+                f"oidc: parse 'email_verified' claim: {_mismatch(verified, 'bool')}"
+            )
         if not verified:
-            raise Rejected("oidc: email not verified")
+            raise CredentialRejected("oidc: email not verified")
     if not name:  # upstream lets it through
-        raise Rejected(f"oidc: parse username claims {go_quote(mapping.claim)}: claim is empty")
+        raise CredentialRejected(
+            f"oidc: parse username claims {go_quote(mapping.claim)}: claim is empty"
+        )
     return (mapping.prefix or "") + name
 
 
@@ -98,7 +104,7 @@ def _groups(compiled: CompiledJwt, claims: Claims, value: Any) -> list[str]:
         try:
             found = _text_or_texts(claims[mapping.claim])
         except _Unfit as error:
-            raise Rejected(
+            raise CredentialRejected(
                 f"oidc: parse groups claim {go_quote(mapping.claim)}: {error}"
             ) from error
         return [(mapping.prefix or "") + group for group in found]
@@ -108,7 +114,9 @@ def _groups(compiled: CompiledJwt, claims: Claims, value: Any) -> list[str]:
     try:
         return _texts_of(result)
     except _Unfit as error:
-        raise Rejected(f"oidc: error evaluating group claim expression: {error}") from error
+        raise CredentialRejected(
+            f"oidc: error evaluating group claim expression: {error}"
+        ) from error
 
 
 def _uid(compiled: CompiledJwt, claims: Claims, value: Any) -> str:
@@ -117,12 +125,12 @@ def _uid(compiled: CompiledJwt, claims: Claims, value: Any) -> str:
         try:
             return _text(claims, claim)
         except _Unfit as error:
-            raise Rejected(f"oidc: parse uid claim {go_quote(claim)}: {error}") from error
+            raise CredentialRejected(f"oidc: parse uid claim {go_quote(claim)}: {error}") from error
     if compiled.uid is None:
         return ""
     uid = _evaluate(compiled.uid, value, "uid claim expression")
     if not isinstance(uid, str):
-        raise Rejected(
+        raise CredentialRejected(
             "oidc: error evaluating uid claim expression: uid claim expression must return a string"
         )
     return uid
@@ -137,9 +145,9 @@ def _extra(compiled: CompiledJwt, claims: Claims, value: Any) -> dict[str, tuple
         try:
             found = _texts_of(expression.evaluate(value))
         except ExpressionError as error:
-            raise Rejected(str(error)) from error
+            raise CredentialRejected(str(error)) from error
         except _Unfit as error:
-            raise Rejected(
+            raise CredentialRejected(
                 f"oidc: error evaluating extra claim expression: {expression.text}: {error}"
             ) from error
         if found:
@@ -153,13 +161,13 @@ def _check_required(compiled: CompiledJwt, claims: Claims) -> None:
         if not claim:
             continue
         if claim not in claims:
-            raise Rejected(f"oidc: required claim {claim} not present in ID token")
+            raise CredentialRejected(f"oidc: required claim {claim} not present in ID token")
         try:
             found = _text(claims, claim)
         except _Unfit as error:
-            raise Rejected(f"oidc: parse claim {claim}: {error}") from error
+            raise CredentialRejected(f"oidc: parse claim {claim}: {error}") from error
         if found != rule.required_value:
-            raise Rejected(
+            raise CredentialRejected(
                 f"oidc: required claim {claim} value does not match. "
                 f"Got = {found}, want = {rule.required_value}"
             )
@@ -172,11 +180,11 @@ def _check_rules(rules: tuple[tuple[Expression, str], ...], value: Any, what: st
     ]
     for expression, message, holds in results:
         if not isinstance(holds, bool):
-            raise Rejected(
+            raise CredentialRejected(
                 f"oidc: error evaluating {what}: validation expression must return a boolean"
             )
         if not holds:
-            raise Rejected(
+            raise CredentialRejected(
                 f"oidc: error evaluating {what}: "
                 f"validation expression '{expression.text}' failed: {message}"
             )
@@ -186,7 +194,7 @@ def _evaluate(expression: Expression, value: Any, what: str) -> Any:
     try:
         return expression.evaluate(value)
     except ExpressionError as error:
-        raise Rejected(f"oidc: error evaluating {what}: {error}") from error
+        raise CredentialRejected(f"oidc: error evaluating {what}: {error}") from error
 
 
 # --- types of claims ----------------------------------------------------------

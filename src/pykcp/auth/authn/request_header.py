@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from pykcp.auth.authn.interface import Authenticated, Rejected
+from pykcp.auth.authn.interface import Authenticated, CredentialRejected
 from pykcp.auth.authn.x509 import CertificateVerifier
 from pykcp.auth.user import User, authenticated
-from pykcp.wire.exchange import Header, Request
+from pykcp.wire.exchange import Header, IncomingRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,13 @@ class RequestHeaders:
         """Whether the peer is a proxy, whatever it says in this request."""
         try:
             self._check_peer(der, now)
-        except Rejected:
+        except CredentialRejected:
             return False
         return True
 
-    def authenticate(self, request: Request, der: bytes, now: float) -> Authenticated | None:
+    def authenticate(
+        self, request: IncomingRequest, der: bytes, now: float
+    ) -> Authenticated | None:
         """Whom the proxy speaks for; None if it does not say. Raises Rejected."""
         self._check_peer(der, now)
         name = _first(request, self._headers.username)
@@ -77,12 +79,12 @@ class RequestHeaders:
     def _check_peer(self, der: bytes, now: float) -> None:
         certificate = self._verifier.verify(der, now)
         if self._allowed and certificate.common_name not in self._allowed:
-            raise Rejected(
+            raise CredentialRejected(
                 f"x509: subject with cn={certificate.common_name} is not in the allowed list"
             )
 
 
-def _first(request: Request, names: Sequence[str]) -> str:
+def _first(request: IncomingRequest, names: Sequence[str]) -> str:
     for name in names:
         value = request.header(name)
         if value:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Protocol
 
-from pykcp.auth.authn.interface import Authenticated, Rejected
+from pykcp.auth.authn.interface import Authenticated, CredentialRejected
 from pykcp.auth.claims import LEGACY_ISSUER, LEGACY_PREFIX, credential_id, text
 from pykcp.auth.tokens import Claims, TokenError, TokenVerifier, unverified_claims
 from pykcp.auth.user import CREDENTIAL_ID_KEY, service_account_user, split_service_account
@@ -33,7 +33,7 @@ _AUTO_GENERATED_WARNING = (
 )
 
 
-class Lookup(Protocol):
+class AccountLookup(Protocol):
     """Reads the objects a token depends on, wherever their logical cluster lives."""
 
     async def service_account(self, cluster: str, namespace: str, name: str) -> Object | None: ...
@@ -59,7 +59,7 @@ class _Tokens:
         try:
             return self._verifier.verify(token)
         except TokenError as error:
-            raise Rejected(str(error)) from error
+            raise CredentialRejected(str(error)) from error
 
     def _audiences(self, claims: Claims, requested: Sequence[str]) -> tuple[str, ...]:
         claimed = claims.get("aud") or []
@@ -70,7 +70,7 @@ class _Tokens:
         acceptable = frozenset(wanted)
         common = tuple(audience for audience in held if audience in acceptable)
         if not common and self._api_audiences:
-            raise Rejected(
+            raise CredentialRejected(
                 f"token audiences {_quoted(held)} is invalid for the target audiences "
                 f"{_quoted(wanted)}"
             )
@@ -85,7 +85,7 @@ class BoundTokens(_Tokens):
         issuers: Sequence[str],
         verifier: TokenVerifier,
         api_audiences: Sequence[str],
-        lookup: Lookup | None,
+        lookup: AccountLookup | None,
     ) -> None:
         """Without a `lookup` the claims are believed (`--service-account-lookup=false`)."""
         super().__init__(issuers, verifier, api_audiences)
@@ -119,30 +119,32 @@ class BoundTokens(_Tokens):
         name, uid = text(account, "name"), text(account, "uid")
         found = await self._lookup.service_account(home, namespace, name)
         if found is None:
-            raise Rejected(f"serviceaccounts {go_quote(name)} not found")
+            raise CredentialRejected(f"serviceaccounts {go_quote(name)} not found")
         if meta.uid(found) != uid:
-            raise Rejected(f"service account UID ({meta.uid(found)}) does not match claim ({uid})")
+            raise CredentialRejected(
+                f"service account UID ({meta.uid(found)}) does not match claim ({uid})"
+            )
         if _is_gone(found, now):
-            raise Rejected(f"service account {namespace}/{name} has been deleted")
+            raise CredentialRejected(f"service account {namespace}/{name} has been deleted")
 
     async def _check_bound(self, home: str, namespace: str, private: Object, now: float) -> None:
         assert self._lookup is not None
         if private.get("pod") or private.get("node"):
-            raise Rejected(_INVALIDATED)  # there are neither pods nor nodes here
+            raise CredentialRejected(_INVALIDATED)  # there are neither pods nor nodes here
         secret_ref = private.get("secret")
         if not secret_ref:
             return
         name, uid = text(secret_ref, "name"), text(secret_ref, "uid")
         secret = await self._lookup.secret(home, namespace, name)
         if secret is None:
-            raise Rejected(_INVALIDATED)
+            raise CredentialRejected(_INVALIDATED)
         if meta.uid(secret) != uid:
-            raise Rejected(
+            raise CredentialRejected(
                 f"secret UID ({meta.uid(secret)}) does not match service account secret ref "
                 f"claim ({uid})"
             )
         if _is_gone(secret, now):
-            raise Rejected(_INVALIDATED)
+            raise CredentialRejected(_INVALIDATED)
 
 
 class SecretTokens(_Tokens):
@@ -152,7 +154,7 @@ class SecretTokens(_Tokens):
         self,
         verifier: TokenVerifier,
         api_audiences: Sequence[str],
-        lookup: Lookup | None,
+        lookup: AccountLookup | None,
         on_use: Callable[[str, Object], None] | None = None,
     ) -> None:
         """`on_use` is told the cluster and the secret of every token used, to date its label."""
@@ -176,27 +178,27 @@ class SecretTokens(_Tokens):
         return Authenticated(user, common, warnings=warnings)
 
     async def _check(
-        self, lookup: Lookup, token: str, home: str, names: dict[str, str]
+        self, lookup: AccountLookup, token: str, home: str, names: dict[str, str]
     ) -> tuple[str, ...]:
         namespace, account_name, secret_name = names["namespace"], names["account"], names["secret"]
         secret = await lookup.secret(home, namespace, secret_name)
         if secret is None or meta.is_deleting(secret):
-            raise Rejected("Token has been invalidated")
+            raise CredentialRejected("Token has been invalidated")
         if not hmac.compare_digest(_secret_token(secret), token.encode()):
-            raise Rejected("Token does not match server's copy")
+            raise CredentialRejected("Token does not match server's copy")
         account = await lookup.service_account(home, namespace, account_name)
         if account is None:
-            raise Rejected(f"serviceaccounts {go_quote(account_name)} not found")
+            raise CredentialRejected(f"serviceaccounts {go_quote(account_name)} not found")
         if meta.is_deleting(account):
-            raise Rejected(f"ServiceAccount {namespace}/{account_name} has been deleted")
+            raise CredentialRejected(f"ServiceAccount {namespace}/{account_name} has been deleted")
         if meta.uid(account) != names["uid"]:
-            raise Rejected(
+            raise CredentialRejected(
                 f"ServiceAccount UID ({meta.uid(account)}) does not match claim ({names['uid']})"
             )
         if self._on_use is not None:
             self._on_use(home, secret)
         if meta.labels(secret).get(INVALID_SINCE_LABEL):
-            raise Rejected(
+            raise CredentialRejected(
                 f"the token in secret {namespace}/{secret_name} for service account "
                 f"{namespace}/{account_name} has been marked invalid. Use tokens from the "
                 "TokenRequest API or manually created secret-based tokens, or remove the "
@@ -214,7 +216,7 @@ def _legacy_names(claims: Claims) -> dict[str, str]:
     """Namespace, secret, account and uid, all there and fitting the subject."""
     subject = text(claims, "sub")
     if not subject:
-        raise Rejected("sub claim is missing")
+        raise CredentialRejected("sub claim is missing")
     names: dict[str, str] = {}
     for key, claim, label in (
         ("namespace", "namespace", "namespace"),
@@ -224,9 +226,9 @@ def _legacy_names(claims: Claims) -> dict[str, str]:
     ):
         names[key] = text(claims, LEGACY_PREFIX + claim)
         if not names[key]:
-            raise Rejected(f"{label} claim is missing")
+            raise CredentialRejected(f"{label} claim is missing")
     if split_service_account(subject) != (names["namespace"], names["account"]):
-        raise Rejected("sub claim is invalid")
+        raise CredentialRejected("sub claim is invalid")
     return names
 
 
@@ -234,11 +236,11 @@ def _check_times(claims: Claims, now: float) -> float:
     """When the token ends (`inf` if never). Raises Rejected."""
     expires, not_before, issued = (_number(claims, key) for key in ("exp", "nbf", "iat"))
     if not_before is not None and now + LEEWAY < not_before:
-        raise Rejected("service account token is not valid yet")
+        raise CredentialRejected("service account token is not valid yet")
     if expires is not None and now - LEEWAY > expires:
-        raise Rejected("service account token has expired")
+        raise CredentialRejected("service account token has expired")
     if issued is not None and now + LEEWAY < issued:
-        raise Rejected("service account token is issued in the future")
+        raise CredentialRejected("service account token is issued in the future")
     return inf if expires is None else expires + LEEWAY
 
 
@@ -271,7 +273,7 @@ def _number(claims: Claims, key: str) -> float | None:
     if not value:
         return None  # as upstream: zero is as good as absent
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Rejected("service account token claims could not be validated")
+        raise CredentialRejected("service account token claims could not be validated")
     return float(value)
 
 

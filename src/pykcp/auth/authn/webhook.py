@@ -12,12 +12,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pykcp.auth.authn.interface import Authenticated, Rejected
+from pykcp.auth.authn.interface import Authenticated, CredentialRejected
 from pykcp.auth.bounded import Bounded
 from pykcp.auth.files import CredentialError
 from pykcp.auth.user import User
 from pykcp.auth.webhook_client import (
-    WebhookClient,
+    ReviewClient,
     WebhookError,
     read_flag,
     read_text,
@@ -41,7 +41,7 @@ class _Answer:
 class WebhookTokens:
     def __init__(
         self,
-        client: WebhookClient,
+        client: ReviewClient,
         version: str,
         api_audiences: Sequence[str],
         cache_ttl: float = 120.0,
@@ -82,7 +82,7 @@ class WebhookTokens:
             answer = await asyncio.shield(task)
         except (WebhookError, CredentialError) as error:
             _log.error("Failed to make webhook authenticator request: %s", error)
-            raise Rejected(str(error)) from error
+            raise CredentialRejected(str(error)) from error
         if self._ttl > 0 and not answer.error:
             self._known.put(key, answer)
         return answer
@@ -113,7 +113,7 @@ class WebhookTokens:
                 return None
         if answer.user is None:
             if answer.error:
-                raise Rejected(answer.error)
+                raise CredentialRejected(answer.error)
             return None
         return Authenticated(answer.user, common)
 

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from pykcp.auth.authn.config import AuthenticationConfig, ConfigError, read_jwt
+from pykcp.auth.authn.config import AuthenticationConfig, AuthenticationConfigError, read_jwt
 from pykcp.auth.authn.config_validation import compile_config
-from pykcp.auth.authn.interface import Authenticated, Rejected
+from pykcp.auth.authn.interface import Authenticated, CredentialRejected
 from pykcp.auth.authn.oidc import JwtAuthenticator, JwtTokens
 from pykcp.auth.authn.oidc_issuer import Fetcher, RemoteIssuer, TenantFetcher
 from pykcp.auth.bounded import Bounded
@@ -121,13 +121,13 @@ class TypeIssuers:
         for tokens in self._tokens:
             try:
                 found = await tokens.authenticate(token, audiences, cluster, now)
-            except Rejected as error:
+            except CredentialRejected as error:
                 refusals.append(str(error))
                 continue
             if found is not None:
                 return found
         if refusals:
-            raise Rejected(aggregate(refusals))
+            raise CredentialRejected(aggregate(refusals))
         return None
 
     async def _reach(self, url: str, now: float) -> None:
@@ -205,7 +205,7 @@ class WorkspaceTokens:
             return None
         try:
             issuers = TypeIssuers(configurations, self._audiences, now, self._outbound)
-        except ConfigError as error:
+        except AuthenticationConfigError as error:
             _log.error("issuers of workspace type %s cannot be used: %s", type_name, error)
             self._broken.put(type_name, current)
             return None
@@ -242,7 +242,7 @@ def stamp(configurations: Sequence[Object]) -> tuple[tuple[str, str], ...]:
 def confined(user: User, cluster: str) -> User:
     """A user as far as a workspace's own issuer may make one. Raises Rejected."""
     if user.name.startswith(_SYSTEM):
-        raise Rejected("system usernames are not admitted")
+        raise CredentialRejected("system usernames are not admitted")
     groups = tuple(sorted({group for group in user.groups if not group.startswith(_SYSTEM)}))
     extra = {key: values for key, values in user.extra.items() if _RESERVED_EXTRA not in key}
     extra[SCOPES_KEY] = (CLUSTER_SCOPE + cluster,)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pykcp.auth.authn.interface import Authenticated, Rejected
+from pykcp.auth.authn.interface import Authenticated, CredentialRejected
 from pykcp.auth.bounded import Bounded
 from pykcp.auth.certificates import load_certificates
 from pykcp.auth.user import CREDENTIAL_ID_KEY, User, authenticated
@@ -81,12 +81,12 @@ class CertificateVerifier:
             path = _find_path(leaf, self._load_anchors(), intermediates, now)
             if path is None:
                 name = leaf.subject.rfc4514_string()
-                raise Rejected(f"certificate signed by unknown authority: {name}")
+                raise CredentialRejected(f"certificate signed by unknown authority: {name}")
             verified = _summary(path, digest.hex())
         except ValueError as error:
-            raise Rejected(f"malformed certificate: {error}") from error
+            raise CredentialRejected(f"malformed certificate: {error}") from error
         if not verified.not_before <= now <= verified.not_after:
-            raise Rejected(
+            raise CredentialRejected(
                 f"certificate of {verified.common_name!r} has expired or is not yet valid"
             )
         return verified
@@ -145,7 +145,7 @@ def _find_path(
         nonlocal checks
         checks += not is_anchor
         if checks > _MAX_CHECKS:
-            raise Rejected(
+            raise CredentialRejected(
                 "x509: signature check attempts limit reached while verifying certificate chain"
             )
         return _may_issue(issuer, path, now)
@@ -178,9 +178,9 @@ def _check_leaf(leaf: x509.Certificate) -> None:
     }  # fmt: skip
     for extension in leaf.extensions:
         if extension.critical and extension.oid not in known:
-            raise Rejected(f"unhandled critical extension {extension.oid.dotted_string}")
+            raise CredentialRejected(f"unhandled critical extension {extension.oid.dotted_string}")
     if not _allows_clients(leaf):
-        raise Rejected("certificate specifies an incompatible key usage")
+        raise CredentialRejected("certificate specifies an incompatible key usage")
 
 
 def _allows_clients(certificate: x509.Certificate) -> bool:
@@ -246,9 +246,9 @@ def _uid(subject: x509.Name) -> str:
     if not uids:
         return ""
     if len(uids) > 1:
-        raise Rejected(f"expected 1 UID, but found multiple: [{' '.join(uids)}]")
+        raise CredentialRejected(f"expected 1 UID, but found multiple: [{' '.join(uids)}]")
     if not uids[0]:
-        raise Rejected("UID cannot be an empty string")
+        raise CredentialRejected("UID cannot be an empty string")
     return uids[0]
 
 

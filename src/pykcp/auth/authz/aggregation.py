@@ -64,7 +64,7 @@ def _by_label(roles: Sequence[Object]) -> _ByLabel:
 
 
 def _possible(
-    selector: labels.Selector, by_label: _ByLabel, everything: Sequence[int]
+    selector: labels.LabelSelector, by_label: _ByLabel, everything: Sequence[int]
 ) -> Sequence[int]:
     """The roles that have a label which the selector asks for, if it asks for one."""
     for requirement in selector.requirements:

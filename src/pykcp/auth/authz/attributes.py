@@ -49,7 +49,7 @@ class Verdict(Enum):
     NO_OPINION = "NoOpinion"
 
 
-class Step(NamedTuple):
+class StageFinding(NamedTuple):
     """What one stage found, for the audit log: never shown to clients."""
 
     stage: str
@@ -62,7 +62,7 @@ class Decision:
     verdict: Verdict
     reason: str = ""
     """What clients may know."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[StageFinding, ...] = ()
     """Innermost stage first."""
     error: str = ""
     """What went wrong while deciding; the verdict stands all the same."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pykcp.auth.authz.bootstrap_policy import AUTO_UPDATE
 from pykcp.auth.authz.covering import uncovered
-from pykcp.auth.authz.rules import Rule
+from pykcp.auth.authz.rules import PolicyRule
 from pykcp.types import Object
 
 
@@ -46,8 +46,8 @@ def _reconcile_role(result: Object, existing: Object, expected: Object) -> None:
     parts = ("rules", "aggregationRule")
     if all(existing.get(part) == expected.get(part) for part in parts):
         return  # nearly always; comparing what rules cover takes much longer
-    held = [Rule.from_json(rule) for rule in existing.get("rules") or ()]
-    wanted = [Rule.from_json(rule) for rule in expected.get("rules") or ()]
+    held = [PolicyRule.from_json(rule) for rule in existing.get("rules") or ()]
+    wanted = [PolicyRule.from_json(rule) for rule in expected.get("rules") or ()]
     missing = uncovered(held, wanted) if "aggregationRule" not in expected else []
     if missing:
         result["rules"] = [*(existing.get("rules") or ()), *(rule.to_json() for rule in missing)]

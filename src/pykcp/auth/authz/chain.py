@@ -21,12 +21,12 @@ from pykcp.auth.authz.rbac_chain import RbacChain
 from pykcp.auth.authz.role_cache import (
     ADMIN_CLUSTER,
     NOWHERE,
-    ClusterContent,
     ClusterFacts,
+    ClusterRules,
     ClusterState,
     NotLoaded,
 )
-from pykcp.auth.authz.rules import Rule
+from pykcp.auth.authz.rules import PolicyRule
 from pykcp.auth.bounded import Bounded
 from pykcp.auth.scopes import effective_users, is_tied
 from pykcp.auth.user import MASTERS, User
@@ -143,7 +143,7 @@ class Authorizer:
         if self._order[:3] != DEFAULT_ORDER[:3] or is_tied(user):
             return False
         admin = self._get_state(ADMIN_CLUSTER) or await self._rbac.roles.load(ADMIN_CLUSTER)
-        bare = ClusterState(alike, ClusterContent(), -admin.serial)
+        bare = ClusterState(alike, ClusterRules(), -admin.serial)
         bare.facts = facts
         decision, _ = await self._loading(
             alike, lambda held: self._rbac.decide(alike, attributes, False, held, bare)
@@ -152,7 +152,7 @@ class Authorizer:
 
     async def rules_for(
         self, cluster: str, user: User, namespace: str
-    ) -> tuple[list[Rule], list[str]]:
+    ) -> tuple[list[PolicyRule], list[str]]:
         """What a user may do by RBAC, and what could not be found out."""
         return await self._loading(
             cluster, lambda held: self._rbac.rules_for(cluster, user, namespace, held)

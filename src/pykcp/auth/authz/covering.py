@@ -12,7 +12,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from pykcp.auth.authz.rule_index import RuleIndex, Values
-from pykcp.auth.authz.rules import Rule, quoted_list
+from pykcp.auth.authz.rules import PolicyRule, quoted_list
 from pykcp.auth.errors import aggregate
 from pykcp.auth.user import User
 from pykcp.machinery.status import go_quote
@@ -26,7 +26,7 @@ _MOST_COMPARISONS = 1_000_000
 
 
 class Missing(NamedTuple):
-    """Every combination of these values is missing: `Rule` without its sets."""
+    """Every combination of these values is missing: `PolicyRule` without its sets."""
 
     verbs: tuple[str, ...]
     groups: tuple[str, ...] = ()
@@ -34,13 +34,13 @@ class Missing(NamedTuple):
     names: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
 
-    def parts(self) -> Iterator[Rule]:
+    def parts(self) -> Iterator[PolicyRule]:
         """One group, resource, verb and name (or URL and verb) each, as upstream has them."""
         for url, verb in product(self.urls, self.verbs):
-            yield Rule([verb], urls=[url])
+            yield PolicyRule([verb], urls=[url])
         for group, resource, verb in product(self.groups, self.resources, self.verbs):
             for name in self.names or (None,):
-                yield Rule([verb], [group], [resource], () if name is None else [name])
+                yield PolicyRule([verb], [group], [resource], () if name is None else [name])
 
     @property
     def combinations(self) -> int:
@@ -48,14 +48,14 @@ class Missing(NamedTuple):
         return len(self.verbs) * (places + len(self.urls))
 
 
-def uncovered(owned: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
+def uncovered(owned: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> list[PolicyRule]:
     """The smallest parts of the wanted rules that no owned rule grants."""
     boxes = at_once(find_missing(owned, wanted, most=None))
     return [part for box in boxes for part in box.parts()]
 
 
 def find_missing(
-    owned: Sequence[Rule], wanted: Sequence[Rule], most: int | None = MAX_MISSING
+    owned: Sequence[PolicyRule], wanted: Sequence[PolicyRule], most: int | None = MAX_MISSING
 ) -> Steps[list[Missing]]:
     """What of the wanted rules no owned rule grants; the search ends when more than `most`
     combinations were found."""
@@ -76,7 +76,7 @@ def find_missing(
     return search.found
 
 
-def _asked_values(wanted: Sequence[Rule]) -> Steps[Values]:
+def _asked_values(wanted: Sequence[PolicyRule]) -> Steps[Values]:
     asked = Values(set(), set(), set(), set(), set())
     for rule in wanted:
         asked.verbs.update(rule.verbs)
@@ -113,7 +113,7 @@ class _Search:
         self.found.append(missing)
         self._count += missing.combinations
 
-    def resources(self, rule: Rule) -> Steps[None]:
+    def resources(self, rule: PolicyRule) -> Steps[None]:
         index = self._index
         groups = yield from _axis(rule.api_groups, index.group)
         resources = yield from _axis(rule.resources, index.resource)
@@ -141,7 +141,7 @@ class _Search:
                     return
 
     def _names(
-        self, rule: Rule, place: Missing, held: int, names: _Axis, verbs: _Axis
+        self, rule: PolicyRule, place: Missing, held: int, names: _Axis, verbs: _Axis
     ) -> Steps[None]:
         for also, some in names.alike.items():
             here = held & also
@@ -160,7 +160,7 @@ class _Search:
             if self.is_over():
                 return
 
-    def urls(self, rule: Rule) -> Steps[None]:
+    def urls(self, rule: PolicyRule) -> Steps[None]:
         index = self._index
         verbs = yield from _axis(rule.verbs, index.verb)
         unnamed = index.unnamed()  # a rule with resource names covers no URL, as upstream has it
@@ -194,7 +194,10 @@ def _axis(values: Iterable[str], allowing: Callable[[str], int]) -> Steps[_Axis]
 
 
 def escalation_message(
-    user: User, owned: Sequence[Rule], wanted: Sequence[Rule], errors: Sequence[str] = ()
+    user: User,
+    owned: Sequence[PolicyRule],
+    wanted: Sequence[PolicyRule],
+    errors: Sequence[str] = (),
 ) -> Steps[str | None]:
     """Why a user may not grant these rules; None if they are all its own."""
     missing = yield from find_missing(owned, wanted)
@@ -214,15 +217,15 @@ def escalation_message(
     return message
 
 
-def _compacted(parts: Iterable[Rule]) -> list[Rule]:
+def _compacted(parts: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Parts that differ by verb only, put together; URLs stay apart, as upstream leaves them."""
     verbs: dict[tuple[tuple[str, ...], ...], list[str]] = {}
-    apart: list[Rule] = []
+    apart: list[PolicyRule] = []
     for part in parts:
         if part.urls:
             apart.append(part)
         else:
             key = (part.api_groups, part.resources, part.names)
             verbs.setdefault(key, []).extend(part.verbs)
-    together = [Rule(v, groups, resources, n) for (groups, resources, n), v in verbs.items()]
+    together = [PolicyRule(v, groups, resources, n) for (groups, resources, n), v in verbs.items()]
     return apart + together

@@ -13,7 +13,7 @@ from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.covering import escalation_message
 from pykcp.auth.authz.rbac import RoleError
-from pykcp.auth.authz.rules import Rule
+from pykcp.auth.authz.rules import PolicyRule
 from pykcp.auth.user import MASTERS, User
 from pykcp.machinery import meta
 from pykcp.machinery.status import Forbidden, NotFound
@@ -21,7 +21,7 @@ from pykcp.steps import Steps
 from pykcp.types import Object
 
 GROUP = "rbac.authorization.k8s.io"
-_EVERYTHING = (Rule(["*"], ["*"], ["*"]), Rule(["*"], urls=["*"]))
+_EVERYTHING = (PolicyRule(["*"], ["*"], ["*"]), PolicyRule(["*"], urls=["*"]))
 _AGGREGATION = "must have cluster-admin privileges to use the aggregationRule"
 
 
@@ -101,10 +101,10 @@ async def _may_bind(
     return (await authorizer.authorize(cluster, attributes)).allowed
 
 
-def _rules(role: Object) -> Steps[list[Rule]]:
-    found: list[Rule] = []
+def _rules(role: Object) -> Steps[list[PolicyRule]]:
+    found: list[PolicyRule] = []
     for rule in role.get("rules") or ():
-        found.append(Rule.from_json(rule))
+        found.append(PolicyRule.from_json(rule))
         yield
     return found
 

@@ -1,6 +1,6 @@
 """Role-based access control over the roles and bindings of one logical cluster.
 
-`Policy` is an immutable index of one cluster's RBAC objects, by subject. Roles are looked
+`ClusterPolicy` is an immutable index of one cluster's RBAC objects, by subject. Roles are looked
 up in the cluster that holds the binding and then in further policies (`system:admin`, whose
 roles can be bound everywhere). All of it is pure: objects in, decisions out.
 """
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.rule_index import RuleIndex
-from pykcp.auth.authz.rules import Match, Rule
+from pykcp.auth.authz.rules import Match, PolicyRule
 from pykcp.auth.errors import aggregate
 from pykcp.auth.user import User, service_account_name
 from pykcp.machinery.status import go_quote
 from pykcp.steps import Steps, at_once
 from pykcp.types import Object
 
-Rules = tuple[Rule, ...]
+Rules = tuple[PolicyRule, ...]
 Namespaced = tuple[str, str]
 
 _MANY_RULES = 32
@@ -37,7 +37,7 @@ class RbacObjects:
     role_bindings: Sequence[Object] = ()
 
 
-class RuleSet:
+class RoleRules:
     """The rules of a role."""
 
     __slots__ = ("_index", "rules")
@@ -59,7 +59,7 @@ class RuleSet:
         return best
 
 
-class Grant(NamedTuple):
+class RoleGrant(NamedTuple):
     """A binding as it applies to one subject."""
 
     binding: str
@@ -81,8 +81,8 @@ class Grant(NamedTuple):
 class _Subjects:
     """Grants by the name of a user or group."""
 
-    users: dict[str, list[Grant]] = field(default_factory=dict)
-    groups: dict[str, list[Grant]] = field(default_factory=dict)
+    users: dict[str, list[RoleGrant]] = field(default_factory=dict)
+    groups: dict[str, list[RoleGrant]] = field(default_factory=dict)
 
     def add(self, binding: Object, namespace: str) -> Steps[int]:
         """Returns how many were added."""
@@ -94,13 +94,13 @@ class _Subjects:
         for subject in subjects:
             kind, shown, index, key = self._place(subject, namespace)
             if key:
-                index.setdefault(key, []).append(Grant(*granted, kind, shown))
+                index.setdefault(key, []).append(RoleGrant(*granted, kind, shown))
             yield
         return len(subjects)
 
     def _place(
         self, subject: Mapping[str, str], namespace: str
-    ) -> tuple[str, str, dict[str, list[Grant]], str]:
+    ) -> tuple[str, str, dict[str, list[RoleGrant]], str]:
         """How a subject is called, which index it belongs to and under which key ("": none)."""
         kind, name = subject.get("kind", ""), subject.get("name", "")
         if kind == "User":
@@ -112,7 +112,7 @@ class _Subjects:
             return "", "", self.users, ""
         return kind, f"{name}/{home}", self.users, service_account_name(home, name)
 
-    def of(self, user: User) -> Iterator[Grant]:
+    def of(self, user: User) -> Iterator[RoleGrant]:
         yield from self.users.get(user.name, ())
         groups = self.groups
         if groups:
@@ -123,7 +123,7 @@ class _Subjects:
 _NOBODY = _Subjects()
 
 
-class Policy:
+class ClusterPolicy:
     """One logical cluster's roles and bindings, indexed."""
 
     __slots__ = ("_by_namespace", "_cluster_roles", "_cluster_wide", "_roles", "size")
@@ -132,7 +132,7 @@ class Policy:
         at_once(self._build(objects))
 
     @classmethod
-    def in_steps(cls, objects: RbacObjects) -> Steps[Policy]:
+    def in_steps(cls, objects: RbacObjects) -> Steps[ClusterPolicy]:
         policy = cls.__new__(cls)
         yield from policy._build(objects)
         return policy
@@ -141,10 +141,10 @@ class Policy:
         self.size = 0
         """Rules and grants, roughly: what it takes to keep it."""
         lists = _SharedLists()
-        self._cluster_roles: dict[str, RuleSet] = {}
+        self._cluster_roles: dict[str, RoleRules] = {}
         for role in objects.cluster_roles:
             self._cluster_roles[_name(role)] = yield from self._rules(role, lists)
-        self._roles: dict[Namespaced, RuleSet] = {}
+        self._roles: dict[Namespaced, RoleRules] = {}
         for role in objects.roles:
             self._roles[_namespace(role), _name(role)] = yield from self._rules(role, lists)
         self._cluster_wide = _Subjects()
@@ -156,19 +156,19 @@ class Policy:
             subjects = self._by_namespace.setdefault(namespace, _Subjects())
             self.size += yield from subjects.add(binding, namespace)
 
-    def _rules(self, role: Object, lists: _SharedLists) -> Steps[RuleSet]:
-        found: list[Rule] = []
+    def _rules(self, role: Object, lists: _SharedLists) -> Steps[RoleRules]:
+        found: list[PolicyRule] = []
         for rule in role.get("rules") or ():
             found.append(lists.rule(rule))
             yield
         self.size += len(found) + 1
         if len(found) < _MANY_RULES:
-            return RuleSet(tuple(found))
+            return RoleRules(tuple(found))
         index = RuleIndex(len(found))
         for one in found:
             index.add(one)
             yield
-        return RuleSet(tuple(found), index)
+        return RoleRules(tuple(found), index)
 
     def subjects(self, namespace: str) -> tuple[_Subjects, ...]:
         """Where bindings are found: cluster-wide, and in the namespace if there is one."""
@@ -176,7 +176,7 @@ class Policy:
             return (self._cluster_wide,)
         return (self._cluster_wide, self._by_namespace.get(namespace, _NOBODY))
 
-    def role_rules(self, kind: str, namespace: str, name: str) -> RuleSet | None:
+    def role_rules(self, kind: str, namespace: str, name: str) -> RoleRules | None:
         if kind == "ClusterRole":
             return self._cluster_roles.get(name)
         return self._roles.get((namespace, name))
@@ -188,8 +188,8 @@ class _SharedLists:
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
 
-    def rule(self, rule: Mapping[str, Any]) -> Rule:
-        return Rule(*[self._kept(tuple(rule.get(name) or ())) for name in Rule.FIELDS])
+    def rule(self, rule: Mapping[str, Any]) -> PolicyRule:
+        return PolicyRule(*[self._kept(tuple(rule.get(name) or ())) for name in PolicyRule.FIELDS])
 
     def _kept(self, values: tuple[str, ...]) -> tuple[str, ...]:
         return self._known.setdefault(values, values)
@@ -199,7 +199,9 @@ class RoleError(LookupError):
     """A binding whose role cannot be resolved."""
 
 
-def resolve(grant_kind: str, name: str, namespace: str, roles: Sequence[Policy]) -> RuleSet:
+def resolve(
+    grant_kind: str, name: str, namespace: str, roles: Sequence[ClusterPolicy]
+) -> RoleRules:
     """The rules of a referenced role: the first policy that has it. Raises RoleError."""
     if grant_kind not in {"ClusterRole", "Role"}:
         raise RoleError(f"unsupported role reference kind: {go_quote(grant_kind)}")
@@ -219,7 +221,10 @@ class RbacAnswer(NamedTuple):
 
 
 def authorize(
-    bindings: Policy, roles: Sequence[Policy], users: Sequence[User], attributes: Attributes
+    bindings: ClusterPolicy,
+    roles: Sequence[ClusterPolicy],
+    users: Sequence[User],
+    attributes: Attributes,
 ) -> Steps[RbacAnswer]:
     """Whether any rule of any grant allows the request.
 
@@ -229,7 +234,7 @@ def authorize(
     combined = attributes.resource
     if attributes.subresource:
         combined = f"{combined}/{attributes.subresource}"
-    by_name: Grant | None = None
+    by_name: RoleGrant | None = None
     depends_on_name = False
     seen: set[tuple[str, str, str]] = set()
     errors: list[str] = []
@@ -258,7 +263,9 @@ def authorize(
     return RbacAnswer(False, reason, depends_on_name)
 
 
-def bindings_of(bindings: Policy, users: Sequence[User], namespace: str) -> Iterator[Grant | None]:
+def bindings_of(
+    bindings: ClusterPolicy, users: Sequence[User], namespace: str
+) -> Iterator[RoleGrant | None]:
     """The grants of these users, and None in between: there may be many users without any."""
     for subjects in bindings.subjects(namespace):
         for user in users:
@@ -267,10 +274,10 @@ def bindings_of(bindings: Policy, users: Sequence[User], namespace: str) -> Iter
 
 
 def rules_for(
-    bindings: Policy, roles: Sequence[Policy], users: Sequence[User], namespace: str
-) -> Steps[tuple[list[Rule], list[str]]]:
+    bindings: ClusterPolicy, roles: Sequence[ClusterPolicy], users: Sequence[User], namespace: str
+) -> Steps[tuple[list[PolicyRule], list[str]]]:
     """All rules these users hold, each binding once, and what could not be resolved."""
-    rules: list[Rule] = []
+    rules: list[PolicyRule] = []
     errors: list[str] = []
     seen: set[tuple[str, str]] = set()
     for grant in bindings_of(bindings, users, namespace):
@@ -295,4 +302,4 @@ def _namespace(obj: Object) -> str:
     return namespace
 
 
-EMPTY_POLICY = Policy(RbacObjects())
+EMPTY_POLICY = ClusterPolicy(RbacObjects())

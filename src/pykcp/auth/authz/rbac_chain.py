@@ -17,12 +17,12 @@ from pykcp.auth.authz import rbac, stages
 from pykcp.auth.authz.attributes import (
     Attributes,
     Decision,
-    Step,
+    StageFinding,
     Verdict,
     is_kept,
     path_attributes,
 )
-from pykcp.auth.authz.rbac import Policy
+from pykcp.auth.authz.rbac import ClusterPolicy
 from pykcp.auth.authz.role_cache import (
     ADMIN_CLUSTER,
     NOWHERE,
@@ -30,7 +30,7 @@ from pykcp.auth.authz.role_cache import (
     NotLoaded,
     RoleSource,
 )
-from pykcp.auth.authz.rules import Rule
+from pykcp.auth.authz.rules import PolicyRule
 from pykcp.auth.bounded import Bounded
 from pykcp.auth.scopes import effective_users
 from pykcp.auth.user import User
@@ -100,7 +100,7 @@ class RbacChain:
             verdict, reason, depends_on_name = yield from self._look(stage, asked, state, state_of)
             by_name = by_name or depends_on_name
             if verdict is not None:
-                steps = [Step(stage, verdict, reason)]
+                steps = [StageFinding(stage, verdict, reason)]
                 return ChainAnswer(_conclude(verdict, steps, passed), by_name)
             passed.append((stage, reason))
         answer = yield from self._rbac(attributes, state, users, passed, state_of)
@@ -166,18 +166,18 @@ class RbacChain:
         """05: a union of what is granted everywhere, here, and in a replica of here."""
         admin = state_of(ADMIN_CLUSTER).policy
         here = f"cluster {go_quote(state.name)} policy"
-        sources: tuple[tuple[str, str, Policy], ...] = (
+        sources: tuple[tuple[str, str, ClusterPolicy], ...] = (
             ("05-bootstrap", "bootstrap policy", admin),
             ("05-local", f"local {here}", state.policy),
             ("05-global", f"global {here}", state.replicated or rbac.EMPTY_POLICY),
         )
-        steps: list[Step] = []
+        steps: list[StageFinding] = []
         depends_on_name = False
         for stage, source, policy in sources:
             answer = yield from rbac.authorize(policy, (policy, admin), users, attributes)
             depends_on_name = depends_on_name or answer.depends_on_name
             verdict = Verdict.ALLOW if answer.allowed else Verdict.NO_OPINION
-            steps.append(Step(stage, verdict, f"{source}: {answer.reason}"))
+            steps.append(StageFinding(stage, verdict, f"{source}: {answer.reason}"))
             if answer.allowed:
                 decision = _conclude(verdict, steps, passed)
                 return ChainAnswer(decision, answer.depends_on_name)
@@ -185,7 +185,7 @@ class RbacChain:
 
     def rules_for(
         self, cluster: str, user: User, namespace: str, held: dict[str, ClusterState]
-    ) -> Steps[tuple[list[Rule], list[str]]]:
+    ) -> Steps[tuple[list[PolicyRule], list[str]]]:
         """What a user may do by RBAC alone, everywhere and here. Raises NotLoaded."""
         state_of = self.state_getter(held)
         users = yield from effective_users(cluster, user)
@@ -208,7 +208,7 @@ class RbacChain:
 
 
 def _may_enter(
-    user: User, state: ClusterState, users: Sequence[User], admin: Policy
+    user: User, state: ClusterState, users: Sequence[User], admin: ClusterPolicy
 ) -> Steps[bool]:
     """Verb `access` on `/`, granted here, in a replica of here, or in `system:admin`."""
     question = path_attributes(user, "access", "/")
@@ -221,8 +221,10 @@ def _may_enter(
     return False
 
 
-def _conclude(verdict: Verdict, steps: list[Step], passed: list[tuple[str, str]]) -> Decision:
+def _conclude(
+    verdict: Verdict, steps: list[StageFinding], passed: list[tuple[str, str]]
+) -> Decision:
     """The decision as clients see it; stages that handed on share the verdict."""
-    outer = [Step(stage, verdict, reason) for stage, reason in reversed(passed)]
+    outer = [StageFinding(stage, verdict, reason) for stage, reason in reversed(passed)]
     reason = _GRANTED if verdict is Verdict.ALLOW else _DENIED
     return Decision(verdict, reason, (*steps, *outer))

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Protocol
 
 from pykcp.aio.slices import in_slices
-from pykcp.auth.authz.rbac import Policy, RbacObjects
+from pykcp.auth.authz.rbac import ClusterPolicy, RbacObjects
 from pykcp.auth.bounded import Bounded
 from pykcp.steps import Steps, at_once
 from pykcp.types import Object
@@ -46,7 +46,7 @@ class ClusterFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterContent:
+class ClusterRules:
     """What a loader brings."""
 
     objects: RbacObjects = field(default_factory=RbacObjects)
@@ -56,7 +56,7 @@ class ClusterContent:
     """The object named `cluster`; None: there is no such logical cluster."""
 
 
-Loader = Callable[[str], Awaitable[ClusterContent]]
+Loader = Callable[[str], Awaitable[ClusterRules]]
 """Reads one logical cluster's RBAC objects and its LogicalCluster from the store."""
 
 
@@ -65,21 +65,21 @@ class ClusterState:
 
     __slots__ = ("facts", "name", "policy", "replicated", "serial")
 
-    def __init__(self, name: str, content: ClusterContent, serial: int) -> None:
+    def __init__(self, name: str, content: ClusterRules, serial: int) -> None:
         at_once(self._build(name, content, serial))
 
     @classmethod
-    def in_steps(cls, name: str, content: ClusterContent, serial: int) -> Steps[ClusterState]:
+    def in_steps(cls, name: str, content: ClusterRules, serial: int) -> Steps[ClusterState]:
         state = cls.__new__(cls)
         yield from state._build(name, content, serial)
         return state
 
-    def _build(self, name: str, content: ClusterContent, serial: int) -> Steps[None]:
+    def _build(self, name: str, content: ClusterRules, serial: int) -> Steps[None]:
         self.name = name
-        self.policy = yield from Policy.in_steps(content.objects)
-        self.replicated: Policy | None = None
+        self.policy = yield from ClusterPolicy.in_steps(content.objects)
+        self.replicated: ClusterPolicy | None = None
         if content.replicated is not None:
-            self.replicated = yield from Policy.in_steps(content.replicated)
+            self.replicated = yield from ClusterPolicy.in_steps(content.replicated)
         found = content.logical_cluster
         self.facts = None if found is None else ClusterFacts.of(found)
         self.serial = serial
@@ -91,7 +91,7 @@ class ClusterState:
         return self.policy.size + (self.replicated.size if self.replicated is not None else 0)
 
 
-NOWHERE = ClusterState("", ClusterContent(), 0)
+NOWHERE = ClusterState("", ClusterRules(), 0)
 """Where requests go that are for no logical cluster in particular."""
 
 

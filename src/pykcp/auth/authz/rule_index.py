@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pykcp.auth.authz.attributes import Attributes
-from pykcp.auth.authz.rules import Match, Rule
+from pykcp.auth.authz.rules import Match, PolicyRule
 
 
 class _Axis:
@@ -91,7 +91,7 @@ class RuleIndex:
         self._lengths: set[int] = set()
         """Of the prefixes."""
 
-    def add(self, rule: Rule, asked: Values | None = None) -> None:
+    def add(self, rule: PolicyRule, asked: Values | None = None) -> None:
         """Add a rule, unless it allows nothing of what will be asked for."""
         lists: list[Iterable[str]] = [rule.verbs, rule.api_groups, rule.resources, rule.names]
         wild = ["*" in rule.verbs, "*" in rule.api_groups, "*" in rule.resources, not rule.names]

@@ -20,7 +20,7 @@ class Match(IntEnum):
     FOR_ALL_NAMES = 3
 
 
-class Rule:
+class PolicyRule:
     """One PolicyRule: the lists as they were written, and sets to match with."""
 
     FIELDS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
@@ -53,7 +53,7 @@ class Rule:
         self._prefixes = tuple(url.rstrip("*") for url in self.urls if url.endswith("*"))
 
     @classmethod
-    def from_json(cls, rule: Mapping[str, Any]) -> Rule:
+    def from_json(cls, rule: Mapping[str, Any]) -> PolicyRule:
         return cls(*[rule.get(field) or () for field in cls.FIELDS])
 
     def to_json(self) -> dict[str, list[str]]:
@@ -67,7 +67,7 @@ class Rule:
         return (self.verbs, self.api_groups, self.resources, self.names, self.urls)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rule) and self._key() == other._key()
+        return isinstance(other, PolicyRule) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash(self._key())

@@ -17,7 +17,7 @@ from pykcp.auth.authz.attributes import ALLOW, Attributes, Decision, Verdict
 from pykcp.auth.bounded import Bounded
 from pykcp.auth.files import CredentialError
 from pykcp.auth.user import MASTERS
-from pykcp.auth.webhook_client import WebhookClient, WebhookError, read_flag, read_text
+from pykcp.auth.webhook_client import ReviewClient, WebhookError, read_flag, read_text
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class WebhookAuthorizer:
 
     def __init__(
         self,
-        client: WebhookClient,
+        client: ReviewClient,
         version: str,
         authorized_ttl: float = 300.0,
         unauthorized_ttl: float = 30.0,

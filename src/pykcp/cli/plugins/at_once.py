@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from pykcp.cli.plugins.access.rest import Client
+from pykcp.cli.plugins.access.rest import RestClient
 
 T = TypeVar("T")
 _HELPERS = 6
 _FEW = 4
 
 
-def on_all(client: Client, items: Sequence[T], act: Callable[[Client, T], None]) -> None:
+def on_all(client: RestClient, items: Sequence[T], act: Callable[[RestClient, T], None]) -> None:
     """Do something with every item; with connections of their own where there are many."""
     if len(items) <= _FEW:
         for item in items:
@@ -21,7 +21,7 @@ def on_all(client: Client, items: Sequence[T], act: Callable[[Client, T], None])
     from concurrent.futures import ThreadPoolExecutor
     from queue import SimpleQueue
 
-    clients: SimpleQueue[Client] = SimpleQueue()
+    clients: SimpleQueue[RestClient] = SimpleQueue()
     for _ in range(_HELPERS):
         clients.put(client.again())
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pykcp.cli.plugins.session import CONNECTION_FLAGS, LOG_FLAGS, WORKSPACE_FLAG
-from pykcp.cli.plugins.shell.command import Command, Invocation
-from pykcp.cli.plugins.shell.flags import Flag
+from pykcp.cli.plugins.shell.command import Command, CommandInvocation
+from pykcp.cli.plugins.shell.flags import PluginFlag
 from pykcp.cli.plugins.ws import workspace_command
 
 _CLAIMS_EXAMPLES = """# claims of all bindings in this workspace, or of one
@@ -39,43 +39,43 @@ Scenarios:
 """
 
 
-def _bind(invocation: Invocation) -> None:
+def _bind(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.apis.bind import bind
 
     bind(invocation)
 
 
-def _show_claims(invocation: Invocation) -> None:
+def _show_claims(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.apis.claims import show
 
     show(invocation)
 
 
-def _accept(invocation: Invocation) -> None:
+def _accept(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.apis.claims import accept
 
     accept(invocation)
 
 
-def _reject(invocation: Invocation) -> None:
+def _reject(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.apis.claims import reject
 
     reject(invocation)
 
 
-def _snapshot(invocation: Invocation) -> None:
+def _snapshot(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.apis.snapshot import snapshot
 
     snapshot(invocation)
 
 
-def _quickstart(invocation: Invocation) -> None:
+def _quickstart(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.quickstart.command import quickstart
 
     quickstart(invocation)
 
 
-def _options(invocation: Invocation) -> None:
+def _options(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.shell.help import flag_lines
 
     print("These flags can be given to any command that talks to a server:\n")
@@ -111,15 +111,15 @@ def _bind_command() -> Command:
                 usage="<workspace path>:<export name>",
                 examples=_BIND_EXAMPLES,
                 flags=(
-                    Flag("name", "string", "Name of the APIBinding; the export's unless given.",
+                    PluginFlag("name", "string", "Name of the APIBinding; the export's unless given.",
                          ""),
-                    Flag("timeout", "duration", "How long to wait until it is bound.", 30.0),
-                    Flag("accept-permission-claim", "list",
+                    PluginFlag("timeout", "duration", "How long to wait until it is bound.", 30.0),
+                    PluginFlag("accept-permission-claim", "list",
                          "Claims to accept, each as resource.group (core for the core group)."),
-                    Flag("reject-permission-claim", "list",
+                    PluginFlag("reject-permission-claim", "list",
                          "Claims to reject, each as resource.group (core for the core group)."),
-                    Flag("accept-all-permission-claims", "bool", "Accept all claims.", False),
-                    Flag("reject-all-permission-claims", "bool", "Reject all claims.", False),
+                    PluginFlag("accept-all-permission-claims", "bool", "Accept all claims.", False),
+                    PluginFlag("reject-all-permission-claims", "bool", "Reject all claims.", False),
                     WORKSPACE_FLAG,
                     *CONNECTION_FLAGS,
                 ),
@@ -130,8 +130,8 @@ def _bind_command() -> Command:
 
 def _claims_command() -> Command:
     flags = (
-        Flag("resource", "string", "The claims on this resource.group.", ""),
-        Flag("identity-hash", "string", "The claim on the export with this identity.", ""),
+        PluginFlag("resource", "string", "The claims on this resource.group.", ""),
+        PluginFlag("identity-hash", "string", "The claim on the export with this identity.", ""),
         WORKSPACE_FLAG,
         *CONNECTION_FLAGS,
     )
@@ -186,10 +186,10 @@ def _crd_command() -> Command:
                 usage="-f FILE --prefix PREFIX",
                 examples=_SNAPSHOT_EXAMPLES,
                 flags=(
-                    Flag("filename", "string", "The file with the CRDs; - is standard input.", "",
+                    PluginFlag("filename", "string", "The file with the CRDs; - is standard input.", "",
                          "f", choices="files"),
-                    Flag("prefix", "string", "What the schema's name begins with.", ""),
-                    Flag("output", "string", "yaml or json.", "yaml", "o", choices="=json|yaml"),
+                    PluginFlag("prefix", "string", "What the schema's name begins with.", ""),
+                    PluginFlag("output", "string", "yaml or json.", "yaml", "o", choices="=json|yaml"),
                 ),
             ),
         ),
@@ -203,17 +203,17 @@ def _quickstart_command() -> Command:
         _quickstart,
         long=_QUICKSTART,
         flags=(
-            Flag("scenario", "string", "What to set up: api-provider or workspaces.",
+            PluginFlag("scenario", "string", "What to set up: api-provider or workspaces.",
                  "api-provider", choices="=api-provider|workspaces"),
-            Flag("name-prefix", "string", "What the workspaces' names begin with.", "quickstart"),
-            Flag("cleanup", "bool", "Delete what an earlier run has made, with all below it.",
+            PluginFlag("name-prefix", "string", "What the workspaces' names begin with.", "quickstart"),
+            PluginFlag("cleanup", "bool", "Delete what an earlier run has made, with all below it.",
                  False),
-            Flag("enter", "bool", "Go to the consumer's workspace at the end.", False),
-            Flag("with-samples", "bool", "Make objects of the API, too.", False),
-            Flag("timeout", "duration", "How long everything may take.", 600.0),
-            Flag("tree-depth", "int", "How deep the tree may be (workspaces).", 3),
-            Flag("tree-count", "int", "How many workspaces to make (workspaces).", 50),
-            Flag("tree-seed", "int", "Start of the random numbers that shape the tree; 0 takes "
+            PluginFlag("enter", "bool", "Go to the consumer's workspace at the end.", False),
+            PluginFlag("with-samples", "bool", "Make objects of the API, too.", False),
+            PluginFlag("timeout", "duration", "How long everything may take.", 600.0),
+            PluginFlag("tree-depth", "int", "How deep the tree may be (workspaces).", 3),
+            PluginFlag("tree-count", "int", "How many workspaces to make (workspaces).", 50),
+            PluginFlag("tree-seed", "int", "Start of the random numbers that shape the tree; 0 takes "
                  "the clock (workspaces).", 0),
             *CONNECTION_FLAGS,
         ),

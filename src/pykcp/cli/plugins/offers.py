@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.shell.command import Invocation
-from pykcp.cli.plugins.shell.completion import NO_FILES, NO_SPACE, Answer, Candidate
+from pykcp.cli.plugins.shell.command import CommandInvocation
+from pykcp.cli.plugins.shell.completion import NO_FILES, NO_SPACE, Candidate, Completions
 from pykcp.cli.plugins.workspace.paths import home_path, resolve
 from pykcp.cli.plugins.workspace.resources import Collection, apis, type_name, url, workspaces
 from pykcp.machinery.kcp import clusters
@@ -19,33 +19,35 @@ _PLACES = (
 )
 
 
-def names(offer: str, invocation: Invocation, current: str) -> Answer:
+def names(offer: str, invocation: CommandInvocation, current: str) -> Completions:
     if not invocation.values.get("request-timeout", "0").strip("0"):
         invocation.values["request-timeout"] = _SECONDS
     session = Session(invocation)
     if offer in ("contexts", "clusters", "users"):
-        return Answer([Candidate(name) for name in sorted(session.config.raw().stanzas(offer))])
+        return Completions(
+            [Candidate(name) for name in sorted(session.config.raw().stanzas(offer))]
+        )
     if offer == "workspaces":
         return _workspaces(session, current)
     if offer == "types":
         return _types(session)
     bindings = apis(session.client, session.current(), "apibindings")
-    return Answer([Candidate(one["metadata"]["name"]) for one in bindings.list()])
+    return Completions([Candidate(one["metadata"]["name"]) for one in bindings.list()])
 
 
-def _workspaces(session: Session, typed: str) -> Answer:
+def _workspaces(session: Session, typed: str) -> Completions:
     """The workspaces below the part of the path that is complete."""
     separator = "/" if "/" in typed and ":" not in typed else ":"
     before, found, _ = typed.rpartition(separator)
     places = [] if found else [place for place in _PLACES if place.text.startswith(typed)]
     if typed == ":":
-        return Answer([Candidate(":root", "the root workspace")], NO_FILES | NO_SPACE)
+        return Completions([Candidate(":root", "the root workspace")], NO_FILES | NO_SPACE)
     start = (before + (":" if before == "" and found else "")).replace("/", ":")
     children = workspaces(session.client, _parent(session, start)).list()
     candidates = [
         Candidate(f"{before}{found}{one['metadata']['name']}", type_name(one)) for one in children
     ]
-    return Answer([*candidates, *places], NO_FILES | NO_SPACE)
+    return Completions([*candidates, *places], NO_FILES | NO_SPACE)
 
 
 def _parent(session: Session, start: str) -> str:
@@ -55,7 +57,7 @@ def _parent(session: Session, start: str) -> str:
     return resolve(session.current(), start) if start else session.current()
 
 
-def _types(session: Session) -> Answer:
+def _types(session: Session) -> Completions:
     """Types of the current workspace by name, those of root by path."""
     found = []
     current = session.current()
@@ -65,4 +67,4 @@ def _types(session: Session) -> Answer:
         ).list()
         prefix = "" if cluster == current != clusters.ROOT else f"{cluster}:"
         found += [Candidate(prefix + one["metadata"]["name"]) for one in types]
-    return Answer(found)
+    return Completions(found)

@@ -4,53 +4,63 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pykcp.cli.plugins.access.client_config import ClientConfig, Target
+from pykcp.cli.plugins.access.client_config import ClientConfig, ServerTarget
 from pykcp.cli.plugins.access.kubeconfig import files_of_environment
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import quote
-from pykcp.cli.plugins.shell.command import Invocation
-from pykcp.cli.plugins.shell.flags import Flag
+from pykcp.cli.plugins.shell.command import CommandInvocation
+from pykcp.cli.plugins.shell.flags import PluginFlag
 from pykcp.cli.plugins.workspace.paths import cluster_of_url, url_of_workspace
 
 if TYPE_CHECKING:
     # HTTP and TLS are slow to import; `kubectl ws .` in a prompt needs neither
-    from pykcp.cli.plugins.access.rest import Client
+    from pykcp.cli.plugins.access.rest import RestClient
 
 Object = dict[str, Any]
 
 CONNECTION_FLAGS = (
-    Flag("kubeconfig", "string", "The kubeconfig file to use.", "", choices="files"),
-    Flag("context", "string", "The context of the kubeconfig to use.", "", choices="contexts"),
-    Flag("cluster", "string", "The cluster of the kubeconfig to use.", "", choices="clusters"),
-    Flag("user", "string", "The user of the kubeconfig to act as.", "", choices="users"),
-    Flag("namespace", "string", "The namespace of this request.", "", "n"),
-    Flag("server", "string", "Address of the server, instead of the kubeconfig's.", ""),
-    Flag("tls-server-name", "string", "The name that the server's certificate must carry.", ""),
-    Flag(
+    PluginFlag("kubeconfig", "string", "The kubeconfig file to use.", "", choices="files"),
+    PluginFlag(
+        "context", "string", "The context of the kubeconfig to use.", "", choices="contexts"
+    ),
+    PluginFlag(
+        "cluster", "string", "The cluster of the kubeconfig to use.", "", choices="clusters"
+    ),
+    PluginFlag("user", "string", "The user of the kubeconfig to act as.", "", choices="users"),
+    PluginFlag("namespace", "string", "The namespace of this request.", "", "n"),
+    PluginFlag("server", "string", "Address of the server, instead of the kubeconfig's.", ""),
+    PluginFlag(
+        "tls-server-name", "string", "The name that the server's certificate must carry.", ""
+    ),
+    PluginFlag(
         "certificate-authority",
         "string",
         "A file with the certificate authority to trust.",
         "",
         choices="files",
     ),
-    Flag(
+    PluginFlag(
         "insecure-skip-tls-verify",
         "bool",
         "Do not check the server's certificate. Anybody in between can read and change everything.",
         False,
     ),
-    Flag("proxy-url", "string", "The proxy to go through.", ""),
-    Flag("disable-compression", "bool", "Ask for answers that are not compressed.", False),
-    Flag("token", "string", "A bearer token to be known by.", ""),
-    Flag("username", "string", "A name for basic authentication.", ""),
-    Flag("password", "string", "A password for basic authentication.", ""),
-    Flag("client-certificate", "string", "A file with a client certificate.", "", choices="files"),
-    Flag("client-key", "string", "A file with the client certificate's key.", "", choices="files"),
-    Flag("as", "string", "A user to act for (impersonate).", ""),
-    Flag("as-group", "list", "A group to act for; may be given several times."),
-    Flag("as-uid", "string", "The UID of the user to act for.", ""),
-    Flag("as-user-extra", "list", "More about the user to act for: key=value."),
-    Flag(
+    PluginFlag("proxy-url", "string", "The proxy to go through.", ""),
+    PluginFlag("disable-compression", "bool", "Ask for answers that are not compressed.", False),
+    PluginFlag("token", "string", "A bearer token to be known by.", ""),
+    PluginFlag("username", "string", "A name for basic authentication.", ""),
+    PluginFlag("password", "string", "A password for basic authentication.", ""),
+    PluginFlag(
+        "client-certificate", "string", "A file with a client certificate.", "", choices="files"
+    ),
+    PluginFlag(
+        "client-key", "string", "A file with the client certificate's key.", "", choices="files"
+    ),
+    PluginFlag("as", "string", "A user to act for (impersonate).", ""),
+    PluginFlag("as-group", "list", "A group to act for; may be given several times."),
+    PluginFlag("as-uid", "string", "The UID of the user to act for.", ""),
+    PluginFlag("as-user-extra", "list", "More about the user to act for: key=value."),
+    PluginFlag(
         "request-timeout",
         "string",
         "How long one request may take: 1s, 2m, 3h; 0 is without end.",
@@ -58,7 +68,7 @@ CONNECTION_FLAGS = (
     ),
 )
 
-WORKSPACE_FLAG = Flag(
+WORKSPACE_FLAG = PluginFlag(
     "workspace",
     "string",
     "The workspace to act in, instead of the current one: ':root:a' is absolute, 'a' is below the "
@@ -69,10 +79,10 @@ WORKSPACE_FLAG = Flag(
 )
 
 LOG_FLAGS = (
-    Flag("v", "int", "How much to tell about what is done; 6 shows the requests.", 0, "v"),
+    PluginFlag("v", "int", "How much to tell about what is done; 6 shows the requests.", 0, "v"),
     *(
         # kcp's plugins have them; they steer log files that are never written here
-        Flag(name, kind, "Accepted, without effect.", is_hidden=True)
+        PluginFlag(name, kind, "Accepted, without effect.", is_hidden=True)
         for name, kind in (
             ("add_dir_header", "bool"),
             ("alsologtostderr", "bool"),
@@ -96,7 +106,7 @@ LOG_FLAGS = (
 class Session:
     """One command's view of the kubeconfig and the server."""
 
-    def __init__(self, invocation: Invocation) -> None:
+    def __init__(self, invocation: CommandInvocation) -> None:
         self.invocation = invocation
         workspace = invocation.get("workspace") or ""
         self.config = ClientConfig(
@@ -104,17 +114,17 @@ class Session:
             invocation.values,
             (lambda host: url_of_workspace(host, workspace)) if workspace else None,
         )
-        self._client: Client | None = None
+        self._client: RestClient | None = None
 
-    def target(self) -> Target:
+    def target(self) -> ServerTarget:
         return self.config.target()
 
     @property
-    def client(self) -> Client:
+    def client(self) -> RestClient:
         if self._client is None:
-            from pykcp.cli.plugins.access.rest import Client
+            from pykcp.cli.plugins.access.rest import RestClient
 
-            self._client = Client(self.target(), self.invocation.get("v") or 0)
+            self._client = RestClient(self.target(), self.invocation.get("v") or 0)
         return self._client
 
     def current(self, words: str = "does not point to a workspace") -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pykcp.cli.plugins.session import CONNECTION_FLAGS, WORKSPACE_FLAG
-from pykcp.cli.plugins.shell.command import Command, Invocation, WantsHelp
-from pykcp.cli.plugins.shell.flags import Flag
+from pykcp.cli.plugins.shell.command import Command, CommandInvocation, WantsHelp
+from pykcp.cli.plugins.shell.flags import PluginFlag
 
-_SHORT = Flag("short", "bool", "Print the path and nothing else, for a shell's prompt.", False)
-_INTERACTIVE = Flag("interactive", "bool", "Browse the tree on a full screen.", False, "i")
+_SHORT = PluginFlag(
+    "short", "bool", "Print the path and nothing else, for a shell's prompt.", False
+)
+_INTERACTIVE = PluginFlag("interactive", "bool", "Browse the tree on a full screen.", False, "i")
 _WS_EXAMPLES = """# where am I?
 {0} .
 
@@ -37,7 +39,7 @@ _DEPRECATION = (
 )
 
 
-def _go(invocation: Invocation) -> int | None:
+def _go(invocation: CommandInvocation) -> int | None:
     if invocation["interactive"]:
         return _browse(invocation)
     if len(invocation.arguments) > 1:
@@ -49,7 +51,7 @@ def _go(invocation: Invocation) -> int | None:
     return None
 
 
-def _browse(invocation: Invocation) -> int | None:
+def _browse(invocation: CommandInvocation) -> int | None:
     from pykcp.cli.plugins.errors import PluginError
     from pykcp.cli.plugins.workspace.tree import tree
 
@@ -60,49 +62,49 @@ def _browse(invocation: Invocation) -> int | None:
     return None
 
 
-def _use(invocation: Invocation) -> None:
+def _use(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.workspace.use import use
 
     use(invocation)
 
 
-def _current(invocation: Invocation) -> None:
+def _current(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.workspace.current import current
 
     current(invocation)
 
 
-def _tree(invocation: Invocation) -> None:
+def _tree(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.workspace.tree import tree
 
     tree(invocation)
 
 
-def _delete(invocation: Invocation) -> None:
+def _delete(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.workspace.delete import delete
 
     delete(invocation)
 
 
-def _trash(invocation: Invocation) -> None:
+def _trash(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.workspace.trash import trash
 
     trash(invocation)
 
 
-def _undelete(invocation: Invocation) -> None:
+def _undelete(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.workspace.trash import undelete
 
     undelete(invocation)
 
 
-def _create_context(invocation: Invocation) -> None:
+def _create_context(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.workspace.context import create_context
 
     create_context(invocation)
 
 
-def _create(invocation: Invocation) -> None:
+def _create(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.workspace.create import create
 
     create(invocation)
@@ -116,15 +118,15 @@ def create_command(example: str, *, deprecated: str = "", version: str = "") -> 
         usage="<name>",
         examples=f"{example} team --type root:team --enter",
         flags=(
-            Flag("type", "string", "The workspace's type; the parent's type has a default.", "",
+            PluginFlag("type", "string", "The workspace's type; the parent's type has a default.", "",
                  choices="types"),
-            Flag("enter", "bool", "Go to the new workspace.", False),
-            Flag("ignore-existing", "bool",
+            PluginFlag("enter", "bool", "Go to the new workspace.", False),
+            PluginFlag("ignore-existing", "bool",
                  "It is fine if the workspace is there already (of the same type, which must be "
                  "absolute). With --create-context, the context is overwritten.", False),
-            Flag("location-selector", "string",
+            PluginFlag("location-selector", "string",
                  "Labels of the shards that may hold the workspace.", ""),
-            Flag("create-context", "string", "Make a context of this name for the workspace.", ""),
+            PluginFlag("create-context", "string", "Make a context of this name for the workspace.", ""),
             WORKSPACE_FLAG,
             *CONNECTION_FLAGS,
         ),
@@ -165,9 +167,11 @@ def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
                 "Print the current workspace and all below it.",
                 _tree,
                 flags=(
-                    Flag("full", "bool", "Show whole paths.", False, "f"),
+                    PluginFlag("full", "bool", "Show whole paths.", False, "f"),
                     _INTERACTIVE,
-                    Flag("wide", "bool", "Show phases of workspaces and logical clusters.", False),
+                    PluginFlag(
+                        "wide", "bool", "Show phases of workspaces and logical clusters.", False
+                    ),
                     WORKSPACE_FLAG,
                     *CONNECTION_FLAGS,
                 ),
@@ -180,9 +184,15 @@ def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
                 usage="<path>... | -l <selector>",
                 examples=f"{typed} delete team --wait\n{typed} delete -l batch=old",
                 flags=(
-                    Flag("selector", "string", "Labels of the workspaces to delete.", "", "l"),
-                    Flag("wait", "bool", "Wait until they are gone; say what is left.", False),
-                    Flag("timeout", "string", "How long to wait: 30s, 5m; 0 is without end.", "0"),
+                    PluginFlag(
+                        "selector", "string", "Labels of the workspaces to delete.", "", "l"
+                    ),
+                    PluginFlag(
+                        "wait", "bool", "Wait until they are gone; say what is left.", False
+                    ),
+                    PluginFlag(
+                        "timeout", "string", "How long to wait: 30s, 5m; 0 is without end.", "0"
+                    ),
                     WORKSPACE_FLAG,
                     *CONNECTION_FLAGS,
                 ),
@@ -201,8 +211,10 @@ def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
                 usage="<path>",
                 examples=f"{typed} undelete team --recursive",
                 flags=(
-                    Flag("recursive", "bool", "And those that were deleted with it.", False, "r"),
-                    Flag(
+                    PluginFlag(
+                        "recursive", "bool", "And those that were deleted with it.", False, "r"
+                    ),
+                    PluginFlag(
                         "logical-cluster",
                         "string",
                         "Which one, if several of that name were deleted; the last if not given.",
@@ -218,7 +230,7 @@ def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
                 _create_context,
                 usage="[<name>]",
                 flags=(
-                    Flag("overwrite", "bool", "Replace a context of that name.", False),
+                    PluginFlag("overwrite", "bool", "Replace a context of that name.", False),
                     *CONNECTION_FLAGS,
                 ),
             ),

@@ -16,7 +16,7 @@ from pykcp.controllers.apis import (
     extra_annotations,
     lock_cleanup,
 )
-from pykcp.controllers.apis.apibinding import APIBindings, Hooks
+from pykcp.controllers.apis.apibinding import APIBindings, BindingHooks
 from pykcp.controllers.apis.apiexport import IDENTITY_VALID, URLS_GATE, APIExports
 from pykcp.controllers.apis.binding_deletion import BindingDeletion
 from pykcp.controllers.apis.bound_crds import BoundCRDs
@@ -28,8 +28,8 @@ from pykcp.controllers.apis.extra_annotations import ExtraAnnotations
 from pykcp.controllers.apis.lock_cleanup import LockCleanup
 from pykcp.controllers.apis.metrics import ApiMetrics, StateTally
 from pykcp.controllers.apis.objects import BINDINGS, EXPORTS, ApiObjects
-from pykcp.controllers.runtime.kinds import Kinds
-from pykcp.controllers.runtime.manager import Follower
+from pykcp.controllers.runtime.kinds import ServedKinds
+from pykcp.controllers.runtime.manager import ControllerSpec
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.topology import partition_sets
 from pykcp.controllers.topology.partition_sets import PartitionSets
@@ -39,7 +39,7 @@ from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.indexes.apis import OPEN_BINDINGS, OPEN_EXPORTS
 from pykcp.registry.local import LocalClient
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Store
 from pykcp.types import Object
 
@@ -49,14 +49,14 @@ def make(
     store: Store,
     directory: Directory,
     bound: BoundResources,
-    lookup: Lookup,
+    lookup: ObjectLookup,
     metrics: ControllerMetrics,
     registry: Registry,
     shard_name: str,
     gates: frozenset[str],
     clock: Callable[[], float] = time.time,
-) -> list[Follower]:
-    now, kinds, objects = Timestamps(clock), Kinds(directory), ApiObjects(store, lookup)
+) -> list[ControllerSpec]:
+    now, kinds, objects = Timestamps(clock), ServedKinds(directory), ApiObjects(store, lookup)
 
     def client(name: str) -> LocalClient:
         return LocalClient(directory, f"system:kcp:controller:{name}")
@@ -101,7 +101,7 @@ def make(
             binder,
             BoundCRDs(objects, binder, now),
             now,
-            Hooks(labels.relabel, cleanup.consider, tallies),
+            BindingHooks(labels.relabel, cleanup.consider, tallies),
             metrics,
         ),
         BindingDeletion(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pykcp.aio.slices import Slices
 from pykcp.controllers.apis import binding as steps
-from pykcp.controllers.apis.binder import Attempt, Binder, Blocked
+from pykcp.controllers.apis.binder import Attempt, Binder, BindingBlocked
 from pykcp.controllers.apis.bound_crds import BoundCRDs
 from pykcp.controllers.apis.metrics import ApiMetrics
 from pykcp.controllers.apis.objects import (
@@ -33,7 +33,7 @@ from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import bound_crd, claims, resource_locks
-from pykcp.machinery.kcp.resource_locks import Lock
+from pykcp.machinery.kcp.resource_locks import ResourceLock
 from pykcp.machinery.resources import (
     API_BINDINGS,
     API_EXPORTS,
@@ -46,7 +46,7 @@ from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import OPEN_BINDINGS, bindings_to_schema, is_settled
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.local import LocalClient
-from pykcp.registry.verbs.transaction import Changed
+from pykcp.registry.verbs.transaction import Update
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 
@@ -62,7 +62,7 @@ _COMPLETE = b'"phase":"Bound"'
 
 
 @dataclass(slots=True)
-class Hooks:
+class BindingHooks:
     """Whom else a binding concerns."""
 
     relabel: Callable[[ObjectKey], None] = lambda _: None
@@ -79,7 +79,7 @@ class APIBindings:
         client: LocalClient,
         crds: BoundCRDs,
         now: Timestamps,
-        hooks: Hooks,
+        hooks: BindingHooks,
         metrics: ControllerMetrics | None = None,
     ) -> None:
         self._objects, self._client, self._binder = objects, client, Binder(objects, crds)
@@ -230,7 +230,7 @@ class APIBindings:
         failure: StatusError | None = None
         try:
             await self._binder.bind(attempt)
-        except Blocked:
+        except BindingBlocked:
             self._blocked.setdefault(key.cluster, set()).add(key.name)
         except StatusError as error:
             failure = error  # the status may say so; it is raised when that is written
@@ -260,7 +260,7 @@ class APIBindings:
             if len(seen) != 1:
                 self.controller.add(key)  # somebody else wrote, too, or nothing was written
 
-    def _writes(self, key: ObjectKey, attempt: Attempt) -> list[Changed]:
+    def _writes(self, key: ObjectKey, attempt: Attempt) -> list[Update]:
         binding = attempt.binding
 
         def say(live: Object) -> None:
@@ -273,7 +273,7 @@ class APIBindings:
             after, held = resource_locks.acquire(
                 locks,
                 attempt.takes,
-                Lock(key.name),
+                ResourceLock(key.name),
                 crds=self._objects.crd_locks(key.cluster),
                 now=attempt.now,
             )

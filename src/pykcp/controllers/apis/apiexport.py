@@ -27,7 +27,7 @@ from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.indexes.apis import OPEN_EXPORTS, exports_with_secret
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
@@ -47,7 +47,7 @@ class APIExports:
         self,
         store: Store,
         client: Client,
-        lookup: Lookup,
+        lookup: ObjectLookup,
         now: Timestamps,
         *,
         shows_urls: bool = False,

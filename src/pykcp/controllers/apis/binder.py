@@ -15,14 +15,14 @@ from pykcp.machinery import meta
 from pykcp.machinery.kcp import claims, resource_locks
 from pykcp.machinery.kcp.bound_crd import NoConversion
 from pykcp.machinery.kcp.condition_marks import mark_true
-from pykcp.machinery.kcp.resource_locks import Lock, Locks, MalformedLocks
+from pykcp.machinery.kcp.resource_locks import Locks, MalformedLocks, ResourceLock
 from pykcp.machinery.status import Conflict, Invalid, StatusError
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
 
 
-class Blocked(Exception):
+class BindingBlocked(Exception):
     """The binding cannot go on before something in its cluster changes; its status says what."""
 
 
@@ -71,7 +71,7 @@ class Binder:
             attempt.waits_for_crd = True
         elif held:
             steps.held_by_others(binding, held, now)
-            raise Blocked
+            raise BindingBlocked
         else:
             steps.bound(binding, now)
 
@@ -116,13 +116,13 @@ class Binder:
         found = self._objects.lookup.logical_cluster(cluster)
         if found is None:
             steps.no_logical_cluster(binding, attempt.now)
-            raise Blocked
+            raise BindingBlocked
         try:
             locks = resource_locks.parse(meta.annotation(found, resource_locks.ANNOTATION))
         except MalformedLocks as error:
             steps.conflicting(binding, str(error), attempt.now)
-            raise Blocked from error
-        lock = Lock(meta.name(binding))
+            raise BindingBlocked from error
+        lock = ResourceLock(meta.name(binding))
         wanted = [schema.lock for schema, _, _ in attempt.schemas]
         crds = self._objects.crd_locks(cluster)
         after, held = resource_locks.acquire(locks, wanted, lock, crds=crds, now=attempt.now)
@@ -142,7 +142,7 @@ class Binder:
             conflict = steps.naming_conflict(schema, taken)
             if conflict:
                 steps.conflicting(binding, conflict, now)
-                raise Blocked
+                raise BindingBlocked
             try:
                 crd = await self._crds.ensure(obj, schema.cluster)
             except NoConversion:

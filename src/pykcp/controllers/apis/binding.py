@@ -15,7 +15,7 @@ from pykcp.machinery import meta
 from pykcp.machinery.kcp import claims, hashes
 from pykcp.machinery.kcp.condition_marks import is_false, mark_false, mark_true, summarise
 from pykcp.machinery.kcp.conditions import ERROR, INFO, WARNING
-from pykcp.machinery.kcp.resource_locks import Lock, lock_name
+from pykcp.machinery.kcp.resource_locks import ResourceLock, lock_name
 from pykcp.machinery.status import go_quote
 from pykcp.types import Object
 
@@ -36,7 +36,7 @@ _CONTACT_OWNER = "Invalid APIExport. Please contact the APIExport owner to resol
 _SHOWN_ERRORS, _SHOWN_MISMATCHES = 10, 5
 
 
-class Names(NamedTuple):
+class ResourceNames(NamedTuple):
     """The names of a resource, within its group."""
 
     plural: str
@@ -46,8 +46,8 @@ class Names(NamedTuple):
     list_kind: str
 
 
-def names_of(names: Object) -> Names:
-    return Names(
+def names_of(names: Object) -> ResourceNames:
+    return ResourceNames(
         names.get("plural") or "",
         names.get("singular") or "",
         tuple(names.get("shortNames") or ()),
@@ -63,7 +63,7 @@ class BoundSchema(NamedTuple):
     uid: str
     cluster: str
     group: str
-    names: Names
+    names: ResourceNames
     stored_versions: tuple[str, ...] = ()
     """Of the bound CRD; none for resources that are stored elsewhere."""
 
@@ -140,7 +140,7 @@ def waiting(binding: Object, schemas: Sequence[str], now: str) -> None:
     not_up_to_date(binding, WAITING, message, now, severity=INFO)
 
 
-def held_by_others(binding: Object, held: Mapping[str, Lock], now: str) -> None:
+def held_by_others(binding: Object, held: Mapping[str, ResourceLock], now: str) -> None:
     shown = " ".join(f"{name}:{held[name]}" for name in sorted(held, key=_by_group))
     why = "Unable to bind APIs because they are bound by other APIBindings or CRDs"
     not_up_to_date(binding, NAMING_CONFLICTS, f"{why}: map[{shown}]", now)
@@ -202,7 +202,7 @@ class Taken(NamedTuple):
     holder: str
     """Who it is, as messages say it."""
     group: str
-    names: Names
+    names: ResourceNames
 
 
 def held_by_binding(binding: Object) -> str:
@@ -233,7 +233,7 @@ class TakenNames:
         for name in (names.kind, names.list_kind):
             self._kinds.setdefault((one.group, name), number)
 
-    def first(self, group: str, wanted: Names) -> Taken | None:
+    def first(self, group: str, wanted: ResourceNames) -> Taken | None:
         """The first who has one of these names."""
         resources = (wanted.plural, wanted.singular, *wanted.short_names)
         found = [self._resources.get((group, name), -1) for name in resources]
@@ -250,7 +250,7 @@ def naming_conflict(schema: BoundSchema, taken: TakenNames) -> str:
     return f"{one.holder}: {_clash(schema.names, one.names)} is forbidden"
 
 
-def _clash(wanted: Names, taken: Names) -> str:
+def _clash(wanted: ResourceNames, taken: ResourceNames) -> str:
     names = {taken.plural, taken.singular, *taken.short_names}
     if wanted.plural in names:
         return f"spec.names.plural={wanted.plural}"
@@ -334,9 +334,9 @@ class KnownExport(NamedTuple):
     """Those that bindings copy from it."""
 
 
-def locks_of(export: KnownExport, binding: str) -> dict[str, Lock]:
+def locks_of(export: KnownExport, binding: str) -> dict[str, ResourceLock]:
     """The locks that a binding of this export holds."""
-    return {schema.lock: Lock(binding) for schema in export.schemas}
+    return {schema.lock: ResourceLock(binding) for schema in export.schemas}
 
 
 def bound_status(export: KnownExport, now: str) -> Object:

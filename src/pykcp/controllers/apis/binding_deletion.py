@@ -14,10 +14,10 @@ from pykcp.clients.interface import Client
 from pykcp.controllers.apis.binding import FINALIZER, aggregate
 from pykcp.controllers.apis.metrics import ApiMetrics
 from pykcp.controllers.apis.objects import BINDINGS, ApiObjects, ExportName, key_of
-from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
 from pykcp.controllers.runtime.deleting import delete_together
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
-from pykcp.controllers.runtime.kinds import Kinds, ServedKind
+from pykcp.controllers.runtime.kinds import ServedKind, ServedKinds
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.objects import pages
 from pykcp.machinery import meta
@@ -41,7 +41,7 @@ _DELETING = b'"deletionTimestamp":"'
 
 
 @dataclass(slots=True)
-class Remains:
+class RemainingBoundObjects:
     """What is left of a binding's objects."""
 
     by_resource: Counter[str] = field(default_factory=Counter)
@@ -49,7 +49,7 @@ class Remains:
     errors: list[str] = field(default_factory=list)
 
 
-def report(binding: Object, remains: Remains, now: str) -> bool:
+def report(binding: Object, remains: RemainingBoundObjects, now: str) -> bool:
     """Say in the condition what is left; True if nothing is."""
     if remains.errors:
         mark_false(binding, DELETED, "ResourceDeletionFailed", aggregate(remains.errors), now)
@@ -78,7 +78,7 @@ class BindingDeletion:
         self,
         objects: ApiObjects,
         client: Client,
-        kinds: Kinds,
+        kinds: ServedKinds,
         bound: BoundResources,
         now: Timestamps,
         api_metrics: ApiMetrics | None = None,
@@ -128,7 +128,7 @@ class BindingDeletion:
             return None
         await self._write(key, binding, after)
         if remains.errors:
-            raise Later(aggregate(remains.errors))
+            raise Requeue(aggregate(remains.errors))
         return LOOK_AGAIN
 
     def _forget(self, key: ObjectKey) -> None:
@@ -156,8 +156,8 @@ class BindingDeletion:
 
     # --- its objects
 
-    async def _delete_all(self, cluster: str, binding: Object) -> Remains:
-        remains = Remains()
+    async def _delete_all(self, cluster: str, binding: Object) -> RemainingBoundObjects:
+        remains = RemainingBoundObjects()
         for bound in (binding.get("status") or {}).get("boundResources") or ():
             if self._has_successor(cluster, meta.name(binding), bound):
                 continue
@@ -185,7 +185,9 @@ class BindingDeletion:
                     return True
         return False
 
-    async def _delete_kind(self, cluster: str, kind: ServedKind, remains: Remains) -> None:
+    async def _delete_kind(
+        self, cluster: str, kind: ServedKind, remains: RemainingBoundObjects
+    ) -> None:
         prefix = range_prefix(kind.prefix, cluster)
         async for page in pages(self._objects.store, prefix):
             going = [item for item in page if not item.is_deleting]

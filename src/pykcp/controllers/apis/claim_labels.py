@@ -17,9 +17,9 @@ from pykcp.clients.interface import Client
 from pykcp.controllers.apis import binding as steps
 from pykcp.controllers.apis.metrics import ApiMetrics
 from pykcp.controllers.apis.objects import BINDINGS, ApiObjects, export_reference
-from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey, stored_in
+from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue, stored_in
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
-from pykcp.controllers.runtime.kinds import Kinds, ServedKind
+from pykcp.controllers.runtime.kinds import ServedKind, ServedKinds
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.objects import pages
 from pykcp.machinery.kcp import claims
@@ -53,7 +53,7 @@ class ClaimLabels:
         self,
         objects: ApiObjects,
         client: Client,
-        kinds: Kinds,
+        kinds: ServedKinds,
         bound: BoundResources,
         latecomers: LateObjects,
         now: Timestamps,
@@ -84,7 +84,7 @@ class ClaimLabels:
             for claim in key.claims:
                 errors += await self._relabel(key.cluster, claim)
             if errors:
-                raise Later("; ".join(errors[:10]))
+                raise Requeue("; ".join(errors[:10]))
             return
         binding = self._client.get(key.cluster, API_BINDINGS, key.name)
         if binding is not None:
@@ -116,7 +116,7 @@ class ClaimLabels:
             if self._api_metrics is not None:
                 self._api_metrics.bindings.changed(binding, after)
         if errors:
-            raise Later("; ".join(errors[:10]))
+            raise Requeue("; ".join(errors[:10]))
 
     async def _without_changed(self, key: ObjectKey, binding: Object) -> Object:
         """A claim that came back with another selector goes before it comes: the schema of a
@@ -202,7 +202,7 @@ class LateObjects:
         self,
         store: Store,
         client: Client,
-        kinds: Kinds,
+        kinds: ServedKinds,
         metrics: ControllerMetrics | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -241,4 +241,4 @@ class LateObjects:
             return
         wrong = await touch(self._client, parts.cluster, kind.resource, parts.name, parts.namespace)
         if wrong:
-            raise Later(wrong)
+            raise Requeue(wrong)

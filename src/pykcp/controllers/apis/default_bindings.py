@@ -13,7 +13,7 @@ from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.apis.kcp.workspace_types import ExportReference
 from pykcp.clients.interface import Client
 from pykcp.controllers.apis.objects import BINDINGS, EXPORTS, ApiObjects, ExportName
-from pykcp.controllers.runtime.controller import Controller, Later
+from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -141,7 +141,7 @@ class DefaultBindings:
         for reference in wanted:
             export = self._objects.lookup.find(API_EXPORTS, reference.path, reference.name)
             if export is None:
-                raise Later(
+                raise Requeue(
                     "unable to complete reconciliation: unable to find at least 1 APIExport"
                 )
             binding = await self._ensure(cluster, reference, export)
@@ -159,7 +159,7 @@ class DefaultBindings:
             try:
                 return await self._client.create(cluster, API_BINDINGS, wanted)
             except AlreadyExists as error:
-                raise Later("somebody else made its binding") from error
+                raise Requeue("somebody else made its binding") from error
         if found["spec"] == wanted["spec"]:
             return found
 

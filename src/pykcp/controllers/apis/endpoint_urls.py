@@ -32,7 +32,7 @@ from pykcp.machinery.terms import label_value
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import bindings_of, slices_of
 from pykcp.registry.keys import kind_prefix
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 
@@ -142,7 +142,7 @@ class EndpointURLs:
             return
 
 
-def my_shard(lookup: Lookup, name: str) -> Object | None:
+def my_shard(lookup: ObjectLookup, name: str) -> Object | None:
     return lookup.get(SHARDS, "root", name)
 
 

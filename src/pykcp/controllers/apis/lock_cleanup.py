@@ -13,7 +13,13 @@ from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import bound_crd, resource_locks
-from pykcp.machinery.kcp.resource_locks import ANNOTATION, Lock, Locks, MalformedLocks, lock_name
+from pykcp.machinery.kcp.resource_locks import (
+    ANNOTATION,
+    Locks,
+    MalformedLocks,
+    ResourceLock,
+    lock_name,
+)
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.machinery.status import NotFound
 from pykcp.registry.clock import Timestamps
@@ -128,5 +134,5 @@ def _by_status(bindings: list[Object]) -> Locks:
     for binding in bindings:
         for bound in (binding.get("status") or {}).get("boundResources") or ():
             name = lock_name(bound.get("group") or "", bound["resource"])
-            locks.setdefault(name, Lock(meta.name(binding)))
+            locks.setdefault(name, ResourceLock(meta.name(binding)))
     return locks

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pykcp.controllers.apis.binding import BoundSchema, Names, Taken, held_by_crd, names_of
+from pykcp.controllers.apis.binding import BoundSchema, ResourceNames, Taken, held_by_crd, names_of
 from pykcp.controllers.runtime.controller import ObjectKey
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import bound_crd, hashes
@@ -25,7 +25,7 @@ from pykcp.machinery.resources import (
 )
 from pykcp.registry.indexes.apis import bindings_of, exports_with_schema
 from pykcp.registry.keys import kind_prefix, object_key, split_key
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Store
 from pykcp.types import Object
 
@@ -54,7 +54,7 @@ class Definition(NamedTuple):
     """A CRD, as far as it matters to who else wants its names."""
 
     group: str
-    names: Names
+    names: ResourceNames
     stored_versions: tuple[str, ...]
     is_established: bool
     is_terminating: bool
@@ -103,7 +103,7 @@ def export_reference(binding: Object) -> tuple[str, str] | None:
 
 
 class ApiObjects:
-    def __init__(self, store: Store, lookup: Lookup) -> None:
+    def __init__(self, store: Store, lookup: ObjectLookup) -> None:
         self.store, self.lookup = store, lookup
         self._definitions: OrderedDict[str, tuple[int, Definition]] = OrderedDict()
 
@@ -226,7 +226,9 @@ def _definition(crd: _CRD) -> Definition:
     true = {c.type for c in status.conditions or () if c.status == "True"}
     return Definition(
         crd.spec.group,
-        Names(names.plural, names.singular, names.short_names or (), names.kind, names.list_kind),
+        ResourceNames(
+            names.plural, names.singular, names.short_names or (), names.kind, names.list_kind
+        ),
         status.stored_versions or (),
         "Established" in true,
         "Terminating" in true,

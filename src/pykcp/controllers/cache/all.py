@@ -9,14 +9,14 @@ from pykcp.controllers.apis.objects import ApiObjects
 from pykcp.controllers.cache import cached_resources, cached_slices, replicate_marking
 from pykcp.controllers.cache.cached_resources import CachedResources
 from pykcp.controllers.cache.cached_slices import CachedSlices
-from pykcp.controllers.cache.published import Published
+from pykcp.controllers.cache.published import PublishedCopies
 from pykcp.controllers.cache.replicate_marking import ReplicateMarking
 from pykcp.controllers.cache.replication import Replication
-from pykcp.controllers.runtime.manager import Follower
+from pykcp.controllers.runtime.manager import ControllerSpec
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Store
 
 CACHE_APIS = "CacheAPIs"
@@ -27,15 +27,15 @@ def make(
     *,
     store: Store,
     directory: Directory,
-    lookup: Lookup,
+    lookup: ObjectLookup,
     client: Callable[[str], Client],
-    published: Published,
+    published: PublishedCopies,
     shard_name: str,
     gates: frozenset[str],
     now: Timestamps,
     metrics: ControllerMetrics,
-) -> list[Follower]:
-    made: list[Follower] = [
+) -> list[ControllerSpec]:
+    made: list[ControllerSpec] = [
         ReplicateMarking(store, client(replicate_marking.NAME), published, metrics),
         Replication(store, published, shard_name, metrics),
     ]

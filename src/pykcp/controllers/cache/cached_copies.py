@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pykcp.controllers.cache.published import Copy, Published
-from pykcp.controllers.cache.replication_plan import Action, plan
+from pykcp.controllers.cache.published import Copy, PublishedCopies
+from pykcp.controllers.cache.replication_plan import CopyAction, plan
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -27,7 +27,7 @@ NAME = "kcp-cluster-cached-resource-replication-controller"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedCopies:
     """What one ClusterCachedResource asks for."""
 
     owner: ObjectKey
@@ -68,7 +68,7 @@ class CachedCopies:
     def __init__(
         self,
         store: Store,
-        published: Published,
+        published: PublishedCopies,
         shard: str,
         changed: Callable[[ObjectKey], None],
         metrics: ControllerMetrics | None = None,
@@ -77,7 +77,7 @@ class CachedCopies:
         self._store, self._published, self._shard = store, published, shard
         self._changed = changed
         self._feed: LogFeed | None = None
-        self._wanted: dict[str, dict[str, Wanted]] = {}
+        self._wanted: dict[str, dict[str, RequestedCopies]] = {}
         """By logical cluster, then by prefix."""
         self._heard: set[str] = set()
         self.controller: Controller[Copied] = Controller(NAME, self.reconcile, metrics=metrics)
@@ -86,7 +86,7 @@ class CachedCopies:
         self._feed = feed
         self._published.listen(self._on_copy)
 
-    def want(self, wanted: Wanted) -> bool:
+    def want(self, wanted: RequestedCopies) -> bool:
         """Keep these objects copied from now on; False if that is so already."""
         before = self._of(wanted.owner.cluster, wanted.prefix)
         if before is not None and _is_same(before, wanted):
@@ -97,7 +97,7 @@ class CachedCopies:
             self._feed.on(wanted.prefix, self._on_original)
         return True
 
-    def _of(self, cluster: str, prefix: str) -> Wanted | None:
+    def _of(self, cluster: str, prefix: str) -> RequestedCopies | None:
         return self._wanted.get(cluster, {}).get(prefix)
 
     def forget(self, owner: ObjectKey) -> None:
@@ -106,7 +106,7 @@ class CachedCopies:
         if left:
             self._wanted[owner.cluster] = left
 
-    def compare(self, wanted: Wanted) -> None:
+    def compare(self, wanted: RequestedCopies) -> None:
         """Look at every original and at every copy."""
         cluster = wanted.owner.cluster
         names = {split_key(k).name for k in self._store.keys(f"{wanted.prefix}{cluster}/")}
@@ -137,9 +137,9 @@ class CachedCopies:
             todo = plan(local, cached, self._shard)
             if self._of(key.cluster, key.prefix) is not wanted:
                 return
-            if todo.action is Action.DELETE:
+            if todo.action is CopyAction.DELETE:
                 await self._published.delete(wanted.cached_kind, key.cluster, key.name)
-            elif todo.action is Action.CREATE and todo.copy is not None:
+            elif todo.action is CopyAction.CREATE and todo.copy is not None:
                 await self._published.create(wanted.cached_kind, key.cluster, todo.copy)
             elif todo.copy is not None:
                 await self._published.update(wanted.cached_kind, key.cluster, todo.copy)
@@ -151,7 +151,7 @@ class CachedCopies:
         finally:
             self._changed(wanted.owner)
 
-    async def _original(self, wanted: Wanted, key: Copied) -> Object | None:
+    async def _original(self, wanted: RequestedCopies, key: Copied) -> Object | None:
         entry = self._store.get(object_key(key.prefix, key.cluster, "", key.name))
         if entry is None:
             return None
@@ -161,7 +161,7 @@ class CachedCopies:
         return wanted.resource.object_of(await wanted.resource.own_form(entry.value))
 
 
-def _is_same(one: Wanted, other: Wanted) -> bool:
+def _is_same(one: RequestedCopies, other: RequestedCopies) -> bool:
     return (one.owner, one.kind, one.identity, one.selection.key) == (
         other.owner,
         other.kind,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pykcp.clients.interface import Client
 from pykcp.controllers.apis.identity_secrets import BadIdentity, ensure_secret, identity_of
-from pykcp.controllers.cache.cached_copies import CachedCopies, Wanted, cached_prefix
-from pykcp.controllers.cache.published import Copy, Published
+from pykcp.controllers.cache.cached_copies import CachedCopies, RequestedCopies, cached_prefix
+from pykcp.controllers.cache.published import Copy, PublishedCopies
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -48,7 +48,7 @@ class CachedResources:
         store: Store,
         client: Client,
         directory: Directory,
-        published: Published,
+        published: PublishedCopies,
         shard: str,
         now: Timestamps,
         metrics: ControllerMetrics | None = None,
@@ -173,7 +173,9 @@ class CachedResources:
             await self._write_status(key, found, after)
             raise
 
-    def _judge(self, key: ObjectKey, after: Object, resource: Resource | None) -> Wanted | None:
+    def _judge(
+        self, key: ObjectKey, after: Object, resource: Resource | None
+    ) -> RequestedCopies | None:
         """What is to be copied; None, and conditions that say why not."""
         if resource is None:
             return None
@@ -192,9 +194,9 @@ class CachedResources:
             return None
         mark_true(after, IDENTITY_VALID, now)
         selection = resource.select(selector_text(after), "")
-        return Wanted(key, resource, kind, status["identityHash"], selection)
+        return RequestedCopies(key, resource, kind, status["identityHash"], selection)
 
-    async def _counts(self, wanted: Wanted) -> Object:
+    async def _counts(self, wanted: RequestedCopies) -> Object:
         cluster = wanted.owner.cluster
         query = Query(
             range_prefix(wanted.prefix, cluster),

@@ -18,7 +18,7 @@ class Copy(NamedTuple):
     name: str
 
 
-class Published(Protocol):
+class PublishedCopies(Protocol):
     """The copies of one shard: its own part of the cache, wherever that is."""
 
     def get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None: ...

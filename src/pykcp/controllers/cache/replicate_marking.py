@@ -14,7 +14,7 @@ import orjson
 
 from pykcp.aio.slices import Slices, in_slices
 from pykcp.clients.interface import Client
-from pykcp.controllers.cache.published import Published
+from pykcp.controllers.cache.published import PublishedCopies
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import add_stored
 from pykcp.controllers.runtime.feed import LogFeed
@@ -55,7 +55,7 @@ _MARKING = ((APIS, API_EXPORTS), (TENANCY, WORKSPACE_TYPES))
 """What makes a logical cluster one that others must know, and for whose sake."""
 
 
-class Judged(NamedTuple):
+class MarkingResult(NamedTuple):
     kind: GroupVersionResource
     cluster: str
     name: str
@@ -66,7 +66,7 @@ class ReplicateMarking:
         self,
         store: Store,
         client: Client,
-        published: Published,
+        published: PublishedCopies,
         metrics: ControllerMetrics | None = None,
     ) -> None:
         self._store = store
@@ -75,7 +75,7 @@ class ReplicateMarking:
         self._changed_roles: dict[str, set[str]] = {}
         """By cluster: roles whose bindings have to be judged again. They are found together: a
         look at all bindings of a cluster for each role would take long."""
-        self.controller: Controller[Judged] = Controller(
+        self.controller: Controller[MarkingResult] = Controller(
             NAME, self.reconcile, workers=8, metrics=metrics
         )
 
@@ -89,7 +89,7 @@ class ReplicateMarking:
     def _on_content(self, event: Event) -> None:
         cluster = split_key(event.key).cluster
         if (event.created or event.deleted) and not is_system(cluster):
-            self.controller.add(Judged(LOGICAL_CLUSTERS, cluster, CLUSTER))
+            self.controller.add(MarkingResult(LOGICAL_CLUSTERS, cluster, CLUSTER))
 
     def _on_cluster(self, event: Event) -> None:
         """Only those that are marked, or were: it may be wrong that they are not any more."""
@@ -100,27 +100,27 @@ class ReplicateMarking:
             self._add_roles(cluster)
         elif not self._published.has(LOGICAL_CLUSTERS, cluster, CLUSTER):
             return
-        self.controller.add(Judged(LOGICAL_CLUSTERS, cluster, CLUSTER))
+        self.controller.add(MarkingResult(LOGICAL_CLUSTERS, cluster, CLUSTER))
 
     def _on_role(self, event: Event) -> None:
         parts = split_key(event.key)
         if is_system(parts.cluster):
             return
         if not event.deleted:
-            self.controller.add(Judged(CLUSTER_ROLES, parts.cluster, parts.name))
+            self.controller.add(MarkingResult(CLUSTER_ROLES, parts.cluster, parts.name))
         self._changed_roles.setdefault(parts.cluster, set()).add(parts.name)
-        self.controller.add(Judged(CLUSTER_ROLE_BINDINGS, parts.cluster, ""))
+        self.controller.add(MarkingResult(CLUSTER_ROLE_BINDINGS, parts.cluster, ""))
 
     def _on_binding(self, event: Event) -> None:
         parts = split_key(event.key)
         if is_system(parts.cluster):
             return
         if not event.deleted:
-            self.controller.add(Judged(CLUSTER_ROLE_BINDINGS, parts.cluster, parts.name))
+            self.controller.add(MarkingResult(CLUSTER_ROLE_BINDINGS, parts.cluster, parts.name))
         else:
             self._add_role_of(parts.cluster, decode(event.value))
 
-    async def reconcile(self, key: Judged) -> None:
+    async def reconcile(self, key: MarkingResult) -> None:
         if not key.name:
             await self._judge_bindings(key.cluster)
             return
@@ -152,11 +152,11 @@ class ReplicateMarking:
             binding = decode(value)
             if role_of(binding) in roles:
                 name = binding["metadata"]["name"]
-                self.controller.add(Judged(CLUSTER_ROLE_BINDINGS, cluster, name))
+                self.controller.add(MarkingResult(CLUSTER_ROLE_BINDINGS, cluster, name))
             if slices.is_over():
                 await slices.next()
 
-    async def _reasons(self, key: Judged, obj: Object) -> frozenset[str]:
+    async def _reasons(self, key: MarkingResult, obj: Object) -> frozenset[str]:
         if key.kind == LOGICAL_CLUSTERS:
             return frozenset(
                 reason
@@ -184,7 +184,7 @@ class ReplicateMarking:
         """A role may be marked for its bindings' sake."""
         name = role_of(binding)
         if name and self._store.get(_key(CLUSTER_ROLES, cluster, name)) is not None:
-            self.controller.add(Judged(CLUSTER_ROLES, cluster, name))
+            self.controller.add(MarkingResult(CLUSTER_ROLES, cluster, name))
 
     def _add_roles(self, cluster: str) -> None:
         for kind in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS):
@@ -218,8 +218,8 @@ class ReplicateMarking:
         return None if entry is None else decode(entry.value)
 
 
-def _judged(kind: GroupVersionResource, cluster: str, metadata: Metadata) -> Judged:
-    return Judged(kind, cluster, metadata.name)
+def _judged(kind: GroupVersionResource, cluster: str, metadata: Metadata) -> MarkingResult:
+    return MarkingResult(kind, cluster, metadata.name)
 
 
 def _key(kind: GroupVersionResource, cluster: str, name: str) -> str:

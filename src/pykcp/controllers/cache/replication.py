@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from pykcp.controllers.cache.published import Copy, Published
+from pykcp.controllers.cache.published import Copy, PublishedCopies
 from pykcp.controllers.cache.replication_plan import (
     PUBLISHED,
     ROLES,
     WHOLE,
-    Action,
-    Plan,
+    CopyAction,
+    ReplicationPlan,
     belongs,
     plan,
 )
@@ -54,7 +54,7 @@ class Replication:
     def __init__(
         self,
         store: Store,
-        published: Published,
+        published: PublishedCopies,
         shard: str,
         metrics: ControllerMetrics | None = None,
     ) -> None:
@@ -92,18 +92,20 @@ class Replication:
         kind, cluster, name = key
         todo = plan(self._local(key), self._published.get(kind, cluster, name), self._shard)
         await self._carry_out(key, todo)
-        has_turned = todo.action in (Action.CREATE, Action.DELETE)
+        has_turned = todo.action in (CopyAction.CREATE, CopyAction.DELETE)
         if kind == LOGICAL_CLUSTERS and has_turned:
             for role in self._roles_of(cluster):
                 self.controller.add(role)
 
-    async def _carry_out(self, key: Original, todo: Plan) -> None:
+    async def _carry_out(self, key: Original, todo: ReplicationPlan) -> None:
         kind, cluster, name = key
-        if todo.action is Action.DELETE:
+        if todo.action is CopyAction.DELETE:
             await self._published.delete(kind, cluster, name)
         elif todo.copy is not None:
             write = (
-                self._published.create if todo.action is Action.CREATE else self._published.update
+                self._published.create
+                if todo.action is CopyAction.CREATE
+                else self._published.update
             )
             try:
                 await write(kind, cluster, todo.copy)

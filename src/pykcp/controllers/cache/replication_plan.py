@@ -62,21 +62,21 @@ or types, and these are what marks a logical cluster. So ordinary workspaces pub
 PUBLISHED = (*WHOLE, LOGICAL_CLUSTERS, *ROLES)
 
 
-class Action(Enum):
+class CopyAction(Enum):
     NOTHING = "nothing"
     CREATE = "create"
     UPDATE = "update"
     DELETE = "delete"
 
 
-class Plan(NamedTuple):
-    action: Action
+class ReplicationPlan(NamedTuple):
+    action: CopyAction
     copy: Object | None = None
     """What to write."""
 
 
-_NOTHING = Plan(Action.NOTHING)
-_DELETE = Plan(Action.DELETE)
+_NOTHING = ReplicationPlan(CopyAction.NOTHING)
+_DELETE = ReplicationPlan(CopyAction.DELETE)
 
 
 def belongs(kind: GroupVersionResource, cluster: str, local: Object, *, in_marked: bool) -> bool:
@@ -88,21 +88,21 @@ def belongs(kind: GroupVersionResource, cluster: str, local: Object, *, in_marke
     return kind != LOGICAL_CLUSTERS or is_marked(local)
 
 
-def plan(local: Object | None, cached: Object | None, shard: str) -> Plan:
+def plan(local: Object | None, cached: Object | None, shard: str) -> ReplicationPlan:
     """`local` is None, too, if it is not to be published. Both have no type."""
     if local is None or local["metadata"].get("deletionTimestamp"):
         if cached is None or (local is not None and local["metadata"].get("finalizers")):
             return _NOTHING  # what is being deleted stays known until it is gone
         return _DELETE
     if cached is None:
-        return Plan(Action.CREATE, copy_of(local, shard))
+        return ReplicationPlan(CopyAction.CREATE, copy_of(local, shard))
     if cached["metadata"].get("uid") != local["metadata"].get("uid"):
         return _DELETE  # another object of that name; the new one comes when this is gone
     if _content(cached) == _content(local):
         return _NOTHING
     copy = copy_of(local, shard)
     copy["metadata"]["resourceVersion"] = cached["metadata"]["resourceVersion"]
-    return Plan(Action.UPDATE, copy)
+    return ReplicationPlan(CopyAction.UPDATE, copy)
 
 
 def copy_of(local: Object, shard: str) -> Object:

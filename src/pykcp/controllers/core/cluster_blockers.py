@@ -15,7 +15,7 @@ from pykcp.types import Object
 _SHOWN = 3
 
 
-class Blocked(NamedTuple):
+class BlockedPaths(NamedTuple):
     """Some of the paths where something is in the way, and in how many places it is."""
 
     paths: tuple[str, ...] = ()
@@ -30,21 +30,21 @@ class Blocked(NamedTuple):
         return f"; blocked in {shown}"
 
 
-NOWHERE = Blocked()
+NOWHERE = BlockedPaths()
 
 
 class Blockers:
     def __init__(self) -> None:
-        self._in: dict[str, dict[str, Blocked]] = {}
+        self._in: dict[str, dict[str, BlockedPaths]] = {}
         """By logical cluster: the clusters in it in or below which something is in the way."""
         self._parents: dict[str, str] = {}
 
-    def below(self, cluster: str) -> Blocked:
+    def below(self, cluster: str) -> BlockedPaths:
         found = self._in.get(cluster)
         if not found:
             return NOWHERE
         paths = sorted(path for one in found.values() for path in one.paths)
-        return Blocked(tuple(paths[:_SHOWN]), sum(one.places for one in found.values()))
+        return BlockedPaths(tuple(paths[:_SHOWN]), sum(one.places for one in found.values()))
 
     def note(self, cluster: Object, *, is_here: bool) -> str:
         """Say upwards where something is in the way of a LogicalCluster: in itself, or below.
@@ -55,7 +55,7 @@ class Blockers:
         blocked = self.below(name)
         if is_here:
             path = meta.annotation(cluster, PATH_ANNOTATION) or name
-            blocked = Blocked((path, *blocked.paths)[:_SHOWN], blocked.places + 1)
+            blocked = BlockedPaths((path, *blocked.paths)[:_SHOWN], blocked.places + 1)
         if not blocked.places:
             return self.forget(name)
         parent = ((cluster.get("spec") or {}).get("owner") or {}).get("cluster") or ""

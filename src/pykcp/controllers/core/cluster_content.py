@@ -16,7 +16,7 @@ from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import kind_prefix, resource_prefix
 from pykcp.registry.local import LocalClient
 from pykcp.registry.resource import Resource
-from pykcp.registry.verbs.transaction import Gone
+from pykcp.registry.verbs.transaction import Delete
 from pykcp.storage.interface import Entry, Store
 
 RBAC = "rbac.authorization.k8s.io"
@@ -33,7 +33,7 @@ _MOST_FINALIZERS = 100
 """Finalizers that are named, of one object and in all."""
 
 
-class Item(NamedTuple):
+class ContentItem(NamedTuple):
     resource: Resource
     metadata: Metadata
     entry: Entry | None = None
@@ -52,13 +52,13 @@ class Item(NamedTuple):
         return is_one and self.metadata.finalizers == (WORKSPACE_FINALIZER,)
 
 
-class ClusterContent:
+class RemainingContent:
     def __init__(self, store: Store, client: LocalClient, directory: Directory) -> None:
         self._store, self._client, self._directory = store, client, directory
 
-    async def of(self, cluster: str) -> list[Item]:
+    async def of(self, cluster: str) -> list[ContentItem]:
         """Everything in the cluster but its LogicalCluster."""
-        items: list[Item] = []
+        items: list[ContentItem] = []
         seen, slices = {_CLUSTERS}, Slices(cluster)
         for definition in self._directory.definitions(cluster):
             if definition.ephemeral or definition.stored_as or not definition.all_versions:
@@ -74,14 +74,16 @@ class ClusterContent:
             resource = self._client.resource(cluster, _served(definition))
             if len(keys) > _FEW:
                 async for page in pages(self._store, place):
-                    items += (Item(resource, metadata) for metadata in page)
+                    items += (ContentItem(resource, metadata) for metadata in page)
                 continue
             for key in keys:
                 entry = self._store.get(key)
                 if entry is None:
                     continue
                 is_kept = len(entry.value) <= _LARGE
-                items.append(Item(resource, metadata_of(entry.value), entry if is_kept else None))
+                items.append(
+                    ContentItem(resource, metadata_of(entry.value), entry if is_kept else None)
+                )
                 if slices.is_over():
                     await slices.next()
         return items
@@ -92,12 +94,12 @@ def _served(definition: ResourceDefinition) -> GroupVersionResource:
     return GroupVersionResource(definition.group, versions[0], definition.plural)
 
 
-def gone(cluster: str, item: Item) -> Gone:
+def gone(cluster: str, item: ContentItem) -> Delete:
     metadata = item.metadata
-    return Gone(item.resource, cluster, metadata.namespace, metadata.name, item.entry)
+    return Delete(item.resource, cluster, metadata.namespace, metadata.name, item.entry)
 
 
-def keys_of(cluster: str, items: list[Item]) -> list[str]:
+def keys_of(cluster: str, items: list[ContentItem]) -> list[str]:
     """In the order in which they go: what holds others behind those, and roles last."""
     return [
         item.resource.key(cluster, item.metadata.namespace, item.metadata.name)
@@ -105,21 +107,21 @@ def keys_of(cluster: str, items: list[Item]) -> list[str]:
     ]
 
 
-def _is_holder(item: Item) -> bool:
+def _is_holder(item: ContentItem) -> bool:
     """Whether somebody tidies up behind it: the content of a namespace, the objects of a kind."""
     return item.resource.plural in ("namespaces", "apibindings", CRDS)
 
 
-def is_role(item: Item) -> bool:
+def is_role(item: ContentItem) -> bool:
     return item.resource.group == RBAC
 
 
-def holders(kept: list[Item]) -> Callable[[Item], bool]:
+def holders(kept: list[ContentItem]) -> Callable[[ContentItem], bool]:
     """Whether something must stay because something kept depends on it."""
     namespaces = {item.metadata.namespace for item in kept}
     has_custom = any(_is_brought(item.resource) for item in kept)
 
-    def holds(item: Item) -> bool:
+    def holds(item: ContentItem) -> bool:
         resource = item.resource
         if (resource.group, resource.plural) == ("", "namespaces"):
             return item.metadata.name in namespaces
@@ -133,7 +135,7 @@ def _is_brought(resource: Resource) -> bool:
     return not resource.definition.strategy or is_exported(resource.group, resource.plural)
 
 
-def remains_message(kept: list[Item]) -> str:
+def remains_message(kept: list[ContentItem]) -> str:
     """What is left in a cluster, in kcp's words."""
     by_kind: Counter[str] = Counter()
     by_finalizer: Counter[str] = Counter()

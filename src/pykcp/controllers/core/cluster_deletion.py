@@ -23,15 +23,15 @@ from pykcp.controllers.core.cluster_blockers import Blockers
 from pykcp.controllers.core.cluster_content import (
     CRDS,
     RBAC,
-    ClusterContent,
-    Item,
+    ContentItem,
+    RemainingContent,
     gone,
     holders,
     is_role,
     keys_of,
     remains_message,
 )
-from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.tenancy.trash import CHUNK, Trash
@@ -44,7 +44,7 @@ from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.indexes.entries import DELETING
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.local import LocalClient
-from pykcp.registry.verbs.transaction import Also, Gone, Write
+from pykcp.registry.verbs.transaction import Delete, Raw, Write
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
@@ -83,7 +83,7 @@ class ClusterDeletion:
         metrics: ControllerMetrics | None = None,
     ) -> None:
         self._store, self._client = store, client
-        self._content = ClusterContent(store, client, directory)
+        self._content = RemainingContent(store, client, directory)
         self._trash = trash
         self._now = now
         self._waiting: dict[str, float] = {}
@@ -169,14 +169,14 @@ class ClusterDeletion:
         self._waiting.pop(cluster, None)
         return None
 
-    async def _delete_what_goes(self, cluster: Object, items: list[Item]) -> float:
+    async def _delete_what_goes(self, cluster: Object, items: list[ContentItem]) -> float:
         name = meta.cluster(cluster)
         self._waiting[name] = max(_GATHER, len(items) * _GATHER_EACH)
         errors: list[str] = []
         kept = [item for item in items if item.is_kept]
         holds_kept = holders(kept)
         going: list[Write] = []
-        marked: list[Item] = []
+        marked: list[ContentItem] = []
         for item in items:
             if item.is_kept or holds_kept(item):
                 marked.append(item)
@@ -197,7 +197,7 @@ class ClusterDeletion:
         message = remains_message(kept) + self._blockers.below(name).text()
         await self._report(cluster, message, errors)
         if errors:
-            raise Later("; ".join(errors[:3]))
+            raise Requeue("; ".join(errors[:3]))
         return _LOOK_AGAIN
 
     async def _let_others_go_first(self) -> None:
@@ -209,7 +209,7 @@ class ClusterDeletion:
         if waiting > _AT_A_TIME:
             await asyncio.sleep(min(waiting * _TAKES, _PATIENCE))
 
-    async def _delete(self, cluster: str, item: Item) -> list[str]:
+    async def _delete(self, cluster: str, item: ContentItem) -> list[str]:
         """Mark it as deleted; whoever holds it sees that. Errors, if any."""
         metadata = item.metadata
         if metadata.is_deleting or item.resource.plural in ("apibindings", CRDS):
@@ -250,7 +250,7 @@ class ClusterDeletion:
         except NotFound:
             return
 
-    async def _remove(self, cluster: Object, items: list[Item]) -> None:
+    async def _remove(self, cluster: Object, items: list[ContentItem]) -> None:
         """Nothing is in the way: roles, the cluster and its workspace go last, and at once."""
         name = meta.cluster(cluster)
         going = sorted(items, key=is_role)
@@ -264,32 +264,34 @@ class ClusterDeletion:
         writes: list[Write] = [gone(name, item) for item in going[rest:]]
         await self._client.write_together([*writes, *last])
 
-    def _kept_workspace(self, cluster: Object) -> Gone | None:
+    def _kept_workspace(self, cluster: Object) -> Delete | None:
         """The workspace of a cluster that is kept for a while; None if it is not."""
         return self._workspace_of(cluster) if self._trash.window else None
 
-    async def _throw_away(self, cluster: Object, items: list[Item], workspace: Gone) -> None:
+    async def _throw_away(
+        self, cluster: Object, items: list[ContentItem], workspace: Delete
+    ) -> None:
         """As `_remove`, but what goes is kept where nobody sees it."""
         if meta.finalizers(cluster) != [lifecycle.DELETION_FINALIZER]:
             return  # terminators are still at work; they are not robbed of what they look after
         name = meta.cluster(cluster)
         if self._trash.is_coming_back(name):
-            raise Later("its return from the trash is not complete")
+            raise Requeue("its return from the trash is not complete")
         keys = keys_of(name, items)
         while len(keys) > CHUNK:
-            await self._client.write_together([Also(self._trash.throw(keys[:CHUNK]))])
+            await self._client.write_together([Raw(self._trash.throw(keys[:CHUNK]))])
             del keys[:CHUNK]
             if len(keys) <= CHUNK:  # what came meanwhile goes along
                 items = await self._content.of(name)
                 if any(item.is_kept for item in items):
-                    raise Later("something new is in the way")
+                    raise Requeue("something new is in the way")
                 keys = keys_of(name, items)
         resource = workspace.resource
         record = self._trash.record(resource.key(workspace.cluster, "", workspace.name), cluster)
         if record is None:
-            raise Later("it is gone")
+            raise Requeue("it is gone")
         operations = [*self._trash.throw(keys), record]
-        await self._client.write_together([Also(operations), *self._itself(cluster)])
+        await self._client.write_together([Raw(operations), *self._itself(cluster)])
 
     def _itself(self, cluster: Object) -> list[Write]:
         name, client = meta.cluster(cluster), self._client
@@ -304,7 +306,7 @@ class ClusterDeletion:
         workspace = self._workspace_of(cluster)
         return [*writes, workspace] if workspace is not None else writes
 
-    def _workspace_of(self, cluster: Object) -> Gone | None:
+    def _workspace_of(self, cluster: Object) -> Delete | None:
         """The workspace that goes with a cluster, if it has one and nobody else holds it."""
         owner = (cluster.get("spec") or {}).get("owner") or {}
         if owner.get("resource") != WORKSPACES.resource:
@@ -318,7 +320,7 @@ class ClusterDeletion:
         ):
             return None
         resource = self._client.resource(owner["cluster"], WORKSPACES)
-        return Gone(resource, owner["cluster"], "", owner["name"])
+        return Delete(resource, owner["cluster"], "", owner["name"])
 
     async def _sweep(self, cluster: str) -> None:
         if self._is_inhabited(cluster):

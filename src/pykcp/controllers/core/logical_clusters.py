@@ -16,7 +16,7 @@ from pykcp.registry import codec
 from pykcp.registry.indexes.entries import DELETING, UNSETTLED_CLUSTERS
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.local import LocalClient
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
@@ -28,12 +28,12 @@ _SOON = 0.5
 """Seconds until a deletion that has not finished by then is told."""
 
 
-class LogicalClusters:
+class LogicalClusterController:
     def __init__(
         self,
         store: Store,
         client: LocalClient,
-        lookup: Lookup,
+        lookup: ObjectLookup,
         shard_name: str,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,

@@ -29,20 +29,20 @@ from pykcp.controllers.kube.quota import ResourceQuotas
 from pykcp.controllers.kube.role_aggregation import RoleAggregation
 from pykcp.controllers.kube.root_ca import RootCA
 from pykcp.controllers.kube.token_secrets import Sign, TokenSecrets
-from pykcp.controllers.runtime.kinds import Kinds
-from pykcp.controllers.runtime.manager import Follower
+from pykcp.controllers.runtime.kinds import ServedKinds
+from pykcp.controllers.runtime.manager import ControllerSpec
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.local import LocalClient
-from pykcp.registry.watch.hub import Hub
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.interface import Store
 
 
 def make(
     *,
     store: Store,
-    hub: Hub,
+    hub: WatchHub,
     directory: Directory,
     metrics: ControllerMetrics,
     ca_bundle: str,
@@ -51,19 +51,19 @@ def make(
     quotas: Quotas | None = None,
     bound: Callable[[str], Sequence[ResourceDefinition]] = lambda _: (),
     clock: Callable[[], float] = time.time,
-) -> list[Follower]:
+) -> list[ControllerSpec]:
     """All of them, on a started store; `join` them and set them going.
 
     `quotas` are those by which admission counts, `bound` is what a cluster's bindings bring.
     """
-    kinds = Kinds(directory)
+    kinds = ServedKinds(directory)
     counted = metrics
 
     def client(name: str) -> LocalClient:
         return LocalClient(directory, f"system:serviceaccount:kube-system:{name}")
 
     tokens = TokenSecrets(client(token_secrets.NAME), sign_token, ca_bundle, counted)
-    made: list[Follower] = [
+    made: list[ControllerSpec] = [
         Namespaces(store, client(namespaces.NAME), kinds, Timestamps(clock), counted),
         GarbageCollector(store, client(garbage.NAME), kinds, Timestamps(clock), counted),
         DefaultAccounts(client(default_accounts.NAME), counted),

@@ -12,7 +12,7 @@ from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.clients.interface import Client
 from pykcp.controllers.kube.crd_conditions import after_naming, condition_of, set_condition
-from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
@@ -27,7 +27,7 @@ from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, object_key, resource_prefix, split_key
-from pykcp.registry.watch.hub import Hub
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
@@ -42,7 +42,7 @@ class CustomResourceDefinitions:
         self,
         store: Store,
         client: Client,
-        hub: Hub,
+        hub: WatchHub,
         now: Timestamps,
         metrics: ControllerMetrics | None = None,
         bound: Callable[[str], Sequence[ResourceDefinition]] = lambda _: (),
@@ -172,7 +172,7 @@ class CustomResourceDefinitions:
             await self._tell(cluster, name, "True", "InstanceDeletionFailed", why)
             raise
         if left:
-            raise Later(f"{left} objects of {name} remain")
+            raise Requeue(f"{left} objects of {name} remain")
         await self._tell(
             cluster, name, "False", "InstanceDeletionCompleted", "removed all instances"
         )

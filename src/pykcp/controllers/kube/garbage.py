@@ -31,9 +31,9 @@ from pykcp.controllers.kube.garbage_plan import (
     waits_for_dependents,
 )
 from pykcp.controllers.kube.misplaced_owners import MisplacedOwners
-from pykcp.controllers.runtime.controller import Controller, Later, stored_in
+from pykcp.controllers.runtime.controller import Controller, Requeue, stored_in
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
-from pykcp.controllers.runtime.kinds import Kinds, ServedKind
+from pykcp.controllers.runtime.kinds import ServedKind, ServedKinds
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.objects import Metadata, OwnerReference, metadata_of
 from pykcp.machinery import meta
@@ -67,7 +67,7 @@ class GoneOwner(NamedTuple):
     uid: str
 
 
-class Item(NamedTuple):
+class GarbageItem(NamedTuple):
     """One object as the collector sees it."""
 
     key: str
@@ -84,7 +84,7 @@ class GarbageCollector:
         self,
         store: Store,
         client: Client,
-        kinds: Kinds,
+        kinds: ServedKinds,
         now: Timestamps,
         metrics: ControllerMetrics | None = None,
     ) -> None:
@@ -166,7 +166,7 @@ class GarbageCollector:
         elif metadata.has_finalizer(ORPHAN):
             await self._orphan_dependents_of(item)
 
-    def _find(self, key: str) -> Item | None:
+    def _find(self, key: str) -> GarbageItem | None:
         entry = self._store.get(key)
         if entry is None:
             return None
@@ -174,7 +174,7 @@ class GarbageCollector:
         kind = self._kinds.by_prefix(parts.cluster, parts.resource_prefix)
         if kind is None:
             return None  # its kind is no longer served: nobody can delete it through the API
-        return Item(key, parts, kind, metadata_of(entry.value))
+        return GarbageItem(key, parts, kind, metadata_of(entry.value))
 
     def _dependents(self, cluster: str, uid: str) -> Iterator[str]:
         """Keys of all objects that name this owner, read page by page."""
@@ -183,7 +183,7 @@ class GarbageCollector:
             yield from keys
             after = keys[-1]
 
-    async def _collect(self, item: Item) -> None:
+    async def _collect(self, item: GarbageItem) -> None:
         """Delete the object if none of its owners is left."""
         self._checked.pop(item.key, None)
         owners = await self._owners(item)
@@ -205,7 +205,7 @@ class GarbageCollector:
                     await self._change(item, _unblock)
                 await self._delete(item, propagation, is_exact=not unblocks_owners)
 
-    async def _owners(self, item: Item) -> list[Owner]:
+    async def _owners(self, item: GarbageItem) -> list[Owner]:
         """The owners that an object names, in slices: there may be tens of thousands."""
         owners: list[Owner] = []
         found: dict[str, Metadata | None] = {}
@@ -217,7 +217,7 @@ class GarbageCollector:
         return owners
 
     def _state(
-        self, item: Item, reference: OwnerReference, found: dict[str, Metadata | None]
+        self, item: GarbageItem, reference: OwnerReference, found: dict[str, Metadata | None]
     ) -> OwnerState:
         """The state of an owner; `found`: what was read already, by key."""
         cluster, namespace = item.parts.cluster, item.parts.namespace
@@ -233,7 +233,7 @@ class GarbageCollector:
             found[key] = None if entry is None else metadata_of(entry.value)
         return state_of_owner(reference, found[key])
 
-    async def _dependents_of(self, item: Item) -> Dependents:
+    async def _dependents_of(self, item: GarbageItem) -> Dependents:
         found, slices = Dependents.NONE, Slices(item.parts.cluster)
         for key in self._dependents(item.parts.cluster, item.metadata.uid):
             found = Dependents.SOME
@@ -244,7 +244,7 @@ class GarbageCollector:
                 await slices.next()
         return found
 
-    def _remember(self, item: Item) -> None:
+    def _remember(self, item: GarbageItem) -> None:
         entry = self._store.get(item.key)
         start = -1 if entry is None else entry.value.find(_OWNERS)
         if entry is None or start < 0:
@@ -253,12 +253,12 @@ class GarbageCollector:
             self._checked.clear()
         self._checked[item.key] = hash(entry.value[start : entry.value.index(b"]", start)])
 
-    def _park(self, item: Item) -> None:
+    def _park(self, item: GarbageItem) -> None:
         if len(self._parked) >= _PARK:
-            raise Later("the kind of an owner is not served")
+            raise Requeue("the kind of an owner is not served")
         self._parked.add(item.key)
 
-    async def _delete_dependents_of(self, owner: Item) -> None:
+    async def _delete_dependents_of(self, owner: GarbageItem) -> None:
         """Foreground deletion: ask all dependents to go; finish when none blocks any more."""
         uid = owner.metadata.uid
         witness, slices = "", Slices(owner.parts.cluster)
@@ -278,7 +278,7 @@ class GarbageCollector:
         else:
             await self._remove_finalizer(owner, FOREGROUND)
 
-    async def _orphan_dependents_of(self, owner: Item) -> None:
+    async def _orphan_dependents_of(self, owner: GarbageItem) -> None:
         """The dependents stay, without this owner."""
         uids = frozenset((owner.metadata.uid,))
         keys = list(self._dependents(owner.parts.cluster, owner.metadata.uid))
@@ -289,7 +289,7 @@ class GarbageCollector:
 
     # --- writes -----------------------------------------------------------------
 
-    async def _delete(self, item: Item, propagation: str, *, is_exact: bool) -> None:
+    async def _delete(self, item: GarbageItem, propagation: str, *, is_exact: bool) -> None:
         """Delete the very object that was judged; if only its owners are the same, that will do."""
         parts, metadata = item.parts, item.metadata
         where = (parts.cluster, item.kind.resource, parts.name, parts.namespace)
@@ -304,20 +304,20 @@ class GarbageCollector:
                 raise
             await self._client.delete(*where, metadata.uid, propagation)
 
-    async def _unreference(self, item: Item, uids: frozenset[str]) -> None:
+    async def _unreference(self, item: GarbageItem, uids: frozenset[str]) -> None:
         def change(live: Object) -> None:
             left = [r for r in meta.owner_references(live) if r.get("uid") not in uids]
             _set_or_drop(live, "ownerReferences", left)
 
         await self._change(item, change)
 
-    async def _remove_finalizer(self, item: Item, finalizer: str) -> None:
+    async def _remove_finalizer(self, item: GarbageItem, finalizer: str) -> None:
         def change(live: Object) -> None:
             meta.remove_finalizer(live, finalizer)
 
         await self._change(item, change)
 
-    async def _change(self, item: Item, make: Callable[[Object], None]) -> None:
+    async def _change(self, item: GarbageItem, make: Callable[[Object], None]) -> None:
         """Change this object, and not another one of the same name."""
         parts, uid = item.parts, item.metadata.uid
 

@@ -15,7 +15,7 @@ from itertools import islice
 
 from pykcp.aio.slices import Slices
 from pykcp.clients.interface import Client
-from pykcp.controllers.runtime.kinds import Kinds, ServedKind
+from pykcp.controllers.runtime.kinds import ServedKind, ServedKinds
 from pykcp.controllers.runtime.objects import OwnerReference, metadata_of
 from pykcp.machinery.resources import EVENTS, NAMESPACES
 from pykcp.machinery.status import StatusError, go_quote
@@ -39,7 +39,7 @@ _NAMES = uuid.UUID("6e1f1c53-2f0c-4a52-9d8c-0d1f6a1f6c11")
 
 
 class MisplacedOwners:
-    def __init__(self, store: Store, client: Client, kinds: Kinds, now: Timestamps) -> None:
+    def __init__(self, store: Store, client: Client, kinds: ServedKinds, now: Timestamps) -> None:
         self._store, self._client, self._kinds, self._now = store, client, kinds, now
         self._gone: dict[str, None] = {}
 

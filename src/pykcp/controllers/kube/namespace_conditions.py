@@ -10,7 +10,7 @@ from pykcp.types import Object
 
 
 @dataclass(slots=True)
-class Remains:
+class RemainingObjects:
     """What is left of a namespace's content after an attempt to delete it."""
 
     by_kind: dict[GroupVersionResource, int] = field(default_factory=dict)
@@ -57,7 +57,9 @@ def unexpected_remains(namespace: str, kind: GroupVersionResource) -> str:
     return f"unexpected items still remain in namespace: {namespace} for gvr: {shown}"
 
 
-def update_conditions(old: Sequence[Object], remains: Remains, now: str) -> list[Object] | None:
+def update_conditions(
+    old: Sequence[Object], remains: RemainingObjects, now: str
+) -> list[Object] | None:
     """The namespace's new conditions; None if nothing changed."""
     trouble = _trouble(remains)
     conditions = [dict(condition) for condition in old]
@@ -84,7 +86,7 @@ def update_conditions(old: Sequence[Object], remains: Remains, now: str) -> list
     return conditions if is_changed else None
 
 
-def _trouble(remains: Remains) -> dict[str, tuple[str, str]]:
+def _trouble(remains: RemainingObjects) -> dict[str, tuple[str, str]]:
     """Reason and message of the conditions that are true."""
     out = {}
     if remains.errors:

@@ -14,14 +14,14 @@ from typing import NamedTuple
 from pykcp.clients.interface import Client
 from pykcp.controllers.kube.namespace_conditions import (
     NAMED_FINALIZERS,
-    Remains,
+    RemainingObjects,
     unexpected_remains,
     update_conditions,
 )
-from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
 from pykcp.controllers.runtime.deleting import delete_together
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
-from pykcp.controllers.runtime.kinds import Kinds, ServedKind
+from pykcp.controllers.runtime.kinds import ServedKind, ServedKinds
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.objects import pages
 from pykcp.machinery import meta
@@ -62,7 +62,7 @@ class Namespaces:
         self,
         store: Store,
         client: Client,
-        kinds: Kinds,
+        kinds: ServedKinds,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:
@@ -129,21 +129,23 @@ class Namespaces:
         )
 
     async def _terminate(self, key: ObjectKey, namespace: Object) -> float | None:
-        remains = Remains()
+        remains = RemainingObjects()
         for kind in self._kinds.with_content(key.cluster):
             await self._delete_kind(key, kind, remains)
         left = sum(remains.by_kind.values())
         self._waiting[key] = max(_GATHER, left * _GATHER_EACH)
         await self._report(key, namespace, remains)
         if remains.errors:
-            raise Later("; ".join(remains.errors[:_SHOWN_ERRORS]))
+            raise Requeue("; ".join(remains.errors[:_SHOWN_ERRORS]))
         if not remains.is_empty:
             return LOOK_AGAIN
         await self._finalize(key, namespace)
         self._waiting.pop(key, None)
         return None
 
-    async def _delete_kind(self, key: ObjectKey, kind: ServedKind, remains: Remains) -> None:
+    async def _delete_kind(
+        self, key: ObjectKey, kind: ServedKind, remains: RemainingObjects
+    ) -> None:
         """Delete what can be deleted of one kind and count what stays."""
         prefix = range_prefix(kind.prefix, key.cluster, key.name)
         errors = await self._delete_under(key, kind, prefix)
@@ -175,7 +177,7 @@ class Namespaces:
                 errors += await delete_together(self._client, key.cluster, kind.resource, some)
         return errors
 
-    async def _report(self, key: ObjectKey, namespace: Object, remains: Remains) -> None:
+    async def _report(self, key: ObjectKey, namespace: Object, remains: RemainingObjects) -> None:
         old = (namespace.get("status") or {}).get("conditions") or ()
         now = self._now()
         if update_conditions(old, remains, now) is None:
@@ -207,7 +209,7 @@ class Namespaces:
         for kind in self._kinds.with_content(key.cluster):
             prefix = range_prefix(kind.prefix, key.cluster, key.name)
             if errors := await self._delete_under(key, kind, prefix):
-                raise Later("; ".join(errors[:_SHOWN_ERRORS]))
+                raise Requeue("; ".join(errors[:_SHOWN_ERRORS]))
 
 
 def _key_of(key: str) -> ObjectKey:
@@ -220,4 +222,4 @@ def _spec_finalizers(namespace: Object) -> list[str]:
 
 def _check_same(live: Object, known: Object) -> None:
     if meta.uid(live) != meta.uid(known):
-        raise Later("namespace uid has changed across retries")
+        raise Requeue("namespace uid has changed across retries")

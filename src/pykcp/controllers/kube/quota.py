@@ -40,7 +40,7 @@ _CHECK_AGAIN = 1.0
 """Seconds until a status that looks right is checked: it may have been written by hand."""
 
 
-class Place(NamedTuple):
+class QuotaNamespace(NamedTuple):
     """A namespace whose quotas are to be looked at."""
 
     cluster: str
@@ -60,7 +60,9 @@ class ResourceQuotas:
         self._directory = directory
         self._accounted: tuple[str, int] = ("", 0)
         """The namespace prefix and revision of the last change of a quota."""
-        self.controller: Controller[Place] = Controller(NAME, self.reconcile, metrics=metrics)
+        self.controller: Controller[QuotaNamespace] = Controller(
+            NAME, self.reconcile, metrics=metrics
+        )
 
     def follow(self, feed: LogFeed) -> None:
         feed.on(EVERYTHING, self._on_anything)
@@ -75,27 +77,27 @@ class ResourceQuotas:
         for place in self._quotas.places(cluster, namespace):
             if event.created and self._accounted == (place, event.revision - 1):
                 continue  # admission counted it in the same transaction
-            self.controller.add_after(Place(cluster, place.partition("/")[2]), _GATHER)
+            self.controller.add_after(QuotaNamespace(cluster, place.partition("/")[2]), _GATHER)
 
     def _on_quota(self, event: Event) -> None:
         if event.deleted:
             return
         parts = split_key(event.key)
         self._accounted = (f"{parts.cluster}/{parts.namespace}", event.revision)
-        place = Place(parts.cluster, parts.namespace)
+        place = QuotaNamespace(parts.cluster, parts.namespace)
         if _is_complete(decode(event.value)):
             self.controller.add_after(place, _CHECK_AGAIN)
         else:
             self.controller.add(place)
 
-    async def reconcile(self, place: Place) -> None:
+    async def reconcile(self, place: QuotaNamespace) -> None:
         cluster, namespace = place
         for key in await self._quotas.own(cluster, namespace):
             name = split_key(key).name
             async with self._quotas.turn(cluster, namespace):
                 await self._count(place, name)
 
-    async def _count(self, place: Place, name: str) -> None:
+    async def _count(self, place: QuotaNamespace, name: str) -> None:
         quota = self._client.get(place.cluster, RESOURCE_QUOTAS, name, place.namespace)
         if quota is None:
             return
@@ -128,7 +130,7 @@ class ResourceQuotas:
         }
 
     async def _number(
-        self, place: Place, counted: str, prefixes: Mapping[tuple[str, str], str]
+        self, place: QuotaNamespace, counted: str, prefixes: Mapping[tuple[str, str], str]
     ) -> int | None:
         """How many there are; None for what nobody counts.
 

@@ -20,7 +20,7 @@ from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import copy as deep_copy
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
@@ -49,7 +49,7 @@ class Migrations:
         self,
         store: Store,
         client: Client,
-        lookup: Lookup,
+        lookup: ObjectLookup,
         shard: str,
         now: Timestamps,
         metrics: ControllerMetrics | None = None,

@@ -47,7 +47,7 @@ class ObjectKey(NamedTuple):
     name: str
 
 
-class Later(Exception):
+class Requeue(Exception):
     """The key cannot be finished yet for an ordinary reason; it comes back with backoff."""
 
 
@@ -244,7 +244,7 @@ class Controller(Generic[K]):
         delay = self.queue.fail(key, self._clock(), self._jitter())
         if self._metrics is not None:
             self._metrics.retries.add(self._label)
-        if isinstance(error, Later | Conflict):
+        if isinstance(error, Requeue | Conflict):
             _log.debug("%s: %s: %s, again in %.3f s", self.name, key, error, delay)
         else:
             lane = self.queue.lane_of(key)

@@ -24,7 +24,7 @@ class ServedKind(NamedTuple):
         return f"{group}/{version}" if group else version
 
 
-class Kinds:
+class ServedKinds:
     """Built-in kinds are looked up in tables; what a cluster has of its own is searched for."""
 
     def __init__(self, directory: Directory) -> None:

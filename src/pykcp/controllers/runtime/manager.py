@@ -12,7 +12,7 @@ from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.storage.interface import Store
 
 
-class Follower(Protocol):
+class ControllerSpec(Protocol):
     """A controller with what it follows; every file of `controllers` makes one."""
 
     @property
@@ -40,7 +40,7 @@ class ControllerSet:
         return next(controller for controller in self.controllers if controller.name == name)
 
 
-def join(store: Store, followers: Sequence[Follower]) -> ControllerSet:
+def join(store: Store, followers: Sequence[ControllerSpec]) -> ControllerSet:
     """Controllers on one feed of a store's log."""
     feed = LogFeed(store)
     for one in followers:

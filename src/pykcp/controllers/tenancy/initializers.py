@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp import workspace_types
 from pykcp.apis.kcp.workspace_types import API_BINDINGS_INITIALIZER, ExportReference
-from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
 from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -37,7 +37,7 @@ from pykcp.machinery.terms import label_term
 from pykcp.registry.indexes.entries import UNSETTLED_CLUSTERS
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.local import LocalClient
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
@@ -127,7 +127,7 @@ class BindingsInitializer(_Initializer):
         self,
         store: Store,
         client: LocalClient,
-        lookup: Lookup,
+        lookup: ObjectLookup,
         births: Births,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
@@ -165,7 +165,7 @@ class BindingsInitializer(_Initializer):
         if missing:
             why = "unable to complete initialization: unable to find at least 1 APIExport"
             await self._tell(cluster, "APIBindingErrors", f"encountered errors: {why}")
-            raise Later(why)
+            raise Requeue(why)
         if incomplete:
             message = f"APIBinding(s) not yet fully bound: {', '.join(sorted(incomplete))}"
             await self._tell(cluster, "WaitingOnAPIBindings", message, severity=INFO)
@@ -209,7 +209,7 @@ class BindingsInitializer(_Initializer):
         try:
             return await self._client.create(cluster, API_BINDINGS, binding)
         except AlreadyExists as error:
-            raise Later("somebody else made its binding") from error
+            raise Requeue("somebody else made its binding") from error
 
 
 def _key_of(key: str) -> ObjectKey:

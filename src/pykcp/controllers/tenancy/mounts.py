@@ -13,7 +13,7 @@ from pykcp.apis.kcp.logical_clusters import READY, UNAVAILABLE
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
-from pykcp.controllers.runtime.kinds import Kinds
+from pykcp.controllers.runtime.kinds import ServedKinds
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
@@ -33,7 +33,7 @@ _LOGICAL_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _MOUNT = b'"mount":{'
 
 
-class Mounts:
+class MountController:
     def __init__(
         self,
         store: Store,
@@ -43,7 +43,7 @@ class Mounts:
         metrics: ControllerMetrics | None = None,
     ) -> None:
         self._store, self._client = store, client
-        self._kinds = Kinds(directory)
+        self._kinds = ServedKinds(directory)
         self._now = now
         self._clusters: set[str] = set()
         """Where there are mounts."""

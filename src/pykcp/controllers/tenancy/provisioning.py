@@ -42,8 +42,8 @@ from pykcp.machinery.resources import (
     GroupVersionResource,
 )
 from pykcp.machinery.terms import label_term
-from pykcp.registry.lookup import Lookup
-from pykcp.registry.verbs.templates import Alike, Mould
+from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.verbs.templates import Template, TemplateCopy
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 
@@ -57,12 +57,12 @@ _RBAC = "rbac.authorization.k8s.io"
 _IS_READY = label_term(lifecycle.PHASE_LABEL, lifecycle.READY)
 _READY = b'"phase":"%b"' % lifecycle.READY.encode()
 
-Part = tuple[GroupVersionResource, Alike]
+Part = tuple[GroupVersionResource, TemplateCopy]
 """An object of the new logical cluster."""
 _KEEP = 256
 
 
-class Plan(NamedTuple):
+class ProvisioningPlan(NamedTuple):
     """All that is to be written for a new logical cluster."""
 
     cluster: Object
@@ -76,13 +76,13 @@ class _Export(NamedTuple):
 
     export: Object
     known: KnownExport
-    mould: Mould
+    mould: Template
 
 
 class Births:
     def __init__(
         self,
-        lookup: Lookup,
+        lookup: ObjectLookup,
         ca_map: Callable[[str], Object],
         shard_name: str,
         now: Callable[[], str],
@@ -93,7 +93,7 @@ class Births:
         self._shard = shard_name
         self._now = now
         self._exports: dict[tuple[str, str], _Export] = {}
-        self._moulds: dict[tuple[str, str], Mould] = {}
+        self._moulds: dict[tuple[str, str], Template] = {}
 
     def types_of(self, path: str, name: str) -> list[Object]:
         """A type with all that it extends, bases first. Raises workspace_types.BadType."""
@@ -105,7 +105,7 @@ class Births:
     def _find_type(self, path: str, name: str) -> Object | None:
         return self._lookup.find(WORKSPACE_TYPES, path, name)
 
-    def of_workspace(self, workspace: Object, name: str, path: str, url: str) -> Plan:
+    def of_workspace(self, workspace: Object, name: str, path: str, url: str) -> ProvisioningPlan:
         """`name` and `path` are the new cluster's, `url` its address by name."""
         kind = workspace["spec"].get("type") or {}
         annotations = {lifecycle.PATH_ANNOTATION: path, **_handed_down(workspace)}
@@ -130,7 +130,7 @@ class Births:
         annotations: dict[str, str],
         spec: Object,
         url: str,
-    ) -> Plan:
+    ) -> ProvisioningPlan:
         """A logical cluster of a type (path and name), with what can be made of it at once."""
         types = self.types_of(*kind)
         initializers = workspace_types.initializers(types)
@@ -148,7 +148,7 @@ class Births:
         creator = lifecycle.creator_of(cluster)
         if creator:
             mould = self._mould(creator, ADMIN_BINDING)
-            made = Alike(mould, "", ADMIN_BINDING, partial(admin_binding, creator))
+            made = TemplateCopy(mould, "", ADMIN_BINDING, partial(admin_binding, creator))
             parts.append((CLUSTER_ROLE_BINDINGS, made))
         now = self._now()
         status: Object = {"phase": lifecycle.INITIALIZING}
@@ -161,24 +161,27 @@ class Births:
         lifecycle.settle(cluster, url, self._shard, now)
         if known is not None:
             mark_true(cluster, "APIBindingsReconciled", now)
-        return Plan(cluster, parts)
+        return ProvisioningPlan(cluster, parts)
 
-    def _mould(self, place: str, name: str) -> Mould:
+    def _mould(self, place: str, name: str) -> Template:
         found = self._moulds.get((place, name))
         if found is None:
             if len(self._moulds) >= _KEEP:
                 self._moulds.clear()
-            found = self._moulds[place, name] = Mould()
+            found = self._moulds[place, name] = Template()
         return found
 
     def _namespaces(self) -> Iterator[Part]:
         for name in NAMESPACES_OF_UNIVERSAL:
             namespace = partial(universal_namespace, name)
-            yield NAMESPACES, Alike(self._mould("", name), "", name, namespace)
+            yield NAMESPACES, TemplateCopy(self._mould("", name), "", name, namespace)
             account = self._mould(name, DEFAULT_ACCOUNT)
-            yield SERVICE_ACCOUNTS, Alike(account, name, DEFAULT_ACCOUNT, partial(_account, name))
+            yield (
+                SERVICE_ACCOUNTS,
+                TemplateCopy(account, name, DEFAULT_ACCOUNT, partial(_account, name)),
+            )
             ca = self._mould(name, CA_MAP)
-            yield CONFIG_MAPS, Alike(ca, name, CA_MAP, partial(self._ca_map, name))
+            yield CONFIG_MAPS, TemplateCopy(ca, name, CA_MAP, partial(self._ca_map, name))
 
     def _bindings(
         self,
@@ -188,14 +191,14 @@ class Births:
         logical_cluster: Object,
     ) -> Iterator[Part]:
         """Each bound from the start; the cluster's annotation says so, too."""
-        locks: dict[str, resource_locks.Lock] = {}
+        locks: dict[str, resource_locks.ResourceLock] = {}
         now = self._now()
         for wanted, (_, export, mould) in found:
             name = hashes.default_binding_name(cluster, wanted.path, wanted.name)
             reference = {"path": wanted.path, "name": wanted.name}
             locks.update(locks_of(export, name))
             make = partial(bound_binding, name, reference, path, export, now)
-            yield API_BINDINGS, Alike(mould, "", name, make, (name, path))
+            yield API_BINDINGS, TemplateCopy(mould, "", name, make, (name, path))
         if locks:
             annotations = logical_cluster["metadata"]["annotations"]
             annotations[resource_locks.ANNOTATION] = resource_locks.text(locks)
@@ -233,7 +236,7 @@ class Births:
             return None  # what is missing today may be there tomorrow
         if len(self._exports) >= _KEEP:
             self._exports.clear()
-        made = self._exports[path, name] = _Export(export, known, Mould())
+        made = self._exports[path, name] = _Export(export, known, Template())
         return made
 
     def _read_export(self, export: Object) -> KnownExport | None:

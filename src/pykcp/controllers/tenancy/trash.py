@@ -26,10 +26,10 @@ from pykcp.registry import codec, trash
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.errors import translate
 from pykcp.registry.keys import kind_prefix, object_key
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.trash import Record, record_from
-from pykcp.storage.errors import Mismatch, StoreError
-from pykcp.storage.interface import Delete, Entry, Operation, Put, Store
+from pykcp.storage.errors import RevisionMismatch, StoreError
+from pykcp.storage.interface import DeleteKey, Entry, Operation, PutKey, Store
 from pykcp.types import Object
 
 CHUNK = 30
@@ -45,7 +45,7 @@ class Trash:
         self,
         store: Store,
         directory: Directory,
-        lookup: Lookup,
+        lookup: ObjectLookup,
         now: Callable[[], str],
         window: float,
     ) -> None:
@@ -70,12 +70,12 @@ class Trash:
             if entry is None:
                 continue
             if key.startswith(_EVENTS) or self._store.get(trash.trash_key(key)) is not None:
-                operations.append(Delete(key, codec.reopen(entry.value), entry.revision))
+                operations.append(DeleteKey(key, codec.reopen(entry.value), entry.revision))
             else:
                 operations += trash.thrown(entry)
         return operations
 
-    def record(self, workspace_key: str, cluster: Object) -> Put | None:
+    def record(self, workspace_key: str, cluster: Object) -> PutKey | None:
         """The record of a workspace that goes now; None if it is not there."""
         workspace = self._store.get(workspace_key)
         cluster_key = object_key(
@@ -170,7 +170,7 @@ class Trash:
                     _put(record, entry.revision),
                 ]
             )
-        except Mismatch as error:
+        except RevisionMismatch as error:
             if error.key == _workspace_key(record):
                 raise _taken(record) from error
             raise translate(error) from error
@@ -178,10 +178,10 @@ class Trash:
             raise translate(error) from error
         return record
 
-    def _new(self, kind: GroupVersionResource, cluster: str, stored: Object) -> Put:
+    def _new(self, kind: GroupVersionResource, cluster: str, stored: Object) -> PutKey:
         resource = self._directory.find_system(*kind)
         assert resource is not None
-        return Put(
+        return PutKey(
             resource.key(cluster, "", meta.name(stored)),
             resource.encode(stored, cluster),
             resource.terms_of(stored, cluster),
@@ -243,18 +243,18 @@ class Trash:
             return
         try:
             await self._store.write(operations)
-        except Mismatch as error:
+        except RevisionMismatch as error:
             raise Conflict("another write was faster, try again") from error
         except StoreError as error:
             raise translate(error) from error
 
 
-def _put(record: Record, expect: int) -> Put:
-    return Put(record.key, record.encoded(), "", record.indexes, expect)
+def _put(record: Record, expect: int) -> PutKey:
+    return PutKey(record.key, record.encoded(), "", record.indexes, expect)
 
 
-def _delete(entry: Entry) -> Delete:
-    return Delete(entry.key, codec.reopen(entry.value), entry.revision)
+def _delete(entry: Entry) -> DeleteKey:
+    return DeleteKey(entry.key, codec.reopen(entry.value), entry.revision)
 
 
 def _workspace_key(record: Record) -> str:

@@ -12,7 +12,7 @@ from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, LOGICAL_CLUSTERS
 from pykcp.machinery.status import AlreadyExists
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.local import LocalClient
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 
@@ -23,7 +23,7 @@ _BINDINGS = kind_prefix(CLUSTER_ROLE_BINDINGS)
 
 class WorkspaceAdmins:
     def __init__(
-        self, client: LocalClient, lookup: Lookup, metrics: ControllerMetrics | None = None
+        self, client: LocalClient, lookup: ObjectLookup, metrics: ControllerMetrics | None = None
     ) -> None:
         self._client, self._lookup = client, lookup
         self.controller: Controller[ObjectKey] = Controller(

@@ -14,7 +14,7 @@ from pykcp.machinery.resources import SHARDS, WORKSPACE_TYPES
 from pykcp.machinery.status import NotFound
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.local import LocalClient
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
@@ -28,7 +28,7 @@ class WorkspaceTypes:
         self,
         store: Store,
         client: LocalClient,
-        lookup: Lookup,
+        lookup: ObjectLookup,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:

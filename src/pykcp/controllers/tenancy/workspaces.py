@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp.workspace_types import BadType
-from pykcp.controllers.runtime.controller import Controller, Later, ObjectKey
+from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.tenancy.provisioning import Births
@@ -27,7 +27,7 @@ from pykcp.registry.codec import decode
 from pykcp.registry.indexes.entries import DELETING, UNSETTLED_WORKSPACES
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.local import LocalClient
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.transaction import Write
 from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
@@ -53,7 +53,7 @@ class Workspaces:
         self,
         store: Store,
         client: LocalClient,
-        lookup: Lookup,
+        lookup: ObjectLookup,
         births: Births,
         shard_name: str,
         now: Callable[[], str],
@@ -131,7 +131,7 @@ class Workspaces:
     async def _place(self, workspace: Object) -> None:
         parent = self._lookup.logical_cluster(meta.cluster(workspace))
         if parent is None:
-            raise Later("its parent has no LogicalCluster")
+            raise Requeue("its parent has no LogicalCluster")
         try:
             shard = self._chosen(workspace) or self._choose(workspace)
         except labels.SelectorError as error:
@@ -142,7 +142,7 @@ class Workspaces:
             await self._unschedulable(workspace, why)
             return
         if meta.name(shard) != self._shard:
-            raise Later(f"shard {meta.name(shard)} is not this one")
+            raise Requeue(f"shard {meta.name(shard)} is not this one")
         await self._bear(workspace, shard)
 
     def _chosen(self, workspace: Object) -> Object | None:
@@ -187,7 +187,7 @@ class Workspaces:
             plan = self._births.of_workspace(workspace, name, path, own_url)
         except BadType as error:
             await self._unschedulable(workspace, str(error))
-            raise Later(str(error)) from error
+            raise Requeue(str(error)) from error
         settled = self._placed(name, url, shard, plan.cluster)
         client = self._client
         writes: list[Write] = [client.new(name, LOGICAL_CLUSTERS, plan.cluster)]
@@ -197,7 +197,7 @@ class Workspaces:
                 [*writes, client.changed(parent, WORKSPACES, meta.name(workspace), settled)]
             )
         except AlreadyExists as error:
-            raise Later("its logical cluster's name is taken") from error
+            raise Requeue("its logical cluster's name is taken") from error
 
     def _born(self, workspace: Object) -> Object | None:
         """The logical cluster that was made for the workspace already."""
@@ -212,7 +212,7 @@ class Workspaces:
 
         def place(live: Object) -> None:
             if meta.is_deleting(live):
-                raise Later("it is being deleted")
+                raise Requeue("it is being deleted")
             metadata = live["metadata"]
             annotations = metadata.setdefault("annotations", {})
             annotations[lifecycle.SHARD_ANNOTATION] = meta.name(shard)
@@ -245,7 +245,7 @@ class Workspaces:
 
         def checked(live: Object) -> None:
             if meta.uid(live) != meta.uid(workspace):
-                raise Later("it is another one by now")
+                raise Requeue("it is another one by now")
             change(live)
 
         client = self._client
@@ -313,7 +313,7 @@ class Workspaces:
         except NotFound:
             return
         except StatusError as error:
-            raise Later(str(error)) from error
+            raise Requeue(str(error)) from error
 
 
 def _external_url(shard: Object) -> str:

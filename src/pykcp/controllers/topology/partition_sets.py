@@ -17,7 +17,7 @@ from pykcp.machinery.resources import PARTITION_SETS, PARTITIONS, SHARDS
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
@@ -83,7 +83,7 @@ class PartitionSets:
         self,
         store: Store,
         client: Client,
-        lookup: Lookup,
+        lookup: ObjectLookup,
         now: Timestamps,
         metrics: ControllerMetrics | None = None,
     ) -> None:

@@ -16,7 +16,7 @@ from pykcp.machinery.kcp.hashes import (
     claim_label_key,
     claim_label_value,
 )
-from pykcp.machinery.labels import MANY, Selector, from_label_selector
+from pykcp.machinery.labels import MANY, LabelSelector, from_label_selector
 from pykcp.machinery.remembered import Remembered
 from pykcp.machinery.untyped import text
 from pykcp.types import Object
@@ -169,7 +169,7 @@ def selects(selector: Object | None, labels: Mapping[str, str] | None) -> bool:
     return bool(given.get("matchAll")) or _parsed(given).matches(labels)
 
 
-def _parsed(selector: Object) -> Selector:
+def _parsed(selector: Object) -> LabelSelector:
     terms = len(selector.get("matchLabels") or ()) + len(selector.get("matchExpressions") or ())
     values = sum(len(e.get("values") or ()) for e in selector.get("matchExpressions") or ())
     return from_label_selector(selector) if terms + values <= MANY else _large_selectors(selector)
@@ -243,7 +243,7 @@ def _covers(claim: Object, labels: Mapping[str, str] | None) -> bool:
 # What the state of a binding's claims is
 
 
-class Mismatch(NamedTuple):
+class ClaimMismatch(NamedTuple):
     """An accepted claim that differs from the exported one."""
 
     key: ClaimKey
@@ -270,7 +270,7 @@ class ClaimsState(NamedTuple):
     """Accepted, but nobody asked."""
     changes: list[ClaimKey]
     """Claims whose objects need new labels."""
-    mismatches: list[Mismatch]
+    mismatches: list[ClaimMismatch]
 
 
 def compare(export: Object, binding: Object) -> ClaimsState:
@@ -292,9 +292,9 @@ def compare(export: Object, binding: Object) -> ClaimsState:
     )
 
 
-def _mismatch(key: ClaimKey, ours: Object, asked: Object) -> Mismatch:
+def _mismatch(key: ClaimKey, ours: Object, asked: Object) -> ClaimMismatch:
     own, theirs = ours.get("verbs") or [], asked.get("verbs") or []
     same = ANY_VERB in own or ANY_VERB in theirs or set(own) == set(theirs)
     default = asked.get("defaultSelector")
     differs = default is not None and not same_selector(ours.get("selector"), default)
-    return Mismatch(key, None if same else (own, theirs), differs)
+    return ClaimMismatch(key, None if same else (own, theirs), differs)

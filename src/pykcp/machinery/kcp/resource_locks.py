@@ -16,7 +16,7 @@ import orjson
 ANNOTATION = "internal.apis.kcp.io/resource-bindings"
 
 
-class Lock(NamedTuple):
+class ResourceLock(NamedTuple):
     """A binding's by its name, or a CRD's; `expiry` is a timestamp, or "" for none."""
 
     binding: str = ""
@@ -32,7 +32,7 @@ class Lock(NamedTuple):
         return f"{{{self.binding} {str(self.is_crd).lower()}}}"
 
 
-Locks = dict[str, Lock]
+Locks = dict[str, ResourceLock]
 
 
 class MalformedLocks(ValueError):
@@ -43,7 +43,7 @@ def lock_name(group: str, resource: str) -> str:
     return f"{resource}.{group}" if group else resource
 
 
-def bindings_in(locks: Mapping[str, Lock], groups: Collection[str]) -> set[str]:
+def bindings_in(locks: Mapping[str, ResourceLock], groups: Collection[str]) -> set[str]:
     """The bindings that have something of some groups."""
     return {
         lock.binding
@@ -59,20 +59,20 @@ def parse(annotation: str) -> Locks:
     try:
         found = orjson.loads(annotation)
         return {
-            name: Lock(lock.get("n") or "", bool(lock.get("c")), lock.get("e") or "")
+            name: ResourceLock(lock.get("n") or "", bool(lock.get("c")), lock.get("e") or "")
             for name, lock in (found or {}).items()
         }
     except (ValueError, AttributeError) as error:
         raise MalformedLocks(f"failed to unmarshal ResourceBindings annotation: {error}") from error
 
 
-def text(locks: Mapping[str, Lock]) -> str:
+def text(locks: Mapping[str, ResourceLock]) -> str:
     """The annotation for these locks, as kcp writes it."""
     shown = {name: _fields(locks[name]) for name in sorted(locks)}
     return json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
 
 
-def _fields(lock: Lock) -> dict[str, str | bool]:
+def _fields(lock: ResourceLock) -> dict[str, str | bool]:
     fields: dict[str, str | bool] = {}
     if lock.binding:
         fields["n"] = lock.binding
@@ -84,9 +84,9 @@ def _fields(lock: Lock) -> dict[str, str | bool]:
 
 
 def acquire(
-    locks: Mapping[str, Lock],
+    locks: Mapping[str, ResourceLock],
     wanted: Iterable[str],
-    lock: Lock,
+    lock: ResourceLock,
     *,
     crds: Collection[str] = (),
     now: str,
@@ -105,12 +105,12 @@ def acquire(
     return after, held
 
 
-def _is_over(name: str, lock: Lock, crds: Collection[str], now: str) -> bool:
+def _is_over(name: str, lock: ResourceLock, crds: Collection[str], now: str) -> bool:
     return lock.is_crd and name not in crds and lock.expiry != "" and now > lock.expiry
 
 
 def pruned(
-    locks: Mapping[str, Lock],
+    locks: Mapping[str, ResourceLock],
     *,
     bindings: Collection[str],
     crds: Collection[str],
@@ -127,14 +127,14 @@ def pruned(
             if lock.binding in bindings:
                 kept[name] = lock
         elif name in crds:
-            kept[name] = Lock(is_crd=True)
+            kept[name] = ResourceLock(is_crd=True)
         elif lock.expiry and now <= lock.expiry:
             kept[name] = lock  # its CRD may still be on the way
     for name in established:
-        kept.setdefault(name, Lock(is_crd=True))
+        kept.setdefault(name, ResourceLock(is_crd=True))
     return kept
 
 
-def next_expiry(locks: Mapping[str, Lock]) -> str:
+def next_expiry(locks: Mapping[str, ResourceLock]) -> str:
     """When the first of them expires; "" if none does."""
     return min((lock.expiry for lock in locks.values() if lock.expiry), default="")

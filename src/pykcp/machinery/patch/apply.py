@@ -24,7 +24,7 @@ from pykcp.machinery.patch.fieldset import (
     recursive_difference,
     union,
 )
-from pykcp.machinery.patch.managed import Entry, Identity, Managers, identify
+from pykcp.machinery.patch.managed import Identity, ManagedEntry, Managers, identify
 from pykcp.machinery.patch.refusals import unexpected
 from pykcp.machinery.patch.shapes import Untypable, same
 from pykcp.machinery.patch.versions import Versions, Views
@@ -134,7 +134,7 @@ class FieldManager:
             mine_before = out.get(who)
             if mine_before is not None:
                 mine = union(mine, mine_before.fields)
-            out = {**out, who: Entry(mine, self.api_version, now)}
+            out = {**out, who: ManagedEntry(mine, self.api_version, now)}
         return managed.cap_updaters(out)
 
     # -- apply
@@ -238,7 +238,10 @@ class FieldManager:
         reset = self._reset.get(self.api_version)
         if reset:
             claims = recursive_difference(claims, reset)
-        managers = {**managers, who: Entry(claims, self.api_version, last.time if last else "")}
+        managers = {
+            **managers,
+            who: ManagedEntry(claims, self.api_version, last.time if last else ""),
+        }
         after = merging.merge(self._shape, before, config)
         if last is not None and not self._says_all(claims, last):
             after = pruning.pruned(self._views, after, managers, last)
@@ -249,7 +252,7 @@ class FieldManager:
                 raise ApplyConflicts(in_the_way)
         return after, changes.taken_from_all()
 
-    def _says_all(self, claims: Fields, last: Entry) -> bool:
+    def _says_all(self, claims: Fields, last: ManagedEntry) -> bool:
         """Whether all that was said last time is said again, so that nothing is to go."""
         return last.api_version == self.api_version and not difference(last.fields, claims)
 
@@ -260,7 +263,7 @@ class FieldManager:
             return managers
         fields = difference(mine.fields, NEVER_OWNED)
         if fields:
-            return {**managers, who: Entry(fields, self.api_version, now or mine.time)}
+            return {**managers, who: ManagedEntry(fields, self.api_version, now or mine.time)}
         return {other: entry for other, entry in managers.items() if other != who}
 
     # -- shared by both

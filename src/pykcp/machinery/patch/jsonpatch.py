@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykcp.machinery.patch import gojson
-from pykcp.machinery.patch.refusals import TooCostly, too_large, unprocessable
+from pykcp.machinery.patch.refusals import PatchTooCostly, too_large, unprocessable
 from pykcp.machinery.status import BadRequest
 from pykcp.types import JSON, Object
 
@@ -105,7 +105,7 @@ class Budget:
         self.copied -= size
         if self.copied < 0:
             grown = MAX_COPY_BYTES - self.copied
-            raise TooCostly(
+            raise PatchTooCostly(
                 "Unable to complete the copy, the accumulated size increase of copy is "
                 f"{grown}, exceeding the limit {MAX_COPY_BYTES}"
             )
@@ -113,7 +113,7 @@ class Budget:
     def move(self, items: int) -> None:
         self.moved -= items
         if self.moved < 0:
-            raise TooCostly(
+            raise PatchTooCostly(
                 "Unable to complete the operation, the accumulated number of moved array elements "
                 f"exceeds the limit {MAX_MOVED_ITEMS}"
             )
@@ -124,7 +124,7 @@ def apply(document: JSON, operations: list[Any], budget: Budget | None = None) -
 
     The whole may have been replaced by an array: the caller finds that it does not decode.
     """
-    run = Run(document, budget)
+    run = PatchRun(document, budget)
     for operation in operations:
         run.step(operation)
     return run.root
@@ -183,7 +183,7 @@ class _Place:
             raise _Missing(f"no such key: {self.key}")
 
 
-class Run:
+class PatchRun:
     """One patch in progress on a copy that is made container by container, when touched."""
 
     def __init__(self, document: JSON, budget: Budget | None = None) -> None:
@@ -269,12 +269,12 @@ class Run:
 
 
 _STEPS = {
-    "add": Run.add,
-    "remove": Run.remove,
-    "replace": Run.replace,
-    "move": Run.move,
-    "copy": Run.copy,
-    "test": Run.test,
+    "add": PatchRun.add,
+    "remove": PatchRun.remove,
+    "replace": PatchRun.replace,
+    "move": PatchRun.move,
+    "copy": PatchRun.copy,
+    "test": PatchRun.test,
 }
 
 

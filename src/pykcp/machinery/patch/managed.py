@@ -72,7 +72,7 @@ def identify(manager: str, operation: str, api_version: str, subresource: str) -
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManagedEntry:
     """What one manager owns."""
 
     fields: Fields
@@ -82,12 +82,12 @@ class Entry:
     stored: Object | None = None
     """The entry as it was read, to be written back as it is while nothing changes."""
 
-    def with_fields(self, fields: Fields) -> Entry:
+    def with_fields(self, fields: Fields) -> ManagedEntry:
         """The entry with another set; itself if the set is the same one."""
         return self if fields is self.fields else replace(self, fields=fields, stored=None)
 
 
-Managers = dict[Identity, Entry]
+Managers = dict[Identity, ManagedEntry]
 
 
 def read_trusted(entries: Iterable[Object]) -> Managers:
@@ -101,7 +101,9 @@ def read_trusted(entries: Iterable[Object]) -> Managers:
             "" if entry["operation"] == "Apply" else version,
             entry.get("subresource", ""),
         )
-        out[who] = Entry(entry.get("fieldsV1") or {}, version, entry.get("time") or "", entry)
+        out[who] = ManagedEntry(
+            entry.get("fieldsV1") or {}, version, entry.get("time") or "", entry
+        )
     return out
 
 
@@ -137,7 +139,7 @@ def read(entries: JSON) -> Managers:
             "" if operation == "Apply" else version,
             str(entry.get("subresource") or ""),
         )
-        out[who] = Entry(fields, version, _normal_time(entry.get("time")))
+        out[who] = ManagedEntry(fields, version, _normal_time(entry.get("time")))
     return out
 
 
@@ -158,12 +160,12 @@ def write(managers: Managers) -> list[Object]:
     return [entry.stored or _entry_json(who, entry) for who, entry in order]
 
 
-def _write_order(item: tuple[Identity, Entry]) -> tuple[str, ...]:
+def _write_order(item: tuple[Identity, ManagedEntry]) -> tuple[str, ...]:
     who, entry = item
     return who.operation, entry.time, who.manager, entry.api_version, who.subresource
 
 
-def _entry_json(who: Identity, entry: Entry) -> Object:
+def _entry_json(who: Identity, entry: ManagedEntry) -> Object:
     out: Object = {"manager": who.manager} if who.manager else {}
     out["operation"] = who.operation
     out["apiVersion"] = entry.api_version
@@ -202,7 +204,7 @@ def cap_updaters(managers: Managers, limit: int = MAX_UPDATE_MANAGERS) -> Manage
         if bucket not in out:
             out[bucket] = out.pop(first)
         parts.setdefault(bucket, [out[bucket].fields]).append(entry.fields)
-        out[bucket] = Entry({}, entry.api_version, entry.time)
+        out[bucket] = ManagedEntry({}, entry.api_version, entry.time)
         if bucket == who:
             # When the bucket is not the oldest and its turn comes, it goes: upstream's doing.
             del parts[bucket]

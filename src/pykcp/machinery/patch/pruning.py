@@ -15,7 +15,7 @@ from pykcp.machinery.patch.fieldset import (
     union,
     union_all,
 )
-from pykcp.machinery.patch.managed import Entry, Managers
+from pykcp.machinery.patch.managed import ManagedEntry, Managers
 from pykcp.machinery.patch.merging import remove
 from pykcp.machinery.patch.ownership import claimed, named
 from pykcp.machinery.patch.shapes import MapShape
@@ -23,7 +23,7 @@ from pykcp.machinery.patch.versions import Views
 from pykcp.types import Object
 
 
-def pruned(views: Views, merged: Object, managers: Managers, last: Entry) -> Object:
+def pruned(views: Views, merged: Object, managers: Managers, last: ManagedEntry) -> Object:
     """The merged object without what only the last configuration wanted."""
     shape = views.shape(last.api_version)
     assert shape is not None, "managers of versions that are gone are gone too"

@@ -16,7 +16,7 @@ def unprocessable(why: str) -> StatusError:
     return error
 
 
-class TooCostly(StatusError):
+class PatchTooCostly(StatusError):
     """The same for a patch that would cost more than patches may; `why` is the library's text."""
 
     def __init__(self, why: str) -> None:

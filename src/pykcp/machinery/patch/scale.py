@@ -12,7 +12,7 @@ from typing import Final
 
 from pykcp.machinery.patch import managed
 from pykcp.machinery.patch.fieldset import Path, difference, from_paths, has
-from pykcp.machinery.patch.managed import Entry, Managers
+from pykcp.machinery.patch.managed import ManagedEntry, Managers
 from pykcp.types import Object
 
 SCALE_VERSION: Final = "autoscaling/v1"
@@ -43,7 +43,7 @@ class ScaleOwners:
         for who, entry in self._parent.items():
             path = self._path(entry.api_version)
             if path and has(entry.fields, path):
-                out[who] = Entry(_REPLICAS, SCALE_VERSION, entry.time)
+                out[who] = ManagedEntry(_REPLICAS, SCALE_VERSION, entry.time)
         return managed.write(out)
 
     def for_parent(self, scale: list[Object]) -> list[Object]:
@@ -67,7 +67,7 @@ class ScaleOwners:
         for who, entry in theirs.items():
             if has(entry.fields, _REPLICAS_PATH):
                 known = self._parent.get(who)
-                out[who] = Entry(
+                out[who] = ManagedEntry(
                     from_paths([names]), self._api_version, known.time if known else ""
                 )
         return managed.write(out)

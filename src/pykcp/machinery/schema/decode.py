@@ -33,12 +33,12 @@ Marks: TypeAlias = list[bool]
 """Grows when an unknown field was dropped."""
 
 Reader: TypeAlias = Callable[[Any, Marks], Any]
-"""From a JSON value to its canonical form; raises `Mismatch` if it has the wrong type."""
+"""From a JSON value to its canonical form; raises `TypeMismatch` if it has the wrong type."""
 
 DecodeError = diagnose.DecodeError
 
 
-class Mismatch(Exception):
+class TypeMismatch(Exception):
     """The value does not fit the type."""
 
 
@@ -85,7 +85,7 @@ class TypedDecoder:
             out = self._read(value, marks)
         except NeedsText:
             return self._decode_slowly(value, raw, None, problems)
-        except (Mismatch, GoScalarError, QuantityError):
+        except (TypeMismatch, GoScalarError, QuantityError):
             raise diagnose.type_error(self.schema, value, raw) from None
         has_duplicates = raw is not None and diagnose.may_have_duplicates(raw, value)
         if not marks and not has_duplicates:
@@ -224,7 +224,7 @@ def _struct(rows: list[tuple[str, Reader, bool, Any]], names: frozenset[str]) ->
 
     def read(value: Any, marks: Marks) -> Any:
         if type(value) is not dict:
-            raise Mismatch
+            raise TypeMismatch
         if not known(value):
             marks.append(True)
         out: Object = {}
@@ -236,7 +236,7 @@ def _struct(rows: list[tuple[str, Reader, bool, Any]], names: frozenset[str]) ->
                     out[name] = absent(_EMPTY, marks) if callable(absent) else absent
             elif sub is _string:  # the commonest case, without a call
                 if type(item) is not str:
-                    raise Mismatch
+                    raise TypeMismatch
                 if item or keeps_empty:
                     out[name] = item
             else:
@@ -251,7 +251,7 @@ def _struct(rows: list[tuple[str, Reader, bool, Any]], names: frozenset[str]) ->
 def _list(item: Reader, zero: Reader) -> Reader:
     def read(value: Any, marks: Marks) -> Any:
         if type(value) is not list:
-            raise Mismatch
+            raise TypeMismatch
         return [item(v, marks) if v is not None else zero(v, marks) for v in value]
 
     return read
@@ -260,7 +260,7 @@ def _list(item: Reader, zero: Reader) -> Reader:
 def _map(item: Reader, zero: Reader) -> Reader:
     def read(value: Any, marks: Marks) -> Any:
         if type(value) is not dict:
-            raise Mismatch
+            raise TypeMismatch
         keys = sorted(value) if len(value) > 1 else value
         return {
             key: item(value[key], marks) if value[key] is not None else zero(None, marks)
@@ -272,18 +272,18 @@ def _map(item: Reader, zero: Reader) -> Reader:
 
 def _string_list(value: Any, _marks: Marks) -> Any:
     if type(value) is not list:
-        raise Mismatch
+        raise TypeMismatch
     for item in value:
         if type(item) is not str:
             if item is not None:
-                raise Mismatch
+                raise TypeMismatch
             return ["" if v is None else _string(v, _marks) for v in value]
     return value
 
 
 def _string_map(value: Any, marks: Marks) -> Any:
     if type(value) is not dict:
-        raise Mismatch
+        raise TypeMismatch
     last = ""
     for key, item in value.items():
         if type(item) is not str or key < last:
@@ -296,20 +296,20 @@ def _string_map(value: Any, marks: Marks) -> Any:
 
 def _string(value: Any, _marks: Marks) -> Any:
     if type(value) is not str:
-        raise Mismatch
+        raise TypeMismatch
     return value
 
 
 def _boolean(value: Any, _marks: Marks) -> Any:
     if type(value) is not bool:
-        raise Mismatch
+        raise TypeMismatch
     return value
 
 
 def _integer(low: int, high: int) -> Reader:
     def read(value: Any, _marks: Marks) -> Any:
         if type(value) is not int or not low <= value <= high:
-            raise Mismatch
+            raise TypeMismatch
         return value
 
     return read
@@ -319,7 +319,7 @@ def _number(value: Any, _marks: Marks) -> Any:
     if type(value) is int:
         return value
     if type(value) is not float:
-        raise Mismatch
+        raise TypeMismatch
     return int(value) if value.is_integer() and abs(value) < 1 << 63 else value
 
 
@@ -328,14 +328,14 @@ def _bytes(value: Any, _marks: Marks) -> Any:
         return base64_text(value)
     if type(value) is list:
         return _byte_list(value)
-    raise Mismatch
+    raise TypeMismatch
 
 
 def _byte_list(value: list[Any]) -> str:
     """Go takes a list of small numbers for bytes as well."""
     for item in value:
         if item is not None and (type(item) is not int or not 0 <= item <= 255):
-            raise Mismatch
+            raise TypeMismatch
     return b64encode(bytes(item or 0 for item in value)).decode()
 
 
@@ -345,13 +345,13 @@ def _anything(value: Any, _marks: Marks) -> Any:
 
 def _time(value: Any, _marks: Marks) -> Any:
     if type(value) is not str:
-        raise Mismatch
+        raise TypeMismatch
     return time_text(value)
 
 
 def _micro_time(value: Any, _marks: Marks) -> Any:
     if type(value) is not str:
-        raise Mismatch
+        raise TypeMismatch
     return micro_time_text(value)
 
 
@@ -360,13 +360,13 @@ def _quantity(value: Any, _marks: Marks) -> Any:
         return canonical(value)
     if type(value) is float:
         raise NeedsText
-    raise Mismatch
+    raise TypeMismatch
 
 
 def _int_or_string(value: Any, _marks: Marks) -> Any:
     if type(value) is str or type(value) is int:
         return value
-    raise Mismatch
+    raise TypeMismatch
 
 
 _TIME_CODECS = frozenset(("time", "micro-time"))
@@ -400,7 +400,7 @@ def _schema_or_bool(read_schema: Reader) -> Reader:
             return value
         if type(value) is dict:
             return read_schema(value, marks)
-        raise Mismatch
+        raise TypeMismatch
 
     return read
 

@@ -37,11 +37,11 @@ def _uuid(version: str, variant: str = "[0-9a-f]") -> Check:
 
 
 def _uri(text: str) -> bool:
-    from pykcp.machinery.cel.library.urls import URLError, parse_url
+    from pykcp.machinery.cel.library.urls import CelURLError, parse_url
 
     try:
         parse_url(text)
-    except URLError:
+    except CelURLError:
         return text == "*"
     return True
 

@@ -77,7 +77,7 @@ class KindsError(ValueError):
 
 
 @dataclass(slots=True)
-class Row:
+class FieldRow:
     """One field line, or a header, cut up but not yet understood."""
 
     name: str
@@ -94,8 +94,8 @@ class Declaration:
     """A struct, kind, named or opaque type as written."""
 
     form: str
-    head: Row
-    rows: list[Row] = field(default_factory=list)
+    head: FieldRow
+    rows: list[FieldRow] = field(default_factory=list)
 
 
 FlagSetter = Callable[[Schema, str], None]
@@ -178,18 +178,18 @@ def apply_flags(schema: Schema, flags: tuple[str, ...]) -> None:
             raise KindsError(f"unknown flag {flag!r}") from None
 
 
-def split_line(line: str) -> Row:
+def split_line(line: str) -> FieldRow:
     """`name type flags… | description`; the description is optional."""
     left, bar, description = line.partition(" | ")
     words = left.split()
     if not words:
         raise KindsError(f"nothing before the description in {line!r}")
     kind = words[1] if len(words) > 1 else ""
-    return Row(words[0], kind, tuple(words[2:]), description.strip() if bar else "")
+    return FieldRow(words[0], kind, tuple(words[2:]), description.strip() if bar else "")
 
 
 @dataclass(slots=True)
-class Source:
+class KindsFile:
     """A parsed file: declarations by name, in the order of the file."""
 
     prefix: str = ""
@@ -199,11 +199,11 @@ class Source:
     declarations: dict[str, Declaration] = field(default_factory=dict)
 
 
-def parse(text: str) -> Source:
+def parse(text: str) -> KindsFile:
     """Cut a kinds file into declarations."""
-    source = Source()
+    source = KindsFile()
     current: Declaration | None = None
-    last: Row | None = None
+    last: FieldRow | None = None
     for number, line in enumerate(text.splitlines(), 1):
         if not line or line[0] == "#":
             continue
@@ -218,7 +218,7 @@ def parse(text: str) -> Source:
     return source
 
 
-def _header(source: Source, line: str) -> Declaration | None:
+def _header(source: KindsFile, line: str) -> Declaration | None:
     form, _, rest = line.partition(" ")
     if form == "package":
         source.prefix, *marks = rest.split()
@@ -231,14 +231,16 @@ def _header(source: Source, line: str) -> Declaration | None:
         return None
     if form == "enum":
         name, _, values = rest.partition(":")
-        row = Row(name, "string", (), "", extra={"enum": [v.strip() for v in values.split(",")]})
+        row = FieldRow(
+            name, "string", (), "", extra={"enum": [v.strip() for v in values.split(",")]}
+        )
         declaration = Declaration("named", row)
     elif form in {"named", "opaque"}:
         declaration = Declaration(form, split_line(rest))
     elif form in {"struct", "kind"}:
         row = split_line(rest)
         words = (row.type, *row.flags) if row.type else ()
-        declaration = Declaration(form, Row(row.name, "object", words, row.description))
+        declaration = Declaration(form, FieldRow(row.name, "object", words, row.description))
     else:
         raise KindsError(f"unknown statement {form!r}")
     if declaration.head.name in source.declarations:
@@ -247,7 +249,7 @@ def _header(source: Source, line: str) -> Declaration | None:
     return declaration
 
 
-def _indented(current: Declaration | None, last: Row | None, line: str) -> Row:
+def _indented(current: Declaration | None, last: FieldRow | None, line: str) -> FieldRow:
     """A field, or more about the line above."""
     if current is None or last is None:
         raise KindsError("a field outside of any type")
@@ -259,7 +261,7 @@ def _indented(current: Declaration | None, last: Row | None, line: str) -> Row:
     return row
 
 
-def _continue(row: Row, text: str) -> None:
+def _continue(row: FieldRow, text: str) -> None:
     """A line that belongs to the one above: a rule, its message, or further keywords."""
     word, _, rest = text.partition(":")
     rest = rest.strip()

@@ -17,9 +17,9 @@ from pykcp.machinery.schema.kinds import (
     META_FILE,
     SCALARS,
     Declaration,
+    FieldRow,
     KindsError,
-    Row,
-    Source,
+    KindsFile,
     apply_flags,
     parse,
 )
@@ -48,7 +48,7 @@ class Library:
 class Package:
     """One file: its declarations, and those of them that are schemas already."""
 
-    def __init__(self, library: Library, source: Source) -> None:
+    def __init__(self, library: Library, source: KindsFile) -> None:
         self._library = library
         self.source = source
         self._components: dict[str, Schema] = {}
@@ -111,8 +111,8 @@ class Package:
             raise KindsError(f"no type {name!r} in {self.source.prefix}")
         rows = [
             *_type_rows(),
-            Row("metadata", "meta.ListMeta", (), "Standard metadata of the list."),
-            Row("items", f"[{item}]!", ("required",), ""),
+            FieldRow("metadata", "meta.ListMeta", (), "Standard metadata of the list."),
+            FieldRow("items", f"[{item}]!", ("required",), ""),
         ]
         schema = self._components[name] = Schema(
             type="object",
@@ -129,9 +129,9 @@ class Package:
         """Structs of custom resources are published where they are used."""
         return "" if self.source.crd and form == "struct" else f"{self.source.prefix}.{name}"
 
-    def _rows(self, declaration: Declaration) -> list[Row]:
+    def _rows(self, declaration: Declaration) -> list[FieldRow]:
         """Field lines with what `include` brings in, in Go's order."""
-        rows: list[Row] = []
+        rows: list[FieldRow] = []
         if declaration.form == "kind":
             rows += _type_rows()
         for row in declaration.rows:
@@ -143,7 +143,7 @@ class Package:
                 rows.append(row)
         return rows
 
-    def _required(self, rows: list[Row]) -> tuple[str, ...]:
+    def _required(self, rows: list[FieldRow]) -> tuple[str, ...]:
         return tuple(
             row.name
             for row in rows
@@ -151,7 +151,7 @@ class Package:
             or (not self.source.crd and row.type.endswith("!") and "optional" not in row.flags)
         )
 
-    def _field(self, row: Row) -> Schema:
+    def _field(self, row: FieldRow) -> Schema:
         """The node of one field: its type, then what the line says of it."""
         expression = row.type
         always = expression.endswith("!")
@@ -255,11 +255,11 @@ class Package:
         return schema
 
 
-def _type_rows() -> tuple[Row, Row]:
+def _type_rows() -> tuple[FieldRow, FieldRow]:
     """What every object says of its type, before anything else."""
     return (
-        Row("kind", "string", (), "", go_path="TypeMeta."),
-        Row("apiVersion", "string", (), "", go_path="TypeMeta."),
+        FieldRow("kind", "string", (), "", go_path="TypeMeta."),
+        FieldRow("apiVersion", "string", (), "", go_path="TypeMeta."),
     )
 
 

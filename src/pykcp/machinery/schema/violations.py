@@ -1,7 +1,7 @@
 """Violations of a schema, worded as upstream words them.
 
 Only objects that failed the compiled check come here. The walk follows upstream's
-validators in their order; a violation is an entry of a `Result`, which also counts what
+validators in their order; a violation is an entry of a `Violations`, which also counts what
 did match, since of several alternatives upstream shows the failures of the one that
 matched most.
 
@@ -77,7 +77,7 @@ _MANY = 8
 
 
 @dataclass(slots=True)
-class Result:
+class Violations:
     """Violations in order, each text once, and how much matched."""
 
     errors: dict[str, FieldError] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Result:
     def add(self, error: FieldError) -> None:
         self.errors.setdefault(error.text(), error)
 
-    def merge(self, other: Result) -> None:
+    def merge(self, other: Violations) -> None:
         if other.errors:
             for key, error in other.errors.items():
                 self.errors.setdefault(key, error)
@@ -124,12 +124,12 @@ def _below(path: str, error: FieldError) -> FieldError:
     return FieldError(where, error.reason, error.message, error.value, error.shown)
 
 
-def _value(schema: Schema, value: Any, path: LazyPath, old: Old | None) -> Result:
+def _value(schema: Schema, value: Any, path: LazyPath, old: Old | None) -> Violations:
     result = _validate(schema, value, path, old)
     # A part that has changed makes a change of all that it is in: nothing is compared twice.
     if result.errors and old is not None and not result.changed:
         if _unchanged(schema, value, old.value):
-            return Result(matches=result.matches)
+            return Violations(matches=result.matches)
         result.changed = True
     return result
 
@@ -162,13 +162,13 @@ def _unchanged(schema: Schema, value: Any, old: Any) -> bool:
     return _same(value, old)
 
 
-def _validate(schema: Schema, value: Any, path: LazyPath, old: Old | None) -> Result:
+def _validate(schema: Schema, value: Any, path: LazyPath, old: Old | None) -> Violations:
     if value is None:
         result = _type(schema, value, path)
         result.merge(_enum(schema, value, path))
         return result
-    result = Result()
-    parts: list[Result] = []
+    result = Violations()
+    parts: list[Violations] = []
     kind = type(value)
     form = format_of(schema) if schema.format else ""
     if form or types_of(schema):
@@ -214,8 +214,8 @@ def _wrong_type(path: LazyPath, expected: str, given: str) -> FieldError:
 _GO_FORMATS = {int: "int64", float: "float64"}
 
 
-def _type(schema: Schema, value: Any, path: LazyPath) -> Result:
-    result = Result(matches=1)
+def _type(schema: Schema, value: Any, path: LazyPath) -> Violations:
+    result = Violations(matches=1)
     types, form = types_of(schema), format_of(schema)
     if value is None:
         if types and not schema.nullable:
@@ -235,8 +235,8 @@ def _type(schema: Schema, value: Any, path: LazyPath) -> Result:
     return result if fits else _only(_wrong_type(path, ",".join(types), kind))
 
 
-def _only(error: FieldError) -> Result:
-    result = Result()
+def _only(error: FieldError) -> Violations:
+    result = Violations()
     result.add(error)
     return result
 
@@ -249,9 +249,9 @@ def _composite(path: LazyPath, message: str) -> FieldError:
     return _unplaced(f"{go_quote(joined(path))} {message}")
 
 
-def _branches(schema: Schema, value: Any, path: LazyPath) -> Result:
+def _branches(schema: Schema, value: Any, path: LazyPath) -> Violations:
     """allOf, anyOf, oneOf and not; ratcheting does not reach into them."""
-    main = Result()
+    main = Violations()
     _walk.branches += 1
     if schema.any_of:
         _any_of(schema, value, path, main)
@@ -273,8 +273,8 @@ def _branches(schema: Schema, value: Any, path: LazyPath) -> Result:
     return main
 
 
-def _any_of(schema: Schema, value: Any, path: LazyPath, main: Result) -> None:
-    best: Result | None = None
+def _any_of(schema: Schema, value: Any, path: LazyPath, main: Violations) -> None:
+    best: Violations | None = None
     for branch in schema.any_of:
         result = _validate(branch, value, path, None)
         if not result.errors:
@@ -287,9 +287,9 @@ def _any_of(schema: Schema, value: Any, path: LazyPath, main: Result) -> None:
         main.merge(best)
 
 
-def _one_of(schema: Schema, value: Any, path: LazyPath, main: Result) -> None:
-    best: Result | None = None
-    first: Result | None = None
+def _one_of(schema: Schema, value: Any, path: LazyPath, main: Violations) -> None:
+    best: Violations | None = None
+    first: Violations | None = None
     valid = 0
     for branch in schema.one_of:
         result = _validate(branch, value, path, None)
@@ -308,7 +308,7 @@ def _one_of(schema: Schema, value: Any, path: LazyPath, main: Result) -> None:
         main.merge(best)
 
 
-def _string(schema: Schema, value: str, path: LazyPath) -> Result:
+def _string(schema: Schema, value: str, path: LazyPath) -> Violations:
     length = len(value)
     if schema.max_length is not None and length > schema.max_length:
         return _only(too_long(_place(path), schema.max_length))
@@ -318,7 +318,7 @@ def _string(schema: Schema, value: str, path: LazyPath) -> Result:
     if schema.pattern and not pattern_check(schema.pattern, _work)(value):
         message = f"{_show(path)} should match '{_pattern_text(schema.pattern)}'"
         return _only(invalid(_place(path), value, message))
-    return Result()
+    return Violations()
 
 
 def _pattern_text(pattern: str) -> str:
@@ -329,15 +329,15 @@ def _pattern_text(pattern: str) -> str:
     return pattern if _work.left >= 0 else f"{pattern}, but the text is too long for this pattern"
 
 
-def _format(form: str, value: str, path: LazyPath) -> Result:
+def _format(form: str, value: str, path: LazyPath) -> Violations:
     if format_check(form)(value):
-        return Result()
+        return Violations()
     message = f"{_show(path)} must be of type {form}: {go_quote(value)}"
     return _only(type_invalid(_place(path), value, message))
 
 
-def _number(schema: Schema, value: float, path: LazyPath) -> Result:
-    result = Result()
+def _number(schema: Schema, value: float, path: LazyPath) -> Violations:
+    result = Violations()
     for error in number_violations(schema, value, path):
         result.add(error)
     result.matches += 1
@@ -420,8 +420,8 @@ def _multiple(schema: Schema, value: float, path: LazyPath) -> list[FieldError]:
     return [*errors, invalid(_place(path), value if whole else float(value), message)]
 
 
-def _list(schema: Schema, value: list[Any], path: LazyPath, old: Old | None) -> Result:
-    result = Result(matches=1)
+def _list(schema: Schema, value: list[Any], path: LazyPath, old: Old | None) -> Violations:
+    result = Violations(matches=1)
     if schema.items is not None:
         olds = _old_items(schema, old)
         is_valid = _walk.quick(schema.items, len(value))
@@ -490,15 +490,15 @@ def _enum_check(allowed: tuple[Any, ...]) -> Check:
     return check
 
 
-def _enum(schema: Schema, value: Any, path: LazyPath) -> Result:
+def _enum(schema: Schema, value: Any, path: LazyPath) -> Violations:
     if not schema.enum or _enum_check(schema.enum)(value):
-        return Result()
+        return Violations()
     allowed = [v if isinstance(v, str) else orjson.dumps(v).decode() for v in schema.enum]
     return _only(not_supported(_place(path), value, allowed))
 
 
-def _object(schema: Schema, value: dict[str, Any], path: LazyPath, old: Old | None) -> Result:
-    result = Result()
+def _object(schema: Schema, value: dict[str, Any], path: LazyPath, old: Old | None) -> Violations:
+    result = Violations()
     _size(schema, len(value), path, result)
     is_valid = None
     if schema.additional is not None:
@@ -527,7 +527,7 @@ def _object(schema: Schema, value: dict[str, Any], path: LazyPath, old: Old | No
     return result
 
 
-def _size(schema: Schema, size: int, path: LazyPath, result: Result) -> None:
+def _size(schema: Schema, size: int, path: LazyPath, result: Violations) -> None:
     if schema.min_properties is not None and size < schema.min_properties:
         message = f"{_show(path)} should have at least {schema.min_properties} properties"
         result.add(invalid(_place(path), size, message))

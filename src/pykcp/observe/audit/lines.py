@@ -17,7 +17,7 @@ TRUNCATED = "audit.k8s.io/truncated"
 _LIST_HEAD = b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":['
 
 
-class Timestamps:
+class MicrosecondTimestamps:
     """RFC 3339 with microseconds; the text of a second is made once."""
 
     __slots__ = ("_second", "_text")

@@ -1,6 +1,6 @@
 """How events reach a backend: in batches behind the requests' backs, or before the answer.
 
-`Batch` never makes a request wait. Its buffer is bounded; what does not fit is dropped,
+`BatchedEvents` never makes a request wait. Its buffer is bounded; what does not fit is dropped,
 counted and logged. The blocking modes do not answer before the event was taken; when
 that fails it is counted and logged, and `blocking-strict` refuses the request.
 """
@@ -159,7 +159,7 @@ class Awaited:
         """Requests have ended before."""
 
 
-class Batch:
+class BatchedEvents:
     """Events in a bounded buffer, sent many at a time by a task of its own."""
 
     waits = False

@@ -25,7 +25,7 @@ class PolicyError(Exception):
     """A policy that cannot be used; the message names the file and field."""
 
 
-class Level(IntEnum):
+class AuditLevel(IntEnum):
     NONE = 0
     METADATA = 1
     REQUEST = 2
@@ -37,10 +37,10 @@ class Level(IntEnum):
 
 
 _WORDS = ("None", "Metadata", "Request", "RequestResponse")
-_LEVELS = {word: Level(place) for place, word in enumerate(_WORDS)}
+_LEVELS = {word: AuditLevel(place) for place, word in enumerate(_WORDS)}
 
 
-class Question(NamedTuple):
+class AuditedRequest(NamedTuple):
     """What rules look at. `user` is "" and `groups` empty for somebody who is not known."""
 
     user: str
@@ -56,10 +56,10 @@ class Question(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AuditOutcome:
     """What is recorded of a request."""
 
-    level: Level
+    level: AuditLevel
     omit_stages: frozenset[str]
     omit_managed_fields: bool
 
@@ -70,7 +70,7 @@ class Resources:
     resources: tuple[str, ...]
     names: tuple[str, ...]
 
-    def matches(self, question: Question) -> bool:
+    def matches(self, question: AuditedRequest) -> bool:
         if self.group not in ("*", question.group):
             return False
         if not self.resources:
@@ -81,8 +81,8 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    outcome: Outcome
+class AuditRule:
+    outcome: AuditOutcome
     users: frozenset[str]
     groups: frozenset[str]
     verbs: frozenset[str]
@@ -90,7 +90,7 @@ class Rule:
     namespaces: frozenset[str]
     paths: tuple[str, ...]
 
-    def matches(self, question: Question) -> bool:
+    def matches(self, question: AuditedRequest) -> bool:
         if self.users and question.user not in self.users:
             return False
         if self.groups and self.groups.isdisjoint(question.groups):
@@ -105,7 +105,7 @@ class Rule:
             )
         return True
 
-    def _matches_resource(self, question: Question) -> bool:
+    def _matches_resource(self, question: AuditedRequest) -> bool:
         if not question.is_resource:
             return False
         if self.namespaces and question.namespace not in self.namespaces:
@@ -114,11 +114,11 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
-    rules: tuple[Rule, ...]
-    otherwise: Outcome
+class AuditPolicy:
+    rules: tuple[AuditRule, ...]
+    otherwise: AuditOutcome
 
-    def evaluate(self, question: Question) -> Outcome:
+    def evaluate(self, question: AuditedRequest) -> AuditOutcome:
         """The first rule that matches decides; nothing is recorded if none does."""
         for rule in self.rules:
             if rule.matches(question):
@@ -130,7 +130,7 @@ def _path_matches(spec: str, path: str) -> bool:
     return spec in ("*", path) or (spec.endswith("*") and path.startswith(spec.rstrip("*")))
 
 
-def _resource_matches(spec: str, question: Question) -> bool:
+def _resource_matches(spec: str, question: AuditedRequest) -> bool:
     resource, subresource = question.resource, question.subresource
     combined = f"{resource}/{subresource}" if subresource else resource
     if spec in ("*", combined):
@@ -143,7 +143,7 @@ def _resource_matches(spec: str, question: Question) -> bool:
 # -- reading -----------------------------------------------------------------------------------
 
 
-def load_policy(path: str) -> Policy:
+def load_policy(path: str) -> AuditPolicy:
     try:
         text = pathlib.Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -156,7 +156,7 @@ def load_policy(path: str) -> Policy:
         raise PolicyError(f"loading audit policy file: {error}: from file {path}") from error
 
 
-def parse_policy(text: str) -> Policy:
+def parse_policy(text: str) -> AuditPolicy:
     import yaml
 
     try:
@@ -178,7 +178,7 @@ class _Reader:
         self._document = document
         self._errors: list[FieldError] = []
 
-    def read(self) -> Policy:
+    def read(self) -> AuditPolicy:
         document = self._document
         omitted = self._stages(document.get("omitStages"), "omitStages")
         drops = bool(document.get("omitManagedFields"))
@@ -191,9 +191,9 @@ class _Reader:
             raise PolicyError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
         if not rules:
             raise PolicyError("loaded illegal policy with 0 rules")
-        return Policy(rules, Outcome(Level.NONE, omitted, drops))
+        return AuditPolicy(rules, AuditOutcome(AuditLevel.NONE, omitted, drops))
 
-    def _rule(self, rule: Any, path: str, omitted: frozenset[str], drops: bool) -> Rule:
+    def _rule(self, rule: Any, path: str, omitted: frozenset[str], drops: bool) -> AuditRule:
         level = self._level(rule.get("level"), f"{path}.level")
         urls = _texts(rule.get("nonResourceURLs"))
         self._check_urls(urls, f"{path}.nonResourceURLs")
@@ -208,8 +208,8 @@ class _Reader:
                         "rules cannot apply to both regular resources and non-resource URLs")
             )  # fmt: skip
         wanted = rule.get("omitManagedFields")
-        outcome = Outcome(level, omitted | own, drops if wanted is None else bool(wanted))
-        return Rule(
+        outcome = AuditOutcome(level, omitted | own, drops if wanted is None else bool(wanted))
+        return AuditRule(
             outcome,
             frozenset(_texts(rule.get("users"))),
             frozenset(_texts(rule.get("userGroups"))),
@@ -219,12 +219,12 @@ class _Reader:
             urls,
         )
 
-    def _level(self, word: Any, path: str) -> Level:
+    def _level(self, word: Any, path: str) -> AuditLevel:
         if not word:
             self._errors.append(required(path))
         elif word not in _LEVELS:
             self._errors.append(not_supported(path, word, _WORDS))
-        return _LEVELS.get(word, Level.NONE)
+        return _LEVELS.get(word, AuditLevel.NONE)
 
     def _stages(self, value: Any, path: str) -> frozenset[str]:
         stages = _texts(value)

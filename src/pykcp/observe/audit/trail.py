@@ -8,19 +8,32 @@ from typing import Any
 
 from pykcp.observe.audit.lines import legacy
 from pykcp.observe.audit.logfile import LogFile, StandardOutput
-from pykcp.observe.audit.modes import Awaited, Backend, Batch, Blocking, Failures, Truncation
-from pykcp.observe.audit.policy import Level, Outcome, Policy, PolicyError, load_policy
+from pykcp.observe.audit.modes import (
+    Awaited,
+    Backend,
+    BatchedEvents,
+    Blocking,
+    Failures,
+    Truncation,
+)
+from pykcp.observe.audit.policy import (
+    AuditLevel,
+    AuditOutcome,
+    AuditPolicy,
+    PolicyError,
+    load_policy,
+)
 from pykcp.observe.audit.settings import AuditSettings, LogSettings, WebhookSettings
-from pykcp.observe.audit.webhook import Webhook, load_target
+from pykcp.observe.audit.webhook import AuditWebhook, load_target
 from pykcp.observe.metrics import Counter, Gauge, Metric
 
 STOP_SECONDS = 5.0
-_LABELS = tuple((level.word,) for level in Level)
+_LABELS = tuple((level.word,) for level in AuditLevel)
 
 
 class AuditTrail:
     def __init__(
-        self, policy: Policy, backends: Sequence[Backend], failures: Failures | None = None
+        self, policy: AuditPolicy, backends: Sequence[Backend], failures: Failures | None = None
     ) -> None:
         self.policy = policy
         self._backends = tuple(backends)
@@ -49,11 +62,11 @@ class AuditTrail:
             Gauge(
                 "pykcp_audit_buffered_events",
                 "Audit events that wait to be sent.",
-                lambda: sum(b.waiting for b in self._backends if isinstance(b, Batch)),
+                lambda: sum(b.waiting for b in self._backends if isinstance(b, BatchedEvents)),
             ),
         )
 
-    def count_level(self, outcome: Outcome) -> None:
+    def count_level(self, outcome: AuditOutcome) -> None:
         self._levels.add(_LABELS[outcome.level])
 
     def process(self, line: bytes) -> asyncio.Task[bool] | bool:
@@ -133,16 +146,18 @@ def _log_backend(
         await asyncio.to_thread(write, lines)
 
     if settings.batch.mode == "batch":
-        batch = Batch("log", write_behind, settings.batch, truncation, failures, merges=True)
+        batch = BatchedEvents(
+            "log", write_behind, settings.batch, truncation, failures, merges=True
+        )
         return sink, batch
     is_strict = settings.batch.mode == "blocking-strict"
     return sink, Blocking("log", write, truncation, failures, is_strict=is_strict)
 
 
-def _webhook_backend(settings: WebhookSettings, failures: Failures) -> tuple[Webhook, Backend]:
-    webhook = Webhook(load_target(settings.config_file), settings.initial_backoff)
+def _webhook_backend(settings: WebhookSettings, failures: Failures) -> tuple[AuditWebhook, Backend]:
+    webhook = AuditWebhook(load_target(settings.config_file), settings.initial_backoff)
     truncation = Truncation(settings.truncate, failures)
     if settings.batch.mode == "batch":
-        return webhook, Batch("webhook", webhook.send, settings.batch, truncation, failures)
+        return webhook, BatchedEvents("webhook", webhook.send, settings.batch, truncation, failures)
     is_strict = settings.batch.mode == "blocking-strict"
     return webhook, Awaited("webhook", webhook.send, truncation, failures, is_strict=is_strict)

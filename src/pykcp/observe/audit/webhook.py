@@ -24,12 +24,12 @@ FACTOR, JITTER = 1.5, 0.2
 REQUEST_SECONDS = 30.0
 
 
-class WebhookFailed(Exception):
+class AuditWebhookFailed(Exception):
     """Nobody took the events, however often they were offered."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AuditTarget:
     """Where to, and as whom; out of a kubeconfig."""
 
     url: str
@@ -37,7 +37,7 @@ class Target:
     context: ssl.SSLContext | None
 
 
-def load_target(path: str) -> Target:
+def load_target(path: str) -> AuditTarget:
     """The current context of a kubeconfig file. Raises PolicyError."""
     import yaml
 
@@ -55,7 +55,7 @@ def load_target(path: str) -> Target:
         raise PolicyError(f"initializing audit webhook: {path}: {error!r}") from error
 
 
-def _target(folder: pathlib.Path, cluster: dict[str, Any], user: dict[str, Any]) -> Target:
+def _target(folder: pathlib.Path, cluster: dict[str, Any], user: dict[str, Any]) -> AuditTarget:
     url = str(cluster["server"])
     headers = {"content-type": "application/json", "accept": "application/json, */*"}
     token = user.get("token") or ""
@@ -67,7 +67,7 @@ def _target(folder: pathlib.Path, cluster: dict[str, Any], user: dict[str, Any])
         pair = f"{user['username']}:{user.get('password', '')}".encode()
         headers["authorization"] = f"Basic {base64.b64encode(pair).decode()}"
     context = _ssl(folder, cluster, user) if url.startswith("https:") else None
-    return Target(url, headers, context)
+    return AuditTarget(url, headers, context)
 
 
 def _ssl(folder: pathlib.Path, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
@@ -95,11 +95,14 @@ def _content(folder: pathlib.Path, entry: dict[str, Any], name: str) -> bytes:
     return b""
 
 
-class Webhook:
+class AuditWebhook:
     """Sends events; a failed send is tried again with growing pauses."""
 
     def __init__(
-        self, target: Target, initial_backoff: float, jitter: Callable[[], float] = random.random
+        self,
+        target: AuditTarget,
+        initial_backoff: float,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self._target = target
         self._backoff = initial_backoff
@@ -121,7 +124,7 @@ class Webhook:
                 failure = f"{type(error).__name__}: {error}"
             if not failure:
                 return
-        raise WebhookFailed(f"the audit webhook took no events in {TRIES} tries: {failure}")
+        raise AuditWebhookFailed(f"the audit webhook took no events in {TRIES} tries: {failure}")
 
     async def _post(self, body: bytes) -> str:
         """ "" if it was taken, otherwise why not."""

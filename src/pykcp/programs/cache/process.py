@@ -24,7 +24,7 @@ from pykcp.observe.metrics import Registry
 from pykcp.programs.cache.settings import CacheSettings
 from pykcp.storage.compactor import Compactor
 from pykcp.storage.errors import StoreError
-from pykcp.wire.exchange import Application, Exchange, Request
+from pykcp.wire.exchange import Application, Exchange, IncomingRequest
 from pykcp.wire.listener import Listener, ListenError
 from pykcp.wire.settings import TLSSettings, WireSettings
 
@@ -56,12 +56,12 @@ async def _main(settings: CacheSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    async with running(settings) as port:
+    async with running_cache(settings) as port:
         _log.info("serving on %s:%d", settings.bind_address, port)
         await stopping.wait()
 
 
-class running:  # noqa: N801  # used as `async with running(settings) as port`
+class running_cache:  # noqa: N801  # used as `async with running(settings) as port`
     """A started cache server, as a context."""
 
     def __init__(self, settings: CacheSettings) -> None:
@@ -131,7 +131,7 @@ class Delayed:
     def __init__(self, application: Application, seconds: float) -> None:
         self._application, self._seconds = application, seconds
 
-    def wants_streaming(self, request: Request) -> bool:
+    def wants_streaming(self, request: IncomingRequest) -> bool:
         return self._application.wants_streaming(request)
 
     def identify(self, exchange: Exchange) -> bool | Coroutine[Any, Any, bool]:

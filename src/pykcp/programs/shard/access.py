@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.rbac import RbacObjects
-from pykcp.auth.authz.role_cache import WATCHED, ClusterContent, RoleCache
-from pykcp.cache.replica import Replica
+from pykcp.auth.authz.role_cache import WATCHED, ClusterRules, RoleCache
+from pykcp.cache.replica import CacheReplica
 from pykcp.machinery.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -27,11 +27,11 @@ _GROUPS = frozenset(("rbac.authorization.k8s.io", "core.kcp.io"))
 
 
 class AccessObjects:
-    def __init__(self, store: Store, replica: Replica) -> None:
+    def __init__(self, store: Store, replica: CacheReplica) -> None:
         self._store = store
         self._replica = replica
 
-    async def load(self, cluster: str) -> ClusterContent:
+    async def load(self, cluster: str) -> ClusterRules:
         """The RBAC objects of a cluster and its LogicalCluster."""
         objects = RbacObjects(
             cluster_roles=await self._all(cluster, CLUSTER_ROLES),
@@ -41,10 +41,10 @@ class AccessObjects:
         )
         entry = self._store.get(object_key(_LOGICAL_CLUSTERS, cluster, "", "cluster"))
         if entry is not None:
-            return ClusterContent(objects, logical_cluster=decode(entry.value))
+            return ClusterRules(objects, logical_cluster=decode(entry.value))
         elsewhere = self._replica.get(LOGICAL_CLUSTERS, cluster, "cluster")
         replicated = self._replicated(cluster) if elsewhere is not None else None
-        return ClusterContent(objects, replicated, elsewhere)
+        return ClusterRules(objects, replicated, elsewhere)
 
     def _replicated(self, cluster: str) -> RbacObjects:
         """What a cluster on another shard has published of its roles."""

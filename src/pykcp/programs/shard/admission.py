@@ -40,7 +40,7 @@ from pykcp.admission.tenants import TenantAdmission
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.registry.catalog.claimed import AcceptedClaims
 from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Store
 
 
@@ -49,7 +49,7 @@ def make_admission(
     tenants: TenantAdmission,
     quotas: Quotas,
     object_count: ObjectCountLimit,
-    lookup: Callable[[], Lookup],
+    lookup: Callable[[], ObjectLookup],
     authorizer: Callable[[], Authorizer],
     directory: Callable[[], Directory],
     *,

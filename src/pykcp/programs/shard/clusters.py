@@ -12,8 +12,8 @@ from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.machinery.status import Expired
 from pykcp.registry.keys import cluster_of_prefix, kind_prefix, object_key
-from pykcp.registry.paths import PathIndex, Place
-from pykcp.registry.watch.hub import Hub
+from pykcp.registry.paths import PathIndex, ResolvedStep
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.server.media.answers import PlainError
@@ -71,14 +71,14 @@ def _refuse_moving(call: Call) -> None:
     raise Moving
 
 
-class LogicalClusters:
+class ShardClusters:
     """A logical cluster exists if it holds a LogicalCluster named `cluster`.
 
     Those that were asked for are remembered within bounds and forgotten by events. When one
     goes out of use, the watches that are open in it end.
     """
 
-    def __init__(self, store: Store, paths: PathIndex, hub: Hub, shard_name: str) -> None:
+    def __init__(self, store: Store, paths: PathIndex, hub: WatchHub, shard_name: str) -> None:
         self._store, self._paths, self._hub = store, paths, hub
         self.shard_name = shard_name
         self.known: dict[str, bool] = {}
@@ -143,7 +143,7 @@ class LogicalClusters:
             if self.blocks_moving:
                 self._hub.end_cluster(name)
 
-    def walk(self, path: str) -> Place | None:
+    def walk(self, path: str) -> ResolvedStep | None:
         """Where a path of several segments leads."""
         return self._paths.walk(path)
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.clients.destinations import Destinations, OwnSocket
-from pykcp.clients.names import Names
+from pykcp.clients.names import HostNames
 from pykcp.clients.outbound import Outbound
 from pykcp.clients.shares import Shares
 from pykcp.observe.metrics import LabelledGauge, Registry
@@ -48,7 +48,7 @@ def make_egress(settings: ShardSettings, metrics: Registry, owner: TaskOwner) ->
     guarded = Destinations(allow, deny, [*stores, *_sockets(urls, _HTTPS)])
     short = Shares(settings.tenant_egress_connections)
     long = Shares(settings.tenant_egress_forwards)
-    names = Names()
+    names = HostNames()
     egress = Egress(
         webhooks=Outbound(guarded, names, short),
         mounts=Outbound(Destinations(allow, deny, stores), names, long),

@@ -18,7 +18,7 @@ from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
 from pykcp.machinery.status import go_quote
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.steps import Steps
 from pykcp.storage.interface import Event, Store
 
@@ -35,7 +35,11 @@ class PermissionCeiling:
     """Decisions are remembered elsewhere; so changes are told there."""
 
     def __init__(
-        self, store: Store, roles: RoleCache, bound: BoundResources, lookup: Callable[[], Lookup]
+        self,
+        store: Store,
+        roles: RoleCache,
+        bound: BoundResources,
+        lookup: Callable[[], ObjectLookup],
     ) -> None:
         self._roles, self._bound, self._lookup = roles, bound, lookup
         self._limiting: set[str] = set()

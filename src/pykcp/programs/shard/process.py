@@ -60,7 +60,7 @@ async def _main(settings: ShardSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    async with running(settings):
+    async with running_shard(settings):
         _log.info("kcp is ready")
         await stopping.wait()
         _log.info("stopping")
@@ -81,7 +81,7 @@ def _finish(shard: Shard, hooks: tuple[str, ...]) -> None:
         shard.health.finish_hook(hook)
 
 
-class running:  # noqa: N801  # used as `async with running(settings) as shard`
+class running_shard:  # noqa: N801  # used as `async with running(settings) as shard`
     """A started shard, as a context: the tests use it too."""
 
     def __init__(self, settings: ShardSettings) -> None:

@@ -10,14 +10,14 @@ from pykcp.auth.authn.interface import TokenAuthenticator
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.clients.outbound import Outbound
 from pykcp.observe.metrics import Registry
-from pykcp.programs.shard.clusters import LogicalClusters
+from pykcp.programs.shard.clusters import ShardClusters
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.egress import Egress
 from pykcp.programs.shard.settings import ShardSettings
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.catalog.old_names import WithOldNames
 from pykcp.registry.local import LocalClient
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.server.app import ApiServer
 from pykcp.server.authorization import CallAuthorization
 from pykcp.server.clusters import ClusterResolver
@@ -25,7 +25,7 @@ from pykcp.server.documents.discovery import Discovery
 from pykcp.server.documents.openapi import OpenAPI
 from pykcp.server.filters.flow_control import FlowControl, FlowSettings
 from pykcp.server.filters.flow_cost import CostLimits
-from pykcp.server.filters.flow_queue import Limits
+from pykcp.server.filters.flow_queue import SeatLimits
 from pykcp.server.filters.flow_room import RoomLimits
 from pykcp.server.filters.homes import Homes
 from pykcp.server.filters.mounts import MountProxy
@@ -60,14 +60,14 @@ def make_server(  # a composition root: every part by name
     directory: Directory,
     authentication: Authentication,
     authorizer: Authorizer,
-    clusters: LogicalClusters,
+    clusters: ShardClusters,
     credentials: Credentials,
     health: Health,
     metrics: Registry,
     client: LocalClient,
     owner: TaskOwner,
     audit: AuditFilter | None,
-    lookup: Lookup,
+    lookup: ObjectLookup,
     workers: WorkerPool | None,
     egress: Egress,
 ) -> ApiServer:
@@ -122,7 +122,7 @@ async def _consistency(store: Store) -> str:
 def workspace_sign_in(
     settings: ShardSettings,
     credentials: Credentials,
-    lookup: Lookup,
+    lookup: ObjectLookup,
     owner: TaskOwner,
     outbound: Outbound,
 ) -> list[TokenAuthenticator]:
@@ -142,10 +142,10 @@ def _flow_control(settings: ShardSettings, metrics: Registry) -> FlowControl | N
         return None
     return FlowControl(
         FlowSettings(
-            writes=Limits(settings.fairness_seats),
-            reads=Limits(settings.fairness_read_seats),
-            long=Limits(settings.fairness_long_seats),
-            sign_in=Limits(settings.fairness_sign_in_seats),
+            writes=SeatLimits(settings.fairness_seats),
+            reads=SeatLimits(settings.fairness_read_seats),
+            long=SeatLimits(settings.fairness_long_seats),
+            sign_in=SeatLimits(settings.fairness_sign_in_seats),
             seat_timeout=settings.fairness_seat_timeout,
             costs=CostLimits(
                 user=settings.fairness_cost_per_user,

@@ -20,7 +20,7 @@ from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.rbac_chain import RbacChain
 from pykcp.auth.authz.role_cache import RoleCache
-from pykcp.cache.publishing import OwnPart
+from pykcp.cache.publishing import CachePublisher
 from pykcp.cache.server import Cache, make_cache
 from pykcp.cache.server import make_server as make_cache_server
 from pykcp.controllers import kcp as kcp_controllers
@@ -31,7 +31,7 @@ from pykcp.controllers.tenancy.trash import Trash
 from pykcp.observe.metrics import Gauge, Registry
 from pykcp.programs.shard.access import AccessObjects
 from pykcp.programs.shard.admission import make_admission
-from pykcp.programs.shard.clusters import LogicalClusters
+from pykcp.programs.shard.clusters import ShardClusters
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.egress import Egress, make_egress
 from pykcp.programs.shard.permission_ceiling import PermissionCeiling
@@ -46,17 +46,17 @@ from pykcp.registry.catalog.virtual_storage import find_storage
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.keys import enclosing_prefixes
 from pykcp.registry.local import LocalClient
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource, Services
-from pykcp.registry.watch.hub import Hub
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.server.filters.sending import Sender
 from pykcp.server.health import Health
 from pykcp.server.large.work import WorkerWork
 from pykcp.storage.interface import SEALED_INDEX, Store
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
 from pykcp.virtual.elsewhere import VirtualResources
-from pykcp.virtual.forwarding import Elsewhere
+from pykcp.virtual.forwarding import RemoteServer
 from pykcp.virtual.serving import Front, Host
 from pykcp.workers.pool import WorkerPool
 
@@ -70,10 +70,10 @@ class Shard:
 
     settings: ShardSettings
     store: Store
-    hub: Hub
+    hub: WatchHub
     directory: Directory
     bound: BoundResources
-    lookup: Lookup
+    lookup: ObjectLookup
     client: LocalClient
     server: Front
     health: Health
@@ -143,7 +143,7 @@ def wire(
     loop = asyncio.get_running_loop()
     metrics = Registry()
     health = Health()
-    hub = Hub(store, loop)
+    hub = WatchHub(store, loop)
     sources = Sources(now=Timestamps(time.time))
     egress = make_egress(settings, metrics, owner)
     quotas = Quotas(store)
@@ -198,8 +198,8 @@ def wire(
     external = credentials.external_sign_in(client)
     paths = PathIndex(store)
     cache = make_cache(cache_store, settings.shard_name)
-    lookup = Lookup(store, directory, paths, cache.replica)
-    clusters = LogicalClusters(store, paths, hub, settings.shard_name)
+    lookup = ObjectLookup(store, directory, paths, cache.replica)
+    clusters = ShardClusters(store, paths, hub, settings.shard_name)
     clusters.blocks_moving = "LogicalClusterMigration" in settings.gates
     access = AccessObjects(store, cache.replica)
     roles = RoleCache(access.load)
@@ -312,7 +312,7 @@ def _virtual_resources(
     settings: ShardSettings,
     bound: BoundResources,
     directory: Directory,
-    lookup: Lookup,
+    lookup: ObjectLookup,
     front: Front,
     egress: Egress,
 ) -> VirtualResources:
@@ -325,13 +325,13 @@ def _virtual_resources(
     return VirtualResources(bound, directory, lookup, settings.shard_name, front, sender.send)
 
 
-def _elsewhere(settings: ShardSettings, owner: TaskOwner) -> Elsewhere | None:
+def _elsewhere(settings: ShardSettings, owner: TaskOwner) -> RemoteServer | None:
     """Where virtual workspaces are visited, if not here."""
     url = settings.shard_virtual_workspace_url
     if settings.run_virtual_workspaces or not url:
         return None
     tls = ssl.create_default_context(cafile=settings.shard_virtual_workspace_ca_file or None)
-    elsewhere = Elsewhere(url, tls)
+    elsewhere = RemoteServer(url, tls)
     owner.start_restartable("virtual-workspaces", elsewhere.run)
     return elsewhere
 
@@ -339,7 +339,7 @@ def _elsewhere(settings: ShardSettings, owner: TaskOwner) -> Elsewhere | None:
 def _tend_encryption(
     settings: ShardSettings,
     store: Store,
-    hub: Hub,
+    hub: WatchHub,
     health: Health,
     metrics: Registry,
     owner: TaskOwner,
@@ -381,13 +381,13 @@ def make_controllers(shard: Shard) -> ControllerSet:
         shard_name=shard.settings.shard_name,
         ca_bundle=credentials.root_ca,
         gates=shard.settings.gates,
-        published=OwnPart(shard.cache, shard.settings.shard_name),
+        published=CachePublisher(shard.cache, shard.settings.shard_name),
         trash=shard.trash,
     )
     return join(shard.store, followers)
 
 
-def _gauges(store: Store, hub: Hub) -> list[Gauge]:
+def _gauges(store: Store, hub: WatchHub) -> list[Gauge]:
     return [
         Gauge("pykcp_store_revision", "The store's newest revision.", lambda: store.revision),
         Gauge(

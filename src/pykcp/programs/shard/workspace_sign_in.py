@@ -8,14 +8,14 @@ from pykcp.apis.kcp.logical_clusters import TYPE_ANNOTATION
 from pykcp.apis.kcp.workspace_types import cluster_of
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACE_AUTHENTICATION_CONFIGURATIONS, WORKSPACE_TYPES
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.types import Object
 
 
 class StoredConfigurations:
     """Reads them each time: what is looked up is in memory if it was looked up before."""
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: ObjectLookup) -> None:
         self._lookup = lookup
 
     def type_of(self, cluster: str) -> str:

@@ -17,8 +17,8 @@ from pykcp.auth.certificates import ServingFiles, ensure_serving, serving_hosts
 from pykcp.auth.files import CredentialError
 from pykcp.auth.webhook_client import load_endpoint
 from pykcp.observe import logging as logs
-from pykcp.programs.virtual.proxy import Door
-from pykcp.programs.virtual.settings import DoorSettings
+from pykcp.programs.virtual.proxy import VirtualWorkspaceProxy
+from pykcp.programs.virtual.settings import VirtualWorkspacesSettings
 from pykcp.server.health import Health
 from pykcp.wire.listener import Listener, ListenError
 from pykcp.wire.settings import TLSSettings, WireSettings
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _DRAIN_SECONDS = 10.0
 
 
-def run(settings: DoorSettings) -> int:
+def run(settings: VirtualWorkspacesSettings) -> int:
     """Run until a signal; the exit code of the program."""
     logs.set_up(settings.verbosity, settings.logging_format)
     try:
@@ -38,14 +38,14 @@ def run(settings: DoorSettings) -> int:
     return 0
 
 
-async def _main(settings: DoorSettings) -> None:
+async def _main(settings: VirtualWorkspacesSettings) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
     endpoint = load_endpoint(settings.kubeconfig, settings.context)
     health = Health()
-    door = Door(endpoint, _authentication(settings), health)
+    door = VirtualWorkspaceProxy(endpoint, _authentication(settings), health)
     files = _serving(settings)
     listener = Listener(
         door, WireSettings(), TLSSettings(str(files.certificate_file), str(files.key_file))
@@ -60,7 +60,7 @@ async def _main(settings: DoorSettings) -> None:
         await listener.drain(_DRAIN_SECONDS)
 
 
-def _serving(settings: DoorSettings) -> ServingFiles:
+def _serving(settings: VirtualWorkspacesSettings) -> ServingFiles:
     if settings.tls_cert_file:
         certificate = pathlib.Path(settings.tls_cert_file)
         key = pathlib.Path(settings.tls_private_key_file)
@@ -69,7 +69,7 @@ def _serving(settings: DoorSettings) -> ServingFiles:
     return ensure_serving(settings.cert_dir, serving_hosts("", settings.bind_address), time.time())
 
 
-def _authentication(settings: DoorSettings) -> Authentication:
+def _authentication(settings: VirtualWorkspacesSettings) -> Authentication:
     certificates = proxy = None
     if settings.client_ca_file:
         bundle = pathlib.Path(settings.client_ca_file).read_bytes()

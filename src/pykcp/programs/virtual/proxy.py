@@ -16,33 +16,35 @@ from urllib.parse import quote, unquote
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.impersonation import is_requested
 from pykcp.auth.user import MASTERS, User
-from pykcp.auth.webhook_client import Endpoint, make_context
+from pykcp.auth.webhook_client import WebhookEndpoint, make_context
 from pykcp.machinery.status import Forbidden, Unauthorized
 from pykcp.server.call import Call
 from pykcp.server.filters.forwarding import sent_headers, without
 from pykcp.server.health import Health
 from pykcp.server.media.answers import PageNotFound, send_status, send_text
 from pykcp.server.request_info import RequestInfo, parse_query
-from pykcp.virtual.forwarding import ANSWER_HERE, Elsewhere
+from pykcp.virtual.forwarding import ANSWER_HERE, RemoteServer
 from pykcp.virtual.serving import ROOT
-from pykcp.wire.exchange import Exchange, Header, Request
+from pykcp.wire.exchange import Exchange, Header, IncomingRequest
 
 _HEALTH = ("healthz", "livez", "readyz")
 _IMPERSONATE = "impersonate-"
 
 
-class Door:
+class VirtualWorkspaceProxy:
     """The application of the program."""
 
-    def __init__(self, endpoint: Endpoint, authentication: Authentication, health: Health) -> None:
+    def __init__(
+        self, endpoint: WebhookEndpoint, authentication: Authentication, health: Health
+    ) -> None:
         self._authentication = authentication
         self._health = health
         url = _origin(endpoint.url)
         self._token = endpoint.token
-        self.passing_on = Elsewhere(url, _without_certificate(endpoint))
-        self.vouching = Elsewhere(url, make_context(endpoint))
+        self.passing_on = RemoteServer(url, _without_certificate(endpoint))
+        self.vouching = RemoteServer(url, make_context(endpoint))
 
-    def wants_streaming(self, request: Request) -> bool:
+    def wants_streaming(self, request: IncomingRequest) -> bool:
         return False
 
     def identify(self, exchange: Exchange) -> bool:
@@ -87,13 +89,13 @@ class Door:
         await self.vouching.answer(call, vouched_for(request, user, self._token))
 
 
-def passed_on(request: Request) -> list[Header]:
+def passed_on(request: IncomingRequest) -> list[Header]:
     """Headers of a request with credentials of its own, or none."""
     headers = without(sent_headers(request), "x-remote-", ANSWER_HERE)
     return [*headers, (ANSWER_HERE, "true")]
 
 
-def vouched_for(request: Request, user: User, token: str) -> list[Header]:
+def vouched_for(request: IncomingRequest, user: User, token: str) -> list[Header]:
     """Headers of a request of a user whom only we can know, with our credentials."""
     headers = without(passed_on(request), "authorization")
     if token:
@@ -121,7 +123,7 @@ def _origin(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
-def _without_certificate(endpoint: Endpoint) -> ssl.SSLContext:
+def _without_certificate(endpoint: WebhookEndpoint) -> ssl.SSLContext:
     """Our certificate would speak louder than the client's token."""
     bare = replace(endpoint, certificate=b"", certificate_file="", key=b"", key_file="")
     return make_context(bare)

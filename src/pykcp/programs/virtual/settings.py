@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class DoorSettings:
+class VirtualWorkspacesSettings:
     kubeconfig: str
     """How the shard is reached, as system:masters."""
     context: str = ""

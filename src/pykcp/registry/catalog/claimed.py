@@ -18,7 +18,7 @@ from pykcp.machinery.kcp.claims import BoundExport
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import kind_prefix, object_key, split_key
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.steps import Steps
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
@@ -112,7 +112,7 @@ class AcceptedClaims:
             yield
 
     def labels_due(
-        self, lookup: Lookup, cluster: str, group: str, resource: str, obj: Object
+        self, lookup: ObjectLookup, cluster: str, group: str, resource: str, obj: Object
     ) -> dict[str, str]:
         """The claim labels that an object of a cluster has to have; call `read` first."""
         exports: list[BoundExport] = []
@@ -131,7 +131,7 @@ class AcceptedClaims:
         return due
 
 
-def _export_cluster(lookup: Lookup, path: str, name: str) -> str | None:
+def _export_cluster(lookup: ObjectLookup, path: str, name: str) -> str | None:
     """The logical cluster of an export that exists."""
     cluster = lookup.cluster_of(path)
     if cluster is None or lookup.get(API_EXPORTS, cluster, name) is None:

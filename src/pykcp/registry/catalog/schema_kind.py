@@ -20,7 +20,7 @@ from pykcp.registry.ownership import OwnedKind, relabelled
 from pykcp.types import Object
 
 if TYPE_CHECKING:
-    from pykcp.machinery.cel.rules.schema_rules import RuleSet
+    from pykcp.machinery.cel.rules.schema_rules import SchemaRules
 
 
 class SchemaKind(OwnedKind):
@@ -45,7 +45,7 @@ class SchemaKind(OwnedKind):
         self._definition = definition
         self._version = version
         self.type = custom_type
-        self._cel: RuleSet | None = None
+        self._cel: SchemaRules | None = None
         self.has_rules = _holds_rules(custom_type)
         self._forgiven: list[str] = []
         """Violations of rules by what a write does not change: warnings, within one call."""
@@ -122,11 +122,11 @@ class SchemaKind(OwnedKind):
         seen = _AS_RULES_SEE_IT.get(self._definition.strategy)
         return self._rule_set().validate(seen(new) if seen else new, old, warnings=self._forgiven)
 
-    def _rule_set(self) -> RuleSet:
+    def _rule_set(self) -> SchemaRules:
         if self._cel is None:
-            from pykcp.machinery.cel.rules.schema_rules import RuleSet
+            from pykcp.machinery.cel.rules.schema_rules import SchemaRules
 
-            self._cel = RuleSet(self.type.schema)
+            self._cel = SchemaRules(self.type.schema)
         return self._cel
 
     def is_costly(self, size: int) -> bool:

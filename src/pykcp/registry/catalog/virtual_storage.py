@@ -11,10 +11,12 @@ from pykcp.types import Object
 
 if TYPE_CHECKING:
     from pykcp.registry.catalog.bound import BoundResource
-    from pykcp.registry.lookup import Lookup
+    from pykcp.registry.lookup import ObjectLookup
 
 
-def find_storage(lookup: Lookup, bound: BoundResource, group: str, plural: str) -> Object | None:
+def find_storage(
+    lookup: ObjectLookup, bound: BoundResource, group: str, plural: str
+) -> Object | None:
     """The `storage.virtual` of an exported resource; None if it is stored as usual."""
     export = lookup.get(API_EXPORTS, bound.export_cluster, bound.export)
     for resource in ((export or {}).get("spec") or {}).get("resources") or ():

@@ -41,7 +41,7 @@ class WebhookService:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ConversionEndpoint:
     """Where the webhook of a definition is."""
 
     url: str
@@ -50,18 +50,18 @@ class Endpoint:
     timeout: int = TIMEOUT
 
 
-class CallFailed(Exception):
+class ConversionCallFailed(Exception):
     """There is no answer; the text says why."""
 
 
-Post: TypeAlias = Callable[[Endpoint, bytes, str], Awaitable[Object]]
+Post: TypeAlias = Callable[[ConversionEndpoint, bytes, str], Awaitable[Object]]
 """Sends a review for a logical cluster and returns the one it is answered with.
 
 Raises CallFailed.
 """
 
 
-def endpoint_of(conversion: Object) -> Endpoint:
+def endpoint_of(conversion: Object) -> ConversionEndpoint:
     """The webhook of a definition's `spec.conversion`."""
     client = (conversion.get("webhook") or {}).get("clientConfig") or {}
     service = client.get("service")
@@ -69,7 +69,7 @@ def endpoint_of(conversion: Object) -> Endpoint:
         authorities = base64.b64decode(client.get("caBundle") or "")
     except binascii.Error:
         authorities = b""
-    return Endpoint(
+    return ConversionEndpoint(
         client.get("url") or "",
         service
         and WebhookService(
@@ -130,7 +130,7 @@ class Converter:
         try:
             answer = await self._post(self._endpoint, orjson.dumps(review), _cluster(objects))
             found = _converted_objects(answer, self._version, uid)
-        except CallFailed as error:
+        except ConversionCallFailed as error:
             raise ConversionFailed(f"{who} failed: {error}") from error
         if len(found) != len(objects):
             raise ConversionFailed(f"{who} returned {len(found)} objects, expected {len(objects)}")
@@ -169,23 +169,23 @@ def _converted_objects(answer: Object, version: str, uid: str) -> list[Any]:
     if version == "v1":
         given = (answer.get("apiVersion"), answer.get("kind"))
         if given != (f"{GROUP}/v1", "ConversionReview"):
-            raise CallFailed(
+            raise ConversionCallFailed(
                 f"expected webhook response of {_shown(f'{GROUP}/v1', 'ConversionReview')}, "
                 f"got {_shown(str(given[0])[:_SHOWN], str(given[1])[:_SHOWN])}"
             )
     response = answer.get("response")
     if not isinstance(response, dict):
-        raise CallFailed("no response provided")
+        raise ConversionCallFailed("no response provided")
     got = response.get("uid") or ""
     if version == "v1" and got != uid:
-        raise CallFailed(
+        raise ConversionCallFailed(
             f"expected response.uid={go_quote(uid)}, got {go_quote(str(got)[:_SHOWN])}"
         )
     result = response.get("result")
     status = result.get("status") if isinstance(result, dict) else ""
     if not isinstance(result, dict) or status != "Success":
         message = result.get("message") if isinstance(result, dict) else ""
-        raise CallFailed(
+        raise ConversionCallFailed(
             str(message)
             if message
             else f"response.result.status was '{status or ''}', not 'Success'"

@@ -20,8 +20,8 @@ from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest, Reserve
-from pykcp.storage.errors import Mismatch, StoreError
-from pykcp.storage.interface import Put, Store
+from pykcp.storage.errors import RevisionMismatch, StoreError
+from pykcp.storage.interface import PutKey, Store
 from pykcp.types import Object
 
 _SYSTEM_FIELDS = (
@@ -158,7 +158,7 @@ async def _write(
     stored = await resource.stored_form(obj)
     value = resource.encode(stored, ctx.cluster)
     indexes = resource.index_entries(ctx.cluster, stored)
-    put = Put(key, value, resource.terms_of(stored, ctx.cluster), indexes, 0)
+    put = PutKey(key, value, resource.terms_of(stored, ctx.cluster), indexes, 0)
     return await write_new(resource, name, put, reservations)
 
 
@@ -171,7 +171,7 @@ def check_unversioned(obj: Object) -> None:
 
 
 async def write_new(
-    resource: Resource, name: str, put: Put, reservations: Sequence[Reserve] | None
+    resource: Resource, name: str, put: PutKey, reservations: Sequence[Reserve] | None
 ) -> bytes:
     """Commit a new object; AlreadyExists if there is one of that name."""
     key, store = put.key, resource.services.store
@@ -180,7 +180,7 @@ async def write_new(
             (revision,) = await store.write((put,))
         else:
             revision = await _write_reserved(store, put, reservations)
-    except Mismatch as error:
+    except RevisionMismatch as error:
         if error.key != key:
             raise Conflict.resource(
                 resource.group, resource.plural, name, OPTIMISTIC_LOCK
@@ -191,7 +191,7 @@ async def write_new(
     return await resource.own_form(codec.fill(put.value, revision))
 
 
-async def _write_reserved(store: Store, put: Put, reservations: Sequence[Reserve]) -> int:
+async def _write_reserved(store: Store, put: PutKey, reservations: Sequence[Reserve]) -> int:
     """Write together with what limits keep count of; again while that changes under our hands."""
     for attempt in range(_RESERVE_TRIES):
         try:
@@ -202,7 +202,7 @@ async def _write_reserved(store: Store, put: Put, reservations: Sequence[Reserve
                     for operation in await held.enter_async_context(reserve())
                 ]
                 return (await store.write((*counted, put)))[-1]
-        except Mismatch as mismatch:
+        except RevisionMismatch as mismatch:
             if mismatch.key == put.key or attempt == _RESERVE_TRIES - 1:
                 raise
     raise AssertionError

@@ -13,8 +13,8 @@ from pykcp.registry.errors import translate
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.registry.verbs.deletion import (
-    Action,
     DeleteOptions,
+    DeletionAction,
     check_early_preconditions,
     check_namespace_preconditions,
     check_preconditions,
@@ -23,8 +23,8 @@ from pykcp.registry.verbs.deletion import (
     plan_namespace,
 )
 from pykcp.registry.verbs.read import ListOptions, find, list_objects
-from pykcp.storage.errors import Mismatch, StoreError
-from pykcp.storage.interface import Delete, Entry, Put
+from pykcp.storage.errors import RevisionMismatch, StoreError
+from pykcp.storage.interface import DeleteKey, Entry, PutKey
 from pykcp.types import Object
 
 _TRIES = 64
@@ -55,7 +55,7 @@ async def delete(
         asked = "" if is_collective else name
         try:
             return await _delete_once(resource, ctx, namespace, asked, options, entry, collection)
-        except Mismatch:
+        except RevisionMismatch:
             continue
         except StoreError as error:
             raise translate(error) from error
@@ -85,10 +85,10 @@ async def _delete_once(
     await resource.services.admission.validate(request)
     uid = obj["metadata"]["uid"]
     action = decide(resource, obj, options, resource.services.sources.now())
-    if action is Action.REMOVE:
+    if action is DeletionAction.REMOVE:
         await remove(resource, ctx, entry)
         return Deleted(value, is_gone=True, uid=uid)
-    if action is Action.NOTHING:
+    if action is DeletionAction.NOTHING:
         return Deleted(value, is_gone=False, uid=uid)
     return Deleted(await _mark(resource, ctx, obj, entry), is_gone=False, uid=uid)
 
@@ -103,10 +103,10 @@ def check_wanted(resource: Resource, obj: Object, options: DeleteOptions) -> Non
         check_preconditions(obj, options, resource.error_group, resource.kind)
 
 
-def decide(resource: Resource, obj: Object, options: DeleteOptions, now: str) -> Action:
+def decide(resource: Resource, obj: Object, options: DeleteOptions, now: str) -> DeletionAction:
     """What the delete does; the object is changed in place if it is only marked."""
     if resource.ignores_finalizers:
-        return Action.REMOVE
+        return DeletionAction.REMOVE
     if (resource.group, resource.plural) == _NAMESPACES:
         return plan_namespace(obj, options, now)
     if (resource.group, resource.plural) == _DEFINITIONS:
@@ -117,7 +117,7 @@ def decide(resource: Resource, obj: Object, options: DeleteOptions, now: str) ->
 async def remove(resource: Resource, ctx: RequestContext, entry: Entry) -> None:
     if not ctx.dry_run:
         last = codec.reopen(entry.value)
-        await resource.services.store.write((Delete(entry.key, last, entry.revision),))
+        await resource.services.store.write((DeleteKey(entry.key, last, entry.revision),))
 
 
 async def _mark(resource: Resource, ctx: RequestContext, obj: Object, entry: Entry) -> bytes:
@@ -125,7 +125,7 @@ async def _mark(resource: Resource, ctx: RequestContext, obj: Object, entry: Ent
         return resource.unversioned(obj, ctx.cluster)
     stored = await resource.webhook.to_storage(obj) if resource.webhook is not None else obj
     value = resource.encode(stored, ctx.cluster)
-    put = Put(
+    put = PutKey(
         entry.key,
         value,
         resource.terms_of(stored, ctx.cluster),

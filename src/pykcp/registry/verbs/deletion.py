@@ -27,7 +27,7 @@ class DeleteOptions:
     propagation: str | None = None
 
 
-class Action(Enum):
+class DeletionAction(Enum):
     REMOVE = "remove"
     """Take it out of the store now."""
     MARK = "mark"
@@ -80,21 +80,23 @@ def check_namespace_preconditions(obj: Object, options: DeleteOptions) -> None:
     check_early_preconditions(obj, options, "", "namespaces")
 
 
-def plan(obj: Object, options: DeleteOptions, *, now: str, collects_garbage: bool) -> Action:
+def plan(
+    obj: Object, options: DeleteOptions, *, now: str, collects_garbage: bool
+) -> DeletionAction:
     """Decide, and change the object in place when it is only to be marked."""
     metadata = obj["metadata"]
     before = list(metadata.get("finalizers") or ())
     finalizers = _with_propagation(before, options) if collects_garbage else before
     if not finalizers:
-        return Action.REMOVE
+        return DeletionAction.REMOVE
     if finalizers == before and metadata.get("deletionTimestamp"):
-        return Action.NOTHING
+        return DeletionAction.NOTHING
     metadata["finalizers"] = finalizers
     mark_as_deleting(metadata, now)
-    return Action.MARK
+    return DeletionAction.MARK
 
 
-def plan_namespace(obj: Object, options: DeleteOptions, now: str) -> Action:
+def plan_namespace(obj: Object, options: DeleteOptions, now: str) -> DeletionAction:
     """A namespace is only marked; its controller empties it and then lets go of it."""
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp"):
@@ -105,9 +107,9 @@ def plan_namespace(obj: Object, options: DeleteOptions, now: str) -> Action:
             metadata["finalizers"] = finalizers
         else:
             metadata.pop("finalizers", None)
-        return Action.MARK
+        return DeletionAction.MARK
     if is_kept_namespace(obj):
-        return Action.NOTHING
+        return DeletionAction.NOTHING
     return plan(obj, options, now=now, collects_garbage=True)
 
 
@@ -119,7 +121,7 @@ def is_kept_namespace(namespace: Object) -> bool:
 CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
-def plan_definition(obj: Object, options: DeleteOptions, now: str) -> Action:
+def plan_definition(obj: Object, options: DeleteOptions, now: str) -> DeletionAction:
     """A CRD stays until its objects are gone; its controller sees to that."""
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp"):

@@ -29,9 +29,9 @@ from pykcp.registry.verbs.create import (
     write_new,
 )
 from pykcp.registry.verbs.delete import Deleted, remove
-from pykcp.registry.verbs.deletion import Action, DeleteOptions
-from pykcp.registry.verbs.update import Change, Make, Recipe, live_object
-from pykcp.storage.interface import Delete, Entry, Put, Value
+from pykcp.registry.verbs.deletion import DeleteOptions, DeletionAction
+from pykcp.registry.verbs.update import Make, ObjectChange, Recipe, live_object
+from pykcp.storage.interface import DeleteKey, Entry, PutKey, Value
 from pykcp.types import Object
 
 
@@ -52,7 +52,7 @@ class Assigned(NamedTuple):
     now: str
 
 
-class Judged(NamedTuple):
+class ValidatedObject(NamedTuple):
     """An object that passed validation, as it is shown to admission and as it is stored."""
 
     shown: bytes
@@ -74,9 +74,9 @@ class Judged(NamedTuple):
 class Doomed(NamedTuple):
     """What a delete does to an object."""
 
-    action: Action
+    action: DeletionAction
     uid: str
-    marked: Judged | None
+    marked: ValidatedObject | None
     """The object with its deletion mark, if that is what it does."""
 
 
@@ -107,7 +107,7 @@ class LargeWork(Protocol):
 
     async def judged_new(
         self, resource: Resource, ctx: RequestContext, text: bytes, assigned: Assigned
-    ) -> Judged: ...
+    ) -> ValidatedObject: ...
 
     async def changed_object(
         self,
@@ -127,7 +127,7 @@ class LargeWork(Protocol):
         text: bytes,
         live: bytes,
         subresource: str,
-    ) -> Judged: ...
+    ) -> ValidatedObject: ...
 
     async def deletion(
         self, resource: Resource, ctx: RequestContext, value: bytes, options: DeleteOptions
@@ -217,7 +217,7 @@ class LargeRequest(AdmissionRequest):
         """From here on, the object is this one."""
         self._text, self._obj = text, None
 
-    def show(self, judged: Judged) -> None:
+    def show(self, judged: ValidatedObject) -> None:
         """From here on, the object is the one that passed validation."""
         self.replace(judged.shown)
         self.finding = judged.finding
@@ -307,7 +307,7 @@ async def _create_named(
         if resource.services.store.get(key) is not None:
             raise already_exists(resource, key, name)
         return judged.dry
-    put = Put(key, judged.value, judged.terms, judged.indexes, 0)
+    put = PutKey(key, judged.value, judged.terms, judged.indexes, 0)
     return await write_new(resource, name, put, request.reservations)
 
 
@@ -316,7 +316,7 @@ async def update_large(
     ctx: RequestContext,
     namespace: str,
     name: str,
-    change: Change,
+    change: ObjectChange,
     subresource: str,
     entry: Entry,
 ) -> bytes:
@@ -339,14 +339,16 @@ async def update_large(
     return await _commit(resource, ctx, judged, entry)
 
 
-async def _commit(resource: Resource, ctx: RequestContext, judged: Judged, entry: Entry) -> bytes:
-    operation: Put | Delete
+async def _commit(
+    resource: Resource, ctx: RequestContext, judged: ValidatedObject, entry: Entry
+) -> bytes:
+    operation: PutKey | DeleteKey
     if judged.is_removed:
-        operation = Delete(entry.key, judged.value, entry.revision)
+        operation = DeleteKey(entry.key, judged.value, entry.revision)
     elif judged.is_unchanged and not entry.is_stale and not resource.is_outdated(entry.value):
         return await resource.own_form(entry.value)
     else:
-        operation = Put(entry.key, judged.value, judged.terms, judged.indexes, entry.revision)
+        operation = PutKey(entry.key, judged.value, judged.terms, judged.indexes, entry.revision)
     if ctx.dry_run:
         return judged.dry
     (revision,) = await resource.services.store.write((operation,))
@@ -371,7 +373,7 @@ async def delete_large(
     request.deletion, request.collection = options, collection
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)
-    if doomed.action is Action.REMOVE:
+    if doomed.action is DeletionAction.REMOVE:
         await remove(resource, ctx, entry)
         return Deleted(value, is_gone=True, uid=doomed.uid)
     marked = doomed.marked
@@ -379,13 +381,15 @@ async def delete_large(
         return Deleted(value, is_gone=False, uid=doomed.uid)
     if ctx.dry_run:
         return Deleted(marked.dry, is_gone=False, uid=doomed.uid)
-    put = Put(entry.key, marked.value, marked.terms, marked.indexes, entry.revision)
+    put = PutKey(entry.key, marked.value, marked.terms, marked.indexes, entry.revision)
     (revision,) = await resource.services.store.write((put,))
     written = await resource.own_form(codec.fill(marked.value, revision))
     return Deleted(written, is_gone=False, uid=doomed.uid)
 
 
-async def _edited(resource: Resource, ctx: RequestContext, change: Change, value: bytes) -> Edited:
+async def _edited(
+    resource: Resource, ctx: RequestContext, change: ObjectChange, value: bytes
+) -> Edited:
     assert change.edit is not None
     async with heavy_turn(ctx.cluster):
         obj = live_object(resource, value)

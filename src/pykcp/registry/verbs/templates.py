@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pykcp.machinery.terms import TERM_SEPARATOR
 from pykcp.registry.codec import HEAD, decode, fill
-from pykcp.storage.interface import Put, Value
+from pykcp.storage.interface import PutKey, Value
 from pykcp.types import Object
 
 _GAP = "\x00"
@@ -22,7 +22,7 @@ _BREAK = "\x01"
 _TIME = re.compile(r'"\d{4}-\d\d-\d\dT[^"]*"')
 
 
-class Mould:
+class Template:
     """Empty at first; `take` makes it of a finished object."""
 
     __slots__ = ("_order", "_pieces")
@@ -46,7 +46,7 @@ class Mould:
         tail, terms, *indexes = "".join(out).split(_BREAK)
         return Value(HEAD, tail.encode()), terms, tuple(indexes)
 
-    def take(self, put: Put, words: Sequence[str]) -> None:
+    def take(self, put: PutKey, words: Sequence[str]) -> None:
         """Of an object with these words, which are whole strings in it.
 
         It stays empty if something would be left of them, or another time than theirs.
@@ -71,10 +71,10 @@ def _are_plain(words: Sequence[str]) -> bool:
     return text.isprintable() and '"' not in text and "\\" not in text
 
 
-class Alike(NamedTuple):
+class TemplateCopy(NamedTuple):
     """An object to be made in a mould, or to make one."""
 
-    mould: Mould
+    mould: Template
     namespace: str
     name: str
     make: Callable[[], Object]
@@ -82,7 +82,7 @@ class Alike(NamedTuple):
     """In what it differs from others, besides its cluster, uid and times."""
 
 
-def uid_and_time(put: Put) -> tuple[str, str]:
+def uid_and_time(put: PutKey) -> tuple[str, str]:
     """Of a new object."""
     metadata = decode(fill(put.value, 0))["metadata"]
     return metadata["uid"], metadata["creationTimestamp"]

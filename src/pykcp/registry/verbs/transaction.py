@@ -21,15 +21,15 @@ from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.registry.verbs.create import facts_of, match_namespace
 from pykcp.registry.verbs.large import deletion_request
-from pykcp.registry.verbs.templates import Alike, uid_and_time
-from pykcp.registry.verbs.update import Change, prepare_update
-from pykcp.storage.errors import Mismatch, StoreError
-from pykcp.storage.interface import Delete, Entry, Operation, Put, Store
+from pykcp.registry.verbs.templates import TemplateCopy, uid_and_time
+from pykcp.registry.verbs.update import ObjectChange, prepare_update
+from pykcp.storage.errors import RevisionMismatch, StoreError
+from pykcp.storage.interface import DeleteKey, Entry, Operation, PutKey, Store
 from pykcp.types import Object
 
 
 @dataclass(frozen=True, slots=True)
-class New:
+class Create:
     """An object to be created, with its status if it is to have one from the start."""
 
     resource: Resource
@@ -38,7 +38,7 @@ class New:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class Delete:
     """An object to be removed, whatever finalizers of ours it still has."""
 
     resource: Resource
@@ -50,7 +50,7 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class Update:
     """An object to be changed, spec and status alike."""
 
     resource: Resource
@@ -61,22 +61,22 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class FromTemplate:
     """An object to be created in a logical cluster that the same write makes, like others there."""
 
     resource: Resource
     cluster: str
-    alike: Alike
+    alike: TemplateCopy
 
 
 @dataclass(frozen=True, slots=True)
-class Also:
+class Raw:
     """Operations that the store is to carry out along with the rest, as they are."""
 
     operations: Sequence[Operation]
 
 
-Write = New | Changed | Gone | Cast | Also
+Write = Create | Update | Delete | FromTemplate | Raw
 
 
 async def write_together(
@@ -86,7 +86,7 @@ async def write_together(
     operations: list[Operation] = []
     contexts: dict[str, RequestContext] = {}
     for one in writes:
-        if isinstance(one, Also):
+        if isinstance(one, Raw):
             operations += one.operations
             continue
         ctx = contexts.get(one.cluster)
@@ -96,13 +96,13 @@ async def write_together(
             ctx.is_newborn = _is_newborn(one.cluster, writes)
         operation: Operation | None
         match one:
-            case New():
+            case Create():
                 operation = await _creation(one, ctx)
-            case Cast():
+            case FromTemplate():
                 operation = await _casting(one, ctx)
-            case Changed():
+            case Update():
                 operation = await _change(store, one, ctx)
-            case Gone():
+            case Delete():
                 operation = await _removal(store, one, ctx)
         if operation is not None:
             operations.append(operation)
@@ -110,7 +110,7 @@ async def write_together(
         return
     try:
         await store.write(operations)
-    except Mismatch as error:
+    except RevisionMismatch as error:
         raise _lost_race(error, writes) from error
     except StoreError as error:
         raise translate(error) from error
@@ -120,7 +120,7 @@ def _namespaces(cluster: str, writes: Sequence[Write]) -> frozenset[str]:
     return frozenset(
         _place_of(one)[1]
         for one in writes
-        if isinstance(one, New | Cast)
+        if isinstance(one, Create | FromTemplate)
         and one.cluster == cluster
         and (one.resource.group, one.resource.plural) == ("", NAMESPACES.resource)
     )
@@ -129,7 +129,7 @@ def _namespaces(cluster: str, writes: Sequence[Write]) -> frozenset[str]:
 def _is_newborn(cluster: str, writes: Sequence[Write]) -> bool:
     """Whether the writes make the logical cluster itself."""
     return any(
-        isinstance(one, New)
+        isinstance(one, Create)
         and one.cluster == cluster
         and one.resource.plural == LOGICAL_CLUSTERS.resource
         and one.resource.group == LOGICAL_CLUSTERS.group
@@ -137,26 +137,26 @@ def _is_newborn(cluster: str, writes: Sequence[Write]) -> bool:
     )
 
 
-def _place_of(one: New | Cast) -> tuple[str, str]:
+def _place_of(one: Create | FromTemplate) -> tuple[str, str]:
     """Namespace and name of something new."""
-    if isinstance(one, Cast):
+    if isinstance(one, FromTemplate):
         return one.alike.namespace, one.alike.name
     metadata = one.obj["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
 
 
-async def _casting(one: Cast, ctx: RequestContext) -> Put:
+async def _casting(one: FromTemplate, ctx: RequestContext) -> PutKey:
     resource, cluster, alike = one.resource, one.cluster, one.alike
     sources = resource.services.sources
     found = alike.mould.cast((cluster, sources.uid(), sources.now(), *alike.words))
     if found is None:
-        put = await _creation(New(resource, cluster, alike.make()), ctx)
+        put = await _creation(Create(resource, cluster, alike.make()), ctx)
         alike.mould.take(put, (cluster, *uid_and_time(put), *alike.words))
         return put
-    return Put(resource.key(cluster, alike.namespace, alike.name), *found, 0)
+    return PutKey(resource.key(cluster, alike.namespace, alike.name), *found, 0)
 
 
-async def _creation(new: New, ctx: RequestContext) -> Put:
+async def _creation(new: Create, ctx: RequestContext) -> PutKey:
     resource, services = new.resource, new.resource.services
     status = new.obj.pop("status", None)
     obj = resource.rules.decode(new.obj, [])
@@ -176,7 +176,7 @@ async def _creation(new: New, ctx: RequestContext) -> Put:
         obj["status"] = status
     await services.admission.validate(request)
     stored = await resource.stored_form(obj)
-    return Put(
+    return PutKey(
         resource.key(ctx.cluster, namespace, metadata["name"]),
         resource.encode(stored, ctx.cluster),
         resource.terms_of(stored, ctx.cluster),
@@ -185,7 +185,7 @@ async def _creation(new: New, ctx: RequestContext) -> Put:
     )
 
 
-async def _change(store: Store, changed: Changed, ctx: RequestContext) -> Operation | None:
+async def _change(store: Store, changed: Update, ctx: RequestContext) -> Operation | None:
     resource = changed.resource
     entry = store.get(resource.key(changed.cluster, "", changed.name))
     if entry is None:
@@ -198,12 +198,12 @@ async def _change(store: Store, changed: Changed, ctx: RequestContext) -> Operat
         codec.strip_cluster(new)
         return new
 
-    change = Change(make, is_patch=True)
+    change = ObjectChange(make, is_patch=True)
     prepared = await prepare_update(resource, ctx, "", changed.name, change, WHOLE, entry)
     return prepared.operation
 
 
-async def _removal(store: Store, gone: Gone, ctx: RequestContext) -> Operation | None:
+async def _removal(store: Store, gone: Delete, ctx: RequestContext) -> Operation | None:
     resource = gone.resource
     entry = gone.entry or store.get(resource.key(gone.cluster, gone.namespace, gone.name))
     if entry is None:
@@ -212,12 +212,12 @@ async def _removal(store: Store, gone: Gone, ctx: RequestContext) -> Operation |
     request = deletion_request(ctx, resource, gone.namespace, gone.name, value)
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)
-    return Delete(entry.key, codec.reopen(entry.value), entry.revision)
+    return DeleteKey(entry.key, codec.reopen(entry.value), entry.revision)
 
 
-def _lost_race(error: Mismatch, writes: Sequence[Write]) -> AlreadyExists | Conflict:
+def _lost_race(error: RevisionMismatch, writes: Sequence[Write]) -> AlreadyExists | Conflict:
     for one in writes:
-        if isinstance(one, New | Cast):
+        if isinstance(one, Create | FromTemplate):
             resource, (namespace, name) = one.resource, _place_of(one)
             if resource.key(one.cluster, namespace, name) == error.key:
                 return AlreadyExists.resource(resource.group, resource.plural, name)

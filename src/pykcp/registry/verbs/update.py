@@ -24,14 +24,14 @@ from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest, Outgrown, ShownKind
 from pykcp.registry.verbs.create import create, dedup_owners, facts_of
 from pykcp.registry.verbs.deletion import is_finished, is_kept_namespace
-from pykcp.storage.errors import Mismatch, StoreError
-from pykcp.storage.interface import Delete, Entry, Put
+from pykcp.storage.errors import RevisionMismatch, StoreError
+from pykcp.storage.interface import DeleteKey, Entry, PutKey
 from pykcp.types import Object
 
 _TRIES = 64
 
 
-class View(Protocol):
+class SubresourceView(Protocol):
     """A subresource that shows an object as one of another kind, which is what is admitted."""
 
     subresource: str
@@ -72,7 +72,7 @@ def _unbound(_live: Object | None) -> Object:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     """How the new object comes from the live one (None if there is none yet)."""
 
     make: Make
@@ -82,7 +82,7 @@ class Change:
     """The result carries its managedFields already."""
     is_patch: bool = False
     """The result has the live object's resource version unless the patch says another."""
-    view: View | None = None
+    view: SubresourceView | None = None
     """How admission sees the object, if not as it is."""
     recipe: Recipe | None = None
     """The same as `make`, for a worker process; None if only this process can do it."""
@@ -107,7 +107,7 @@ async def update(
     ctx: RequestContext,
     namespace: str,
     name: str,
-    change: Change,
+    change: ObjectChange,
     subresource: str = "",
 ) -> Written:
     has_outgrown = False
@@ -122,7 +122,7 @@ async def update(
         except Outgrown:
             has_outgrown = True
             continue
-        except Mismatch:
+        except RevisionMismatch:
             continue
         except StoreError as error:
             raise translate(error) from error
@@ -135,7 +135,7 @@ async def _update_large(
     ctx: RequestContext,
     namespace: str,
     name: str,
-    change: Change,
+    change: ObjectChange,
     subresource: str,
     entry: Entry,
 ) -> bytes:
@@ -144,7 +144,7 @@ async def _update_large(
     return await update_large(resource, ctx, namespace, name, change, subresource, entry)
 
 
-def _is_large(resource: Resource, change: Change, entry: Entry) -> bool:
+def _is_large(resource: Resource, change: ObjectChange, entry: Entry) -> bool:
     recipe = change.recipe
     if recipe is None:
         return change.edit is not None and resource.is_large(len(entry.value))
@@ -156,7 +156,7 @@ async def _create_missing(
     ctx: RequestContext,
     namespace: str,
     name: str,
-    change: Change,
+    change: ObjectChange,
     subresource: str,
 ) -> Written:
     from pykcp.registry.verbs.large import check_readable, create_large
@@ -254,7 +254,7 @@ async def _update_once(
     ctx: RequestContext,
     namespace: str,
     name: str,
-    change: Change,
+    change: ObjectChange,
     subresource: str,
     entry: Entry,
 ) -> bytes:
@@ -263,7 +263,7 @@ async def _update_once(
     if operation is None or ctx.dry_run:
         return prepared.value
     (revision,) = await resource.services.store.write((operation,))
-    if isinstance(operation, Delete):
+    if isinstance(operation, DeleteKey):
         revision = entry.revision  # who took the last finalizer away sees what there was
     return await resource.own_form(codec.fill(operation.value, revision))
 
@@ -271,7 +271,7 @@ async def _update_once(
 class Prepared(NamedTuple):
     """A change that passed admission and validation; what is left is to write it."""
 
-    operation: Put | Delete | None
+    operation: PutKey | DeleteKey | None
     """None if nothing would change."""
     value: bytes
     """The object as it is, or as a dry run shows it."""
@@ -282,7 +282,7 @@ async def prepare_update(
     ctx: RequestContext,
     namespace: str,
     name: str,
-    change: Change,
+    change: ObjectChange,
     subresource: str,
     entry: Entry,
 ) -> Prepared:
@@ -332,7 +332,7 @@ def prepare_changed(
     resource: Resource,
     ctx: RequestContext,
     name: str,
-    change: Change,
+    change: ObjectChange,
     live: Object,
     subresource: str,
     *,
@@ -349,7 +349,7 @@ def prepare_changed(
 def _manage(
     resource: Resource,
     ctx: RequestContext,
-    change: Change,
+    change: ObjectChange,
     new: Object,
     live: Object,
     subresource: str,
@@ -393,7 +393,7 @@ def live_object(resource: Resource, value: bytes) -> Object:
 
 
 def check_versions(
-    resource: Resource, name: str, change: Change, new: Object, live: Object
+    resource: Resource, name: str, change: ObjectChange, new: Object, live: Object
 ) -> None:
     metadata, old = new["metadata"], live["metadata"]
     uid = metadata.get("uid")
@@ -436,7 +436,7 @@ async def _replacement(
     resource: Resource, ctx: RequestContext, new: Object, entry: Entry
 ) -> Prepared:
     stored = await resource.stored_form(new)
-    put = Put(
+    put = PutKey(
         entry.key,
         resource.encode(stored, ctx.cluster),
         resource.terms_of(stored, ctx.cluster),
@@ -454,7 +454,7 @@ async def _replacement(
 async def _removal(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> Prepared:
     """The last finalizer is gone: the update is the deletion."""
     stored = await resource.stored_form(new)
-    deletion = Delete(entry.key, resource.encode(stored, ctx.cluster), entry.revision)
+    deletion = DeleteKey(entry.key, resource.encode(stored, ctx.cluster), entry.revision)
     return Prepared(
         deletion,
         resource.unversioned(resource.unstored_form(new), ctx.cluster)

@@ -165,7 +165,7 @@ def _is_crowded(groups: dict[object, WatchGroup]) -> bool:
     return sum([len(group.watchers) for group in groups.values()]) > AT_ONCE
 
 
-class Hub:
+class WatchHub:
     def __init__(
         self,
         store: Store,

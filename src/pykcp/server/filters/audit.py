@@ -23,21 +23,21 @@ from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.auth.authz.attributes import Decision
 from pykcp.auth.user import User
 from pykcp.machinery.status import InternalError
-from pykcp.observe.audit.lines import Timestamps
+from pykcp.observe.audit.lines import MicrosecondTimestamps
 from pykcp.observe.audit.policy import (
     COMPLETE,
     PANIC,
     RECEIVED,
     STARTED,
-    Level,
-    Outcome,
-    Question,
+    AuditedRequest,
+    AuditLevel,
+    AuditOutcome,
 )
 from pykcp.observe.audit.trail import AuditTrail
 from pykcp.registry.keys import WILDCARD
 from pykcp.server.call import Call
 from pykcp.server.filters import audit_content as content
-from pykcp.wire.exchange import Exchange, Header, Request, Stream, WebSocket
+from pykcp.wire.exchange import Exchange, Header, IncomingRequest, Stream, WebSocket
 
 Serve = Callable[[Call], Coroutine[Any, Any, None] | None]
 Body = bytes | Sequence[bytes]
@@ -47,7 +47,7 @@ DECISION, REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason
 REQUEST_DOMAIN, REVIEW_DOMAIN = "request.auth.kcp.io", "sar.auth.kcp.io"
 _MOST_ID = 256
 _IDS_AT_ONCE = 128
-_NOT_YET = Outcome(Level.NONE, frozenset(), omit_managed_fields=False)
+_NOT_YET = AuditOutcome(AuditLevel.NONE, frozenset(), omit_managed_fields=False)
 _MANY = 4096
 
 
@@ -64,7 +64,7 @@ class AuditFilter:
         self.path_of = path_of
         """The canonical path of a logical cluster, "" if it is not known."""
         self.clock = clock
-        self.stamps = Timestamps()
+        self.stamps = MicrosecondTimestamps()
         self._ids: list[str] = []
         self._users: dict[User, bytes] = {}
         self._annotations: dict[tuple[str, str, int], tuple[Decision | None, bytes]] = {}
@@ -127,7 +127,7 @@ class AuditedExchange:
     def __init__(self, inner: Exchange, record: AuditRecord) -> None:
         self._inner = inner
         self._record = record
-        self.request: Request = inner.request
+        self.request: IncomingRequest = inner.request
         self.responded = False
         self._held: tuple[int, Sequence[Header], Body] | None = None
 
@@ -214,7 +214,7 @@ class AuditRecord:
         self._user = self._call.user
         self._judge()
         outcome = self._outcome
-        if outcome.level is Level.NONE or RECEIVED in outcome.omit_stages:
+        if outcome.level is AuditLevel.NONE or RECEIVED in outcome.omit_stages:
             return None
         answer = self._filter.trail.process(self._line(RECEIVED))
         if not isinstance(answer, bool):
@@ -271,11 +271,11 @@ class AuditRecord:
         if not self._is_judged:
             self._judge()
         level = self._outcome.level
-        if level is Level.NONE:
+        if level is AuditLevel.NONE:
             self._is_done = True
             return True
         bodies = b""
-        if status >= 400 or level is Level.REQUEST_RESPONSE or content.is_status(body):
+        if status >= 400 or level is AuditLevel.REQUEST_RESPONSE or content.is_status(body):
             shown, bodies = self._read_answer(status, headers, body)
             self._status = _status_json(shown)
         else:
@@ -285,7 +285,7 @@ class AuditRecord:
         self._is_done = True
         if stage in self._outcome.omit_stages:
             return True
-        if level >= Level.REQUEST:
+        if level >= AuditLevel.REQUEST:
             bodies = content.request_part(self._call, self._outcome) + bodies
         answer = self._filter.trail.process(self._line(stage, bodies))
         if isinstance(answer, bool):
@@ -299,14 +299,14 @@ class AuditRecord:
         """`responseStatus`, and the answer itself if the policy wants it."""
         plain = content.plain_body(headers, body)
         shown = content.status_of(status, headers, plain)
-        if self._outcome.level is not Level.REQUEST_RESPONSE:
+        if self._outcome.level is not AuditLevel.REQUEST_RESPONSE:
             return shown, b""
         return shown, content.response_part(self._call, self._outcome, headers, plain)
 
     def streaming(self, status: int, stream: Stream) -> None:
         """An answer that goes on begins; its end is another event."""
         self._streams = True
-        if self._outcome.level is Level.NONE:
+        if self._outcome.level is AuditLevel.NONE:
             return
         self._status = b'"responseStatus":{"metadata":{},"code":%d},' % status
         if STARTED not in self._outcome.omit_stages:
@@ -319,7 +319,7 @@ class AuditRecord:
         if not self._is_judged:
             self._judge()
         self._is_done = True
-        if self._outcome.level is not Level.NONE and stage not in self._outcome.omit_stages:
+        if self._outcome.level is not AuditLevel.NONE and stage not in self._outcome.omit_stages:
             self._filter.trail.process(self._line(stage))
 
     # -- the event -----------------------------------------------------------------------------
@@ -329,12 +329,12 @@ class AuditRecord:
         info, user = self._call.info, self._user
         name, groups = (user.name, user.groups) if user is not None else ("", ())
         if info.is_resource:
-            question = Question(
+            question = AuditedRequest(
                 name, groups, info.verb, True, "", info.group, info.resource,
                 info.subresource, info.namespace, info.name,
             )  # fmt: skip
         else:
-            question = Question(name, groups, info.verb, False, info.path)
+            question = AuditedRequest(name, groups, info.verb, False, info.path)
         trail = self._filter.trail
         self._outcome = trail.policy.evaluate(question)
         trail.count_level(self._outcome)
@@ -388,7 +388,11 @@ class AuditRecord:
         cluster = "" if call.cluster == WILDCARD else call.cluster
         context = call._context
         own = {} if context is None else context.audit
-        if context is not None and context.audit_bodies and self._outcome.level >= Level.REQUEST:
+        if (
+            context is not None
+            and context.audit_bodies
+            and self._outcome.level >= AuditLevel.REQUEST
+        ):
             # what webhooks changed may hold secrets
             own = {**own, **{name: text() for name, text in context.audit_bodies.items()}}
         if not own:
@@ -421,4 +425,4 @@ def _status_json(status: dict[str, Any]) -> bytes:
     return b'"responseStatus":%b,' % orjson.dumps(status)
 
 
-_LEVELS = tuple(level.word.encode() for level in Level)
+_LEVELS = tuple(level.word.encode() for level in AuditLevel)

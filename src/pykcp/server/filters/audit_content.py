@@ -17,13 +17,13 @@ import msgspec
 import orjson
 
 from pykcp.machinery.status import StatusError
-from pykcp.observe.audit.policy import Outcome
+from pykcp.observe.audit.policy import AuditOutcome
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
 from pykcp.server.media import negotiation, protobuf_form, yaml_text
 from pykcp.server.media.bodies import media_type, native_schema, parse_as
 from pykcp.types import Object
-from pykcp.wire.exchange import Header, Request
+from pykcp.wire.exchange import Header, IncomingRequest
 
 Body = bytes | Sequence[bytes]
 
@@ -53,7 +53,7 @@ _shallow = msgspec.json.Decoder(_Shallow)
 # -- where it comes from -------------------------------------------------------------------------
 
 
-def request_uri(request: Request) -> str:
+def request_uri(request: IncomingRequest) -> str:
     """Path and query as they were sent, below the logical cluster (which the annotations name)."""
     path = request.path
     if path.startswith(_CLUSTERS):
@@ -70,7 +70,7 @@ def request_uri(request: Request) -> str:
 _MOST_ADDRESSES = 100
 
 
-def origin(request: Request) -> bytes:
+def origin(request: IncomingRequest) -> bytes:
     """`"sourceIPs":[…],"userAgent":"…",` without what is not known."""
     forwarded, real = request.header("x-forwarded-for"), request.header("x-real-ip")
     agent = (request.header("user-agent") or "")[: _MOST_AGENT + 1]
@@ -162,7 +162,7 @@ def _metadata(call: Call) -> dict[str, str]:
 # -- bodies --------------------------------------------------------------------------------------
 
 
-def request_part(call: Call, outcome: Outcome) -> bytes:
+def request_part(call: Call, outcome: AuditOutcome) -> bytes:
     """`"requestObject":…,` if there is one that can be read."""
     if not call.exchange.request.body:
         return b""
@@ -238,7 +238,9 @@ def _form(headers: Sequence[Header]) -> str:
     return next((v for k, v in headers if k == "content-type"), "").partition(";")[0]
 
 
-def response_part(call: Call, outcome: Outcome, headers: Sequence[Header], body: bytes) -> bytes:
+def response_part(
+    call: Call, outcome: AuditOutcome, headers: Sequence[Header], body: bytes
+) -> bytes:
     """`"responseObject":…,` if the answer is an object."""
     form = _form(headers)
     if not body or not call.info.is_resource:

@@ -27,10 +27,10 @@ from typing import Any, TypeVar
 from pykcp.aio.turns import turns_of
 from pykcp.observe.metrics import LabelValues, Registry
 from pykcp.server.call import Call
-from pykcp.server.filters.flow_cost import Account, CostLimits
+from pykcp.server.filters.flow_cost import CostAccount, CostLimits
 from pykcp.server.filters.flow_meter import CostMeter
-from pykcp.server.filters.flow_metrics import FlowMetrics, Level
-from pykcp.server.filters.flow_queue import FairQueue, Limits
+from pykcp.server.filters.flow_metrics import FlowMetrics, PriorityLevel
+from pykcp.server.filters.flow_queue import FairQueue, SeatLimits
 from pykcp.server.filters.flow_report import report
 from pykcp.server.filters.flow_room import RoomLimits, WaitingRoom
 from pykcp.server.media.answers import PlainError
@@ -45,10 +45,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class FlowSettings:
-    writes: Limits = field(default_factory=Limits)
-    reads: Limits = field(default_factory=lambda: Limits(seats=128))
-    long: Limits = field(default_factory=lambda: Limits(seats=8))
-    sign_in: Limits = field(default_factory=lambda: Limits(seats=64))
+    writes: SeatLimits = field(default_factory=SeatLimits)
+    reads: SeatLimits = field(default_factory=lambda: SeatLimits(seats=128))
+    long: SeatLimits = field(default_factory=lambda: SeatLimits(seats=8))
+    sign_in: SeatLimits = field(default_factory=lambda: SeatLimits(seats=64))
     seat_timeout: float = 10.0
     """Seconds after which the seat of a read is free again: a slow reader keeps nobody out."""
     costs: CostLimits = field(default_factory=CostLimits)
@@ -88,10 +88,10 @@ class _Seat:
 class FlowControl:
     def __init__(self, settings: FlowSettings, metrics: Registry) -> None:
         self._settings = settings
-        self._reads = Level("reads", FairQueue(settings.reads), is_timed=True)
-        self._writes = Level("writes", FairQueue(settings.writes))
-        self._long = Level("long", FairQueue(settings.long), is_timed=True)
-        self._sign_in = Level("sign-in", FairQueue(settings.sign_in))
+        self._reads = PriorityLevel("reads", FairQueue(settings.reads), is_timed=True)
+        self._writes = PriorityLevel("writes", FairQueue(settings.writes))
+        self._long = PriorityLevel("long", FairQueue(settings.long), is_timed=True)
+        self._sign_in = PriorityLevel("sign-in", FairQueue(settings.sign_in))
         self._levels = (self._reads, self._writes, self._long, self._sign_in)
         self._room = WaitingRoom(settings.room)
         self.meter = CostMeter(settings.costs)
@@ -132,9 +132,9 @@ class FlowControl:
 
     async def _seated(
         self,
-        level: Level,
+        level: PriorityLevel,
         call: Call,
-        payer: Account,
+        payer: CostAccount,
         cluster: str,
         pending: Coroutine[Any, Any, Result],
     ) -> Result:
@@ -166,7 +166,9 @@ class FlowControl:
             queue.finish(user, cluster)
             raise
 
-    async def _wait_for_seat(self, level: Level, call: Call, payer: Account, cluster: str) -> None:
+    async def _wait_for_seat(
+        self, level: PriorityLevel, call: Call, payer: CostAccount, cluster: str
+    ) -> None:
         loop = asyncio.get_running_loop()
         seated: asyncio.Future[bool] = loop.create_future()
         user, queue = payer.name, level.queue
@@ -213,7 +215,7 @@ class FlowControl:
         if self._is_sweeping:
             asyncio.get_running_loop().call_later(self._settings.seat_timeout / 4, self._sweep)
 
-    def _level_of(self, call: Call) -> Level:
+    def _level_of(self, call: Call) -> PriorityLevel:
         if _is_long(call):
             return self._long
         return self._reads if call.info.verb in _READS else self._writes
@@ -237,14 +239,16 @@ class FlowControl:
         if not goes_on:
             raise self._rejection(_BACKGROUND, call, payer, "time-out")
 
-    def _take_room(self, label: LabelValues, call: Call, payer: Account, cluster: str) -> int:
+    def _take_room(self, label: LabelValues, call: Call, payer: CostAccount, cluster: str) -> int:
         """Room to wait in; the octets that the request occupies there. Raises TooBusy."""
         size = len(call.exchange.request.body)
         if not self._room.enter(payer.name, cluster, size):
             raise self._rejection(label, call, payer, "queue-full")
         return size
 
-    def _rejection(self, label: LabelValues, call: Call, payer: Account, reason: str) -> TooBusy:
+    def _rejection(
+        self, label: LabelValues, call: Call, payer: CostAccount, reason: str
+    ) -> TooBusy:
         payer.rejected += 1
         if call.is_authorized and call.cluster_payer is not None:
             call.cluster_payer.rejected += 1
@@ -253,7 +257,9 @@ class FlowControl:
 
     # -- watches -------------------------------------------------------------------------------
 
-    async def _watch(self, call: Call, payer: Account, pending: Coroutine[Any, Any, None]) -> None:
+    async def _watch(
+        self, call: Call, payer: CostAccount, pending: Coroutine[Any, Any, None]
+    ) -> None:
         """A seat for the beginning, and one of the user's watches until its stream is over."""
         user, cluster = payer.name, call.cluster
         if (

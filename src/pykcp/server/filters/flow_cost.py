@@ -35,7 +35,7 @@ class CostLimits:
     burst: float = 0.1
 
 
-class Account:
+class CostAccount:
     """What one user, cluster or address has spent."""
 
     __slots__ = (
@@ -93,16 +93,16 @@ class Accounts:
 
     def __init__(self, burst: float) -> None:
         self._burst = burst
-        self.by_name: dict[str, Account] = {}
+        self.by_name: dict[str, CostAccount] = {}
         self._closed: Counter[str] = Counter()
         """What accounts had spent that are gone, by sort."""
 
-    def open(self, sort: str, name: str, share: float, now: float) -> Account:
+    def open(self, sort: str, name: str, share: float, now: float) -> CostAccount:
         account = self.by_name.get(name)
         if account is None:
             if len(self.by_name) >= MOST_ACCOUNTS:
                 self._drop_debtless(now)
-            account = self.by_name[name] = Account(sort, name, share, self._burst)
+            account = self.by_name[name] = CostAccount(sort, name, share, self._burst)
         return account
 
     def totals(self) -> Counter[str]:
@@ -122,7 +122,7 @@ class Accounts:
             if account.recent < _TRIFLE and account.free_at <= now:
                 self._close(account)
 
-    def top(self, count: int) -> list[Account]:
+    def top(self, count: int) -> list[CostAccount]:
         """Those that cost most in the last minute."""
         return heapq.nlargest(count, self.by_name.values(), key=lambda one: one.last_minute)
 
@@ -132,6 +132,6 @@ class Accounts:
             if account.free_at <= now:
                 self._close(account)
 
-    def _close(self, account: Account) -> None:
+    def _close(self, account: CostAccount) -> None:
         del self.by_name[account.name]
         self._closed[account.sort] += account.total  # type: ignore[assignment]  # of floats

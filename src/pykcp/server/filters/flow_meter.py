@@ -29,11 +29,11 @@ from pykcp.server.filters.flow_cost import (
     LONG_STEP,
     MOST_ACCOUNTS,
     SWEEP_SECONDS,
-    Account,
     Accounts,
+    CostAccount,
     CostLimits,
 )
-from pykcp.server.filters.flow_pace import Held, Pace, Pacer
+from pykcp.server.filters.flow_pace import DelayedRequest, Pace, Pacer
 
 EXEMPT, SIGNED_IN, ACCOUNTS, ADDRESS, PROBES = "exempt", "user", "accounts", "address", "probes"
 """Sorts of users. The service accounts of a cluster, and the users of its own issuers, are one:
@@ -58,8 +58,8 @@ class CostMeter:
         self._limits = limits
         self.users, self.clusters = Accounts(limits.burst), Accounts(limits.burst)
         self._of_cluster = self.clusters.by_name
-        self._known: dict[User, Account] = {}
-        self._last: Account | None = None
+        self._known: dict[User, CostAccount] = {}
+        self._last: CostAccount | None = None
         self._contended_until = 0.0
         self._pass_ends = 0.0
         self._is_in_pass = self._is_sweeping = False
@@ -105,7 +105,7 @@ class CostMeter:
         """Processor time that was spent for a request, while the event loop was free."""
         self._book(call, seconds, _clock())
 
-    def _book(self, call: Call, seconds: float, now: float) -> Account:
+    def _book(self, call: Call, seconds: float, now: float) -> CostAccount:
         account = call.payer
         if account is None:
             account = self.address_of(call)
@@ -161,7 +161,7 @@ class CostMeter:
         account, now = self.address_of(call), call.started
         return not account.is_indebted(now) or self._may_go_on(account, now)
 
-    def address_of(self, call: Call) -> Account:
+    def address_of(self, call: Call) -> CostAccount:
         """The account of the address that a request came from."""
         network = network_of(call.exchange.request.peer.address)
         sort = PROBES if call.info.path in _PROBES else ADDRESS
@@ -172,7 +172,7 @@ class CostMeter:
     def totals(self) -> Counter[str]:
         return self.users.totals()
 
-    def _account_of(self, call: Call, user: User) -> Account:
+    def _account_of(self, call: Call, user: User) -> CostAccount:
         if user.name == ANONYMOUS:
             return self.address_of(call)
         home = user.extra.get(CLUSTER_NAME_KEY)
@@ -190,14 +190,14 @@ class CostMeter:
         self._sweep_later()
         return account
 
-    def _open_cluster(self, call: Call) -> Account:
+    def _open_cluster(self, call: Call) -> CostAccount:
         share = self._limits.cluster
         cluster = self.clusters.open(CLUSTER, call.cluster, share, call.started)
         call.cluster_payer = cluster
         self._sweep_later()
         return cluster
 
-    def _may_go_on(self, account: Account, now: float) -> bool:
+    def _may_go_on(self, account: CostAccount, now: float) -> bool:
         """Whether a request of an indebted account need not be held back all the same."""
         if not account.weight:
             return True
@@ -237,7 +237,7 @@ class Background:
         self._pacer, self.pace = Pacer(), Pace()
         self._is_contended = is_contended
         self._is_running = False
-        self._released: dict[Account, float] = {}
+        self._released: dict[CostAccount, float] = {}
         """Whose requests went on last, and what they had spent by then."""
         self._count = 0
         self._cpu_mark = 0.0
@@ -251,7 +251,7 @@ class Background:
         if worked > LONG_STEP:
             self.pace.after_long_step(worked, now)
 
-    async def wait(self, user: Account, lane: str, seconds: float) -> bool:
+    async def wait(self, user: CostAccount, lane: str, seconds: float) -> bool:
         """Until it is this request's turn; False if it did not come in time."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[bool] = loop.create_future()
@@ -260,7 +260,7 @@ class Background:
             if not turn.done():
                 turn.set_result(goes_on)
 
-        held: Held = self._pacer.add(user, lane, _clock() + seconds, wake)
+        held: DelayedRequest = self._pacer.add(user, lane, _clock() + seconds, wake)
         if not self._is_running:
             self._is_running = True
             loop.call_soon(self._run)

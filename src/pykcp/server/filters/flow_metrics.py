@@ -20,7 +20,7 @@ _BOUNDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 3
 _LABELS = ("priority_level", "flow_schema")
 
 
-class Level:
+class PriorityLevel:
     """Requests that share seats."""
 
     __slots__ = ("is_timed", "label", "name", "queue")
@@ -36,7 +36,7 @@ class FlowMetrics:
     def __init__(
         self,
         registry: Registry,
-        levels: Sequence[Level],
+        levels: Sequence[PriorityLevel],
         held: tuple[LabelValues, Callable[[], int]],
         costs: Callable[[], Count[str]],
     ) -> None:
@@ -63,7 +63,7 @@ class FlowMetrics:
 
 def _add_gauges(
     registry: Registry,
-    levels: Sequence[Level],
+    levels: Sequence[PriorityLevel],
     held: tuple[LabelValues, Callable[[], int]],
     costs: Callable[[], Count[str]],
 ) -> None:

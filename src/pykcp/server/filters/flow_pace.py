@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from pykcp.aio.round_robin import RoundRobin
-from pykcp.server.filters.flow_cost import Account
+from pykcp.server.filters.flow_cost import CostAccount
 
 _BUDGET_CONTENDED, _BUDGET_ALONE = 0.0003, 0.005
 _LONGEST_PAUSE = 0.05
@@ -23,7 +23,7 @@ _FIRST_GUESS = 0.0005
 """Seconds that a request is thought to cost before any was measured."""
 
 
-class Held:
+class DelayedRequest:
     """A request that is held back."""
 
     __slots__ = ("deadline", "lane", "queue", "wake")
@@ -39,9 +39,9 @@ class _Queue:
 
     __slots__ = ("lanes", "user")
 
-    def __init__(self, user: Account) -> None:
+    def __init__(self, user: CostAccount) -> None:
         self.user = user
-        self.lanes: RoundRobin[str, Held] = RoundRobin()
+        self.lanes: RoundRobin[str, DelayedRequest] = RoundRobin()
 
 
 class Pacer:
@@ -54,25 +54,27 @@ class Pacer:
         self._heap: list[tuple[float, int, _Queue]] = []
         """One entry per user. Debts grow with every cost, so that an entry may stand too far in
         front; it is put right when it comes up."""
-        self._held: OrderedDict[Held, None] = OrderedDict()
+        self._held: OrderedDict[DelayedRequest, None] = OrderedDict()
         """In the order of their deadlines, since all wait equally long."""
         self._numbers = itertools.count()
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def add(self, user: Account, lane: str, deadline: float, wake: Callable[[bool], None]) -> Held:
+    def add(
+        self, user: CostAccount, lane: str, deadline: float, wake: Callable[[bool], None]
+    ) -> DelayedRequest:
         """`wake` is called with True when it goes on and with False when it waited too long."""
         queue = self._queues.get(user.name)
         if queue is None:
             queue = self._queues[user.name] = _Queue(user)
             self._push(queue)
-        held = Held(queue, lane, deadline, wake)
+        held = DelayedRequest(queue, lane, deadline, wake)
         queue.lanes.add(lane, held)
         self._held[held] = None
         return held
 
-    def remove(self, held: Held) -> bool:
+    def remove(self, held: DelayedRequest) -> bool:
         """Give up; False if it goes on already."""
         if held not in self._held:
             return False
@@ -80,7 +82,7 @@ class Pacer:
         held.queue.lanes.remove(held.lane, held)
         return True
 
-    def first(self) -> Account | None:
+    def first(self) -> CostAccount | None:
         """Who is least indebted of those with requests held; None if there are none."""
         while self._heap:
             rank, _, queue = self._heap[0]
@@ -93,7 +95,7 @@ class Pacer:
                 del self._queues[queue.user.name]
         return None
 
-    def release(self) -> Account | None:
+    def release(self) -> CostAccount | None:
         """Let a request of the least indebted go on; whose it was."""
         user = self.first()
         if user is None:

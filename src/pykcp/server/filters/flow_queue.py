@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SeatLimits:
     """How many requests run at a time."""
 
     seats: int = 256
@@ -78,7 +78,7 @@ class _Flow:
 
 
 class FairQueue:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SeatLimits) -> None:
         self.limits = limits
         self._seats = limits.seats
         self._per_user, self._per_cluster = limits.per_user, limits.per_cluster

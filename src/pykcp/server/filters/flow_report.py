@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from pykcp.server.filters.flow_cost import Account, Accounts
+from pykcp.server.filters.flow_cost import Accounts, CostAccount
 from pykcp.server.filters.flow_meter import CostMeter
-from pykcp.server.filters.flow_metrics import Level
+from pykcp.server.filters.flow_metrics import PriorityLevel
 from pykcp.server.filters.flow_room import WaitingRoom
 
 _TOP = 20
@@ -20,7 +20,7 @@ Counts = Callable[[str], tuple[int, int, int]]
 
 def report(
     meter: CostMeter,
-    levels: Sequence[Level],
+    levels: Sequence[PriorityLevel],
     room: WaitingRoom,
     watches: tuple[Mapping[str, int], Mapping[str, int]],
 ) -> str:
@@ -60,7 +60,7 @@ def _table(title: str, accounts: Accounts, now: float, counts: Counts) -> list[s
     return lines + [_line(one, now, *counts(one.name)) for one in accounts.top(_TOP)]
 
 
-def _line(account: Account, now: float, seats: int, waiting: int, watches: int) -> str:
+def _line(account: CostAccount, now: float, seats: int, waiting: int, watches: int) -> str:
     name = "".join(c if c.isprintable() else "?" for c in account.name[:_LONGEST_NAME])
     return (
         f"{account.last_minute * 1000:10.1f} {account.debt(now) * 1000:10.1f} {seats:6} "

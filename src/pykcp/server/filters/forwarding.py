@@ -18,7 +18,7 @@ from pykcp.clients.outbound import SendFailed, Tenant
 from pykcp.machinery.status import BadRequest, RequestEntityTooLarge
 from pykcp.server.call import Call
 from pykcp.server.media.answers import PlainError
-from pykcp.wire.exchange import Header, Request, WebSocket
+from pykcp.wire.exchange import Header, IncomingRequest, WebSocket
 
 if TYPE_CHECKING:
     import aiohttp
@@ -153,7 +153,7 @@ class LoopDetected(PlainError):
         super().__init__("mounts lead in circles")
 
 
-def sent_headers(request: Request) -> list[Header]:
+def sent_headers(request: IncomingRequest) -> list[Header]:
     """What the client sent, but for what concerns only its connection to us."""
     headers = [
         (name, value)
@@ -171,13 +171,13 @@ def without(headers: Iterable[Header], *starts: str) -> list[Header]:
     return [(name, value) for name, value in headers if not name.startswith(starts)]
 
 
-def offered_protocols(request: Request) -> list[str]:
+def offered_protocols(request: IncomingRequest) -> list[str]:
     """The WebSocket protocols that the client offers."""
     offered = request.header("sec-websocket-protocol") or ""
     return [name.strip() for name in offered.split(",") if name.strip()]
 
 
-def read_hops(request: Request) -> int:
+def read_hops(request: IncomingRequest) -> int:
     """How many mounts a request has come through."""
     text = request.header(HOPS) or "0"
     return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else _MOST_HOPS

@@ -28,7 +28,7 @@ from pykcp.machinery.resources import (
 from pykcp.machinery.status import AlreadyExists, InternalError
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.local import LocalClient
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.server.authorization import CallAuthorization
 from pykcp.server.call import Call
 from pykcp.server.media.answers import PlainError, send_object
@@ -69,7 +69,7 @@ class Homes:
         self,
         store: Store,
         client: LocalClient,
-        lookup: Lookup,
+        lookup: ObjectLookup,
         authorizer: Authorizer,
         authorization: CallAuthorization,
         clock: Callable[[], float] = time.time,

@@ -21,7 +21,7 @@ from pykcp.server.filters.forwarding import (
     sent_headers,
     without,
 )
-from pykcp.wire.exchange import Header, Request
+from pykcp.wire.exchange import Header, IncomingRequest
 
 _IDENTITY = "x-remote-"
 
@@ -33,7 +33,7 @@ class MountProxy:
         certificate: str = "",
         key: str = "",
         authority: str = "",
-        is_proxied: Callable[[Request], bool] = lambda _: False,
+        is_proxied: Callable[[IncomingRequest], bool] = lambda _: False,
     ) -> None:
         """`authority`: who signs the certificates of mounts; without it anybody may, as in kcp.
 
@@ -51,7 +51,7 @@ class MountProxy:
             call, target, self.headers(request), offered_protocols(request), Tenant(chosen_in)
         )
 
-    def headers(self, request: Request) -> list[Header]:
+    def headers(self, request: IncomingRequest) -> list[Header]:
         headers = sent_headers(request)
         if self._certificate and not self._is_proxied(request):
             return without(headers, _IDENTITY)

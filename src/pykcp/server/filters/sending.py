@@ -23,7 +23,7 @@ from pykcp.server.filters.forwarding import (
     sent_headers,
     without,
 )
-from pykcp.wire.exchange import Header, Request
+from pykcp.wire.exchange import Header, IncomingRequest
 
 _log = logging.getLogger(__name__)
 
@@ -55,13 +55,13 @@ class Sender:
         tenant = Tenant(call.cluster, global_name(call.user, call.cluster))
         await self._forwarder.forward(call, target, headers, protocols(request), tenant)
 
-    def headers(self, request: Request, user: User) -> list[Header]:
+    def headers(self, request: IncomingRequest, user: User) -> list[Header]:
         """Without a certificate nobody would believe who the user is, so nobody is told."""
         headers = without(sent_headers(request), *_IDENTITY, HOPS_HEADER, "sec-websocket")
         return [*headers, *identity_headers(user)] if self._certificate else headers
 
 
-def protocols(request: Request) -> list[str]:
+def protocols(request: IncomingRequest) -> list[str]:
     """Without the one in which browsers hide a token."""
     offered = without_token_protocol(",".join(offered_protocols(request)))
     return offered.split(",") if offered else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykcp.machinery.patch.strategic_custom import KUBERNETES_GROUPS
 from pykcp.machinery.schema.definition import ResourceDefinition
 from pykcp.machinery.status import UnsupportedMediaType
-from pykcp.registry.verbs.update import Change
+from pykcp.registry.verbs.update import ObjectChange
 from pykcp.registry.verbs.update import update as update_object
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import send_written
@@ -33,7 +33,7 @@ async def patch(call: Call) -> None:
     if form not in accepted:
         raise UnsupportedMediaType(accepted)
     check_write_options(call, "PatchOptions", is_apply=form == APPLY_PATCH)
-    change = Change.of(_recipe(call, form), resource, call.context)
+    change = ObjectChange.of(_recipe(call, form), resource, call.context)
     written = await update_object(
         resource, call.context, info.namespace, info.name, change, info.subresource
     )

@@ -14,7 +14,7 @@ from pykcp.registry import codec
 from pykcp.registry.catalog.native import decode_native
 from pykcp.registry.verbs.admitting import ShownKind
 from pykcp.registry.verbs.read import find
-from pykcp.registry.verbs.update import Change, check_name, update
+from pykcp.registry.verbs.update import ObjectChange, check_name, update
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options
@@ -113,7 +113,7 @@ async def _write(call: Call, scale_from: Callable[[Object], Object]) -> None:
         _set(new, path, replicas)
         return resource.rules.decode(new, [])
 
-    change = Change(make, is_patch=True, is_managed=True, view=view)
+    change = ObjectChange(make, is_patch=True, is_managed=True, view=view)
     written = await update(resource, call.context, info.namespace, info.name, change, "")
     _send(call, resource.object_of(written.value))
 

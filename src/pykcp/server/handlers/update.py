@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykcp.registry.verbs.update import Change
+from pykcp.registry.verbs.update import ObjectChange
 from pykcp.registry.verbs.update import update as update_object
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import send_written
@@ -15,7 +15,7 @@ async def update(call: Call) -> None:
     resource, info = call.resource, call.info
     check_write_options(call, "UpdateOptions")
     recipe = Replacement(sent_of(call), info.namespace, info.name)
-    change = Change.of(recipe, resource, call.context)
+    change = ObjectChange.of(recipe, resource, call.context)
     written = await update_object(
         resource, call.context, info.namespace, info.name, change, info.subresource
     )

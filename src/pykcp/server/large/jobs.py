@@ -35,10 +35,10 @@ from pykcp.registry.resource import Resource, Services
 from pykcp.registry.verbs.admitting import NoAdmission
 from pykcp.registry.verbs.create import check_unversioned, facts_of, judge_new, prepare_new
 from pykcp.registry.verbs.delete import check_wanted, decide
-from pykcp.registry.verbs.deletion import Action, DeleteOptions
-from pykcp.registry.verbs.large import Assigned, Doomed, Judged, Made, Patched
+from pykcp.registry.verbs.deletion import DeleteOptions, DeletionAction
+from pykcp.registry.verbs.large import Assigned, Doomed, Made, Patched, ValidatedObject
 from pykcp.registry.verbs.update import (
-    Change,
+    ObjectChange,
     Recipe,
     check_missing,
     is_removed,
@@ -68,7 +68,7 @@ def new_object(ref: KindRef, asker: Asker, namespace: str, recipe: Recipe, missi
     return _made(obj, ctx)
 
 
-def judged_new(ref: KindRef, asker: Asker, text: bytes, assigned: Assigned) -> Judged:
+def judged_new(ref: KindRef, asker: Asker, text: bytes, assigned: Assigned) -> ValidatedObject:
     resource, ctx = _resource(ref), asker.context()
     obj: Object = orjson.loads(text)
     metadata = obj["metadata"]
@@ -89,7 +89,7 @@ def changed_object(
 ) -> Made:
     resource, ctx = _resource(ref), asker.context()
     make = recipe.bind(resource, ctx.warn)
-    change = Change(make, is_apply=recipe.is_apply, is_patch=recipe.is_patch)
+    change = ObjectChange(make, is_apply=recipe.is_apply, is_patch=recipe.is_patch)
     new = prepare_changed(
         resource,
         ctx,
@@ -104,7 +104,7 @@ def changed_object(
 
 def judged_change(
     ref: KindRef, asker: Asker, name: str, text: bytes, live: bytes, subresource: str
-) -> Judged:
+) -> ValidatedObject:
     resource, ctx = _resource(ref), asker.context()
     new: Object = orjson.loads(text)
     old = live_object(resource, live)
@@ -138,9 +138,9 @@ def deletion(ref: KindRef, asker: Asker, value: bytes, options: DeleteOptions) -
     check_wanted(resource, obj, options)
     uid = obj["metadata"]["uid"]
     action = decide(resource, obj, options, resource.services.sources.now())
-    if action is not Action.MARK:
+    if action is not DeletionAction.MARK:
         return Doomed(action, uid, None)
-    marked = Judged(
+    marked = ValidatedObject(
         b"",
         codec.encode(obj, ctx.cluster, _mark_of(value)),
         resource.terms_of(obj, ctx.cluster),
@@ -204,12 +204,12 @@ def _made(obj: Object, ctx: RequestContext) -> Made:
 _NOTHING = Value(b"", b"")
 
 
-def _judged(resource: Resource, ctx: RequestContext, obj: Object, shown: bytes) -> Judged:
+def _judged(resource: Resource, ctx: RequestContext, obj: Object, shown: bytes) -> ValidatedObject:
     try:
         stored = resource.unstored_form(obj)
     except ConversionFailed as error:
-        return Judged(shown, _NOTHING, "", (), ctx.warnings, b"", failure=error)
-    return Judged(
+        return ValidatedObject(shown, _NOTHING, "", (), ctx.warnings, b"", failure=error)
+    return ValidatedObject(
         shown,
         resource.encode(stored, ctx.cluster),
         resource.terms_of(stored, ctx.cluster),

@@ -8,7 +8,7 @@ from typing import Any
 from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.deletion import DeleteOptions
-from pykcp.registry.verbs.large import Assigned, Doomed, Judged, Made, Patched
+from pykcp.registry.verbs.large import Assigned, Doomed, Made, Patched, ValidatedObject
 from pykcp.registry.verbs.update import Recipe
 from pykcp.server.large.refs import Asker, KindRef
 from pykcp.server.large.worker_calls import compute
@@ -41,8 +41,8 @@ class WorkerWork:
 
     async def judged_new(
         self, resource: Resource, ctx: RequestContext, text: bytes, assigned: Assigned
-    ) -> Judged:
-        judged: Judged = await self._run("judged_new", resource, ctx, text, assigned)
+    ) -> ValidatedObject:
+        judged: ValidatedObject = await self._run("judged_new", resource, ctx, text, assigned)
         return judged
 
     async def changed_object(
@@ -67,8 +67,8 @@ class WorkerWork:
         text: bytes,
         live: bytes,
         subresource: str,
-    ) -> Judged:
-        judged: Judged = await self._run(
+    ) -> ValidatedObject:
+        judged: ValidatedObject = await self._run(
             "judged_change", resource, ctx, name, text, live, subresource
         )
         return judged

@@ -6,13 +6,13 @@
 """
 
 from pykcp.storage.encryption.config import EncryptionConfig, load_config, parse_config
-from pykcp.storage.encryption.errors import ConfigError, Unreadable
+from pykcp.storage.encryption.errors import EncryptionConfigError, Unreadable
 from pykcp.storage.encryption.store import EncryptedStore
 
 __all__ = [
-    "ConfigError",
     "EncryptedStore",
     "EncryptionConfig",
+    "EncryptionConfigError",
     "Unreadable",
     "load_config",
     "parse_config",

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pykcp.machinery.status import FieldError, invalid, required
-from pykcp.storage.encryption.errors import ConfigError
+from pykcp.storage.encryption.errors import EncryptionConfigError
 
 API_VERSIONS = ("apiserver.config.k8s.io/v1",)
 _KIND = "EncryptionConfiguration"
@@ -32,7 +32,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class EncryptionProvider:
     """One element of `providers`: a kind with its keys, or the address of a KMS plugin."""
 
     kind: str
@@ -46,7 +46,7 @@ class Provider:
 class ResourceRule:
     resources: tuple[str, ...]
     """`secrets`, `widgets.example.com`, `*.example.com`, `*.` (core) or `*.*`."""
-    providers: tuple[Provider, ...]
+    providers: tuple[EncryptionProvider, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ def load_config(path: pathlib.Path) -> EncryptionConfig:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
+        raise EncryptionConfigError(
             f"error reading encryption provider configuration file {str(path)!r}: {error}"
         ) from error
     try:
         return parse_config(text)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    except EncryptionConfigError as error:
+        raise EncryptionConfigError(f"{path}: {error}") from error
 
 
 def parse_config(text: str) -> EncryptionConfig:
@@ -76,13 +76,15 @@ def parse_config(text: str) -> EncryptionConfig:
         # The text of the error may quote a secret: say only where it is.
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(
+        raise EncryptionConfigError(
             f"error decoding encryption provider configuration file: not YAML{where}"
         ) from None
     if not isinstance(document, dict):
-        raise ConfigError("error decoding encryption provider configuration file: not an object")
+        raise EncryptionConfigError(
+            "error decoding encryption provider configuration file: not an object"
+        )
     if document.get("apiVersion") not in API_VERSIONS or document.get("kind") != _KIND:
-        raise ConfigError(
+        raise EncryptionConfigError(
             f"got unexpected config type: apiVersion {document.get('apiVersion')!r}, "
             f"kind {document.get('kind')!r}; expected {API_VERSIONS[0]}, {_KIND}"
         )
@@ -90,7 +92,7 @@ def parse_config(text: str) -> EncryptionConfig:
     rules = reader.rules(document.get("resources"))
     if reader.errors:
         texts = [error.text() for error in reader.errors]
-        raise ConfigError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        raise EncryptionConfigError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
     return EncryptionConfig(rules)
 
 
@@ -123,7 +125,7 @@ class _Reader:
         read = [self._provider(p, f"{from_}[{i}]") for i, p in enumerate(providers)]
         return ResourceRule(tuple(names), tuple(p for p in read if p is not None))
 
-    def _provider(self, value: Any, path: str) -> Provider | None:
+    def _provider(self, value: Any, path: str) -> EncryptionProvider | None:
         value = value if isinstance(value, dict) else {}
         self.errors += [
             invalid(path, str(name), "unknown provider")
@@ -146,10 +148,12 @@ class _Reader:
         (kind,) = given
         content = value[kind] or {}
         if kind == "identity":
-            return Provider(kind)
+            return EncryptionProvider(kind)
         if kind == "kms":
             return self._kms(content, f"{path}.kms")
-        return Provider(kind, self._keys(content.get("keys"), f"{path}.{kind}.keys", kind))
+        return EncryptionProvider(
+            kind, self._keys(content.get("keys"), f"{path}.{kind}.keys", kind)
+        )
 
     def _keys(self, value: Any, path: str, kind: str) -> tuple[Key, ...]:
         if not value:
@@ -181,7 +185,7 @@ class _Reader:
             return None
         return Key(name, raw)
 
-    def _kms(self, value: Any, path: str) -> Provider | None:
+    def _kms(self, value: Any, path: str) -> EncryptionProvider | None:
         before = len(self.errors)
         name = str(value.get("name") or "")
         version = str(value.get("apiVersion") or "v1")
@@ -198,7 +202,7 @@ class _Reader:
         self._check_endpoint(endpoint, f"{path}.endpoint")
         if len(self.errors) > before:
             return None
-        return Provider("kms", (), name, endpoint, seconds or _DEFAULT_KMS_SECONDS)
+        return EncryptionProvider("kms", (), name, endpoint, seconds or _DEFAULT_KMS_SECONDS)
 
     def _check_kms(self, value: Any, path: str, name: str, version: str) -> None:
         if not name:

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from pykcp.storage.errors import StoreError
 
 
-class ConfigError(StoreError):
+class EncryptionConfigError(StoreError):
     """An EncryptionConfiguration that cannot be used; the message names the file and field."""
 
 

@@ -102,7 +102,7 @@ class KmsProvider:
             known = self._tails.get(tail)
             if known is None:
                 known = self._learn(data, tail)
-        except wire.Malformed as error:
+        except wire.MalformedProtobuf as error:
             raise Unreadable(f"the stored envelope is damaged: {error}") from None
         if len(sealed) < _INFO_BYTES:
             raise Unreadable("the stored envelope is of an unknown kind")
@@ -178,9 +178,9 @@ def _tail(source: Encrypted) -> bytes:
 def _split(data: bytes) -> tuple[bytes, bytes]:
     """The sealed data, which comes first, and what stands behind it."""
     if data[:1] != b"\x0a":
-        raise wire.Malformed("no data")
+        raise wire.MalformedProtobuf("no data")
     size, place = wire.get_varint(data, 1)
     end = place + size
     if end > len(data):
-        raise wire.Malformed("cut off")
+        raise wire.MalformedProtobuf("cut off")
     return data[place:end], data[end:]

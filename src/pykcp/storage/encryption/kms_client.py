@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from pykcp.storage.encryption import protowire as wire
-from pykcp.storage.encryption.errors import ConfigError, Unreadable
+from pykcp.storage.encryption.errors import EncryptionConfigError, Unreadable
 
 _SERVICE = "/v2.KeyManagementService/"
 _WORKERS = 4
@@ -78,7 +78,7 @@ class KmsClient:
                 f"KMS plugin {self.name!r} failed to {method.lower()}: "
                 f"{error.code().name}: {error.details()}"
             ) from error
-        except wire.Malformed as error:
+        except wire.MalformedProtobuf as error:
             raise Unreadable(
                 f"KMS plugin {self.name!r} answered {method.lower()} with garbage: {error}"
             ) from error
@@ -101,7 +101,7 @@ def _grpc() -> Any:
     try:
         import grpc
     except ImportError:
-        raise ConfigError("a KMS provider needs grpcio: pip install grpcio") from None
+        raise EncryptionConfigError("a KMS provider needs grpcio: pip install grpcio") from None
     return grpc
 
 

@@ -14,7 +14,7 @@ from pykcp.machinery.terms import matcher
 from pykcp.storage.encryption import sealed
 from pykcp.storage.encryption.errors import Unreadable
 from pykcp.storage.encryption.transformers import ResourceTransformers, Transformers
-from pykcp.storage.interface import SEALED_INDEX, Delete, Entry, Event, Operation, Put, Query
+from pykcp.storage.interface import SEALED_INDEX, DeleteKey, Entry, Event, Operation, PutKey, Query
 
 
 class Plain(NamedTuple):
@@ -46,18 +46,18 @@ class Opening:
         if rules is None or rules.writes_plain:
             return operation
         key = operation.key
-        if isinstance(operation, Put):
+        if isinstance(operation, PutKey):
             plain = sealed.pack(key, operation.terms, operation.value)
-            return Put(
+            return PutKey(
                 key,
                 sealed.stored_value(rules.seal(plain)),
                 self._sealed_terms(rules, operation.terms),
                 (*operation.indexes, SEALED_INDEX),
                 operation.expect,
             )
-        if isinstance(operation, Delete):
+        if isinstance(operation, DeleteKey):
             plain = sealed.pack(key, "", operation.value)
-            return Delete(key, sealed.stored_value(rules.seal(plain)), operation.expect)
+            return DeleteKey(key, sealed.stored_value(rules.seal(plain)), operation.expect)
         return operation
 
     @staticmethod

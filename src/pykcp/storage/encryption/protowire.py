@@ -11,7 +11,7 @@ from collections.abc import Mapping
 Fields = dict[int, list[bytes | int]]
 
 
-class Malformed(ValueError):
+class MalformedProtobuf(ValueError):
     """Not protobuf, or cut off."""
 
 
@@ -59,7 +59,7 @@ def read(data: bytes) -> Fields:
             case 5:
                 value, place = _slice(data, place, 4)
             case _:
-                raise Malformed("unknown wire type")
+                raise MalformedProtobuf("unknown wire type")
         fields.setdefault(tag >> 3, []).append(value)
     return fields
 
@@ -69,7 +69,7 @@ def get_bytes(fields: Fields, number: int) -> bytes:
     if not values:
         return b""
     if not isinstance(values[-1], bytes):
-        raise Malformed("not the expected type")
+        raise MalformedProtobuf("not the expected type")
     return values[-1]
 
 
@@ -77,7 +77,7 @@ def get_text(fields: Fields, number: int) -> str:
     try:
         return get_bytes(fields, number).decode()
     except UnicodeDecodeError:
-        raise Malformed("text is not UTF-8") from None
+        raise MalformedProtobuf("text is not UTF-8") from None
 
 
 def get_number(fields: Fields, number: int) -> int:
@@ -99,11 +99,11 @@ def get_varint(data: bytes, place: int) -> tuple[int, int]:
         if byte < 0x80:
             return number, place
         shift += 7
-    raise Malformed("cut off")
+    raise MalformedProtobuf("cut off")
 
 
 def _slice(data: bytes, place: int, size: int) -> tuple[bytes, int]:
     end = place + size
     if end > len(data):
-        raise Malformed("cut off")
+        raise MalformedProtobuf("cut off")
     return data[place:end], end

@@ -16,13 +16,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pykcp.storage.encryption import sealed
-from pykcp.storage.encryption.config import EncryptionConfig, Provider
+from pykcp.storage.encryption.config import EncryptionConfig, EncryptionProvider
 from pykcp.storage.encryption.errors import KeyPending, Unreadable
 from pykcp.storage.encryption.kms import KmsProvider
 from pykcp.storage.encryption.kms_client import KmsClient
 from pykcp.storage.encryption.opening import Opening
 from pykcp.storage.encryption.transformers import MakeKms, Transformers
-from pykcp.storage.errors import Unavailable
+from pykcp.storage.errors import StoreUnavailable
 from pykcp.storage.interface import (
     SEALED_INDEX,
     Entry,
@@ -57,7 +57,7 @@ Collected = list  # inside the class `list` is a method
 Values = list[bytes]
 
 
-def make_kms(provider: Provider) -> KmsProvider:
+def make_kms(provider: EncryptionProvider) -> KmsProvider:
     return KmsProvider(KmsClient(provider.name, provider.endpoint, provider.seconds))
 
 
@@ -137,14 +137,14 @@ class EncryptedStore:
         """The only place where the loop stands still for a plugin: shortly, once per data key."""
         answer = pending.answer
         if answer in self._waited:
-            raise Unavailable("a key is still being fetched from the KMS plugin")
+            raise StoreUnavailable("a key is still being fetched from the KMS plugin")
         self._waited.add(answer)
         answer.add_done_callback(self._waited.discard)
         try:
             answer.exception(GET_WAITS)
             return self._opening.entry(entry)
         except (NotYet, TimeoutError, KeyPending):
-            raise Unavailable("a key is being fetched from the KMS plugin") from None
+            raise StoreUnavailable("a key is being fetched from the KMS plugin") from None
 
     def keys(self, prefix: str, *, limit: int = 0) -> Keys:
         return self._store.keys(prefix, limit=limit)

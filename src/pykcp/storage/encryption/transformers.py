@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 
 from pykcp.machinery.status import go_quote
 from pykcp.storage.encryption.ciphers import CIPHERS
-from pykcp.storage.encryption.config import EncryptionConfig, Provider, split_resource
-from pykcp.storage.encryption.errors import ConfigError, Unreadable
+from pykcp.storage.encryption.config import EncryptionConfig, EncryptionProvider, split_resource
+from pykcp.storage.encryption.errors import EncryptionConfigError, Unreadable
 from pykcp.storage.encryption.kms import KmsProvider
 from pykcp.storage.encryption.sealed import ENVELOPE
 from pykcp.storage.keys import TRASH
@@ -38,7 +38,7 @@ class Transformer(Protocol):
 class KeyRing:
     """A local cipher with its keys; the first one seals."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: EncryptionProvider) -> None:
         self.prefix = b"k8s:enc:%b:v1:" % provider.kind.encode()
         make = CIPHERS[provider.kind]
         self._keys = [(key.name.encode() + b":", make(key.secret)) for key in provider.keys]
@@ -108,7 +108,7 @@ class ResourceTransformers:
         raise Unreadable("no matching prefix found")
 
 
-MakeKms = Callable[[Provider], KmsProvider]
+MakeKms = Callable[[EncryptionProvider], KmsProvider]
 
 
 class Transformers:
@@ -151,7 +151,7 @@ class Transformers:
         group, _ = name
         for wildcard in ((group, "*"), ("*", "*")):
             if wildcard in self._chains and wildcard != name:
-                raise ConfigError(
+                raise EncryptionConfigError(
                     f"resource {go_quote(_shown(name))} is masked by earlier rule "
                     f"{go_quote(_shown(wildcard))}"
                 )
@@ -169,7 +169,7 @@ class Transformers:
                     yield f"{stem}/{resource}/"
                     yield f"{stem}/{resource}:"
 
-    def _make(self, provider: Provider, make_kms: MakeKms) -> Transformer | None:
+    def _make(self, provider: EncryptionProvider, make_kms: MakeKms) -> Transformer | None:
         if provider.kind == "identity":
             return None
         if provider.kind == "kms":

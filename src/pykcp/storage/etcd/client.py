@@ -2,7 +2,7 @@
 
 Every request has a time limit. A request that fails before it was sent goes to
 the next server; whatever else goes wrong is told to the caller, sorted by what
-it means for a write: `Unavailable` (it has not happened), `Undecided` (it may
+it means for a write: `StoreUnavailable` (it has not happened), `UnknownOutcome` (it may
 have), `StoreFull`, `TooLarge`.
 """
 
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import grpc
 import grpc.aio
 
-from pykcp.storage.errors import Compacted, StoreError, StoreFull, TooLarge, Unavailable
+from pykcp.storage.errors import Compacted, StoreError, StoreFull, StoreUnavailable, TooLarge
 from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.settings import EtcdSettings
 
@@ -40,15 +40,15 @@ REQUIRE_LEADER = (("hasleader", "true"),)
 """A watch on a server that has lost touch with the others ends, instead of falling silent."""
 
 
-class NotSent(Unavailable):
+class NotSent(StoreUnavailable):
     """Nobody took the request; another server may."""
 
 
-class Undecided(Unavailable):
+class UnknownOutcome(StoreUnavailable):
     """The request was sent and has no answer; it may still be carried out."""
 
 
-class Client:
+class EtcdClient:
     def __init__(self, settings: EtcdSettings) -> None:
         if not settings.servers:
             raise StoreError("no etcd servers are named")
@@ -147,7 +147,7 @@ class Watch:
                 if response.compact_revision:
                     raise Compacted(self._create.start_revision, response.compact_revision)
                 if response.canceled:
-                    raise Unavailable(f"{self.server}: {response.cancel_reason}")
+                    raise StoreUnavailable(f"{self.server}: {response.cancel_reason}")
                 yield response
         except grpc.aio.AioRpcError as error:
             raise translate(error, self.server) from error
@@ -155,7 +155,7 @@ class Watch:
             # Of the stream or of the task that reads it? They look the same.
             if not self._is_ended:
                 raise
-        raise Unavailable(f"{self.server} ended the watch")
+        raise StoreUnavailable(f"{self.server} ended the watch")
 
     def end(self) -> None:
         self._is_ended = True
@@ -174,8 +174,8 @@ def translate(error: grpc.aio.AioRpcError, server: str) -> StoreError:
     if code == grpc.StatusCode.UNAVAILABLE and any(text in details for text in NOT_SENT):
         return NotSent(message)
     if code in REFUSED or "too many requests" in details:
-        return Unavailable(message)
-    return Undecided(message)
+        return StoreUnavailable(message)
+    return UnknownOutcome(message)
 
 
 NOT_SENT = ("failed to connect", "resolution failed", "no leader")

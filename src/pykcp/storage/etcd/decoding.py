@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from pykcp.storage import changes as planning
-from pykcp.storage.changes import Change, Find, Row
+from pykcp.storage.changes import Find, StoredChange, StoredRow
 from pykcp.storage.etcd.envelope import PLACES, Envelope, Keyspace, revision_of, unpack
 
 
@@ -19,7 +19,7 @@ class EtcdEvent(NamedTuple):
     """None: deleted."""
 
 
-class Outcome(NamedTuple):
+class EtcdOutcome(NamedTuple):
     """One of our requests as etcd has carried it out: the places of what was written."""
 
     request: int
@@ -28,8 +28,8 @@ class Outcome(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    changes: list[Change]
-    outcomes: list[Outcome]
+    changes: list[StoredChange]
+    outcomes: list[EtcdOutcome]
     foreign: list[bytes]
     """Keys under our prefix with values that are not ours."""
 
@@ -43,13 +43,13 @@ def decode(
 ) -> Decoded:
     """What the events mean. `last_value` is for deletions that left no grave."""
     decoded = Decoded([], [], [])
-    rows: dict[str, Row] = {}
+    rows: dict[str, StoredRow] = {}
 
-    def find_now(key: str) -> Row | None:
+    def find_now(key: str) -> StoredRow | None:
         return rows.get(key) or find(key)
 
     for revision, group in groupby(events, attrgetter("revision")):
-        transaction = Transaction(revision, keyspace, list(group), decoded.foreign)
+        transaction = EtcdRevision(revision, keyspace, list(group), decoded.foreign)
         for change in transaction.changes(find_now, last_value):
             rows[change.key] = planning.row_after(change)
             decoded.changes.append(change)
@@ -57,7 +57,7 @@ def decode(
     return decoded
 
 
-class Transaction:
+class EtcdRevision:
     """All events of one etcd revision."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Transaction:
             envelope = unpack(event.value)
             self._graves[envelope.terms] = envelope
 
-    def changes(self, find: Find, last_value: Callable[[str], bytes]) -> list[Change]:
+    def changes(self, find: Find, last_value: Callable[[str], bytes]) -> list[StoredChange]:
         made = [self._replaced(key, envelope, find(key)) for key, envelope in self._puts]
         spare = PLACES
         for key in self._deleted:
@@ -101,23 +101,24 @@ class Transaction:
         made.sort()
         return made
 
-    def outcomes(self, writer: int) -> list[Outcome]:
+    def outcomes(self, writer: int) -> list[EtcdOutcome]:
         places: dict[int, set[int]] = {}
         for envelope in (*(envelope for _, envelope in self._puts), *self._graves.values()):
             if envelope.writer == writer:
                 places.setdefault(envelope.request, set()).add(envelope.place)
         return [
-            Outcome(request, self._revision, frozenset(found)) for request, found in places.items()
+            EtcdOutcome(request, self._revision, frozenset(found))
+            for request, found in places.items()
         ]
 
-    def _replaced(self, key: str, envelope: Envelope, row: Row | None) -> Change:
+    def _replaced(self, key: str, envelope: Envelope, row: StoredRow | None) -> StoredChange:
         revision = revision_of(self._revision, envelope.place)
         value = rendered(envelope, revision)
         return planning.replacement(key, row, revision, value, envelope.terms, envelope.indexes)
 
     def _buried(
-        self, key: str, row: Row, spare_place: int, last_value: Callable[[str], bytes]
-    ) -> Change:
+        self, key: str, row: StoredRow, spare_place: int, last_value: Callable[[str], bytes]
+    ) -> StoredChange:
         grave = self._graves.get(key)
         if grave is None:  # not deleted by one of us: its last known value has to do
             revision = revision_of(self._revision, spare_place)

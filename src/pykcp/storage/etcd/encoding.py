@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from pykcp.storage.errors import TooLarge
 from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.envelope import PLACES, Envelope, Keyspace, etcd_revision_of
-from pykcp.storage.interface import Check, Delete, Operation, Put
+from pykcp.storage.interface import Check, DeleteKey, Operation, PutKey
 from pykcp.storage.terms import join_indexes
 
 MOST_TRANSACTIONS = 32
@@ -72,10 +72,10 @@ def size_of(operation: Operation) -> int:
 
 
 def etcd_operations(operations: Sequence[Operation]) -> int:
-    return sum(2 if isinstance(operation, Delete) else 1 for operation in operations)
+    return sum(2 if isinstance(operation, DeleteKey) else 1 for operation in operations)
 
 
-class Encoder:
+class RequestEncoder:
     def __init__(self, keyspace: Keyspace, writer: int) -> None:
         self._keyspace = keyspace
         self._writer = writer
@@ -121,8 +121,10 @@ class Encoder:
             place += 1
         return messages.TxnRequest(compare=compares, success=writes), places
 
-    def _writes(self, operation: Put | Delete, key: bytes, request: int, place: int) -> list[Any]:
-        if isinstance(operation, Put):
+    def _writes(
+        self, operation: PutKey | DeleteKey, key: bytes, request: int, place: int
+    ) -> list[Any]:
+        if isinstance(operation, PutKey):
             indexes = join_indexes(operation.indexes)
             envelope = Envelope(
                 place, self._writer, request, operation.terms, indexes, operation.value
@@ -136,7 +138,7 @@ class Encoder:
         ]
 
 
-class Answer(NamedTuple):
+class EtcdResponse(NamedTuple):
     succeeded: list[bool]
     """For each transaction."""
     written: int
@@ -145,13 +147,13 @@ class Answer(NamedTuple):
     """Where the mirror has to be to see what was written, or why a compare failed."""
 
 
-def decode_answer(response: Any, count: int) -> Answer:
+def decode_answer(response: Any, count: int) -> EtcdResponse:
     revision = response.header.revision
     if count > 1:
         inner = [one.response_txn.succeeded for one in response.responses[1:]]
-        return Answer(inner, revision, revision)
+        return EtcdResponse(inner, revision, revision)
     heads = [one.response_range for one in response.responses if one.HasField("response_range")]
-    return Answer([response.succeeded], revision, head_of(heads[0]) if heads else revision)
+    return EtcdResponse([response.succeeded], revision, head_of(heads[0]) if heads else revision)
 
 
 def clear_graves(response: Any, until: int) -> Any:
@@ -186,7 +188,7 @@ def compare(operation: Operation, key: bytes) -> list[Any]:
                 result=messages.EQUAL, target=messages.MOD, key=key, mod_revision=revision
             )
         ]
-    if isinstance(operation, Delete):
+    if isinstance(operation, DeleteKey):
         return [
             messages.Compare(result=messages.GREATER, target=messages.MOD, key=key, mod_revision=0)
         ]

@@ -11,10 +11,10 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple
 
-from pykcp.storage.errors import Compacted, StoreError, Unavailable
+from pykcp.storage.errors import Compacted, StoreError, StoreUnavailable
 from pykcp.storage.etcd import messages
-from pykcp.storage.etcd.client import Client, Watch
-from pykcp.storage.etcd.decoding import EtcdEvent, Outcome
+from pykcp.storage.etcd.client import EtcdClient, Watch
+from pykcp.storage.etcd.decoding import EtcdEvent, EtcdOutcome
 from pykcp.storage.etcd.encoding import head_of
 from pykcp.storage.etcd.envelope import Keyspace
 from pykcp.storage.etcd.mirror import Mirror
@@ -37,7 +37,7 @@ class Newest(NamedTuple):
 class Feed:
     def __init__(
         self,
-        client: Client,
+        client: EtcdClient,
         mirror: Mirror,
         keyspace: Keyspace,
         writer: int,
@@ -48,7 +48,7 @@ class Feed:
         self._mirror = mirror
         self._keyspace = keyspace
         self._writer = writer
-        self.carried_out: Callable[[Outcome], None] = lambda _: None
+        self.carried_out: Callable[[EtcdOutcome], None] = lambda _: None
         """Is told which requests of this server the mirror has received."""
         self._sleep = sleep
         self._watch: Watch | None = None
@@ -92,7 +92,7 @@ class Feed:
             async with asyncio.timeout(seconds):
                 await future
         except TimeoutError:
-            raise Unavailable(
+            raise StoreUnavailable(
                 f"etcd at {self._client.server} has not sent revision {revision} in time"
             ) from None
 

@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 from pykcp.storage import changes as planning
-from pykcp.storage.changes import Change
+from pykcp.storage.changes import StoredChange
 from pykcp.storage.errors import StoreError
-from pykcp.storage.etcd.decoding import EtcdEvent, Outcome, decode, rendered
+from pykcp.storage.etcd.decoding import EtcdEvent, EtcdOutcome, decode, rendered
 from pykcp.storage.etcd.envelope import (
     Keyspace,
     etcd_revision_of,
@@ -30,7 +30,7 @@ from pykcp.storage.size_limit import SizeLimit
 from pykcp.storage.sqlite import files, scans, sweeps, tables
 from pykcp.storage.sqlite.checkpoints import Checkpoints
 from pykcp.storage.sqlite.reading import ReadingHalf
-from pykcp.storage.sqlite.worker import Done, Worker
+from pykcp.storage.sqlite.worker import Done, StoreThread
 
 logger = logging.getLogger(__name__)
 
@@ -56,13 +56,13 @@ class Mirror(ReadingHalf):
         self.applied = 0
         """The newest revision of etcd's that is here."""
         self._keyspace = keyspace
-        self._lock = files.Lock(path)
+        self._lock = files.FileLock(path)
         self._changing = asyncio.Lock()
         """Held while the tables are replaced or swept, which takes several turns of the loop."""
         self._connection: sqlite3.Connection | None = None
         self.size = SizeLimit(most_bytes, self._used_bytes)
         self._checkpointer: sqlite3.Connection | None = None
-        self._worker: Worker | None = None
+        self._worker: StoreThread | None = None
         self._checkpoints: Checkpoints | None = None
 
     def open(self, cluster: int, newest: int) -> None:
@@ -101,7 +101,7 @@ class Mirror(ReadingHalf):
         for suffix in ("", "-wal", "-shm", ".lock"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
-    def apply(self, events: Sequence[EtcdEvent], writer: int) -> list[Outcome]:
+    def apply(self, events: Sequence[EtcdEvent], writer: int) -> list[EtcdOutcome]:
         """Take over whole revisions of etcd's, in order; says which requests of ours they were."""
         connection = self._opened()
         decoded = decode(
@@ -184,7 +184,7 @@ class Mirror(ReadingHalf):
         files.write_meta(connection, "swept", newest_of(revision))
         return difference.events()
 
-    def _fetched(self, etcd_key: bytes, mod_revision: int, data: bytes) -> Change:
+    def _fetched(self, etcd_key: bytes, mod_revision: int, data: bytes) -> StoredChange:
         try:
             key = self._keyspace.key_of(etcd_key)
             envelope = unpack(data)
@@ -226,7 +226,7 @@ class Mirror(ReadingHalf):
 
     def _open_checkpoints(self) -> None:
         self._checkpointer = files.connect(self._path, synchronous="OFF")
-        self._worker = Worker("mirror-checkpoint", asyncio.get_running_loop())
+        self._worker = StoreThread("mirror-checkpoint", asyncio.get_running_loop())
         self._checkpoints = Checkpoints(
             self._checkpointer, self._worker, run_here, self._readers,
             after_bytes=CHECKPOINT_BYTES, most_bytes=LOG_BYTES,
@@ -253,7 +253,7 @@ class Difference:
         self._events: list[Event] = []
         self._is_first = revision == 0
 
-    def note(self, changes: Sequence[Change]) -> None:
+    def note(self, changes: Sequence[StoredChange]) -> None:
         if self._is_first:  # nobody has seen the state before: nobody misses the events
             return
         for change in changes:

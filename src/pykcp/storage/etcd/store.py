@@ -9,10 +9,10 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from pykcp.storage.errors import Compacted, FutureRevision, Unavailable
+from pykcp.storage.errors import Compacted, FutureRevision, StoreUnavailable
 from pykcp.storage.etcd import messages
-from pykcp.storage.etcd.client import Client
-from pykcp.storage.etcd.encoding import Encoder, clear_graves
+from pykcp.storage.etcd.client import EtcdClient
+from pykcp.storage.etcd.encoding import RequestEncoder, clear_graves
 from pykcp.storage.etcd.envelope import Keyspace, etcd_revision_of
 from pykcp.storage.etcd.feed import FIRST_BACKOFF, Feed, Newest
 from pykcp.storage.etcd.mirror import Mirror
@@ -34,7 +34,7 @@ class EtcdStore(Mirror):
             readers=settings.readers,
             most_bytes=settings.most_bytes,
         )
-        self._client: Client | None = None
+        self._client: EtcdClient | None = None
         self._feed: Feed | None = None
         self._writes: Writes | None = None
         self._following: asyncio.Task[None] | None = None
@@ -67,7 +67,7 @@ class EtcdStore(Mirror):
 
     async def write(self, operations: Sequence[Operation]) -> Revisions:
         if self._writes is None:
-            raise Unavailable("the store is not running")
+            raise StoreUnavailable("the store is not running")
         if self.size.is_reached:
             self.size.check(operations, self.get)
         return await self._writes.write(operations)
@@ -93,7 +93,7 @@ class EtcdStore(Mirror):
         except Compacted:
             return  # another server was first
 
-    async def _clear_graves(self, client: Client, until: int) -> None:
+    async def _clear_graves(self, client: EtcdClient, until: int) -> None:
         """What was deleted long ago, and perhaps secret, does not stay in etcd."""
         keyspace = self._keyspace
         graves = messages.RangeRequest(
@@ -113,10 +113,10 @@ class EtcdStore(Mirror):
 
     def _connect(self) -> None:
         writer = secrets.randbits(64)
-        self._client = Client(self._settings)
+        self._client = EtcdClient(self._settings)
         self._feed = Feed(self._client, self, self._keyspace, writer)
         self._writes = Writes(
-            self._client, self._feed, Encoder(self._keyspace, writer),
+            self._client, self._feed, RequestEncoder(self._keyspace, writer),
             get=self.get, seconds=self._settings.write_seconds,
         )  # fmt: skip
 
@@ -126,10 +126,12 @@ class EtcdStore(Mirror):
             seconds = deadline - time.monotonic()
             try:
                 return await feed.newest(min(max(seconds, 0.1), self._settings.write_seconds))
-            except Unavailable as error:
+            except StoreUnavailable as error:
                 if time.monotonic() >= deadline:
                     servers = ", ".join(self._settings.servers)
-                    raise Unavailable(f"no etcd server answers ({servers}): {error}") from error
+                    raise StoreUnavailable(
+                        f"no etcd server answers ({servers}): {error}"
+                    ) from error
             await asyncio.sleep(FIRST_BACKOFF)
 
     async def _catch_up(self, newest: Newest, deadline: float) -> None:
@@ -153,12 +155,12 @@ class EtcdStore(Mirror):
 
     def _running_feed(self) -> Feed:
         if self._feed is None:
-            raise Unavailable("the store is not running")
+            raise StoreUnavailable("the store is not running")
         return self._feed
 
-    def _running_client(self) -> Client:
+    def _running_client(self) -> EtcdClient:
         if self._client is None:
-            raise Unavailable("the store is not running")
+            raise StoreUnavailable("the store is not running")
         return self._client
 
 

@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pykcp.storage import changes as planning
-from pykcp.storage.errors import Mismatch, StoreError, TooLarge, Unavailable
-from pykcp.storage.etcd.client import Client, NotSent, Undecided
-from pykcp.storage.etcd.decoding import Outcome
-from pykcp.storage.etcd.encoding import Encoder, decode_answer, take
+from pykcp.storage.errors import RevisionMismatch, StoreError, StoreUnavailable, TooLarge
+from pykcp.storage.etcd.client import EtcdClient, NotSent, UnknownOutcome
+from pykcp.storage.etcd.decoding import EtcdOutcome
+from pykcp.storage.etcd.encoding import RequestEncoder, decode_answer, take
 from pykcp.storage.etcd.envelope import etcd_revision_of, revision_of
 from pykcp.storage.etcd.feed import Feed
 from pykcp.storage.failures import LastFailure
@@ -32,7 +32,7 @@ MOST_REQUESTS = 4
 RETRY_SECONDS = 0.05
 
 
-class Transaction:
+class PendingTransaction:
     def __init__(
         self, operations: Sequence[Operation], future: asyncio.Future[list[int]], deadline: float
     ) -> None:
@@ -54,9 +54,9 @@ class Transaction:
 class Writes:
     def __init__(
         self,
-        client: Client,
+        client: EtcdClient,
         feed: Feed,
-        encoder: Encoder,
+        encoder: RequestEncoder,
         *,
         get: Callable[[str], Entry | None],
         seconds: float,
@@ -66,11 +66,11 @@ class Writes:
         self._encoder = encoder
         self._get = get
         self._seconds = seconds
-        self._queue: deque[Transaction] = deque()
+        self._queue: deque[PendingTransaction] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._requests = 0
         self._is_woken = False
-        self._outcomes: dict[int, Outcome | None] = {}
+        self._outcomes: dict[int, EtcdOutcome | None] = {}
         """Of the requests under way; None: not seen in the mirror yet."""
         self.failure = LastFailure()
         feed.carried_out = self._carried_out
@@ -81,11 +81,11 @@ class Writes:
             join_indexes(getattr(operation, "indexes", ()))
         self._refuse_made_up_revisions(operations)
         future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
-        self._queue.append(Transaction(operations, future, time.monotonic() + self._seconds))
+        self._queue.append(PendingTransaction(operations, future, time.monotonic() + self._seconds))
         self._wake()
         return await future
 
-    def _carried_out(self, outcome: Outcome) -> None:
+    def _carried_out(self, outcome: EtcdOutcome) -> None:
         """The mirror has something that one of our requests wrote."""
         if outcome.request in self._outcomes:
             self._outcomes[outcome.request] = outcome
@@ -106,7 +106,7 @@ class Writes:
             if entry is None or entry.revision == operation.expect:
                 continue
             if etcd_revision_of(entry.revision) >= etcd_revision_of(operation.expect):
-                raise Mismatch(operation.key, entry.revision)
+                raise RevisionMismatch(operation.key, entry.revision)
 
     def _wake(self) -> None:
         if not self._is_woken and len(self._tasks) < MOST_REQUESTS:
@@ -133,7 +133,7 @@ class Writes:
         if self._queue:
             self._wake()
 
-    async def _carry_out(self, transactions: list[Transaction]) -> None:
+    async def _carry_out(self, transactions: list[PendingTransaction]) -> None:
         self._requests += 1
         request = self._requests & 0xFFFFFFFF
         self._outcomes[request] = None
@@ -147,17 +147,17 @@ class Writes:
                 transaction.fail(error)
         except BaseException as error:
             for transaction in transactions:
-                transaction.fail(Unavailable(f"the write was interrupted: {error!r}"))
+                transaction.fail(StoreUnavailable(f"the write was interrupted: {error!r}"))
             raise
         finally:
             del self._outcomes[request]
 
-    async def _ask(self, transactions: list[Transaction], request: int) -> None:
+    async def _ask(self, transactions: list[PendingTransaction], request: int) -> None:
         encoded = self._encoder.encode([one.operations for one in transactions], request)
         try:
             deadline = max(transaction.deadline for transaction in transactions)
             response = await self._send_until(encoded.request, deadline)
-        except Undecided as error:
+        except UnknownOutcome as error:
             self._feed.change_server()
             await self._find_out(transactions, encoded.places, request, error)
             return
@@ -186,10 +186,10 @@ class Writes:
 
     async def _find_out(
         self,
-        transactions: list[Transaction],
+        transactions: list[PendingTransaction],
         places: list[list[int]],
         request: int,
-        error: Undecided,
+        error: UnknownOutcome,
     ) -> None:
         """There was no answer: see whether the mirror gets what was to be written."""
         deadline = time.monotonic() + self._seconds
@@ -197,7 +197,7 @@ class Writes:
             try:
                 newest = await self._feed.newest(self._seconds)
                 await self._feed.reach(newest.head, self._seconds)
-            except Unavailable:
+            except StoreUnavailable:
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 break
@@ -213,13 +213,13 @@ class Writes:
             else:
                 transaction.fail(error)
 
-    def _mismatched(self, transaction: Transaction) -> None:
+    def _mismatched(self, transaction: PendingTransaction) -> None:
         for operation in transaction.operations:
             entry = self._get(operation.key)
-            row = planning.Row(entry.revision, False, "", "") if entry else None
+            row = planning.StoredRow(entry.revision, False, "", "") if entry else None
             try:
                 planning.compare(operation, row)
-            except Mismatch as mismatch:
+            except RevisionMismatch as mismatch:
                 transaction.fail(mismatch)
                 return
         # It has changed again since, and now it would fit.
@@ -227,4 +227,4 @@ class Writes:
             self._queue.append(transaction)
             self._wake()
         else:
-            transaction.fail(Unavailable("the key changes faster than it can be compared"))
+            transaction.fail(StoreUnavailable("the key changes faster than it can be compared"))

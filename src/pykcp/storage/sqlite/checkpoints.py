@@ -16,11 +16,11 @@ import logging
 import sqlite3
 from collections.abc import Callable
 
-from pykcp.storage.changes import Change
+from pykcp.storage.changes import StoredChange
 from pykcp.storage.failures import LastFailure
 from pykcp.storage.sqlite.files import PAGE_BYTES
 from pykcp.storage.sqlite.scans import Readers
-from pykcp.storage.sqlite.worker import Done, Worker
+from pykcp.storage.sqlite.worker import Done, StoreThread
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Checkpoints:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        worker: Worker,
+        worker: StoreThread,
         intermission: Intermission,
         readers: Readers,
         *,
@@ -56,7 +56,7 @@ class Checkpoints:
         self._is_failing = False
         self.failure = LastFailure()
 
-    def note(self, changes: list[Change]) -> int:
+    def note(self, changes: list[StoredChange]) -> int:
         """A batch has been committed; about how many bytes it added."""
         size = len(changes) * PAGES_PER_CHANGE * PAGE_BYTES
         for change in changes:

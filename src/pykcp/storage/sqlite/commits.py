@@ -22,12 +22,12 @@ from functools import partial
 from typing import Any
 
 from pykcp.storage import changes as planning
-from pykcp.storage.changes import Change, Row
-from pykcp.storage.errors import Mismatch, StoreError, Unavailable
+from pykcp.storage.changes import StoredChange, StoredRow
+from pykcp.storage.errors import RevisionMismatch, StoreError, StoreUnavailable
 from pykcp.storage.failures import LastFailure
 from pykcp.storage.interface import Operation
 from pykcp.storage.sqlite import tables
-from pykcp.storage.sqlite.worker import Done, Worker
+from pykcp.storage.sqlite.worker import Done, StoreThread
 
 Maintenance = Callable[[sqlite3.Connection], object]
 """Work on the write connection within a batch; short, by contract."""
@@ -38,16 +38,16 @@ _LARGE_INDEX = 16 * 1024
 """Octets of a value, and of its index entries, that are written by the thread that commits."""
 
 
-class Batch:
+class CommitBatch:
     """What one COMMIT makes safe, and what is then told to whom."""
 
     def __init__(self) -> None:
-        self.changes: list[Change] = []
+        self.changes: list[StoredChange] = []
         self.futures: list[asyncio.Future[Any]] = []
         """Everyone who waits for this batch."""
         self.results: list[tuple[asyncio.Future[Any], object]] = []
-        self.mismatches: list[tuple[asyncio.Future[Any], Mismatch]] = []
-        self.rows: dict[str, Row] = {}
+        self.mismatches: list[tuple[asyncio.Future[Any], RevisionMismatch]] = []
+        self.rows: dict[str, StoredRow] = {}
         """What the batch itself has changed, for the compares that follow."""
         self.has_maintenance = False
         self.is_large = False
@@ -71,12 +71,12 @@ class GroupCommit:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        worker: Worker,
+        worker: StoreThread,
         revision: int,
         *,
         most_operations: int,
         most_bytes: int,
-        announce: Callable[[list[Change]], None],
+        announce: Callable[[list[StoredChange]], None],
         translate: Callable[[sqlite3.Error], StoreError],
     ) -> None:
         self._connection = connection
@@ -146,7 +146,7 @@ class GroupCommit:
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
-            raise Unavailable("the store is stopping")
+            raise StoreUnavailable("the store is stopping")
 
     def _wake(self) -> None:
         if not self._busy:
@@ -162,7 +162,7 @@ class GroupCommit:
                 work, done = self._intermissions.popleft()
                 self._worker.submit(work, partial(self._intermission_over, done))
                 return
-            batch = Batch()
+            batch = CommitBatch()
             try:
                 self._begin(batch)
                 self._fill(batch)
@@ -180,7 +180,7 @@ class GroupCommit:
         self._busy = False
         self._idle.set()
 
-    def _begin(self, batch: Batch) -> None:
+    def _begin(self, batch: CommitBatch) -> None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error:
@@ -191,7 +191,7 @@ class GroupCommit:
             self._maintenance.clear()
             raise
 
-    def _fill(self, batch: Batch) -> None:
+    def _fill(self, batch: CommitBatch) -> None:
         if self._maintenance:
             self._maintain(batch, *self._maintenance.popleft())
         count = size = 0
@@ -202,22 +202,24 @@ class GroupCommit:
                 size += self._add(batch, operations, future)
                 count += len(operations)
 
-    def _maintain(self, batch: Batch, work: Maintenance, future: asyncio.Future[object]) -> None:
+    def _maintain(
+        self, batch: CommitBatch, work: Maintenance, future: asyncio.Future[object]
+    ) -> None:
         batch.futures.append(future)
         batch.has_maintenance = True
         batch.results.append((future, work(self._connection)))
 
     def _add(
-        self, batch: Batch, operations: Sequence[Operation], future: asyncio.Future[list[int]]
+        self, batch: CommitBatch, operations: Sequence[Operation], future: asyncio.Future[list[int]]
     ) -> int:
         connection, rows = self._connection, batch.rows
 
-        def find(key: str) -> Row | None:
+        def find(key: str) -> StoredRow | None:
             return rows.get(key) or tables.find(connection, key)
 
         try:
             changes = planning.plan(operations, find, self._revision)
-        except Mismatch as mismatch:
+        except RevisionMismatch as mismatch:
             batch.mismatches.append((future, mismatch.with_traceback(None)))
             return 0
         except ValueError as error:
@@ -239,7 +241,7 @@ class GroupCommit:
         """In the worker's thread."""
         self._connection.execute("COMMIT")
 
-    def _apply_and_commit(self, batch: Batch) -> None:
+    def _apply_and_commit(self, batch: CommitBatch) -> None:
         """In the worker's thread, too: rows that take long to write."""
         tables.apply(self._connection, batch.changes)
         self._commit()
@@ -248,7 +250,7 @@ class GroupCommit:
         done(error)
         self._flush()
 
-    def _done(self, batch: Batch, error: BaseException | None) -> None:
+    def _done(self, batch: CommitBatch, error: BaseException | None) -> None:
         if error is not None:
             self._fail(batch, error)
         else:
@@ -258,7 +260,7 @@ class GroupCommit:
             batch.resolve()
         self._flush()
 
-    def _fail(self, batch: Batch, error: BaseException) -> None:
+    def _fail(self, batch: CommitBatch, error: BaseException) -> None:
         self._roll_back()
         self._revision -= len(batch.changes)
         if isinstance(error, sqlite3.Error):

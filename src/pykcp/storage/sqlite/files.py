@@ -7,7 +7,7 @@ import os
 import pathlib
 import sqlite3
 
-from pykcp.storage.errors import Corrupt, InUse, StoreError, StoreFull, Unavailable
+from pykcp.storage.errors import Corrupt, InUse, StoreError, StoreFull, StoreUnavailable
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x6B637030
@@ -125,10 +125,10 @@ def translate(error: sqlite3.Error, path: pathlib.Path) -> StoreError:
     # SQLite says FULL for ENOSPC only; a quota or a limit on the file's size is an I/O error.
     if name in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
         return StoreFull(f"no room to write {path}: {error}")
-    return Unavailable(f"{path}: {error}")
+    return StoreUnavailable(f"{path}: {error}")
 
 
-class Lock:
+class FileLock:
     """One process per file. Also remembers whether the last user stopped in order."""
 
     def __init__(self, path: pathlib.Path) -> None:

@@ -12,7 +12,7 @@ import pathlib
 import sqlite3
 
 from pykcp.storage.sqlite import files
-from pykcp.storage.sqlite.worker import Worker
+from pykcp.storage.sqlite.worker import StoreThread
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class BackgroundCheck:
         self._path = path
         self._finding: str | None = None
         self._connection = files.connect(path)
-        self._worker = Worker("store-check", asyncio.get_running_loop())
+        self._worker = StoreThread("store-check", asyncio.get_running_loop())
         self._worker.submit(self._check, self._checked)
         self._stopped = False
 

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from pykcp.storage.errors import Compacted, FutureRevision, Unavailable
+from pykcp.storage.errors import Compacted, FutureRevision, StoreUnavailable
 from pykcp.storage.interface import Entry, Event, Keys, Page, Query
 from pykcp.storage.listeners import Listeners
 from pykcp.storage.ring import RecentEvents
@@ -157,7 +157,7 @@ class ReadingHalf:
 
     def _point_connection(self) -> sqlite3.Connection:
         if self._points is None:
-            raise Unavailable("the store is not running")
+            raise StoreUnavailable("the store is not running")
         return self._points
 
     def _connect_reader(self, cache_kib: int = 2048) -> sqlite3.Connection:

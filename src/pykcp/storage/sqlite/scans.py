@@ -20,7 +20,7 @@ from typing import Any
 from pykcp.aio.resting import rest
 from pykcp.machinery.terms import matcher
 from pykcp.storage import terms
-from pykcp.storage.errors import Unavailable
+from pykcp.storage.errors import StoreUnavailable
 from pykcp.storage.interface import Entry, Event, Query
 from pykcp.storage.keys import end_of_prefix, start_of_range
 from pykcp.storage.sqlite.tables import CREATED, DELETED
@@ -97,7 +97,7 @@ class Readers:
     async def take(self) -> sqlite3.Connection:
         while True:
             if self._is_closed:
-                raise Unavailable("the store is not running")
+                raise StoreUnavailable("the store is not running")
             if not self._is_held:
                 if self._idle:
                     return self._idle.pop()
@@ -255,7 +255,7 @@ def batches(
     """The rows of a statement about a range of keys, some at a time.
 
     A statement that is interrupted since it looks at too many rows without finding any (see
-    `Patience`) begins anew, on a few rows at a time.
+    `StatementTimeout`) begins anew, on a few rows at a time.
     """
     count = 0
     try:
@@ -366,7 +366,7 @@ def select_at(conditions: str) -> str:
     )
 
 
-class Patience:
+class StatementTimeout:
     """Interrupts a statement that takes too long; in a `with` around its execution."""
 
     __slots__ = ("_deadline",)
@@ -389,7 +389,7 @@ class ScanConnection(sqlite3.Connection):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.patience = Patience()
+        self.patience = StatementTimeout()
         self.set_progress_handler(self.patience.is_exhausted, OPERATIONS_PER_LOOK)
 
 

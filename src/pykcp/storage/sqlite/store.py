@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from pykcp.storage import changes as planning
-from pykcp.storage.changes import Change
-from pykcp.storage.errors import FutureRevision, Unavailable
+from pykcp.storage.changes import StoredChange
+from pykcp.storage.errors import FutureRevision, StoreUnavailable
 from pykcp.storage.interface import Operation, Revisions
 from pykcp.storage.ring import RecentEvents
 from pykcp.storage.size_limit import SizeLimit
@@ -21,7 +21,7 @@ from pykcp.storage.sqlite.checkpoints import Checkpoints
 from pykcp.storage.sqlite.commits import GroupCommit
 from pykcp.storage.sqlite.integrity import BackgroundCheck
 from pykcp.storage.sqlite.reading import ReadingHalf
-from pykcp.storage.sqlite.worker import Worker
+from pykcp.storage.sqlite.worker import StoreThread
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +61,12 @@ class SQLiteStore(ReadingHalf):
     def __init__(self, path: pathlib.Path, *, settings: SQLiteSettings = DEFAULT_SETTINGS) -> None:
         super().__init__(path, recent_bytes=settings.recent_bytes, readers=settings.readers)
         self._settings = settings
-        self._lock = files.Lock(path)
+        self._lock = files.FileLock(path)
         self._commits: GroupCommit | None = None
         self._compacting = asyncio.Lock()
-        self._worker: Worker | None = None
+        self._worker: StoreThread | None = None
         self._checkpoints: Checkpoints | None = None
-        self._checkpoint_worker: Worker | None = None
+        self._checkpoint_worker: StoreThread | None = None
         self._checkpointer: sqlite3.Connection | None = None
         self._check: BackgroundCheck | None = None
         self._writer: sqlite3.Connection | None = None
@@ -150,7 +150,7 @@ class SQLiteStore(ReadingHalf):
 
     def _started(self) -> GroupCommit:
         if self._commits is None:
-            raise Unavailable("the store is not running")
+            raise StoreUnavailable("the store is not running")
         return self._commits
 
     def _open(self) -> None:
@@ -168,8 +168,8 @@ class SQLiteStore(ReadingHalf):
         self._open_readers()
         self._checkpointer = files.connect(self._path)
         loop = asyncio.get_running_loop()
-        self._worker = Worker("store-commit", loop)
-        self._checkpoint_worker = Worker("store-checkpoint", loop)
+        self._worker = StoreThread("store-commit", loop)
+        self._checkpoint_worker = StoreThread("store-checkpoint", loop)
         self._commits = GroupCommit(
             writer, self._worker, self.revision,
             most_operations=self._settings.batch_operations,
@@ -184,7 +184,7 @@ class SQLiteStore(ReadingHalf):
         if not self._lock.was_clean:
             self._check = BackgroundCheck(self._path)
 
-    def _committed(self, changes: list[Change]) -> None:
+    def _committed(self, changes: list[StoredChange]) -> None:
         self._publish(changes[-1].revision, [planning.event(change) for change in changes])
         if self._checkpoints is not None:
             self.size.note(self._checkpoints.note(changes))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-from pykcp.storage.changes import Change, Row
+from pykcp.storage.changes import StoredChange, StoredRow
 from pykcp.storage.terms import split_indexes
 
 CREATED, DELETED = 1, 2
@@ -28,12 +28,12 @@ ADD_INDEX = "INSERT OR IGNORE INTO idx(term, key) VALUES(?, ?)"
 DROP_INDEX = "DELETE FROM idx WHERE term = ? AND key = ?"
 
 
-def find(connection: sqlite3.Connection, key: str) -> Row | None:
+def find(connection: sqlite3.Connection, key: str) -> StoredRow | None:
     found = connection.execute(FIND, (key,)).fetchone()
-    return Row(found[0], found[1] != 0, found[2], found[3]) if found else None
+    return StoredRow(found[0], found[1] != 0, found[2], found[3]) if found else None
 
 
-def apply(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
+def apply(connection: sqlite3.Connection, changes: Sequence[StoredChange]) -> None:
     """Write the changes, in order, within the open transaction."""
     connection.executemany(APPEND, map(log_row, changes))
     newest = {change.key: change for change in changes} if len(changes) > 1 else None
@@ -43,16 +43,16 @@ def apply(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
         update_indexes(connection, reindexed)
 
 
-def log_row(change: Change) -> tuple[int, str, int, int, str, bytes]:
+def log_row(change: StoredChange) -> tuple[int, str, int, int, str, bytes]:
     flags = DELETED if change.deleted else CREATED if change.created else 0
     return change.revision, change.key, change.previous, flags, change.terms, change.value
 
 
-def current_row(change: Change) -> tuple[str, int, bool, str, str]:
+def current_row(change: StoredChange) -> tuple[str, int, bool, str, str]:
     return change.key, change.revision, change.deleted, change.terms, change.indexes
 
 
-def update_indexes(connection: sqlite3.Connection, changes: Iterable[Change]) -> None:
+def update_indexes(connection: sqlite3.Connection, changes: Iterable[StoredChange]) -> None:
     for change in changes:
         before = set(split_indexes(change.previous_indexes))
         after = set(split_indexes(change.indexes))

@@ -11,7 +11,7 @@ Done = Callable[[BaseException | None], None]
 Job = tuple[Callable[[], None], Done]
 
 
-class Worker:
+class StoreThread:
     """Runs one thing at a time off the loop and says on the loop how it went."""
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:

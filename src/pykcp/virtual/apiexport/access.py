@@ -29,21 +29,21 @@ from pykcp.auth.user import (
 from pykcp.machinery.kcp import claims
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
-from pykcp.registry.lookup import CLUSTER_ANNOTATION, Lookup
+from pykcp.registry.lookup import CLUSTER_ANNOTATION, ObjectLookup
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.steps import Steps
 from pykcp.types import Object
 from pykcp.virtual.apiexport.grants import Grants
-from pykcp.virtual.framework import DENIED, Undecided
+from pykcp.virtual.framework import DENIED, AccessUndecided
 
 _READ = ("get", "list", "watch")
 _BINDING_PREFIX = "apis.kcp.io:binding:"
 _FAKE_ACCOUNT = "system:serviceaccount:default:rest"
 
 
-class ExportAccess:
-    def __init__(self, lookup: Lookup, authorizer: Authorizer, grants: Grants) -> None:
+class ExportViewAccess:
+    def __init__(self, lookup: ObjectLookup, authorizer: Authorizer, grants: Grants) -> None:
         self._lookup = lookup
         self._authorizer = authorizer
         self._grants = grants
@@ -79,7 +79,7 @@ class ExportAccess:
         if not decision.allowed:
             return decision
         if export is None:
-            raise Undecided(f'API export not found: apiexport.apis.kcp.io "{name}" not found')
+            raise AccessUndecided(f'API export not found: apiexport.apis.kcp.io "{name}" not found')
         return await self._ceiling(export, attributes)
 
     def _is_bound(self, call: Call, export: Object, attributes: Attributes) -> bool:

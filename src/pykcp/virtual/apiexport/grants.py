@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pykcp.machinery.kcp import claims
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 
@@ -17,7 +17,7 @@ _KEEP = 8192
 _MISSING = object()
 
 
-class Grant:
+class ClaimGrant:
     """One binding, as far as it says what its provider may do."""
 
     __slots__ = ("_binding", "bound")
@@ -45,16 +45,16 @@ class Grant:
 class Grants:
     """Made when first asked for, kept within bounds, forgotten as bindings change."""
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: ObjectLookup) -> None:
         self._lookup = lookup
-        self._known: OrderedDict[str, dict[tuple[str, str], Grant]] = OrderedDict()
+        self._known: OrderedDict[str, dict[tuple[str, str], ClaimGrant]] = OrderedDict()
 
     def follow(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.key.startswith(_PREFIX):
                 self._known.pop(split_key(event.key).cluster, None)
 
-    def of(self, consumer: str, export_cluster: str, export: str) -> Grant | None:
+    def of(self, consumer: str, export_cluster: str, export: str) -> ClaimGrant | None:
         """The consumer's binding to an export; None if it has none."""
         known = self._known.get(consumer)
         if known is None:
@@ -65,8 +65,8 @@ class Grants:
             self._known.move_to_end(consumer)
         return known.get((export_cluster, export))
 
-    def _read(self, consumer: str) -> dict[tuple[str, str], Grant]:
-        found: dict[tuple[str, str], Grant] = {}
+    def _read(self, consumer: str) -> dict[tuple[str, str], ClaimGrant]:
+        found: dict[tuple[str, str], ClaimGrant] = {}
         for binding in self._lookup.all(API_BINDINGS, consumer):
             reference = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
             # While the binding is new only its spec says where the export is.
@@ -74,5 +74,5 @@ class Grants:
                 "path"
             )
             if cluster:
-                found.setdefault((cluster, reference.get("name") or ""), Grant(binding))
+                found.setdefault((cluster, reference.get("name") or ""), ClaimGrant(binding))
         return found

@@ -17,7 +17,7 @@ from pykcp.machinery.resources import API_BINDINGS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.terms import Condition, label_term
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.lookup import CLUSTER_ANNOTATION, Lookup
+from pykcp.registry.lookup import CLUSTER_ANNOTATION, ObjectLookup
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import Admission
 from pykcp.registry.watch.selection import Selection
@@ -74,10 +74,10 @@ _KEEP = 64
 """Consumers may be at several schemas of a resource at once, but not at many."""
 
 
-class Kinds(NamedTuple):
+class ViewKinds(NamedTuple):
     """Where a view's resources come from."""
 
-    lookup: Lookup
+    lookup: ObjectLookup
     directory: Directory
     bound: BoundResources
 
@@ -85,7 +85,7 @@ class Kinds(NamedTuple):
 class Surface:
     """The resources of one export's view."""
 
-    def __init__(self, export: Object, cluster: str, kinds: Kinds) -> None:
+    def __init__(self, export: Object, cluster: str, kinds: ViewKinds) -> None:
         self._export, self._cluster = export, cluster
         self._lookup, self._directory, self._bound = kinds
         self.name: str = export["metadata"]["name"]

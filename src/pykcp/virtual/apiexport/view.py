@@ -13,31 +13,31 @@ from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import Admission
 from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
-from pykcp.virtual.apiexport.access import ExportAccess
+from pykcp.virtual.apiexport.access import ExportViewAccess
 from pykcp.virtual.apiexport.grants import Grants
 from pykcp.virtual.apiexport.selectors import ClaimSelectors
 from pykcp.virtual.apiexport.surface import READ_VERBS, Offer, Surface
-from pykcp.virtual.framework import View, restricted
+from pykcp.virtual.framework import VirtualView, restricted
 from pykcp.wire.exchange import Stream
 
 Watches = dict[Stream, tuple[str, str]]
 """Open watches of an export, with the group and resource of each."""
 
 
-class ExportView(View):
+class ExportView(VirtualView):
     def __init__(
         self,
         cluster: str,
         name: str,
         surface: Surface | None,
         directory: Directory,
-        access: ExportAccess,
+        access: ExportViewAccess,
         grants: Grants,
         watches: Watches,
     ) -> None:
         """`surface`: None if there is no such export. `watches` outlive the view."""
         self.surface = surface
-        self.companion: View | None = None
+        self.companion: VirtualView | None = None
         """A view that stands on this one and goes with it."""
         self._cluster, self._name = cluster, name
         self._directory = directory

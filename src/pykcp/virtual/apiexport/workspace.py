@@ -16,9 +16,9 @@ from pykcp.machinery.resources import (
 )
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.storage.interface import Event, Store
-from pykcp.virtual.apiexport.access import ExportAccess
+from pykcp.virtual.apiexport.access import ExportViewAccess
 from pykcp.virtual.apiexport.grants import Grants
-from pykcp.virtual.apiexport.surface import Kinds, Surface
+from pykcp.virtual.apiexport.surface import Surface, ViewKinds
 from pykcp.virtual.apiexport.view import ExportView, Watches
 from pykcp.virtual.framework import Visit, split_clusters, split_head
 
@@ -35,10 +35,10 @@ class ApiExportWorkspace:
     name = "apiexport"
     checks: tuple[str, ...] = ("apiexport",)
 
-    def __init__(self, store: Store, kinds: Kinds, authorizer: Authorizer) -> None:
+    def __init__(self, store: Store, kinds: ViewKinds, authorizer: Authorizer) -> None:
         self._kinds = kinds
         self._grants = Grants(kinds.lookup)
-        self._access = ExportAccess(kinds.lookup, authorizer, self._grants)
+        self._access = ExportViewAccess(kinds.lookup, authorizer, self._grants)
         self._views: OrderedDict[ExportKey, ExportView] = OrderedDict()
         self._watches: dict[ExportKey, Watches] = {}
         """Of exports whose watches must be looked at when they change."""

@@ -21,10 +21,10 @@ import httptools
 from pykcp.wire.exchange import Header
 from pykcp.wire.heads import Head
 from pykcp.wire.http1.exchange import Http1Exchange
-from pykcp.wire.http1.head import Rejected, http1_head
+from pykcp.wire.http1.head import RequestRejected, http1_head
 from pykcp.wire.rate import Progress
 from pykcp.wire.request import Request
-from pykcp.wire.serving import Hub, is_body_late
+from pykcp.wire.serving import ConnectionHub, is_body_late
 
 if TYPE_CHECKING:
     from pykcp.wire.connection import Connection
@@ -51,7 +51,7 @@ class Http1Driver:
 
     protocol = "HTTP/1.1"
 
-    def __init__(self, connection: Connection, hub: Hub) -> None:
+    def __init__(self, connection: Connection, hub: ConnectionHub) -> None:
         self.connection = connection
         self.hub = hub
         self.pending: deque[bytes | memoryview] = deque()
@@ -210,12 +210,12 @@ class Http1Driver:
         if self._is_in_head:
             if waited > settings.header_timeout:
                 self._is_in_head = False
-                self._reject(Rejected(408, "request head not completed in time"))
+                self._reject(RequestRejected(408, "request head not completed in time"))
         elif self._receiving is not None:
             # A body behind another request may be late because we do not read.
             is_next = self._receiving is self._queue[0] and not self._receiving.is_served
             if is_next and is_body_late(waited, self._receiving.received, settings):
-                self._reject(Rejected(408, "request body not completed in time"))
+                self._reject(RequestRejected(408, "request body not completed in time"))
         elif not self._queue:
             limit = settings.idle_timeout if self._has_had_request else settings.header_timeout
             if waited > limit:
@@ -242,19 +242,19 @@ class Http1Driver:
         except httptools.HttpParserUpgrade as upgrade:
             self._held = data[upgrade.args[0] :]
             self._parser = httptools.HttpRequestParser(self)
-        except Rejected as rejected:
+        except RequestRejected as rejected:
             self._reject(rejected)
         except httptools.HttpParserCallbackError as error:
-            if not isinstance(error.__context__, Rejected):
+            if not isinstance(error.__context__, RequestRejected):
                 raise
             self._reject(error.__context__)
         except httptools.HttpParserInvalidMethodError:
             if self._has_had_request:
-                self._reject(Rejected(400, "malformed request"))
+                self._reject(RequestRejected(400, "malformed request"))
             else:  # what does not even begin like HTTP gets no answer in HTTP
                 self._is_over = self._is_deaf = True
         except httptools.HttpParserError:
-            self._reject(Rejected(400, "malformed request"))
+            self._reject(RequestRejected(400, "malformed request"))
 
     def _note_odd_method(self, data: bytes) -> None:
         """A request with a method of nobody's is a request all the same: the application refuses it."""
@@ -276,13 +276,13 @@ class Http1Driver:
         if self._is_in_head:  # trailers are counted and thrown away
             self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1").strip()))
             if len(self._headers) > self.hub.settings.max_header_fields:
-                raise Rejected(431, "too many header fields")
+                raise RequestRejected(431, "too many header fields")
         self._count_head(len(name) + len(value) + 32)
 
     def _count_head(self, size: int) -> None:
         self._head_size += size
         if self._head_size > self.hub.settings.max_header_list_size:
-            raise Rejected(431, "header fields too large")
+            raise RequestRejected(431, "header fields too large")
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
@@ -290,7 +290,7 @@ class Http1Driver:
         parser = self._parser
         version = parser.get_http_version()
         if version not in ("1.0", "1.1"):
-            raise Rejected(505, "unsupported protocol version")
+            raise RequestRejected(505, "unsupported protocol version")
         method = self._odd_method or parser.get_method().decode("latin-1")
         self._odd_method = ""
         head = http1_head(method, b"".join(self._target).decode("latin-1"), self._headers, version)
@@ -304,14 +304,14 @@ class Http1Driver:
     def on_body(self, data: bytes) -> None:
         exchange = self._receiving
         if exchange is not None and not exchange.receive(data):
-            raise Rejected(503, "too many request bodies in progress")
+            raise RequestRejected(503, "too many request bodies in progress")
 
     def on_message_complete(self) -> None:
         exchange, self._receiving = self._receiving, None
         if exchange is not None:
             exchange.body_ended()
 
-    def _reject(self, rejected: Rejected) -> None:
+    def _reject(self, rejected: RequestRejected) -> None:
         """Answer in the application's place, after what came before, and close."""
         self._is_deaf = self._is_rejecting = True
         exchange, self._receiving = self._receiving, None

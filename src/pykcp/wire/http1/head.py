@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pykcp.wire.exchange import Header
-from pykcp.wire.heads import Head, Malformed, parse_content_length
+from pykcp.wire.heads import Head, MalformedRequest, parse_content_length
 
 _FORBIDDEN_IN_ANSWER = re.compile(r"[\r\n\0]").search
 _VALID_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
@@ -51,7 +51,7 @@ _REASONS = {
 """The words that Go's servers use; clients ignore them, people do not."""
 
 
-class Rejected(Exception):
+class RequestRejected(Exception):
     """A request that is answered without the application, and the connection closed."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -73,35 +73,35 @@ def http1_head(method: str, target: str, headers: list[Header], version: str) ->
             length = _content_length(value, length)
         elif name == "transfer-encoding":
             if is_chunked or value.lower() != "chunked":
-                raise Rejected(501, "unsupported transfer encoding")
+                raise RequestRejected(501, "unsupported transfer encoding")
             is_chunked = True
         elif name == "expect":
             expects_continue = value.lower() == "100-continue"
     if is_chunked and (length is not None or version != "1.1"):
         # One of the two would be believed here and the other by a proxy: request smuggling.
-        raise Rejected(400, "content-length and transfer-encoding")
+        raise RequestRejected(400, "content-length and transfer-encoding")
     if hosts > 1:
-        raise Rejected(400, "too many Host headers")
+        raise RequestRejected(400, "too many Host headers")
     if not hosts and version == "1.1":
-        raise Rejected(400, "missing required Host header")
+        raise RequestRejected(400, "missing required Host header")
     return Head(method, _origin_form(method, target), headers, length, expects_continue)
 
 
 def _content_length(value: str, known: int | None) -> int:
     try:
         return parse_content_length(value, known)
-    except Malformed as error:
-        raise Rejected(400, str(error)) from None
+    except MalformedRequest as error:
+        raise RequestRejected(400, str(error)) from None
 
 
 def _origin_form(method: str, target: str) -> str:
     if target[:1] == "/" or (target == "*" and method == "OPTIONS"):
         return target
     if method == "CONNECT":
-        raise Rejected(405, "no tunnels here")
+        raise RequestRejected(405, "no tunnels here")
     scheme, separator, rest = target.partition("://")
     if not separator or scheme.lower() not in ("http", "https"):
-        raise Rejected(400, "malformed request target")
+        raise RequestRejected(400, "malformed request target")
     slash = re.search(r"[/?]", rest)
     if slash is None:
         return "/"

@@ -24,7 +24,7 @@ from pykcp.wire.http2.frames import (
     StreamFault,
 )
 from pykcp.wire.http2.hpack import DEFAULT_TABLE_SIZE
-from pykcp.wire.http2.sending import LARGEST_FRAME_SENT, Account, NoAccount, Outbound
+from pykcp.wire.http2.sending import LARGEST_FRAME_SENT, NoAccount, SendQueue, UnsentAccount
 from pykcp.wire.rate import Bucket
 from pykcp.wire.settings import WireSettings
 
@@ -33,10 +33,12 @@ _SMALL_INCREMENT = 256
 """A client that gives back each event's octets one by one stays above this."""
 
 
-class Control(Outbound):
+class Control(SendQueue):
     """Everything but requests and their bodies."""
 
-    def __init__(self, settings: WireSettings, now: float, unsent: Account | None = None) -> None:
+    def __init__(
+        self, settings: WireSettings, now: float, unsent: UnsentAccount | None = None
+    ) -> None:
         super().__init__(unsent or NoAccount())
         self._settings = settings
         self._now = now

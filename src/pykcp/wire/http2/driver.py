@@ -23,7 +23,7 @@ from pykcp.wire.http2.exchange import Http2Exchange
 from pykcp.wire.http2.machine import Http2
 from pykcp.wire.rate import Progress
 from pykcp.wire.request import Request
-from pykcp.wire.serving import PLAIN_TEXT, Hub, is_body_late
+from pykcp.wire.serving import PLAIN_TEXT, ConnectionHub, is_body_late
 
 if TYPE_CHECKING:
     from pykcp.wire.connection import Connection
@@ -43,7 +43,7 @@ class Http2Driver:
 
     protocol = "HTTP/2.0"
 
-    def __init__(self, connection: Connection, hub: Hub) -> None:
+    def __init__(self, connection: Connection, hub: ConnectionHub) -> None:
         self.connection = connection
         self.hub = hub
         now = hub.loop.time()

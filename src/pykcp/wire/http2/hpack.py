@@ -322,7 +322,7 @@ def _integer(block: bytes, position: int, value: int) -> tuple[int, int]:
             raise HpackError("integer too long")
 
 
-class Encoder:
+class HeaderEncoder:
     """Answers' fields as octets, remembered; to be shared by all connections of a listener."""
 
     __slots__ = ("_lengths", "_names", "_statuses", "known_fields")

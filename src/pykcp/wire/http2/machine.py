@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
-from pykcp.wire.heads import Head, Malformed, check_trailers, http2_head
+from pykcp.wire.heads import Head, MalformedRequest, check_trailers, http2_head
 from pykcp.wire.http2 import frames
 from pykcp.wire.http2.control import Control, check_priority
 from pykcp.wire.http2.events import BodyReceived, Event, RequestReceived, StreamState
@@ -51,7 +51,7 @@ from pykcp.wire.http2.frames import (
 )
 from pykcp.wire.http2.hpack import Decoder, Field, HeaderListTooLarge, HpackError
 from pykcp.wire.http2.huffman import Huffman
-from pykcp.wire.http2.sending import Account
+from pykcp.wire.http2.sending import UnsentAccount
 from pykcp.wire.settings import WireSettings
 
 _HEADS_REMEMBERED = 64
@@ -98,7 +98,11 @@ class Http2(Control):
     """The server's side of one HTTP/2 connection."""
 
     def __init__(
-        self, settings: WireSettings, huffman: Huffman, now: float, unsent: Account | None = None
+        self,
+        settings: WireSettings,
+        huffman: Huffman,
+        now: float,
+        unsent: UnsentAccount | None = None,
     ) -> None:
         super().__init__(settings, now, unsent)
         self._decoder = Decoder(
@@ -289,7 +293,7 @@ class Http2(Control):
         self.last_id = stream_id
         try:
             head = self._head(block) if isinstance(block, bytes) else self._checked(block)
-        except Malformed as error:
+        except MalformedRequest as error:
             raise StreamFault(stream_id, PROTOCOL_ERROR, str(error)) from None
         if len(self.streams) + self.orphans >= self._settings.max_concurrent_streams:
             self._count_reset()
@@ -354,7 +358,7 @@ class Http2(Control):
             raise StreamFault(stream_id, PROTOCOL_ERROR, "trailers that do not end the stream")
         try:
             check_trailers(fields)
-        except Malformed as error:
+        except MalformedRequest as error:
             raise StreamFault(stream_id, PROTOCOL_ERROR, str(error)) from None
         self._finish_body(stream, b"")
 

@@ -1,6 +1,6 @@
 """The sending half of the HTTP/2 state machine: windows, turns and waiting octets.
 
-See `http2` for the whole.  `Outbound` owns `out`, the octets for the socket, and
+See `http2` for the whole.  `SendQueue` owns `out`, the octets for the socket, and
 knows how much of which stream may go there.
 """
 
@@ -22,7 +22,7 @@ from pykcp.wire.http2.frames import (
     MIN_MAX_FRAME,
     NO_ERROR,
 )
-from pykcp.wire.http2.hpack import Encoder
+from pykcp.wire.http2.hpack import HeaderEncoder
 
 LARGEST_FRAME_SENT = 65536
 """Even if a client takes larger ones: a frame cannot be interrupted by another stream."""
@@ -30,7 +30,7 @@ _REMEMBERED_RESETS = 256
 _pack_header = frames.HEADER.pack
 
 
-class Account(Protocol):
+class UnsentAccount(Protocol):
     """Counts what waits to be sent, for all connections together."""
 
     def add(self, size: int) -> None:
@@ -42,10 +42,10 @@ class NoAccount:
         """Nobody wants to know."""
 
 
-class Outbound:
+class SendQueue:
     """What may be sent, in which order."""
 
-    def __init__(self, unsent: Account) -> None:
+    def __init__(self, unsent: UnsentAccount) -> None:
         self._unsent = unsent
         self.out: list[bytes | memoryview] = []
         self.events: list[Event] = []
@@ -90,7 +90,7 @@ class Outbound:
     def send_headers(self, stream: StreamState, block: bytes, ends: bool = False) -> None:
         if self._owes_table_update:
             self._owes_table_update = False
-            block = Encoder.TABLE_SIZE_ZERO + block
+            block = HeaderEncoder.TABLE_SIZE_ZERO + block
         size = len(block)
         flags = END_STREAM if ends else 0
         if size <= self.peer_max_frame:

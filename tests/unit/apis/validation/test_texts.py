@@ -55,7 +55,7 @@ def test_urls_refused(text: str, message: str | None) -> None:
     if message is None:
         gourl.parse(text)
         return
-    with pytest.raises(gourl.URLError) as raised:
+    with pytest.raises(gourl.GoURLError) as raised:
         gourl.parse(text)
     assert str(raised.value) == message
 

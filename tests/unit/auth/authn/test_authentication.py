@@ -12,7 +12,7 @@ from pykcp.auth import certificates
 from pykcp.auth.authn.anonymous import Anonymous
 from pykcp.auth.authn.bearer import without_token_protocol
 from pykcp.auth.authn.chain import TOKEN_TTL, Authentication
-from pykcp.auth.authn.interface import Authenticated, Rejected
+from pykcp.auth.authn.interface import Authenticated, CredentialRejected
 from pykcp.auth.authn.request_header import RequestHeaders
 from pykcp.auth.authn.static_tokens import parse_token_file
 from pykcp.auth.authn.x509 import CertificateVerifier, ClientCertificates
@@ -36,7 +36,7 @@ class CountingTokens:
     ) -> Authenticated | None:
         self.questions += 1
         if token == "refused":
-            raise Rejected("token has expired")
+            raise CredentialRejected("token has expired")
         if token != "good":
             return None
         return Authenticated(User("bearer"), expires=self.expires, is_portable=self.is_portable)
@@ -324,7 +324,7 @@ def test_the_token_is_not_echoed() -> None:
 async def test_a_review_says_why_a_token_is_refused(
     chain: Authentication, token: str, error: str
 ) -> None:
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(CredentialRejected) as caught:
         await chain.review_token(token, [], "root")
     assert str(caught.value) == error
 
@@ -340,7 +340,7 @@ async def test_nobody_is_asked_for_a_token_that_is_too_long(
     long = "a" * (MAX_TOKEN + 1)
     with pytest.raises(Unauthorized):
         await chain.authenticate(make_request(("authorization", f"Bearer {long}")))
-    with pytest.raises(Rejected, match="invalid bearer token"):
+    with pytest.raises(CredentialRejected, match="invalid bearer token"):
         await chain.review_token(long, (), "c")
     assert tokens.questions == 0
     with pytest.raises(Unauthorized):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykcp.auth import certificates
-from pykcp.auth.authn.interface import Rejected
+from pykcp.auth.authn.interface import CredentialRejected
 from pykcp.auth.authn.request_header import HeaderNames, RequestHeaders, extra_key
 from pykcp.auth.authn.x509 import CertificateVerifier
 from pykcp.auth.certificates import KeyPair
@@ -87,7 +87,7 @@ def test_only_allowed_proxies_are_believed(
     if good:
         assert proxy.authenticate(request, proxy_der, NOW) is not None
     else:
-        with pytest.raises(Rejected, match="cn=front-proxy is not in the allowed list"):
+        with pytest.raises(CredentialRejected, match="cn=front-proxy is not in the allowed list"):
             proxy.authenticate(request, proxy_der, NOW)
 
 
@@ -96,7 +96,7 @@ def test_a_certificate_of_another_authority_is_not_a_proxys(
 ) -> None:
     other = certificates.create_ca("other", NOW)
     der = to_der(certificates.issue_client(other, "front-proxy", [], NOW))
-    with pytest.raises(Rejected):
+    with pytest.raises(CredentialRejected):
         headers_of(client_ca).authenticate(make_request(("x-remote-user", "root")), der, NOW)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykcp.auth import certificates
-from pykcp.auth.authn.interface import Rejected
+from pykcp.auth.authn.interface import CredentialRejected
 from pykcp.auth.authn.service_account import LEEWAY, BoundTokens, SecretTokens
 from pykcp.auth.claims import LEGACY_ISSUER, bound_claims, cluster_of_token, legacy_claims
 from pykcp.auth.tokens import TokenSigner, TokenVerifier, encode_part
@@ -127,7 +127,7 @@ async def check(tokens: Any, token: str, now: float, error: str | None) -> None:
     if error is None:
         assert await tokens.authenticate(token, [], "", now) is not None
         return
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(CredentialRejected) as caught:
         await tokens.authenticate(token, [], "", now)
     assert str(caught.value) == error
 
@@ -204,7 +204,7 @@ async def test_audiences(
 ) -> None:
     token = signer.sign(claims(aud=held))
     if isinstance(common, str):
-        with pytest.raises(Rejected) as caught:
+        with pytest.raises(CredentialRejected) as caught:
             await bound.authenticate(token, requested, "", NOW)
         assert str(caught.value) == common
     else:
@@ -353,6 +353,6 @@ async def test_many_audiences_of_a_token_and_of_a_review(
     found = await bound.authenticate(token, [*wanted, held[-1]], "c", NOW)
     assert found is not None
     assert found.audiences == (held[-1],)
-    with pytest.raises(Rejected) as caught:
+    with pytest.raises(CredentialRejected) as caught:
         await bound.authenticate(token, wanted, "c", NOW)
     assert len(str(caught.value)) < 1000

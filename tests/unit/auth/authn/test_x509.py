@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from pykcp.auth import certificates
-from pykcp.auth.authn.interface import Rejected
+from pykcp.auth.authn.interface import CredentialRejected
 from pykcp.auth.authn.x509 import CertificateVerifier, ClientCertificates
 from pykcp.auth.certificates import KeyPair
 from pykcp.auth.files import CredentialError
@@ -61,7 +61,7 @@ def test_an_authority_with_the_same_name_but_another_key_is_another(
 ) -> None:
     impostor = certificates.create_ca("test-client-ca", NOW)
     der = to_der(certificates.issue_client(impostor, "mallory", ["system:masters"], NOW))
-    with pytest.raises(Rejected, match="unknown authority"):
+    with pytest.raises(CredentialRejected, match="unknown authority"):
         authenticator(client_ca).authenticate(der, NOW)
 
 
@@ -72,19 +72,19 @@ def test_out_of_time_is_refused_even_if_it_was_seen_in_time(
     der = to_der(certificates.issue_client(client_ca, "alice", [], NOW))
     clients = authenticator(client_ca)
     assert clients.authenticate(der, NOW) is not None
-    with pytest.raises(Rejected):
+    with pytest.raises(CredentialRejected):
         clients.authenticate(der, NOW + later)
     assert clients.authenticate(der, NOW) is not None
 
 
 def test_a_serving_certificate_is_not_a_clients(client_ca: KeyPair, to_der: Der) -> None:
     der = to_der(certificates.issue_serving(client_ca, ["localhost"], NOW))
-    with pytest.raises(Rejected, match="incompatible key usage"):
+    with pytest.raises(CredentialRejected, match="incompatible key usage"):
         authenticator(client_ca).authenticate(der, NOW)
 
 
 def test_garbage_is_refused(client_ca: KeyPair) -> None:
-    with pytest.raises(Rejected, match="malformed"):
+    with pytest.raises(CredentialRejected, match="malformed"):
         authenticator(client_ca).authenticate(b"garbage", NOW)
 
 
@@ -183,14 +183,14 @@ def test_a_certificate_without_a_name_is_nobodys() -> None:
 
 def test_two_uids_are_refused() -> None:
     maker = Maker()
-    with pytest.raises(Rejected, match=r"expected 1 UID, but found multiple: \[1 2\]"):
+    with pytest.raises(CredentialRejected, match=r"expected 1 UID, but found multiple: \[1 2\]"):
         maker.clients().authenticate(maker.leaf((CN, "u"), (UID, "1"), (UID, "2")), NOW)
 
 
 def test_an_unknown_critical_extension_is_refused() -> None:
     maker = Maker()
     odd = x509.UnrecognizedExtension(ObjectIdentifier("1.2.3.4"), b"\x05\x00")
-    with pytest.raises(Rejected, match=r"unhandled critical extension 1\.2\.3\.4"):
+    with pytest.raises(CredentialRejected, match=r"unhandled critical extension 1\.2\.3\.4"):
         maker.clients().authenticate(maker.leaf((CN, "u"), critical=odd), NOW)
 
 
@@ -205,7 +205,7 @@ def test_an_unknown_critical_extension_is_refused() -> None:
 )
 def test_an_authority_that_may_not_sign_clients_is_none(options: dict[str, Any]) -> None:
     maker = Maker(**options)
-    with pytest.raises(Rejected, match="unknown authority"):
+    with pytest.raises(CredentialRejected, match="unknown authority"):
         maker.clients().authenticate(maker.leaf((CN, "u")), NOW)
 
 
@@ -215,14 +215,14 @@ def test_an_intermediate_counts_when_it_is_shown() -> None:
     der = child.leaf((CN, "u"))
     verifier = maker.verifier()
     assert verifier.verify(der, NOW, [certificate]).common_name == "u"
-    with pytest.raises(Rejected, match="unknown authority"):
+    with pytest.raises(CredentialRejected, match="unknown authority"):
         verifier.verify(der, NOW)  # and only then
 
 
 def test_the_length_of_a_path_is_respected() -> None:
     maker = Maker(path_length=0)
     child, certificate = maker.intermediate()
-    with pytest.raises(Rejected, match="unknown authority"):
+    with pytest.raises(CredentialRejected, match="unknown authority"):
         maker.verifier().verify(child.leaf((CN, "u")), NOW, [certificate])
 
 
@@ -236,5 +236,5 @@ def test_issuers_that_might_have_signed_each_other_are_not_all_tried() -> None:
         again = stranger._ca(stranger.name, stranger.key, stranger.name, stranger.key, **options)
         chain.append(again.public_bytes(Encoding.DER))
     assert len(set(chain)) == 100
-    with pytest.raises(Rejected, match="signature check attempts limit reached"):
+    with pytest.raises(CredentialRejected, match="signature check attempts limit reached"):
         trusted.verifier().verify(stranger.leaf((CN, "u")), NOW, chain)

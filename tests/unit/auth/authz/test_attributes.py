@@ -7,7 +7,7 @@ import pytest
 from pykcp.auth.authz.attributes import (
     Attributes,
     Decision,
-    Step,
+    StageFinding,
     Verdict,
     forbidden,
     path_attributes,
@@ -57,8 +57,8 @@ def test_a_refusal_names_the_object_in_its_details() -> None:
 
 def test_steps_become_audit_annotations() -> None:
     decision = Decision(
-        Verdict.DENY, "access denied", (Step("05-local", Verdict.NO_OPINION, "local: "),
-                                        Step("01-x", Verdict.DENY, "no"))
+        Verdict.DENY, "access denied", (StageFinding("05-local", Verdict.NO_OPINION, "local: "),
+                                        StageFinding("01-x", Verdict.DENY, "no"))
     )  # fmt: skip
     assert decision.audit_annotations("request.auth.kcp.io") == {
         "request.auth.kcp.io/05-local-decision": "NoOpinion",

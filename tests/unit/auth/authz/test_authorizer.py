@@ -11,7 +11,7 @@ from pykcp.auth.authz.attributes import ALLOW, Attributes, Decision, Verdict, pa
 from pykcp.auth.authz.chain import Authorizer, PathMatcher
 from pykcp.auth.authz.rbac import RbacObjects, RoleError
 from pykcp.auth.authz.rbac_chain import RbacChain
-from pykcp.auth.authz.role_cache import ClusterContent, RoleCache
+from pykcp.auth.authz.role_cache import ClusterRules, RoleCache
 from pykcp.auth.authz.stages import Finding, delegate
 from pykcp.auth.user import User
 from pykcp.steps import Steps
@@ -41,8 +41,8 @@ ALL = [
 ]
 
 
-def admin_content() -> ClusterContent:
-    return ClusterContent(
+def admin_content() -> ClusterRules:
+    return ClusterRules(
         RbacObjects(
             [role("cluster-admin", *ALL), role("enter", ENTER), role("reader", READ)],
             [bound("admins", "cluster-admin", "Group", "system:kcp:admin")],
@@ -50,29 +50,27 @@ def admin_content() -> ClusterContent:
     )
 
 
-def workspace(*bindings: dict[str, Any], phase: str = "Ready", **more: Any) -> ClusterContent:
+def workspace(*bindings: dict[str, Any], phase: str = "Ready", **more: Any) -> ClusterRules:
     found = {"metadata": {}, "status": {"phase": phase}}
-    return ClusterContent(
-        RbacObjects(cluster_role_bindings=bindings), logical_cluster=found, **more
-    )
+    return ClusterRules(RbacObjects(cluster_role_bindings=bindings), logical_cluster=found, **more)
 
 
 class World:
     """Logical clusters that can change, and a count of how often they were read."""
 
-    def __init__(self, **clusters: ClusterContent) -> None:
+    def __init__(self, **clusters: ClusterRules) -> None:
         self.clusters = {"system:admin": admin_content(), **clusters}
         self.reads: list[str] = []
         self.while_reading: Callable[[str], None] = lambda _: None
         self.cache = RoleCache(self.load)
 
-    async def load(self, cluster: str) -> ClusterContent:
+    async def load(self, cluster: str) -> ClusterRules:
         self.reads.append(cluster)
-        content = self.clusters.get(cluster, ClusterContent())
+        content = self.clusters.get(cluster, ClusterRules())
         self.while_reading(cluster)
         return content
 
-    def change(self, cluster: str, content: ClusterContent, resource: str) -> None:
+    def change(self, cluster: str, content: ClusterRules, resource: str) -> None:
         self.clusters[cluster] = content
         self.cache.invalidate(cluster, resource)
 
@@ -184,7 +182,7 @@ async def test_a_change_makes_decisions_forgotten(
 ) -> None:
     authorizer = world.authorizer()
     assert (await authorizer.authorize("ws", get_config_map(ALICE))).allowed
-    empty = ClusterContent() if cluster == "system:admin" else workspace()
+    empty = ClusterRules() if cluster == "system:admin" else workspace()
     world.change(cluster, empty, resource)
     assert authorizer.peek("ws", get_config_map(ALICE)) is None
     assert not (await authorizer.authorize("ws", get_config_map(ALICE))).allowed
@@ -212,7 +210,7 @@ async def test_what_changes_while_it_is_read_is_read_again(world: World, changed
     def revoke(cluster: str) -> None:
         if cluster == changed:
             world.while_reading = lambda _: None
-            world.change(changed, ClusterContent() if changed != "ws" else workspace(), "roles")
+            world.change(changed, ClusterRules() if changed != "ws" else workspace(), "roles")
 
     world.while_reading = revoke
     await authorizer.authorize("ws", get_config_map(ALICE))  # may still see the old state
@@ -222,7 +220,7 @@ async def test_what_changes_while_it_is_read_is_read_again(world: World, changed
 
 async def test_decisions_that_depend_on_a_name_are_kept_by_name() -> None:
     named = {**READ, "resourceNames": ["one"]}
-    content = ClusterContent(
+    content = ClusterRules(
         RbacObjects(
             [role("named", named)],
             [bound("a", "enter", "User", "alice"), bound("b", "named", "User", "alice")],

@@ -12,8 +12,8 @@ from pykcp.auth.authz.attributes import Attributes, path_attributes
 from pykcp.auth.authz.bootstrap_policy import namespaces, objects, parse_rule
 from pykcp.auth.authz.bootstrap_reconcile import RoleRefChanged, reconciled
 from pykcp.auth.authz.covering import uncovered
-from pykcp.auth.authz.rbac import Policy
-from pykcp.auth.authz.rules import Rule
+from pykcp.auth.authz.rbac import ClusterPolicy
+from pykcp.auth.authz.rules import PolicyRule
 from pykcp.auth.user import ANONYMOUS_USER, User
 from pykcp.steps import at_once
 
@@ -22,8 +22,8 @@ def cluster_role(name: str) -> dict[str, Any]:
     return next(role for role in objects().cluster_roles if role["metadata"]["name"] == name)
 
 
-def rules_of(name: str) -> list[Rule]:
-    return [Rule.from_json(rule) for rule in cluster_role(name)["rules"]]
+def rules_of(name: str) -> list[PolicyRule]:
+    return [PolicyRule.from_json(rule) for rule in cluster_role(name)["rules"]]
 
 
 def test_every_object_has_a_name_of_its_own_and_every_binding_a_role() -> None:
@@ -92,13 +92,13 @@ def test_admin_gathers_edit_and_edit_gathers_view() -> None:
 def test_what_the_defaults_grant_everywhere(
     user: User, attributes: tuple[str, str], allowed: bool
 ) -> None:
-    policy = Policy(objects())
+    policy = ClusterPolicy(objects())
     asked = path_attributes(user, *attributes)
     assert at_once(rbac.authorize(policy, [policy], [user], asked)).allowed is allowed
 
 
 def test_controllers_are_bound_to_their_service_accounts() -> None:
-    policy = Policy(objects())
+    policy = ClusterPolicy(objects())
     collector = User("system:serviceaccount:kube-system:generic-garbage-collector")
     asked = Attributes(collector, "delete", "ns", "any.group", "things")
     assert at_once(rbac.authorize(policy, [policy], [collector], asked)).allowed

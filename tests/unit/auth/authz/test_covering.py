@@ -15,12 +15,12 @@ from pykcp.auth.authz.covering import (
     find_missing,
     uncovered,
 )
-from pykcp.auth.authz.rules import Rule
+from pykcp.auth.authz.rules import PolicyRule
 from pykcp.auth.user import User
 from pykcp.steps import at_once
 
 USER = User("u")
-PODS = Rule(["get", "list"], [""], ["pods"])
+PODS = PolicyRule(["get", "list"], [""], ["pods"])
 
 
 @pytest.mark.parametrize(
@@ -28,31 +28,33 @@ PODS = Rule(["get", "list"], [""], ["pods"])
     [
         ([PODS], [PODS], []),
         ([], [], []),
-        ([], [Rule(["get"], [""], ["pods"])], [Rule(["get"], [""], ["pods"])]),
-        ([PODS], [Rule(["get", "delete"], [""], ["pods"])], [Rule(["delete"], [""], ["pods"])]),
-        ([Rule(["*"], ["*"], ["*"])], [Rule(["*"], ["*"], ["*"], ["n"])], []),
-        ([PODS], [Rule(["*"], [""], ["pods"])], [Rule(["*"], [""], ["pods"])]),
-        ([Rule(["get"], [""], ["pods"]), Rule(["list"], [""], ["pods"])], [PODS], []),
+        ([], [PolicyRule(["get"], [""], ["pods"])], [PolicyRule(["get"], [""], ["pods"])]),
+        ([PODS], [PolicyRule(["get", "delete"], [""], ["pods"])], [PolicyRule(["delete"], [""], ["pods"])]),
+        ([PolicyRule(["*"], ["*"], ["*"])], [PolicyRule(["*"], ["*"], ["*"], ["n"])], []),
+        ([PODS], [PolicyRule(["*"], [""], ["pods"])], [PolicyRule(["*"], [""], ["pods"])]),
+        ([PolicyRule(["get"], [""], ["pods"]), PolicyRule(["list"], [""], ["pods"])], [PODS], []),
         # names: a rule for all objects covers one for some, not the reverse
-        ([PODS], [Rule(["get"], [""], ["pods"], ["a"])], []),
-        ([Rule(["get"], [""], ["pods"], ["a"])], [Rule(["get"], [""], ["pods"])],
-         [Rule(["get"], [""], ["pods"])]),
-        ([Rule(["get"], [""], ["pods"], ["a"])], [Rule(["get"], [""], ["pods"], ["a", "b"])],
-         [Rule(["get"], [""], ["pods"], ["b"])]),
+        ([PODS], [PolicyRule(["get"], [""], ["pods"], ["a"])], []),
+        ([PolicyRule(["get"], [""], ["pods"], ["a"])], [PolicyRule(["get"], [""], ["pods"])],
+         [PolicyRule(["get"], [""], ["pods"])]),
+        ([PolicyRule(["get"], [""], ["pods"], ["a"])], [PolicyRule(["get"], [""], ["pods"], ["a", "b"])],
+         [PolicyRule(["get"], [""], ["pods"], ["b"])]),
         # subresources
-        ([Rule(["get"], [""], ["*/log"])], [Rule(["get"], [""], ["pods/log"])], []),
-        ([Rule(["get"], [""], ["*/log"])], [Rule(["get"], [""], ["*/log"])], []),
-        ([Rule(["get"], [""], ["pods"])], [Rule(["get"], [""], ["pods/log"])],
-         [Rule(["get"], [""], ["pods/log"])]),
+        ([PolicyRule(["get"], [""], ["*/log"])], [PolicyRule(["get"], [""], ["pods/log"])], []),
+        ([PolicyRule(["get"], [""], ["*/log"])], [PolicyRule(["get"], [""], ["*/log"])], []),
+        ([PolicyRule(["get"], [""], ["pods"])], [PolicyRule(["get"], [""], ["pods/log"])],
+         [PolicyRule(["get"], [""], ["pods/log"])]),
         # URLs
-        ([Rule(["get"], urls=["*"])], [Rule(["get"], urls=["/a", "/b/*"])], []),
-        ([Rule(["get"], urls=["/b/*"])], [Rule(["get"], urls=["/b/c/*", "/b"])],
-         [Rule(["get"], urls=["/b"])]),
-        ([Rule(["get"], urls=["/a"])], [Rule(["get"], urls=["/a*"])],
-         [Rule(["get"], urls=["/a*"])]),
+        ([PolicyRule(["get"], urls=["*"])], [PolicyRule(["get"], urls=["/a", "/b/*"])], []),
+        ([PolicyRule(["get"], urls=["/b/*"])], [PolicyRule(["get"], urls=["/b/c/*", "/b"])],
+         [PolicyRule(["get"], urls=["/b"])]),
+        ([PolicyRule(["get"], urls=["/a"])], [PolicyRule(["get"], urls=["/a*"])],
+         [PolicyRule(["get"], urls=["/a*"])]),
     ],
 )  # fmt: skip
-def test_uncovered(owned: list[Rule], wanted: list[Rule], missing: list[Rule]) -> None:
+def test_uncovered(
+    owned: list[PolicyRule], wanted: list[PolicyRule], missing: list[PolicyRule]
+) -> None:
     assert uncovered(owned, wanted) == missing
 
 
@@ -61,7 +63,7 @@ def test_uncovered(owned: list[Rule], wanted: list[Rule], missing: list[Rule]) -
     [
         (
             User("alice", groups=("a", "b")),
-            [Rule(["get"], [""], ["configmaps"])],
+            [PolicyRule(["get"], [""], ["configmaps"])],
             (
                 'user "alice" (groups=["a" "b"]) is attempting to grant RBAC permissions not '
                 'currently held:\n{APIGroups:[""], Resources:["configmaps"], Verbs:["get"]}'
@@ -70,9 +72,9 @@ def test_uncovered(owned: list[Rule], wanted: list[Rule], missing: list[Rule]) -
         (
             User("bob"),
             [
-                Rule(["get", "list"], ["apps", ""], ["x"]),
-                Rule(["get"], ["apps"], ["x"], ["n"]),
-                Rule(["get", "put"], urls=["/u"]),
+                PolicyRule(["get", "list"], ["apps", ""], ["x"]),
+                PolicyRule(["get"], ["apps"], ["x"], ["n"]),
+                PolicyRule(["get", "put"], urls=["/u"]),
             ],
             (
                 'user "bob" (groups=[]) is attempting to grant RBAC permissions not currently '
@@ -98,7 +100,7 @@ def test_resolution_errors_are_told() -> None:
 
 
 def test_what_one_holds_one_may_grant() -> None:
-    assert at_once(escalation_message(USER, [Rule(["*"], ["*"], ["*"])], [PODS])) is None
+    assert at_once(escalation_message(USER, [PolicyRule(["*"], ["*"], ["*"])], [PODS])) is None
 
 
 # --- against upstream's way, which compares every combination ------------------
@@ -110,7 +112,7 @@ def _some(*values: str, least: int = 0) -> st.SearchStrategy[list[str]]:
 
 RULES = st.lists(
     st.builds(
-        Rule,
+        PolicyRule,
         _some("get", "list", "*"),
         _some("", "apps", "*"),
         _some("a", "b", "a/x", "b/x", "*/x", "*"),
@@ -121,13 +123,13 @@ RULES = st.lists(
 )
 
 
-def _parts(rule: Rule) -> list[Rule]:
+def _parts(rule: PolicyRule) -> list[PolicyRule]:
     resources = product(rule.api_groups, rule.resources, rule.verbs, rule.names or [""])
-    parts = [Rule([v], [g], [r], [n] if n else []) for g, r, v, n in resources]
-    return parts + [Rule([v], urls=[u]) for u, v in product(rule.urls, rule.verbs)]
+    parts = [PolicyRule([v], [g], [r], [n] if n else []) for g, r, v, n in resources]
+    return parts + [PolicyRule([v], urls=[u]) for u, v in product(rule.urls, rule.verbs)]
 
 
-def _covers(owner: Rule, part: Rule) -> bool:
+def _covers(owner: PolicyRule, part: PolicyRule) -> bool:
     def has(values: tuple[str, ...], value: str) -> bool:
         return "*" in values or value in values
 
@@ -149,7 +151,7 @@ def _covers(owner: Rule, part: Rule) -> bool:
 
 @given(RULES, RULES)
 def test_the_same_is_missing_as_when_every_combination_is_compared(
-    owned: list[Rule], wanted: list[Rule]
+    owned: list[PolicyRule], wanted: list[PolicyRule]
 ) -> None:
     parts = [part for rule in wanted for part in _parts(rule)]
     expected = [part for part in parts if not any(_covers(rule, part) for rule in owned)]
@@ -163,23 +165,27 @@ def _many(letter: str, count: int = 1000) -> list[str]:
     return [f"{letter}{number}" for number in range(count)]
 
 
-BILLIONS = Rule(_many("v"), _many("g"), _many("r"), _many("n"))
+BILLIONS = PolicyRule(_many("v"), _many("g"), _many("r"), _many("n"))
 
 
 def test_a_trillion_combinations_are_covered() -> None:
     assert at_once(escalation_message(USER, [BILLIONS], [BILLIONS])) is None
-    by_verb = [Rule([verb], ["*"], ["*"]) for verb in _many("v")]
+    by_verb = [PolicyRule([verb], ["*"], ["*"]) for verb in _many("v")]
     assert at_once(escalation_message(USER, by_verb, [BILLIONS])) is None
     halves = [
-        Rule(_many("v"), _many("g")[:500], ["*"], _many("n")),
-        Rule(["*"], _many("g")[500:], _many("r")),
+        PolicyRule(_many("v"), _many("g")[:500], ["*"], _many("n")),
+        PolicyRule(["*"], _many("g")[500:], _many("r")),
     ]
     assert at_once(escalation_message(USER, halves, [BILLIONS])) is None
 
 
 def test_a_trillion_combinations_are_missing() -> None:
     """As many as fit are named, the first ones, and that there are more."""
-    for owned in ([], [Rule(["x"], ["y"], ["z"])], [Rule(["*"], ["*"], ["*"], ["other"])]):
+    for owned in (
+        [],
+        [PolicyRule(["x"], ["y"], ["z"])],
+        [PolicyRule(["*"], ["*"], ["*"], ["other"])],
+    ):
         message = at_once(escalation_message(USER, owned, [BILLIONS]))
         assert message is not None
         assert len(message) < 100 * MAX_MISSING
@@ -189,38 +195,38 @@ def test_a_trillion_combinations_are_missing() -> None:
 
 def test_one_in_a_trillion_is_missing() -> None:
     owned = [
-        Rule(_many("v")[1:], _many("g"), _many("r")),
-        Rule(_many("v"), _many("g")[1:], _many("r")),
-        Rule(_many("v"), _many("g"), _many("r")[1:]),
-        Rule(_many("v"), _many("g"), _many("r"), _many("n")[1:]),
+        PolicyRule(_many("v")[1:], _many("g"), _many("r")),
+        PolicyRule(_many("v"), _many("g")[1:], _many("r")),
+        PolicyRule(_many("v"), _many("g"), _many("r")[1:]),
+        PolicyRule(_many("v"), _many("g"), _many("r"), _many("n")[1:]),
     ]
-    only = Rule(["v0"], ["g0"], ["r0"], ["n0"])
+    only = PolicyRule(["v0"], ["g0"], ["r0"], ["n0"])
     assert uncovered(owned, [BILLIONS]) == [only]
 
 
 def test_hundreds_of_names_against_thousands_of_rules() -> None:
     """Each rule for one name; the work is that of a look at each."""
-    held = [Rule(["get"], [""], ["secrets"], [name]) for name in _many("n", 20_000)]
-    wanted = [Rule(["get"], [""], ["secrets"], _many("n", 20_300)[19_999:])]
+    held = [PolicyRule(["get"], [""], ["secrets"], [name]) for name in _many("n", 20_000)]
+    wanted = [PolicyRule(["get"], [""], ["secrets"], _many("n", 20_300)[19_999:])]
     missing = uncovered(held, wanted)
     assert [part.names[0] for part in missing] == _many("n", 20_300)[20_000:]
-    one_by_one = [Rule(["get"], [""], ["secrets"], [name]) for name in _many("n", 20_000)]
+    one_by_one = [PolicyRule(["get"], [""], ["secrets"], [name]) for name in _many("n", 20_000)]
     assert not uncovered(held, one_by_one)
 
 
 def test_thousands_of_urls_against_thousands_of_patterns() -> None:
-    held = [Rule(["get"], urls=[f"/{number}/*"]) for number in range(20_000)]
-    wanted = [Rule(["get"], urls=[f"/{number}/x" for number in range(20_001)])]
-    assert uncovered(held, wanted) == [Rule(["get"], urls=["/20000/x"])]
+    held = [PolicyRule(["get"], urls=[f"/{number}/*"]) for number in range(20_000)]
+    wanted = [PolicyRule(["get"], urls=[f"/{number}/x" for number in range(20_001)])]
+    assert uncovered(held, wanted) == [PolicyRule(["get"], urls=["/20000/x"])]
 
 
 def test_rules_that_were_made_to_be_hard_to_compare_are_not_covered() -> None:
     """Every value is held by other rules than the next: there is nothing to put together."""
     count = 130
     verbs, groups, resources = _many("v", count), _many("g", count), _many("r", count)
-    held = [Rule([verb], groups, resources) for verb in verbs]
-    held += [Rule(verbs[:1], [groups[n]], resources[:n]) for n in range(count)]
-    wanted = [Rule(verbs, groups, resources)]
+    held = [PolicyRule([verb], groups, resources) for verb in verbs]
+    held += [PolicyRule(verbs[:1], [groups[n]], resources[:n]) for n in range(count)]
+    wanted = [PolicyRule(verbs, groups, resources)]
     assert sum(1 for _ in find_missing(held, wanted)) < 100_000
     assert at_once(find_missing(held, wanted))
-    assert not at_once(find_missing([*held, Rule(["*"], ["*"], ["*"])], wanted))
+    assert not at_once(find_missing([*held, PolicyRule(["*"], ["*"], ["*"])], wanted))

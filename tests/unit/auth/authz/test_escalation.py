@@ -10,7 +10,7 @@ from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.escalation import check_binding_write, check_role_write
 from pykcp.auth.authz.rbac import RbacObjects
 from pykcp.auth.authz.rbac_chain import RbacChain
-from pykcp.auth.authz.role_cache import ClusterContent, RoleCache
+from pykcp.auth.authz.role_cache import ClusterRules, RoleCache
 from pykcp.auth.user import User
 from pykcp.machinery.status import Forbidden, NotFound
 
@@ -71,13 +71,13 @@ def authorizer() -> Authorizer:
             "subjects": [{"kind": "User", "name": "alice"}],
         }
     ]
-    content = ClusterContent(
+    content = ClusterRules(
         RbacObjects(roles, bindings, [], in_namespace),
         logical_cluster={"status": {"phase": "Ready"}},
     )
 
-    async def load(cluster: str) -> ClusterContent:
-        return content if cluster == "ws" else ClusterContent()
+    async def load(cluster: str) -> ClusterRules:
+        return content if cluster == "ws" else ClusterRules()
 
     return Authorizer(RbacChain(RoleCache(load)))
 

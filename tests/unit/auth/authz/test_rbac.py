@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from pykcp.auth.authz import rbac
 from pykcp.auth.authz.attributes import Attributes, path_attributes
-from pykcp.auth.authz.rbac import Policy, RbacObjects, RoleError
+from pykcp.auth.authz.rbac import ClusterPolicy, RbacObjects, RoleError
 from pykcp.auth.authz.rule_index import RuleIndex
-from pykcp.auth.authz.rules import Match, Rule
+from pykcp.auth.authz.rules import Match, PolicyRule
 from pykcp.auth.user import User
 from pykcp.steps import Steps, at_once
 
@@ -54,7 +54,7 @@ URL = {"verbs": ["get"], "nonResourceURLs": ["/x"]}
 
 
 def ask(
-    policy: Policy, who: User, namespace: str = "", name: str = "", roles: Any = None
+    policy: ClusterPolicy, who: User, namespace: str = "", name: str = "", roles: Any = None
 ) -> rbac.RbacAnswer:
     attributes = Attributes(who, "get", namespace, "", "configmaps", name=name)
     return at_once(rbac.authorize(policy, roles or [policy], [who], attributes))
@@ -78,7 +78,7 @@ def ask(
 def test_subjects_of_a_cluster_role_binding(
     subject: dict[str, str], who: User, allowed: bool
 ) -> None:
-    policy = Policy(
+    policy = ClusterPolicy(
         RbacObjects([role("reader", READ)], [binding("b", "reader", user("nobody"), subject)])
     )
     assert ask(policy, who).allowed is allowed
@@ -89,7 +89,7 @@ def test_subjects_of_a_cluster_role_binding(
     ("subject", "who"), [(user("alice"), ALICE), (account("bot"), BOT), (account("bot", "ns"), BOT)]
 )
 def test_a_role_binding_counts_in_its_namespace_only(subject: dict[str, str], who: User) -> None:
-    policy = Policy(
+    policy = ClusterPolicy(
         RbacObjects(
             [role("reader", READ, URL)],
             role_bindings=[binding("b", "reader", subject, namespace="ns")],
@@ -110,14 +110,14 @@ def test_roles_are_looked_up_in_the_bindings_namespace() -> None:
             binding("b", "reader", user("alice"), namespace="other", kind="Role"),
         ],
     )
-    policy = Policy(objects)
+    policy = ClusterPolicy(objects)
     assert ask(policy, ALICE, "ns").allowed
     assert not ask(policy, ALICE, "other").allowed
 
 
 def test_roles_of_another_policy_can_be_bound_and_ones_own_come_first() -> None:
-    admin = Policy(RbacObjects([role("reader", READ), role("shadowed", READ)]))
-    local = Policy(
+    admin = ClusterPolicy(RbacObjects([role("reader", READ), role("shadowed", READ)]))
+    local = ClusterPolicy(
         RbacObjects(
             [role("shadowed")],
             [binding("a", "reader", user("alice")), binding("b", "shadowed", group("team"))],
@@ -160,7 +160,7 @@ def test_roles_of_another_policy_can_be_bound_and_ones_own_come_first() -> None:
     ],
 )  # fmt: skip
 def test_reasons(objects: RbacObjects, who: User, namespace: str, reason: str) -> None:
-    assert ask(Policy(objects), who, namespace).reason == reason
+    assert ask(ClusterPolicy(objects), who, namespace).reason == reason
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_reasons(objects: RbacObjects, who: User, namespace: str, reason: str) -
 def test_whether_the_answer_holds_for_other_names(
     rules: list[dict[str, Any]], name: str, allowed: bool, depends: bool
 ) -> None:
-    policy = Policy(RbacObjects([role("r", *rules)], [binding("b", "r", user("alice"))]))
+    policy = ClusterPolicy(RbacObjects([role("r", *rules)], [binding("b", "r", user("alice"))]))
     answer = ask(policy, ALICE, name=name)
     assert (answer.allowed, answer.depends_on_name) == (allowed, depends)
 
@@ -192,10 +192,11 @@ def test_rules_for_lists_each_binding_once() -> None:
         ],
         role_bindings=[binding("one", "a", user("alice"), namespace="ns")],
     )
-    policy = Policy(objects)
+    policy = ClusterPolicy(objects)
     rules, errors = at_once(rbac.rules_for(policy, [policy], [ALICE], "ns"))
     assert sorted(rules, key=repr) == sorted(
-        [Rule.from_json(READ), Rule.from_json(URL), Rule.from_json(READ)], key=repr
+        [PolicyRule.from_json(READ), PolicyRule.from_json(URL), PolicyRule.from_json(READ)],
+        key=repr,
     )
     assert errors == ['clusterrole.rbac.authorization.k8s.io "missing" not found']
 
@@ -206,7 +207,7 @@ def test_a_role_that_does_not_exist_cannot_be_resolved() -> None:
 
 
 def test_objects_with_parts_missing_grant_nothing() -> None:
-    policy = Policy(
+    policy = ClusterPolicy(
         RbacObjects([{}], [{}, {"metadata": None, "subjects": None}], [{}], [{"subjects": [{}]}])
     )
     assert not ask(policy, User("")).allowed
@@ -220,7 +221,7 @@ def _some(*values: str) -> st.SearchStrategy[list[str]]:
 
 
 RULE = st.builds(
-    Rule,
+    PolicyRule,
     _some("get", "list", "*"),
     _some("", "apps", "*"),
     _some("a", "b", "a/x", "*/x", "*"),
@@ -248,7 +249,7 @@ QUESTION = st.one_of(
 
 @given(st.lists(RULE, max_size=6), QUESTION)
 def test_an_index_finds_what_rules_match_one_by_one(
-    rules: list[Rule], attributes: Attributes
+    rules: list[PolicyRule], attributes: Attributes
 ) -> None:
     combined = attributes.resource
     if attributes.subresource:
@@ -268,7 +269,7 @@ def test_a_role_of_thousands_of_rules_is_one_look() -> None:
     """Tens of thousands of questions to a role of tens of thousands of rules."""
     names = [f"n{number}" for number in range(20_000)]
     rules = [{**READ, "resourceNames": [name]} for name in names]
-    policy = Policy(RbacObjects([role("r", *rules)], [binding("b", "r", user("alice"))]))
+    policy = ClusterPolicy(RbacObjects([role("r", *rules)], [binding("b", "r", user("alice"))]))
     assert all(ask(policy, ALICE, name=name).allowed for name in names)
     assert not ask(policy, ALICE, name="other").allowed
     asked = Attributes(ALICE, "get", "", "", "configmaps", name=names[-1])
@@ -277,7 +278,7 @@ def test_a_role_of_thousands_of_rules_is_one_look() -> None:
 
 def test_thousands_of_bindings_to_the_same_role() -> None:
     bindings = [binding(f"b{number}", "r", *[user("alice")] * 10) for number in range(1000)]
-    policy = Policy(RbacObjects([role("r", READ), role("x", URL)], bindings))
+    policy = ClusterPolicy(RbacObjects([role("r", READ), role("x", URL)], bindings))
     asked = Attributes(ALICE, "list", "", "", "configmaps")
     answer = at_once(rbac.authorize(policy, [policy], [ALICE], asked))
     assert not answer.allowed
@@ -286,5 +287,5 @@ def test_thousands_of_bindings_to_the_same_role() -> None:
 def test_a_policy_is_built_in_steps() -> None:
     """Each of a rule or a subject, so that none takes long."""
     objects = RbacObjects([role("r", *[READ] * 1000)], [binding("b", "r", *[user("alice")] * 1000)])
-    assert _steps(Policy.in_steps(objects)) >= 2000
-    assert at_once(Policy.in_steps(objects)).size >= 2000
+    assert _steps(ClusterPolicy.in_steps(objects)) >= 2000
+    assert at_once(ClusterPolicy.in_steps(objects)).size >= 2000

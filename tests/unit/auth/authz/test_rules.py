@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykcp.auth.authz.attributes import Attributes, path_attributes
-from pykcp.auth.authz.rules import Match, Rule
+from pykcp.auth.authz.rules import Match, PolicyRule
 from pykcp.auth.user import User
 
 USER = User("u")
@@ -23,7 +23,7 @@ def path(verb: str, url: str) -> Attributes:
 
 NO, OTHERS = Match.NONE, Match.FOR_OTHER_NAMES
 THIS, ALL = Match.FOR_THIS_NAME, Match.FOR_ALL_NAMES
-PODS = Rule(["get", "list"], [""], ["pods"])
+PODS = PolicyRule(["get", "list"], [""], ["pods"])
 
 
 @pytest.mark.parametrize(
@@ -35,30 +35,30 @@ PODS = Rule(["get", "list"], [""], ["pods"])
         (PODS, resource("get", "services"), NO),
         (PODS, resource("get", "pods/log"), NO),
         (PODS, path("get", "/pods"), NO),
-        (Rule(["*"], [""], ["pods"]), resource("anything", "pods"), ALL),
-        (Rule(["get"], ["*"], ["pods"]), resource("get", "pods", "x"), ALL),
-        (Rule(["get"], [""], ["*"]), resource("get", "pods/log"), ALL),
-        (Rule(["get"], [""], ["pods/log"]), resource("get", "pods/log"), ALL),
-        (Rule(["get"], [""], ["pods/log"]), resource("get", "pods"), NO),
-        (Rule(["get"], [""], ["*/log"]), resource("get", "pods/log"), ALL),
-        (Rule(["get"], [""], ["*/log"]), resource("get", "pods/exec"), NO),
-        (Rule(["get"], [""], ["*/log"]), resource("get", "pods"), NO),
-        (Rule(["get"], [""], ["pods/*"]), resource("get", "pods/log"), NO),
-        (Rule(["get"], [""], ["pods"], ["a"]), resource("get", "pods", name="a"), THIS),
-        (Rule(["get"], [""], ["pods"], ["a"]), resource("get", "pods", name="b"), OTHERS),
-        (Rule(["get"], [""], ["pods"], ["a"]), resource("get", "pods"), OTHERS),
-        (Rule([], [""], ["pods"]), resource("get", "pods"), NO),
-        (Rule(["get"], urls=["/healthz"]), path("get", "/healthz"), ALL),
-        (Rule(["get"], urls=["/healthz"]), path("get", "/healthz/"), NO),
-        (Rule(["get"], urls=["/healthz"]), path("post", "/healthz"), NO),
-        (Rule(["get"], urls=["/api/*"]), path("get", "/api/v1"), ALL),
-        (Rule(["get"], urls=["/api/*"]), path("get", "/api"), NO),
-        (Rule(["get"], urls=["*"]), path("get", "/x"), ALL),
-        (Rule(["*"], ["*"], ["*"]), path("get", "/x"), NO),
-        (Rule(["*"], urls=["*"]), resource("get", "pods"), NO),
+        (PolicyRule(["*"], [""], ["pods"]), resource("anything", "pods"), ALL),
+        (PolicyRule(["get"], ["*"], ["pods"]), resource("get", "pods", "x"), ALL),
+        (PolicyRule(["get"], [""], ["*"]), resource("get", "pods/log"), ALL),
+        (PolicyRule(["get"], [""], ["pods/log"]), resource("get", "pods/log"), ALL),
+        (PolicyRule(["get"], [""], ["pods/log"]), resource("get", "pods"), NO),
+        (PolicyRule(["get"], [""], ["*/log"]), resource("get", "pods/log"), ALL),
+        (PolicyRule(["get"], [""], ["*/log"]), resource("get", "pods/exec"), NO),
+        (PolicyRule(["get"], [""], ["*/log"]), resource("get", "pods"), NO),
+        (PolicyRule(["get"], [""], ["pods/*"]), resource("get", "pods/log"), NO),
+        (PolicyRule(["get"], [""], ["pods"], ["a"]), resource("get", "pods", name="a"), THIS),
+        (PolicyRule(["get"], [""], ["pods"], ["a"]), resource("get", "pods", name="b"), OTHERS),
+        (PolicyRule(["get"], [""], ["pods"], ["a"]), resource("get", "pods"), OTHERS),
+        (PolicyRule([], [""], ["pods"]), resource("get", "pods"), NO),
+        (PolicyRule(["get"], urls=["/healthz"]), path("get", "/healthz"), ALL),
+        (PolicyRule(["get"], urls=["/healthz"]), path("get", "/healthz/"), NO),
+        (PolicyRule(["get"], urls=["/healthz"]), path("post", "/healthz"), NO),
+        (PolicyRule(["get"], urls=["/api/*"]), path("get", "/api/v1"), ALL),
+        (PolicyRule(["get"], urls=["/api/*"]), path("get", "/api"), NO),
+        (PolicyRule(["get"], urls=["*"]), path("get", "/x"), ALL),
+        (PolicyRule(["*"], ["*"], ["*"]), path("get", "/x"), NO),
+        (PolicyRule(["*"], urls=["*"]), resource("get", "pods"), NO),
     ],
 )  # fmt: skip
-def test_match(rule: Rule, attributes: Attributes, expected: Match) -> None:
+def test_match(rule: PolicyRule, attributes: Attributes, expected: Match) -> None:
     combined = attributes.resource
     if attributes.subresource:
         combined += "/" + attributes.subresource
@@ -66,7 +66,7 @@ def test_match(rule: Rule, attributes: Attributes, expected: Match) -> None:
 
 
 def test_rules_survive_json() -> None:
-    rule = Rule(["get"], ["g"], ["r"], ["n"], ["/u"])
-    assert Rule.from_json(rule.to_json()) == rule
-    assert Rule.from_json({"verbs": None}) == Rule()
-    assert hash(Rule.from_json(rule.to_json())) == hash(rule)
+    rule = PolicyRule(["get"], ["g"], ["r"], ["n"], ["/u"])
+    assert PolicyRule.from_json(rule.to_json()) == rule
+    assert PolicyRule.from_json({"verbs": None}) == PolicyRule()
+    assert hash(PolicyRule.from_json(rule.to_json())) == hash(rule)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pykcp.cli.plugins.workspace.browser_model import Apis, Browser, Place, keys
+from pykcp.cli.plugins.workspace.browser_model import Apis, Browser, BrowserWorkspace, keys
 from pykcp.cli.plugins.workspace.browser_view import screen, scrolled, text_width
 
 
@@ -16,19 +16,21 @@ class Shelf:
     def __init__(self) -> None:
         self.looked: list[str] = []
 
-    def children(self, place: Place) -> list[Place]:
+    def children(self, place: BrowserWorkspace) -> list[BrowserWorkspace]:
         if place.depth >= 2:
             return []
         return [
-            Place(f"{place.name}{letter}", f"{place.path}:{letter}", depth=place.depth + 1)
+            BrowserWorkspace(
+                f"{place.name}{letter}", f"{place.path}:{letter}", depth=place.depth + 1
+            )
             for letter in "abc"
         ]
 
-    def peek(self, places: list[Place]) -> None:
+    def peek(self, places: list[BrowserWorkspace]) -> None:
         for place in places:
             place.has_children = place.depth < 2
 
-    def apis(self, place: Place) -> Apis:
+    def apis(self, place: BrowserWorkspace) -> Apis:
         self.looked.append(place.name)
         return Apis(bindings=[_binding()])
 
@@ -43,7 +45,7 @@ def _binding():
 
 @pytest.fixture
 def browser() -> Browser:
-    root = Place("r", "root")
+    root = BrowserWorkspace("r", "root")
     return Browser(root, root, Shelf())
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pykcp.cli.plugins.errors import PluginError
-from pykcp.cli.plugins.shell.command import Command, Invocation, check_arguments, find, read
-from pykcp.cli.plugins.shell.flags import Flag
+from pykcp.cli.plugins.shell.command import Command, CommandInvocation, check_arguments, find, read
+from pykcp.cli.plugins.shell.flags import PluginFlag
 from pykcp.cli.plugins.shell.help import help_text
 from pykcp.cli.plugins.shell.program import run, with_standard_commands
 
 
-def _ignore(invocation: Invocation) -> None:
+def _ignore(invocation: CommandInvocation) -> None:
     return None
 
 
@@ -19,8 +19,11 @@ ROOT = Command(
     "tool",
     "A tool.",
     _ignore,
-    flags=(Flag("context", "string", "Where.", ""), Flag("short", "bool", "Less.", False)),
-    inherited=(Flag("v", "int", "How much.", 0, "v"),),
+    flags=(
+        PluginFlag("context", "string", "Where.", ""),
+        PluginFlag("short", "bool", "Less.", False),
+    ),
+    inherited=(PluginFlag("v", "int", "How much.", 0, "v"),),
     children=(
         Command(
             "tree",
@@ -28,11 +31,11 @@ ROOT = Command(
             _ignore,
             aliases=("forest",),
             flags=(
-                Flag("context", "string", "Where.", ""),
-                Flag("full", "bool", "All.", False, "f"),
-                Flag("wait", "duration", "How long.", 30.0),
-                Flag("claims", "list", "Which."),
-                Flag("output", "string", "How.", "yaml", "o"),
+                PluginFlag("context", "string", "Where.", ""),
+                PluginFlag("full", "bool", "All.", False, "f"),
+                PluginFlag("wait", "duration", "How long.", 30.0),
+                PluginFlag("claims", "list", "Which."),
+                PluginFlag("output", "string", "How.", "yaml", "o"),
             ),
             exact_arguments=None,
         ),
@@ -42,7 +45,7 @@ ROOT = Command(
 )
 
 
-def _read(*words: str) -> Invocation:
+def _read(*words: str) -> CommandInvocation:
     return read(find(ROOT, words))
 
 

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pykcp.cli.plugins.access.client_config import Target
-from pykcp.cli.plugins.access.rest import Client, _headers
-from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.access.client_config import ServerTarget
+from pykcp.cli.plugins.access.rest import RestClient, _headers
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError, Unreachable
 from pykcp.cli.plugins.wait import poll
 
@@ -52,11 +52,11 @@ def answers() -> list[Answer]:
 
 
 @pytest.fixture
-def client(answers: list[Answer]) -> Iterator[Client]:
+def client(answers: list[Answer]) -> Iterator[RestClient]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    found = Client(Target(f"http://127.0.0.1:{server.server_port}/clusters/root"))
+    found = RestClient(ServerTarget(f"http://127.0.0.1:{server.server_port}/clusters/root"))
     yield found
     found.close()
     server.shutdown()
@@ -90,7 +90,7 @@ def test_answers_are_json(client, answers):
 )  # fmt: skip
 def test_refusals(client, answers, code, body, message):
     answers.append((code, body, {}))
-    with pytest.raises(StatusError) as caught:
+    with pytest.raises(ServerError) as caught:
         client.get("/x", about="things x")
     assert str(caught.value) == message
     assert caught.value.code == code
@@ -98,7 +98,7 @@ def test_refusals(client, answers, code, body, message):
 
 def test_discovery_looks_at_codes_only(client, answers):
     answers.append((404, _status("whatever"), {}))
-    with pytest.raises(StatusError) as caught:
+    with pytest.raises(ServerError) as caught:
         client.discover("/api")
     assert str(caught.value) == "the server could not find the requested resource"
 
@@ -135,7 +135,7 @@ def test_no_json(client, answers):
 
 def test_nobody_there():
     with pytest.raises(Unreachable) as caught:
-        Client(Target("https://127.0.0.1:1/clusters/root")).get("/api")
+        RestClient(ServerTarget("https://127.0.0.1:1/clusters/root")).get("/api")
     assert str(caught.value) == (
         'Get "https://127.0.0.1:1/api": dial tcp 127.0.0.1:1: connect: connection refused'
     )

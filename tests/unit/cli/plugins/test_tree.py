@@ -6,14 +6,17 @@ import pytest
 
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import columns
-from pykcp.cli.plugins.workspace.tree import Node, child_node, drawn
+from pykcp.cli.plugins.workspace.tree import WorkspaceNode, child_node, drawn
 
 
 def test_a_tree():
-    tree = Node(
+    tree = WorkspaceNode(
         "root",
         "root",
-        children=[Node("a", "a", children=[Node("b", "b"), Node("c", "c")]), Node("d [m]")],
+        children=[
+            WorkspaceNode("a", "a", children=[WorkspaceNode("b", "b"), WorkspaceNode("c", "c")]),
+            WorkspaceNode("d [m]"),
+        ],
     )
     assert list(drawn([tree])) == [
         ".",
@@ -26,7 +29,7 @@ def test_a_tree():
 
 
 def test_columns_of_a_wide_tree():
-    tree = Node("root\tws=-\tlc=Ready", children=[Node("a\tws=Ready\tlc=Ready")])
+    tree = WorkspaceNode("root\tws=-\tlc=Ready", children=[WorkspaceNode("a\tws=Ready\tlc=Ready")])
     assert columns(list(drawn([tree])), padding=2) == [
         ".",
         "└── root   ws=-      lc=Ready",
@@ -41,11 +44,11 @@ def _workspace(**spec):
 @pytest.mark.parametrize(
     ("workspace", "is_full", "expected"),
     [
-        (_workspace(URL="https://h/clusters/root:w"), False, Node("w", "root:w", "Ready")),
-        (_workspace(URL="https://h/clusters/abc"), True, Node("root:w", "abc", "Ready")),
+        (_workspace(URL="https://h/clusters/root:w"), False, WorkspaceNode("w", "root:w", "Ready")),
+        (_workspace(URL="https://h/clusters/abc"), True, WorkspaceNode("root:w", "abc", "Ready")),
         # a mount's URL may lead back to its parent, so it is never looked into
-        (_workspace(URL="https://h/x/clusters/root", mount={}), False, Node("w [m]")),
-        (_workspace(URL="https://h/x", mount={"ref": {}}), True, Node("root:w [m]")),
+        (_workspace(URL="https://h/x/clusters/root", mount={}), False, WorkspaceNode("w [m]")),
+        (_workspace(URL="https://h/x", mount={"ref": {}}), True, WorkspaceNode("root:w [m]")),
     ],
 )
 def test_children(workspace, is_full, expected):

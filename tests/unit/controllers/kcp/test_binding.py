@@ -3,14 +3,20 @@
 import pytest
 
 from pykcp.controllers.apis import binding as steps
-from pykcp.controllers.apis.binding import BoundSchema, KnownExport, Names, Taken, TakenNames
+from pykcp.controllers.apis.binding import (
+    BoundSchema,
+    KnownExport,
+    ResourceNames,
+    Taken,
+    TakenNames,
+)
 from pykcp.machinery.conditions import find
 from pykcp.machinery.kcp import claims
-from pykcp.machinery.kcp.resource_locks import Lock
+from pykcp.machinery.kcp.resource_locks import ResourceLock
 from pykcp.types import Object
 
 NOW = "2026-01-01T00:00:00Z"
-WIDGETS = Names("widgets", "widget", ("wd",), "Widget", "WidgetList")
+WIDGETS = ResourceNames("widgets", "widget", ("wd",), "Widget", "WidgetList")
 
 
 def _schema(uid: str = "u1", **more: object) -> BoundSchema:
@@ -78,7 +84,9 @@ def test_what_may_be_wrong_with_the_export() -> None:
 def test_once_bound_it_stays_so() -> None:
     binding = _begun()
     steps.held_by_others(
-        binding, {"b.g": Lock("other"), "a.g": Lock(is_crd=True), "c.f": Lock("x")}, NOW
+        binding,
+        {"b.g": ResourceLock("other"), "a.g": ResourceLock(is_crd=True), "c.f": ResourceLock("x")},
+        NOW,
     )
     why = (
         "Unable to bind APIs because they are bound by other APIBindings or CRDs: "
@@ -126,15 +134,15 @@ def test_a_new_schema_takes_the_place_of_the_old_one() -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (Names("widgets", "x", (), "X", "XList"), "spec.names.plural=widgets"),
-        (Names("x", "widget", (), "X", "XList"), "spec.names.singular=widget"),
-        (Names("x", "y", ("a", "wd"), "X", "XList"), "spec.names.shortNames=[wd]"),
-        (Names("x", "y", (), "Widget", "XList"), "spec.names.kind=Widget"),
-        (Names("x", "y", (), "X", "WidgetList"), "spec.names.listKind=WidgetList"),
-        (Names("x", "y", (), "X", "XList"), ""),
+        (ResourceNames("widgets", "x", (), "X", "XList"), "spec.names.plural=widgets"),
+        (ResourceNames("x", "widget", (), "X", "XList"), "spec.names.singular=widget"),
+        (ResourceNames("x", "y", ("a", "wd"), "X", "XList"), "spec.names.shortNames=[wd]"),
+        (ResourceNames("x", "y", (), "Widget", "XList"), "spec.names.kind=Widget"),
+        (ResourceNames("x", "y", (), "X", "WidgetList"), "spec.names.listKind=WidgetList"),
+        (ResourceNames("x", "y", (), "X", "XList"), ""),
     ],
 )
-def test_names_that_others_have(names: Names, message: str) -> None:
+def test_names_that_others_have(names: ResourceNames, message: str) -> None:
     taken = TakenNames()
     taken.add(Taken("somebody", "other.io", WIDGETS))
     taken.add(Taken("a conflict", "g.io", names))
@@ -147,7 +155,9 @@ def test_names_that_others_have(names: Names, message: str) -> None:
 def test_thousands_of_names_are_compared_in_linear_time() -> None:
     taken = TakenNames()
     for number in range(20_000):
-        names = Names(f"p{number}", f"s{number}", (f"a{number}",), f"K{number}", f"K{number}List")
+        names = ResourceNames(
+            f"p{number}", f"s{number}", (f"a{number}",), f"K{number}", f"K{number}List"
+        )
         taken.add(Taken(f"crd {number}", "g.io", names))
     for _ in range(20_000):
         assert steps.naming_conflict(_schema(), taken) == ""
@@ -227,4 +237,4 @@ def test_a_complete_binding() -> None:
         "PermissionClaimsValid",
     ]
     assert {c["status"] for c in status["conditions"]} == {"True"}
-    assert steps.locks_of(export, "t") == {"widgets.g.io": Lock("t")}
+    assert steps.locks_of(export, "t") == {"widgets.g.io": ResourceLock("t")}

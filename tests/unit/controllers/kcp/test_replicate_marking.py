@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pykcp.controllers.cache.replicate_marking import Judged, ReplicateMarking
+from pykcp.controllers.cache.replicate_marking import MarkingResult, ReplicateMarking
 from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from pykcp.registry import codec
 from pykcp.registry.keys import kind_prefix, object_key
-from pykcp.storage.interface import Event, Page, Put, Query
+from pykcp.storage.interface import Event, Page, PutKey, Query
 from pykcp.storage.memory import MemoryStore
 
 
@@ -26,10 +26,10 @@ def _key(kind: Any, name: str) -> str:
     return object_key(kind_prefix(kind), "c", "", name)
 
 
-def _binding(name: str, role: str) -> Put:
+def _binding(name: str, role: str) -> PutKey:
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
     obj = {"metadata": {"name": name}, "roleRef": reference}
-    return Put(_key(CLUSTER_ROLE_BINDINGS, name), codec.encode(obj, "c"))
+    return PutKey(_key(CLUSTER_ROLE_BINDINGS, name), codec.encode(obj, "c"))
 
 
 async def test_bindings_of_many_roles_are_found_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ async def test_bindings_of_many_roles_are_found_together(monkeypatch: pytest.Mon
     await store.write([_binding(f"b{n}", f"r{n % 5000}") for n in range(5_010)])
     nobody: Any = None
     marking = ReplicateMarking(store, nobody, nobody)
-    judged: list[Judged] = []
+    judged: list[MarkingResult] = []
     monkeypatch.setattr(marking.controller, "add", judged.append)
     for n in range(5_000):
         key = _key(CLUSTER_ROLES, f"r{n}")
@@ -47,9 +47,9 @@ async def test_bindings_of_many_roles_are_found_together(monkeypatch: pytest.Mon
     again = set(judged)
     assert len(again) == 5_001
     judged.clear()
-    await marking.reconcile(Judged(CLUSTER_ROLE_BINDINGS, "c", ""))
+    await marking.reconcile(MarkingResult(CLUSTER_ROLE_BINDINGS, "c", ""))
     assert store.lists == 1
     assert {one.name for one in judged} == {f"b{n}" for n in range(5_010)}
     judged.clear()
-    await marking.reconcile(Judged(CLUSTER_ROLE_BINDINGS, "c", ""))
+    await marking.reconcile(MarkingResult(CLUSTER_ROLE_BINDINGS, "c", ""))
     assert not judged

@@ -3,7 +3,7 @@
 import pytest
 
 from pykcp.controllers.apis.apiexport import service_url
-from pykcp.controllers.apis.binding_deletion import Remains, report
+from pykcp.controllers.apis.binding_deletion import RemainingBoundObjects, report
 from pykcp.controllers.apis.endpoint_urls import with_url
 from pykcp.controllers.apis.extra_annotations import synced
 from pykcp.controllers.apis.objects import crd_group, crd_lock
@@ -43,21 +43,23 @@ def test_crds_and_their_locks(name: str, group: str, lock: str) -> None:
 @pytest.mark.parametrize(
     ("remains", "reason", "message"),
     [
-        (Remains(), None, None),
-        (Remains(errors=["no"]), "ResourceDeletionFailed", "no"),
+        (RemainingBoundObjects(), None, None),
+        (RemainingBoundObjects(errors=["no"]), "ResourceDeletionFailed", "no"),
         (
-            Remains(by_resource={"w.g": 3}),  # type: ignore[arg-type]
+            RemainingBoundObjects(by_resource={"w.g": 3}),  # type: ignore[arg-type]
             "SomeResourcesRemain",
             "Some resources are remaining: w.g has 3 resource instances",
         ),
         (
-            Remains(by_resource={"w.g": 3}, by_finalizer={"b": 1, "a": 2}),  # type: ignore[arg-type]
+            RemainingBoundObjects(by_resource={"w.g": 3}, by_finalizer={"b": 1, "a": 2}),  # type: ignore[arg-type]
             "SomeFinalizersRemain",
             "Some content in the workspace has finalizers remaining: a in 2 resource instances, b in 1 resource instances",
         ),
     ],
 )
-def test_what_remains(remains: Remains, reason: str | None, message: str | None) -> None:
+def test_what_remains(
+    remains: RemainingBoundObjects, reason: str | None, message: str | None
+) -> None:
     binding: Object = {}
     assert report(binding, remains, NOW) is (reason is None)
     condition = binding["status"]["conditions"][0]

@@ -16,12 +16,12 @@ from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.catalog.make import make_resource
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.keys import kind_prefix, object_key
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.verbs.admitting import NoAdmission
-from pykcp.registry.watch.hub import Hub
-from pykcp.storage.interface import Operation, Put, Revisions
+from pykcp.registry.watch.hub import WatchHub
+from pykcp.storage.interface import Operation, PutKey, Revisions
 from pykcp.storage.memory import MemoryStore
 from pykcp.types import Object
 
@@ -46,8 +46,8 @@ class BrittleStore(MemoryStore):
         return await super().write(operations)
 
 
-def put(key: str, cluster: str, **obj: Object) -> Put:
-    return Put(key, codec.encode(obj, cluster), "", (), 0)
+def put(key: str, cluster: str, **obj: Object) -> PutKey:
+    return PutKey(key, codec.encode(obj, cluster), "", (), 0)
 
 
 def going(name: str, uid: str, **more: object) -> Object:
@@ -55,14 +55,14 @@ def going(name: str, uid: str, **more: object) -> Object:
 
 
 def make_trash(store: MemoryStore) -> Trash:
-    hub = Hub(store)
+    hub = WatchHub(store)
     services = Services(store, hub, NoAdmission(), Sources(Timestamps(lambda: 0.0)))
 
     def make(definition: ResourceDefinition, version: str) -> Resource:
         return make_resource(definition, version, services)
 
     directory = Directory(builtin_definitions(), make)
-    lookup = Lookup(store, directory, PathIndex(store))
+    lookup = ObjectLookup(store, directory, PathIndex(store))
     return Trash(store, directory, lookup, lambda: NOW, 3600.0)
 
 

@@ -15,7 +15,7 @@ from pykcp.machinery.cel.check.environment import EXTENDED, Variable
 from pykcp.machinery.cel.front.escaping import escape, unescape
 from pykcp.machinery.cel.front.source import CompileError
 from pykcp.machinery.cel.program import compile_expression
-from pykcp.machinery.cel.rules.schema_rules import RuleSet
+from pykcp.machinery.cel.rules.schema_rules import SchemaRules
 from pykcp.machinery.cel.runtime.values import CostExceeded, EvalError
 from pykcp.machinery.schema.openapi_json import from_json
 
@@ -173,7 +173,7 @@ def test_any_value(text: str, value: Any) -> None:
 @given(st.lists(st.sampled_from(_EXPRESSIONS), min_size=1, max_size=3), _JSON, _JSON)
 def test_any_object_under_rules(texts: list[str], new: Any, old: Any) -> None:
     schema = {**_SCHEMA, "x-kubernetes-validations": [{"rule": t} for t in texts]}
-    found = RuleSet(from_json(schema), root=False)
+    found = SchemaRules(from_json(schema), root=False)
     for error in found.validate(new, old):
         assert error.text()
 

@@ -12,7 +12,7 @@ from pykcp.machinery.cel.check import types
 from pykcp.machinery.cel.check.declared import MAX_REQUEST, declare
 from pykcp.machinery.cel.check.environment import EXTENDED, KUBERNETES, Environment, Variable
 from pykcp.machinery.cel.front.source import CompileError, Issues
-from pykcp.machinery.cel.library.authorizer import Authorizer, Decision, Question
+from pykcp.machinery.cel.library.authorizer import CelAccessCheck, CelAuthorizer, CelDecision
 from pykcp.machinery.cel.program import compile_expression
 from pykcp.machinery.cel.runtime.values import CostExceeded, EvalError
 from pykcp.machinery.schema.openapi_json import from_json
@@ -98,16 +98,16 @@ def test_generated_source_can_be_read() -> None:
     assert compile_expression("1 + 1 == 2").source().startswith("def program():")
 
 
-def decide(question: Question) -> Decision:
+def decide(question: CelAccessCheck) -> CelDecision:
     if question.path:
-        return Decision(question.path == "/healthz", "by path")
+        return CelDecision(question.path == "/healthz", "by path")
     allowed = (question.user, question.verb, question.group, question.resource) == (
         "system:serviceaccount:ns:sa", "get", "apps", "deployments",
     )  # fmt: skip
-    return Decision(allowed, question.name, "" if allowed else "denied")
+    return CelDecision(allowed, question.name, "" if allowed else "denied")
 
 
-AUTHORIZER = Authorizer("alice", decide, lambda ns, name: f"system:serviceaccount:{ns}:{name}")
+AUTHORIZER = CelAuthorizer("alice", decide, lambda ns, name: f"system:serviceaccount:{ns}:{name}")
 ASKED = [
     ("authorizer.path('/healthz').check('get').allowed()", True),
     ("authorizer.path('/x').check('get').allowed()", False),

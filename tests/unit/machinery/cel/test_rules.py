@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pykcp.machinery.cel.rules.schema_rules import OBJECT_BUDGET, RuleSet
+from pykcp.machinery.cel.rules.schema_rules import OBJECT_BUDGET, SchemaRules
 from pykcp.machinery.schema.openapi_json import from_json
 
 
-def rule_set(spec: dict[str, Any], **root: Any) -> RuleSet:
+def rule_set(spec: dict[str, Any], **root: Any) -> SchemaRules:
     schema = {"type": "object", "properties": {"spec": spec, "status": {"type": "object"}}, **root}
-    return RuleSet(from_json(schema))
+    return SchemaRules(from_json(schema))
 
 
 def rules(*texts: str, **more: Any) -> list[dict[str, Any]]:
@@ -23,14 +23,14 @@ def obj(spec: Any, name: str = "x") -> dict[str, Any]:
     return {"apiVersion": "e/v1", "kind": "K", "metadata": {"name": name}, "spec": spec}
 
 
-def texts(found: RuleSet, new: Any, old: Any = None, **more: Any) -> list[str]:
+def texts(found: SchemaRules, new: Any, old: Any = None, **more: Any) -> list[str]:
     return [e.text() for e in found.validate(new, old, **more)]
 
 
 PAIR = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}
 
 
-def on_pair(**rule: Any) -> RuleSet:
+def on_pair(**rule: Any) -> SchemaRules:
     return rule_set({**PAIR, "x-kubernetes-validations": [rule]})
 
 
@@ -250,7 +250,7 @@ class TestBudget:
         "x-kubernetes-validations": rules("self.all(a, self.all(b, a + b >= 0))"),
     }
 
-    def spec(self, count: int) -> RuleSet:
+    def spec(self, count: int) -> SchemaRules:
         names = [f"s{i}" for i in range(count)]
         return rule_set({"type": "object", "properties": dict.fromkeys(names, self.SQUARE)})
 

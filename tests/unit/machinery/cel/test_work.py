@@ -11,7 +11,7 @@ from pykcp.machinery.cel.check.declared import declare, name_types
 from pykcp.machinery.cel.check.environment import EXTENDED, KUBERNETES, Variable
 from pykcp.machinery.cel.cost.expense import may_be_expensive
 from pykcp.machinery.cel.program import compile_expression
-from pykcp.machinery.cel.rules.schema_rules import RuleSet
+from pykcp.machinery.cel.rules.schema_rules import SchemaRules
 from pykcp.machinery.cel.runtime.values import CostExceeded
 from pykcp.machinery.schema.openapi_json import from_json
 
@@ -107,18 +107,18 @@ def test_ordinary_expressions_on_large_values(text: str, expected: bool) -> None
 def test_work_is_shared_by_all_rules_of_an_object() -> None:
     rules = [{"rule": f"{n} >= 0 && self.texts.max() != ''"} for n in range(100)]
     schema = {"type": "object", "properties": PROPERTIES, "x-kubernetes-validations": rules}
-    found = RuleSet(from_json({"type": "object", "properties": {"spec": schema}}))
+    found = SchemaRules(from_json({"type": "object", "properties": {"spec": schema}}))
     (error,) = found.validate({"spec": VALUE})
     assert "call cost exceeds limit for rule" in error.text()
 
 
-def rule_set(rule: str) -> RuleSet:
+def rule_set(rule: str) -> SchemaRules:
     spec = {
         "type": "object",
         "properties": PROPERTIES,
         "x-kubernetes-validations": [{"rule": rule}],
     }
-    return RuleSet(from_json({"type": "object", "properties": {"spec": spec}}))
+    return SchemaRules(from_json({"type": "object", "properties": {"spec": spec}}))
 
 
 EXPENSIVE = [
@@ -146,4 +146,4 @@ def test_policies_may_be_expensive_too() -> None:
     assert may_be_expensive(cheap, 3 << 20) is False
     assert may_be_expensive(loop, 1 << 10) is False
     assert may_be_expensive(loop, 3 << 20) is True
-    assert may_be_expensive(RuleSet(from_json({"type": "object"})), 3 << 20) is False
+    assert may_be_expensive(SchemaRules(from_json({"type": "object"})), 3 << 20) is False

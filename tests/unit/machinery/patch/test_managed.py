@@ -10,7 +10,7 @@ import pytest
 
 from pykcp.machinery.patch import managed
 from pykcp.machinery.patch.idle import without_idle_times
-from pykcp.machinery.patch.managed import Entry, identify
+from pykcp.machinery.patch.managed import ManagedEntry, identify
 from pykcp.machinery.patch.scale import ScaleOwners
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
@@ -29,7 +29,7 @@ def test_the_list_is_in_order() -> None:
             ("a", "Update", "v1", "status", NOW), ("a", "Update", "v1", "", NOW),
             ("z", "Update", "v1", "", ""), ("c", "Apply", "v1", "", LATER)]  # fmt: skip
     table = {
-        identify(name, operation, version, sub): Entry({"f:a": {}}, version, time)
+        identify(name, operation, version, sub): ManagedEntry({"f:a": {}}, version, time)
         for name, operation, version, sub, time in rows
     }
     made = managed.write(table)
@@ -72,7 +72,7 @@ def test_lists_that_cannot_be_read(change: Any, message: str) -> None:
 def test_the_bucket_of_old_updaters_is_by_version() -> None:
     """Updates of different versions are not joined."""
     table = {
-        identify(f"m{n:02}", "Update", "v1" if n < 2 else "v2", ""): Entry(
+        identify(f"m{n:02}", "Update", "v1" if n < 2 else "v2", ""): ManagedEntry(
             {f"f:{n}": {}}, "v1" if n < 2 else "v2", f"2026-01-01T00:00:{n:02}Z"
         )
         for n in range(12)
@@ -85,7 +85,10 @@ def test_the_bucket_of_old_updaters_is_by_version() -> None:
 
 def test_appliers_are_not_counted() -> None:
     """Only updates are joined."""
-    table = {identify(f"m{n}", "Apply", "v1", ""): Entry({"f:a": {}}, "v1", NOW) for n in range(30)}
+    table = {
+        identify(f"m{n}", "Apply", "v1", ""): ManagedEntry({"f:a": {}}, "v1", NOW)
+        for n in range(30)
+    }
     assert managed.cap_updaters(table) is table
 
 

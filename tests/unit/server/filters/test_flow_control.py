@@ -13,7 +13,7 @@ import pytest
 from pykcp.auth.user import MASTERS, User
 from pykcp.observe.metrics import Registry
 from pykcp.server.filters.flow_control import FlowControl, FlowSettings, TooBusy
-from pykcp.server.filters.flow_queue import Limits
+from pykcp.server.filters.flow_queue import SeatLimits
 from pykcp.server.request_info import parse
 
 LIST = "/api/v1/configmaps"
@@ -55,7 +55,7 @@ def _call(query: str = "", user: str = "ann", *groups: str) -> Any:
 
 def _flow(wait: float = 60.0, watches: int = 10, **more: Any) -> FlowControl:
     """One long request at a time."""
-    settings = FlowSettings(long=Limits(seats=1), wait=wait, watches_per_user=watches, **more)
+    settings = FlowSettings(long=SeatLimits(seats=1), wait=wait, watches_per_user=watches, **more)
     return FlowControl(settings, Registry())
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pykcp.server.filters import flow_cost
-from pykcp.server.filters.flow_cost import Account, Accounts
+from pykcp.server.filters.flow_cost import Accounts, CostAccount
 
 BURST = 0.1
 
 
-def _account(share: float = 0.25) -> Account:
-    return Account("user", "ann", share, BURST)
+def _account(share: float = 0.25) -> CostAccount:
+    return CostAccount("user", "ann", share, BURST)
 
 
 @pytest.mark.parametrize(

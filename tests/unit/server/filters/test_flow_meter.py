@@ -16,7 +16,7 @@ from pykcp.server.filters import flow_meter
 from pykcp.server.filters.flow_control import FlowControl, FlowSettings, TooBusy
 from pykcp.server.filters.flow_cost import CostLimits
 from pykcp.server.filters.flow_meter import CostMeter, network_of
-from pykcp.server.filters.flow_queue import Limits
+from pykcp.server.filters.flow_queue import SeatLimits
 from pykcp.server.filters.flow_room import RoomLimits
 from pykcp.server.request_info import parse
 
@@ -276,7 +276,7 @@ async def test_after_a_long_step_of_the_indebted_others_have_the_loop(
 
 
 async def test_held_requests_are_bounded_and_time_out() -> None:
-    settings = FlowSettings(room=RoomLimits(requests=2), wait=0.0, long=Limits(1))
+    settings = FlowSettings(room=RoomLimits(requests=2), wait=0.0, long=SeatLimits(1))
     flow = FlowControl(settings, Registry())
     call = _call(Clock())
     call.started = time.perf_counter()

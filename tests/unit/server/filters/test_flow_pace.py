@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykcp.server.filters.flow_cost import Account
+from pykcp.server.filters.flow_cost import CostAccount
 from pykcp.server.filters.flow_pace import Pace, Pacer
 
 
@@ -15,10 +15,10 @@ class Requests:
         self.pacer = Pacer()
         self.served: list[str] = []
         self._costs = costs
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, CostAccount] = {}
 
-    def account(self, name: str) -> Account:
-        return self._accounts.setdefault(name, Account("", name, 0.25, 0.1))
+    def account(self, name: str) -> CostAccount:
+        return self._accounts.setdefault(name, CostAccount("", name, 0.25, 0.1))
 
     def hold(self, *requests: str, deadline: float = 9.0) -> None:
         for request in requests:
@@ -75,7 +75,7 @@ def test_the_cost_does_not_grow_with_those_who_wait(users: int) -> None:
     """Of 60,000 in as many lanes half give up and half go on, each for a price: quadratic takes
     many minutes."""
     pacer = Pacer()
-    accounts = [Account("", f"u{number}", 0.25, 0.1) for number in range(users)]
+    accounts = [CostAccount("", f"u{number}", 0.25, 0.1) for number in range(users)]
     woken: list[bool] = []
     held = [
         pacer.add(accounts[number % users], f"c{number}", 9.0, woken.append)

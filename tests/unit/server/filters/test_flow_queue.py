@@ -7,14 +7,14 @@ from functools import partial
 
 import pytest
 
-from pykcp.server.filters.flow_queue import FairQueue, Limits, Waiting
+from pykcp.server.filters.flow_queue import FairQueue, SeatLimits, Waiting
 
 
 class Requests:
     """Requests as "user/cluster", and the order in which they got seats."""
 
     def __init__(self, seats: int) -> None:
-        self.queue = FairQueue(Limits(seats))
+        self.queue = FairQueue(SeatLimits(seats))
         self.served: list[str] = []
         self.waiting: list[Waiting] = []
 
@@ -132,7 +132,7 @@ def test_who_waits_is_not_overtaken_by_the_same_user() -> None:
 )
 def test_the_cost_does_not_grow_with_those_who_wait(flow) -> None:
     """30,000 wait, half of them give up, the rest are served: quadratic takes many minutes."""
-    queue = FairQueue(Limits(8))
+    queue = FairQueue(SeatLimits(8))
     served: list[tuple[str, str]] = []
     waiting = []
     for number in range(30_000):
@@ -155,7 +155,7 @@ def test_whatever_happens_the_books_balance(seed: int) -> None:
     """Random comings, goings and givings-up: limits hold, no seat stays free that somebody may
     have, and in the end nothing is left."""
     chance = random.Random(seed)
-    limits = Limits(chance.randrange(1, 13))
+    limits = SeatLimits(chance.randrange(1, 13))
     queue = FairQueue(limits)
     running: list[tuple[str, str]] = []
     waiting: dict[Waiting, tuple[str, str]] = {}

@@ -8,7 +8,7 @@ import pytest
 
 from pykcp.auth.user import User
 from pykcp.clients.destinations import Destinations
-from pykcp.clients.names import Names
+from pykcp.clients.names import HostNames
 from pykcp.clients.outbound import Outbound
 from pykcp.clients.shares import Shares
 from pykcp.machinery.status import BadRequest
@@ -49,7 +49,7 @@ HEADERS = {
 
 
 def outbound() -> Outbound:
-    return Outbound(Destinations(), Names(), Shares(1))
+    return Outbound(Destinations(), HostNames(), Shares(1))
 
 
 def test_whoever_is_told_the_users_name_is_not_given_their_credentials(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pykcp.storage.encryption.config import parse_config
-from pykcp.storage.encryption.errors import ConfigError
+from pykcp.storage.encryption.errors import EncryptionConfigError
 
 SECRET = base64.b64encode(bytes(32)).decode()
 KEYS = {"keys": [{"name": "key1", "secret": SECRET}]}
@@ -49,7 +49,7 @@ def test_a_secret_is_never_shown() -> None:
     config = parse_config(document((["secrets"], [{"aescbc": KEYS}])))
     assert "secret" not in repr(config.rules[0].providers[0].keys)
     broken = document((["secrets"], [{"aescbc": KEYS}])).replace(SECRET, f"{{{{: {SECRET}")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(EncryptionConfigError) as caught:
         parse_config(broken)
     assert SECRET not in str(caught.value)
 
@@ -109,13 +109,13 @@ MASKED = (
     ],
 )
 def test_refuses(rules: list[tuple[list[str], list[dict[str, Any]]]], message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(EncryptionConfigError) as caught:
         parse_config(document(*rules))
     assert message in str(caught.value)
 
 
 def test_all_problems_are_told_at_once() -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(EncryptionConfigError) as caught:
         parse_config(document((["*"], []), (["A"], [IDENTITY])))
     text = str(caught.value)
     assert text.startswith("[")
@@ -125,5 +125,5 @@ def test_all_problems_are_told_at_once() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "kind: Pod\napiVersion: v1\n", "a: ["])
 def test_refuses_other_documents(text: str) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(EncryptionConfigError):
         parse_config(text)

@@ -15,7 +15,7 @@ from pykcp.storage.encryption import ConfigError, EncryptedStore, Unreadable, pa
 from pykcp.storage.encryption.config import EncryptionConfig
 from pykcp.storage.encryption.reload import ConfigFollower
 from pykcp.storage.encryption.store import guarded
-from pykcp.storage.interface import Condition, Delete, Event, Put, Query, Store, Value
+from pykcp.storage.interface import Condition, DeleteKey, Event, PutKey, Query, Store, Value
 from pykcp.storage.memory import MemoryStore
 from pykcp.storage.sqlite import SQLiteStore
 from pykcp.storage.sqlite.store import SQLiteSettings
@@ -59,8 +59,8 @@ def shown(text: str, revision: int) -> bytes:
     return b'{"v":"%d","data":"%b"}' % (revision, text.encode())
 
 
-def put(name: str, text: str, terms: str = "", **more: Any) -> Put:
-    return Put(SECRETS + name, value(text), terms, **more)
+def put(name: str, text: str, terms: str = "", **more: Any) -> PutKey:
+    return PutKey(SECRETS + name, value(text), terms, **more)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -95,7 +95,7 @@ async def test_a_round_trip_leaves_nothing_plain_below(
     page = await store.list(Query(SECRETS))
     assert page.values == [shown("plain-text", first)]
     (second,) = await store.write([put("one", "other-text", "\x1fl:team=loud\x1f", expect=first)])
-    (third,) = await store.write([Delete(SECRETS + "one", value("last-text"), second)])
+    (third,) = await store.write([DeleteKey(SECRETS + "one", value("last-text"), second)])
     events = await store.history(SECRETS, 0, FOREVER, 10)
     assert [(e.value, e.terms, e.previous_terms) for e in events] == [
         (shown("plain-text", first), terms, ""),
@@ -113,7 +113,7 @@ async def test_a_round_trip_leaves_nothing_plain_below(
 
 async def test_other_resources_pass_through_untouched(below: Store) -> None:
     store = EncryptedStore(below, config(("secrets", [keys("aesgcm", "a")])))
-    other = Put("core/configmaps/root/default/x", value("open"), "\x1fl:a=b\x1f")
+    other = PutKey("core/configmaps/root/default/x", value("open"), "\x1fl:a=b\x1f")
     operations = [other]
     assert store._opening.sealed_operations(operations) is operations
     await store.write(operations)
@@ -143,7 +143,7 @@ async def test_other_resources_pass_through_untouched(below: Store) -> None:
 async def test_rules_choose_resources(rule: str, key: str, is_sealed: bool) -> None:
     below = MemoryStore()
     store = EncryptedStore(below, config((rule, [keys("aesgcm", "a")])))
-    await store.write([Put(key, value("text"))])
+    await store.write([PutKey(key, value("text"))])
     entry = below.get(key)
     assert entry is not None
     assert entry.value.startswith(b"k8s:enc:aesgcm:v1:a:") is is_sealed
@@ -153,7 +153,7 @@ async def test_a_more_exact_rule_wins_if_it_comes_first() -> None:
     below = MemoryStore()
     rules = config(("configmaps", [IDENTITY]), ("*.", [keys("aesgcm", "a")]))
     store = EncryptedStore(below, rules)
-    await store.write([Put("core/configmaps/c/n/x", value("text")), put("s", "text")])
+    await store.write([PutKey("core/configmaps/c/n/x", value("text")), put("s", "text")])
     open_entry, sealed_entry = below.get("core/configmaps/c/n/x"), below.get(SECRETS + "s")
     assert open_entry is not None
     assert b"text" in open_entry.value
@@ -222,7 +222,7 @@ async def test_missing_keys_are_told_and_lose_nothing(
 ) -> None:
     right = EncryptedStore(below, config(("secrets", [keys("secretbox", "a")])))
     (revision,) = await right.write([put("x", "text", "\x1fl:a=b\x1f")])
-    await right.write([Put("core/configmaps/root/default/x", value("open"))])
+    await right.write([PutKey("core/configmaps/root/default/x", value("open"))])
     wrong = EncryptedStore(below, config(("secrets", providers)))
     expected = f'unable to transform key "{SECRETS}x" of secrets: {why}'
     with pytest.raises(Unreadable) as caught:
@@ -268,12 +268,12 @@ async def test_a_sealed_value_that_was_moved_is_refused(
     assert stolen is not None
     head, _, _ = stolen.value.rpartition(b"@")
     elsewhere = "core/secrets/thief/default/yours"
-    await below.write([Put(elsewhere, Value(head + b"@", b""))])
+    await below.write([PutKey(elsewhere, Value(head + b"@", b""))])
     with pytest.raises(Unreadable, match="was moved here"):
         store.get(elsewhere)
     with pytest.raises(Unreadable, match="was moved here"):
         await store.list(Query("core/secrets/thief/"))
-    await below.write([Put(SECRETS + "zz", Value(head + b"@", b""))])
+    await below.write([PutKey(SECRETS + "zz", Value(head + b"@", b""))])
     with pytest.raises(Unreadable, match="was moved here"):
         await store.list(Query(SECRETS))
 
@@ -331,7 +331,7 @@ async def test_an_unreadable_event_ends_watches_instead_of_vanishing() -> None:
     heard: list[Sequence[Event]] = []
     ours.on_unreadable = told.append
     ours.listen(heard.append)
-    await theirs.write([put("x", "text"), Put("core/configmaps/c/n/x", value("open"))])
+    await theirs.write([put("x", "text"), PutKey("core/configmaps/c/n/x", value("open"))])
     assert told == [SECRETS + "x"]
     assert [e.key for e in heard[0]] == ["core/configmaps/c/n/x"]
 
@@ -513,7 +513,7 @@ async def test_what_is_in_the_trash_is_sealed_as_it_was() -> None:
     below = MemoryStore()
     store = EncryptedStore(below, config(("secrets", [keys("aesgcm", "k1")])))
     sealed, plain = "~core/secrets/system:trash/root/default/a", "~core/configmaps/x/root//a"
-    await store.write([Put(sealed, value("hidden")), Put(plain, value("open"))])
+    await store.write([PutKey(sealed, value("hidden")), PutKey(plain, value("open"))])
     raw = below.get(sealed)
     assert raw is not None
     assert b"hidden" not in raw.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcp.admission.field_errors import listed
-from pykcp.admission.plugins.kcp.export_access import ExportAccess
+from pykcp.admission.plugins.kcp.export_access import ExportAccessPlugin
 from pykcp.admission.refusing import denial, refusal
 from pykcp.apis.kcp.binding_rules import bad_binding_overhang, binding_errors, export_reference
 from pykcp.auth.authz.chain import Authorizer
@@ -14,7 +14,7 @@ from pykcp.machinery.kcp.hashes import EXPORT_LABEL, export_label_value
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.status import Forbidden, go_quote, invalid
 from pykcp.machinery.untyped import mapping, mappings
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
@@ -23,9 +23,11 @@ class APIBindingRules:
     name = "apis.kcp.io/APIBinding"
     kind = API_BINDINGS
 
-    def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
+    def __init__(
+        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
+    ) -> None:
         """By callables: both are made after admission."""
-        self._access = ExportAccess(lookup, authorizer)
+        self._access = ExportAccessPlugin(lookup, authorizer)
 
     def wants(self, request: AdmissionRequest) -> bool:
         return request.operation != "DELETE"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcp.admission.field_errors import listed
-from pykcp.admission.plugins.kcp.export_access import ExportAccess
+from pykcp.admission.plugins.kcp.export_access import ExportAccessPlugin
 from pykcp.admission.refusing import denial, refusal
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_EXPORT_ENDPOINT_SLICES
 from pykcp.machinery.status import required
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
@@ -20,9 +20,11 @@ class APIExportEndpointSliceRules:
     name = "apis.kcp.io/APIExportEndpointSlice"
     kind = API_EXPORT_ENDPOINT_SLICES
 
-    def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
+    def __init__(
+        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
+    ) -> None:
         """By callables: both are made after admission."""
-        self._access = ExportAccess(lookup, authorizer)
+        self._access = ExportAccessPlugin(lookup, authorizer)
 
     def wants(self, request: AdmissionRequest) -> bool:
         return request.operation != "DELETE"

@@ -16,7 +16,7 @@ from pykcp.machinery.resources import (
     CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES,
     CLUSTER_CACHED_RESOURCES,
 )
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
@@ -25,7 +25,9 @@ class CachedResourceSliceRules:
     name = "cache.kcp.io/ClusterCachedResourceEndpointSlice"
     kind = CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES
 
-    def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
+    def __init__(
+        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
+    ) -> None:
         """By callables: both are made after admission."""
         self._lookup, self._authorizer = lookup, authorizer
 

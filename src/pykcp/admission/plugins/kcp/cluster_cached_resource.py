@@ -8,7 +8,7 @@ from pykcp.admission.refusing import refusal
 from pykcp.machinery.resources import CLUSTER_CACHED_RESOURCES
 from pykcp.machinery.status import go_quote, invalid, qualified
 from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
@@ -17,7 +17,9 @@ class ClusterCachedResourceRules:
     name = "apis.kcp.io/ClusterCachedResource"
     kind = CLUSTER_CACHED_RESOURCES
 
-    def __init__(self, lookup: Callable[[], Lookup], directory: Callable[[], Directory]) -> None:
+    def __init__(
+        self, lookup: Callable[[], ObjectLookup], directory: Callable[[], Directory]
+    ) -> None:
         """By callables: both are made after admission."""
         self._lookup, self._directory = lookup, directory
 

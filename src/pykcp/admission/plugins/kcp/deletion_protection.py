@@ -18,7 +18,7 @@ from pykcp.machinery.status import Forbidden
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.entries import PROTECTED_WORKSPACES, PROTECTION, is_protected
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
@@ -31,7 +31,7 @@ _HOW = f"remove the annotation {PROTECTION} from it first"
 class ProtectedWorkspaces:
     """Where the protected ones are. It holds those and nothing else, and reads them once."""
 
-    def __init__(self, store: Store, lookup: Callable[[], Lookup]) -> None:
+    def __init__(self, store: Store, lookup: Callable[[], ObjectLookup]) -> None:
         self._store, self._lookup = store, lookup
         self._is_loaded = False
         self._fresh: set[str] = set()

@@ -8,12 +8,14 @@ from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_EXPORTS
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 
 
-class ExportAccess:
-    def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
+class ExportAccessPlugin:
+    def __init__(
+        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
+    ) -> None:
         self._lookup, self._authorizer = lookup, authorizer
 
     def cluster_of(

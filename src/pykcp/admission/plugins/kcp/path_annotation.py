@@ -14,7 +14,7 @@ from pykcp.machinery.resources import (
     WORKSPACE_TYPES,
 )
 from pykcp.machinery.status import NotFound, go_quote
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 
 _KINDS = frozenset(
@@ -30,7 +30,7 @@ class PathAnnotation:
     name = "kcp.io/PathAnnotation"
     operations = ("CREATE", "UPDATE")
 
-    def __init__(self, lookup: Callable[[], Lookup]) -> None:
+    def __init__(self, lookup: Callable[[], ObjectLookup]) -> None:
         """By a callable: lookups are made after admission."""
         self._lookup = lookup
 

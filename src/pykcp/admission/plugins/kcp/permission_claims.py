@@ -11,7 +11,7 @@ from pykcp.machinery.kcp.hashes import CLAIM_LABEL_PREFIX
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.status import FieldError, forbidden, go_quote, invalid
 from pykcp.registry.catalog.claimed import AcceptedClaims
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 
 
@@ -19,7 +19,7 @@ class PermissionClaims:
     name = "apis.kcp.io/PermissionClaims"
     operations = ("CREATE", "UPDATE")
 
-    def __init__(self, accepted: AcceptedClaims, lookup: Callable[[], Lookup]) -> None:
+    def __init__(self, accepted: AcceptedClaims, lookup: Callable[[], ObjectLookup]) -> None:
         """By a callable: lookups are made after admission."""
         self._accepted, self._lookup = accepted, lookup
 

@@ -13,7 +13,7 @@ from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.machinery.status import NotFound, invalid
 from pykcp.machinery.untyped import mapping
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
@@ -28,7 +28,7 @@ class WorkspaceRules:
     name = "tenancy.kcp.io/Workspace"
     kind = WORKSPACES
 
-    def __init__(self, lookup: Callable[[], Lookup]) -> None:
+    def __init__(self, lookup: Callable[[], ObjectLookup]) -> None:
         self._lookup = lookup
 
     def wants(self, request: AdmissionRequest) -> bool:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pykcp.admission.plugins.kcp.export_access import ExportAccess
+from pykcp.admission.plugins.kcp.export_access import ExportAccessPlugin
 from pykcp.admission.refusing import denial, refusal
 from pykcp.aio.slices import Slices
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACE_TYPES
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
@@ -25,8 +25,10 @@ class WorkspaceTypeRules:
     name = "tenancy.kcp.io/WorkspaceType"
     kind = WORKSPACE_TYPES
 
-    def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
-        self._lookup, self._access = lookup, ExportAccess(lookup, authorizer)
+    def __init__(
+        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
+    ) -> None:
+        self._lookup, self._access = lookup, ExportAccessPlugin(lookup, authorizer)
 
     def wants(self, request: AdmissionRequest) -> bool:
         return request.operation != "DELETE"

@@ -18,7 +18,7 @@ from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACE_TYPES, WORKSPACES, GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.machinery.untyped import mapping
-from pykcp.registry.lookup import Lookup
+from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.types import Object
 
@@ -29,7 +29,9 @@ class WorkspaceTypeExists:
     name = "tenancy.kcp.io/WorkspaceTypeExists"
     kind = WORKSPACES
 
-    def __init__(self, lookup: Callable[[], Lookup], authorizer: Callable[[], Authorizer]) -> None:
+    def __init__(
+        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
+    ) -> None:
         self._lookup, self._authorizer = lookup, authorizer
 
     def wants(self, request: AdmissionRequest) -> bool:

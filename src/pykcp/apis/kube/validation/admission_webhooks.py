@@ -197,7 +197,7 @@ def client_config_errors(config: Object, path: str) -> list[FieldError]:
 def webhook_url_errors(text: str, path: str) -> list[FieldError]:
     try:
         url = gourl.parse(text)
-    except gourl.URLError as error:
+    except gourl.GoURLError as error:
         return [required(path, f"url must be a valid URL: {error}{_URL_FORM}")]
     errors = []
     if url.scheme != "https":

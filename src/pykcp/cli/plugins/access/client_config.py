@@ -33,7 +33,7 @@ _USER_FLAGS = {
 }
 
 
-class Target(NamedTuple):
+class ServerTarget(NamedTuple):
     """A server and how to talk to it."""
 
     host: str
@@ -41,7 +41,7 @@ class Target(NamedTuple):
     user: Object = {}  # noqa: RUF012 - nobody changes it
     timeout: float | None = None
 
-    def at(self, host: str) -> Target:
+    def at(self, host: str) -> ServerTarget:
         return self._replace(host=host)
 
 
@@ -65,11 +65,11 @@ class ClientConfig:
             self._loaded = load(self.files)
         return self._loaded
 
-    def target(self) -> Target:
+    def target(self) -> ServerTarget:
         target = self._target()
         return target.at(self._redirect(target.host)) if self._redirect else target
 
-    def _target(self) -> Target:
+    def _target(self) -> ServerTarget:
         config = self.raw()
         context = self._context(config)
         user = self._named(config.users, "user", context.get("user"), "auth info")
@@ -82,7 +82,7 @@ class ClientConfig:
             return self._inside_cluster()
         if problems:
             raise PluginError(f"invalid configuration: {_joined(problems)}")
-        return Target(
+        return ServerTarget(
             _without_query(cluster_fields["server"]), cluster_fields, user_fields, self._timeout()
         )
 
@@ -149,7 +149,7 @@ class ClientConfig:
                 "integer followed by a corresponding time unit (e.g. 1s | 2m | 3h)"
             ) from None
 
-    def _inside_cluster(self) -> Target:
+    def _inside_cluster(self) -> ServerTarget:
         """Inside a pod, its service account is the answer when nothing else is."""
         host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
         port = os.environ.get("KUBERNETES_SERVICE_PORT", "")
@@ -158,7 +158,9 @@ class ClientConfig:
             raise PluginError(NOTHING_GIVEN)
         address = f"[{host}]" if ":" in host else host
         cluster = {"certificate-authority": f"{_ACCOUNT}/ca.crt"}
-        return Target(f"https://{address}:{port}", cluster, {"tokenFile": token}, self._timeout())
+        return ServerTarget(
+            f"https://{address}:{port}", cluster, {"tokenFile": token}, self._timeout()
+        )
 
 
 _EMPTY_CLUSTER = "cluster has no server defined"

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote as url_quote
 from urllib.parse import urlsplit
 
-from pykcp.cli.plugins.access.client_config import Object, Target
+from pykcp.cli.plugins.access.client_config import Object, ServerTarget
 from pykcp.cli.plugins.access.status import status_error
 from pykcp.cli.plugins.access.tls import context
 from pykcp.cli.plugins.errors import PluginError, Prefixed, Unreachable
@@ -46,10 +46,10 @@ class _NamedTLSConnection(HTTPSConnection):
         self.sock = tls.wrap_socket(self.sock, server_hostname=self._server_name or self.host)
 
 
-class Client:
+class RestClient:
     """Talks to one server as one user. Not for several threads at once: `again()` makes another."""
 
-    def __init__(self, target: Target, verbosity: int = 0) -> None:
+    def __init__(self, target: ServerTarget, verbosity: int = 0) -> None:
         host = target.host if "://" in target.host else f"https://{target.host}"
         self._url = urlsplit(host)
         self._target = target
@@ -59,9 +59,9 @@ class Client:
         self._headers: list[tuple[str, str]] = []
         self._connection: HTTPConnection | None = None
 
-    def again(self) -> Client:
+    def again(self) -> RestClient:
         """The same, with a connection of its own."""
-        other = Client.__new__(Client)
+        other = RestClient.__new__(RestClient)
         other.__dict__.update(self.__dict__)
         other._connection = None
         return other
@@ -214,7 +214,7 @@ def _asked_to_wait(response: HTTPResponse) -> float | None:
     return min(float(pause), _LONGEST_PAUSE) if is_busy and pause.isdigit() else None
 
 
-def _user(target: Target) -> Object:
+def _user(target: ServerTarget) -> Object:
     """The user's fields, with what an exec plugin hands out."""
     command = target.user.get("exec")
     if not command:

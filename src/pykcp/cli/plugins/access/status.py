@@ -24,7 +24,7 @@ _MESSAGES = {
 }
 
 
-class StatusError(PluginError):
+class ServerError(PluginError):
     """A refusal by the server; its text is the server's, or the client's words for a bare code."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
@@ -45,15 +45,15 @@ class StatusError(PluginError):
         return self.reason == "AlreadyExists"
 
 
-def status_error(code: int, body: bytes, method: str, about: str) -> StatusError:
+def status_error(code: int, body: bytes, method: str, about: str) -> ServerError:
     """`about` names what was asked for: `workspaces.tenancy.kcp.io ~`."""
     try:
         status: Any = json.loads(body)
     except ValueError:
         status = None
     if isinstance(status, dict) and status.get("kind") == "Status" and status.get("message"):
-        return StatusError(code, str(status.get("reason", "")), str(status["message"]))
-    return StatusError(code, "", _generic(code, body) + _about(method, about))
+        return ServerError(code, str(status.get("reason", "")), str(status["message"]))
+    return ServerError(code, "", _generic(code, body) + _about(method, about))
 
 
 def _generic(code: int, body: bytes) -> str:

@@ -9,7 +9,7 @@ from pykcp.cli.plugins.apis.bindings import ACCEPTED, REJECTED, collection
 from pykcp.cli.plugins.errors import PluginError, Prefixed
 from pykcp.cli.plugins.go_text import bracketed, quote
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.shell.command import Invocation
+from pykcp.cli.plugins.shell.command import CommandInvocation
 from pykcp.cli.plugins.wait import poll
 from pykcp.cli.plugins.workspace.resources import apis, phase
 from pykcp.machinery.kcp import clusters
@@ -24,7 +24,7 @@ _CONFLICTS = (
 )  # fmt: skip
 
 
-def bind(invocation: Invocation) -> None:
+def bind(invocation: CommandInvocation) -> None:
     reference = invocation.arguments[0] if invocation.arguments else ""
     claims = checked(reference, invocation.values)
     path, name = clusters.split(reference)

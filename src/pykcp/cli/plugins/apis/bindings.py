@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykcp.cli.plugins.access.rest import Client
-from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.access.rest import RestClient
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError, Prefixed
 from pykcp.cli.plugins.workspace.resources import Collection
 from pykcp.cli.plugins.workspace.resources import apis as apis_of
@@ -16,7 +16,7 @@ REJECTED = "Rejected"
 VERSIONS = ("v1alpha1", "v1alpha2")
 
 
-def preferred_version(client: Client, cluster: str) -> str:
+def preferred_version(client: RestClient, cluster: str) -> str:
     """The version of APIBinding that this server wants to be spoken to in."""
     try:
         version = _preferred(client, f"/clusters/{cluster}/apis/apis.kcp.io")
@@ -25,10 +25,10 @@ def preferred_version(client: Client, cluster: str) -> str:
     return version
 
 
-def _preferred(client: Client, path: str) -> str:
+def _preferred(client: RestClient, path: str) -> str:
     try:
         group: Object = client.discover(path)
-    except StatusError as error:
+    except ServerError as error:
         if error.is_not_found:
             raise PluginError("server does not serve apibindings.apis.kcp.io") from None
         raise Prefixed("failed to discover APIs", error) from error
@@ -45,7 +45,7 @@ def _preferred_first(group: Object, offered: list[str]) -> list[str]:
     return sorted(offered, key=lambda version: version != preferred)
 
 
-def collection(client: Client, cluster: str) -> tuple[Collection, str]:
+def collection(client: RestClient, cluster: str) -> tuple[Collection, str]:
     """The bindings of a workspace, and their version."""
     version = preferred_version(client, cluster)
     return apis_of(client, cluster, "apibindings", version), version

@@ -9,12 +9,12 @@ from pykcp.cli.plugins.apis.bindings import ACCEPTED, REJECTED, check_version, c
 from pykcp.cli.plugins.errors import PluginError, Prefixed
 from pykcp.cli.plugins.go_text import columns, quote
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.shell.command import Invocation
+from pykcp.cli.plugins.shell.command import CommandInvocation
 
 Object = dict[str, Any]
 
 
-def show(invocation: Invocation) -> None:
+def show(invocation: CommandInvocation) -> None:
     """`claims get apibinding [name]`."""
     session = Session(invocation)
     current = session.current("does not point to workspace")
@@ -48,10 +48,10 @@ def table(bindings: Sequence[Object], *, has_verbs: bool) -> list[str]:
     return columns(["\t".join(row) for row in rows], padding=3, least=6)
 
 
-def answer(state: str) -> Callable[[Invocation], None]:
+def answer(state: str) -> Callable[[CommandInvocation], None]:
     """`claims accept` or `claims reject`."""
 
-    def run(invocation: Invocation) -> None:
+    def run(invocation: CommandInvocation) -> None:
         if not invocation.arguments:
             raise PluginError("error APIBinding name is missing")
         name = invocation.arguments[0]

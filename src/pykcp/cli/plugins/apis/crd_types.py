@@ -10,17 +10,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 Object = dict[str, Any]
-Reader = Callable[[Any, "Place"], Any]
+Reader = Callable[[Any, "DocumentPath"], Any]
 
 
-class Place(NamedTuple):
+class DocumentPath(NamedTuple):
     """Where in the document a value stands, for complaints."""
 
     struct: str
     path: str
 
-    def below(self, name: str) -> Place:
-        return Place(self.struct, f"{self.path}.{name}" if self.path else name)
+    def below(self, name: str) -> DocumentPath:
+        return DocumentPath(self.struct, f"{self.path}.{name}" if self.path else name)
 
 
 class BadField(ValueError):
@@ -40,7 +40,7 @@ def _type_name(value: Any) -> str:
     return names.get(type(value), "null")
 
 
-def _wrong(value: Any, place: Place, wanted: str) -> BadField:
+def _wrong(value: Any, place: DocumentPath, wanted: str) -> BadField:
     return BadField(
         f"json: cannot unmarshal {_type_name(value)} into Go struct field "
         f"{place.struct}.{place.path} of type {wanted}"
@@ -48,7 +48,7 @@ def _wrong(value: Any, place: Place, wanted: str) -> BadField:
 
 
 def _scalar(kind: type | tuple[type, ...], wanted: str) -> Reader:
-    def read(value: Any, place: Place) -> Any:
+    def read(value: Any, place: DocumentPath) -> Any:
         is_wrong_bool = isinstance(value, bool) and kind is not bool
         if is_wrong_bool or not isinstance(value, kind):
             raise _wrong(value, place, wanted)
@@ -63,13 +63,13 @@ integer = _scalar(int, "int64")
 _float = _scalar((int, float), "float64")
 
 
-def number(value: Any, place: Place) -> Any:
+def number(value: Any, place: DocumentPath) -> Any:
     """Whole numbers lose their point: JSON does not tell 1 from 1.0."""
     found = _float(value, place)
     return int(found) if isinstance(found, float) and found.is_integer() else found
 
 
-def raw(value: Any, place: Place) -> Any:
+def raw(value: Any, place: DocumentPath) -> Any:
     """Any JSON, with its keys in order."""
     if isinstance(value, dict):
         return {key: raw(value[key], place) for key in sorted(value)}
@@ -79,7 +79,7 @@ def raw(value: Any, place: Place) -> Any:
 
 
 def list_of(read: Reader) -> Reader:
-    def read_list(value: Any, place: Place) -> Any:
+    def read_list(value: Any, place: DocumentPath) -> Any:
         if not isinstance(value, list):
             raise _wrong(value, place, "[]")
         return [read(item, place) for item in value]
@@ -88,7 +88,7 @@ def list_of(read: Reader) -> Reader:
 
 
 def map_of(read: Reader) -> Reader:
-    def read_map(value: Any, place: Place) -> Any:
+    def read_map(value: Any, place: DocumentPath) -> Any:
         if not isinstance(value, dict):
             raise _wrong(value, place, "map")
         return {key: read(value[key], place) for key in sorted(value)}
@@ -101,7 +101,7 @@ def one_or_other(of_object: Reader, otherwise: Reader) -> Reader:
     return lambda value, place: (of_object if isinstance(value, dict) else otherwise)(value, place)
 
 
-class Struct:
+class StructType:
     """A structure whose fields are known. An empty field is dropped, unless a `*` marks it."""
 
     def __init__(self, name: str, **readers: Reader) -> None:
@@ -112,10 +112,10 @@ class Struct:
         """Fields whose readers need the structure itself, or whose names are no identifiers."""
         self._fields += [_field(key, read) for key, read in fields.items()]
 
-    def __call__(self, value: Any, place: Place) -> Any:
+    def __call__(self, value: Any, place: DocumentPath) -> Any:
         if not isinstance(value, dict):
             raise _wrong(value, place, self.name)
-        here = Place(self.name, place.path)
+        here = DocumentPath(self.name, place.path)
         result: Object = {}
         for field in self._fields:
             given = value.get(field.name)
@@ -131,7 +131,7 @@ def _field(key: str, read: Reader) -> Field:
     return Field(key.rstrip("*"), read, key.endswith("*"))
 
 
-VALIDATION_RULE = Struct("ValidationRule")
+VALIDATION_RULE = StructType("ValidationRule")
 VALIDATION_RULE.add(
     {
         "rule*": text,
@@ -142,9 +142,9 @@ VALIDATION_RULE.add(
         "optionalOldSelf*": boolean,
     }
 )
-EXTERNAL_DOCS = Struct("ExternalDocumentation", description=text, url=text)
+EXTERNAL_DOCS = StructType("ExternalDocumentation", description=text, url=text)
 
-SCHEMA = Struct("JSONSchemaProps")
+SCHEMA = StructType("JSONSchemaProps")
 _schema_or_bool = one_or_other(SCHEMA, boolean)
 _schema_or_list = one_or_other(SCHEMA, list_of(SCHEMA))
 _schema_or_names = one_or_other(SCHEMA, list_of(text))
@@ -197,7 +197,7 @@ SCHEMA.add(
     }
 )
 
-NAMES = Struct("CustomResourceDefinitionNames")
+NAMES = StructType("CustomResourceDefinitionNames")
 NAMES.add(
     {
         "plural*": text,
@@ -208,7 +208,7 @@ NAMES.add(
         "categories": list_of(text),
     }
 )
-COLUMN = Struct("CustomResourceColumnDefinition")
+COLUMN = StructType("CustomResourceColumnDefinition")
 COLUMN.add(
     {
         "name*": text,
@@ -219,15 +219,15 @@ COLUMN.add(
         "jsonPath*": text,
     }
 )
-SELECTABLE_FIELD = Struct("SelectableField")
+SELECTABLE_FIELD = StructType("SelectableField")
 SELECTABLE_FIELD.add({"jsonPath*": text})
-SCALE = Struct("CustomResourceSubresourceScale")
+SCALE = StructType("CustomResourceSubresourceScale")
 SCALE.add({"specReplicasPath*": text, "statusReplicasPath*": text, "labelSelectorPath*": text})
-SUBRESOURCES = Struct("CustomResourceSubresources")
-SUBRESOURCES.add({"status*": Struct("CustomResourceSubresourceStatus"), "scale*": SCALE})
-VERSION_SCHEMA = Struct("CustomResourceValidation")
+SUBRESOURCES = StructType("CustomResourceSubresources")
+SUBRESOURCES.add({"status*": StructType("CustomResourceSubresourceStatus"), "scale*": SCALE})
+VERSION_SCHEMA = StructType("CustomResourceValidation")
 VERSION_SCHEMA.add({"openAPIV3Schema*": SCHEMA})
-VERSION = Struct("CustomResourceDefinitionVersion")
+VERSION = StructType("CustomResourceDefinitionVersion")
 VERSION.add(
     {
         "name*": text,
@@ -241,13 +241,13 @@ VERSION.add(
         "selectableFields": list_of(SELECTABLE_FIELD),
     }
 )
-WEBHOOK_CLIENT = Struct("WebhookClientConfig")
+WEBHOOK_CLIENT = StructType("WebhookClientConfig")
 WEBHOOK_CLIENT.add({"service*": raw, "url*": text, "caBundle": text})
-WEBHOOK = Struct("WebhookConversion")
+WEBHOOK = StructType("WebhookConversion")
 WEBHOOK.add({"clientConfig*": WEBHOOK_CLIENT, "conversionReviewVersions*": list_of(text)})
-CONVERSION = Struct("CustomResourceConversion")
+CONVERSION = StructType("CustomResourceConversion")
 CONVERSION.add({"strategy*": text, "webhook*": WEBHOOK})
-SPEC = Struct("CustomResourceDefinitionSpec")
+SPEC = StructType("CustomResourceDefinitionSpec")
 SPEC.add(
     {
         "group*": text,
@@ -261,5 +261,7 @@ SPEC.add(
 
 def read_spec(definition: Object) -> Object:
     """The spec of a CRD."""
-    found: Object = SPEC(definition.get("spec") or {}, Place("CustomResourceDefinition", "spec"))
+    found: Object = SPEC(
+        definition.get("spec") or {}, DocumentPath("CustomResourceDefinition", "spec")
+    )
     return found

@@ -12,7 +12,7 @@ from pykcp.cli.plugins.apis.crd_types import BadField
 from pykcp.cli.plugins.errors import PluginError, Prefixed
 from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.go_yaml import dump
-from pykcp.cli.plugins.shell.command import Invocation
+from pykcp.cli.plugins.shell.command import CommandInvocation
 from pykcp.server.media.yaml_text import BadYAML, parse
 
 Object = dict[str, Any]
@@ -20,7 +20,7 @@ _API_VERSION = "apiextensions.k8s.io/v1"
 _SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'  # part of a message that scripts may know
 
 
-def snapshot(invocation: Invocation) -> None:
+def snapshot(invocation: CommandInvocation) -> None:
     _check(invocation)
     is_json = invocation["output"] == "json"
     for text in documents(_read(invocation["filename"])):
@@ -35,7 +35,7 @@ def snapshot(invocation: Invocation) -> None:
         print("---")
 
 
-def _check(invocation: Invocation) -> None:
+def _check(invocation: CommandInvocation) -> None:
     problems = [f"--{name} is required" for name in ("filename", "prefix") if not invocation[name]]
     output = invocation["output"]
     if output not in ("json", "yaml"):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError, Prefixed
 from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.quickstart.scenario import (
     ORGANIZATION_SUFFIX,
     Scenario,
+    ScenarioStep,
     Stage,
-    Step,
     check_name,
     create_or_get,
     organization_step,
@@ -131,26 +131,26 @@ class ApiProvider(Scenario):
         for suffix in (ORGANIZATION_SUFFIX, PROVIDER_SUFFIX, CONSUMER_SUFFIX):
             check_name(prefix + suffix, f"--name-prefix {quote(prefix)}")
 
-    def steps(self, prefix: str) -> list[Step]:
+    def steps(self, prefix: str) -> list[ScenarioStep]:
         provider, consumer = prefix + PROVIDER_SUFFIX, prefix + CONSUMER_SUFFIX
         return [
             organization_step(prefix, "cascades provider and consumer"),
-            Step(
+            ScenarioStep(
                 f"Creating service provider workspace {quote(provider)}",
                 _workspace_maker("provider", provider),
             ),
-            Step("Applying APIResourceSchema", _maker("apiresourceschemas", SCHEMA)),
-            Step("Applying APIExport", _maker("apiexports", EXPORT)),
-            Step(
+            ScenarioStep("Applying APIResourceSchema", _maker("apiresourceschemas", SCHEMA)),
+            ScenarioStep("Applying APIExport", _maker("apiexports", EXPORT)),
+            ScenarioStep(
                 f"Creating consumer workspace {quote(consumer)}",
                 _workspace_maker("consumer", consumer),
             ),
-            Step("Creating APIBinding in consumer workspace", _bind),
+            ScenarioStep("Creating APIBinding in consumer workspace", _bind),
         ]
 
-    def samples(self, prefix: str) -> list[Step]:
+    def samples(self, prefix: str) -> list[ScenarioStep]:
         consumer = prefix + CONSUMER_SUFFIX
-        return [Step(f"Applying sample Cowboy resource in {quote(consumer)}", _make_cowboy)]
+        return [ScenarioStep(f"Applying sample Cowboy resource in {quote(consumer)}", _make_cowboy)]
 
     def place_to_enter(self, stage: Stage) -> str:
         return stage.paths.get("consumer", "")
@@ -205,7 +205,7 @@ def _make_cowboy(stage: Stage) -> None:
     word = "created"
     try:
         stage.client.request("POST", path, COWBOY, about="cowboys.wildwest.dev")
-    except StatusError as error:
+    except ServerError as error:
         if not error.already_exists:
             raise Prefixed('creating Cowboy "john-wayne"', error) from error
         word = "already exists"

@@ -10,7 +10,7 @@ from pykcp.cli.plugins.errors import PluginError, Prefixed, Unreachable, root_ca
 from pykcp.cli.plugins.go_text import bracketed, quote
 from pykcp.cli.plugins.quickstart.scenario import Scenario, Stage
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.shell.command import Invocation
+from pykcp.cli.plugins.shell.command import CommandInvocation
 from pykcp.cli.plugins.workspace.use import go
 
 _HINT = """
@@ -25,7 +25,7 @@ Then set your kubeconfig:
 _NAMES = ("api-provider", "workspaces")
 
 
-def quickstart(invocation: Invocation) -> None:
+def quickstart(invocation: CommandInvocation) -> None:
     if invocation.arguments:
         raise PluginError(f"unexpected arguments: {bracketed(invocation.arguments)}")
     scenario = _scenario(invocation)
@@ -52,7 +52,7 @@ def quickstart(invocation: Invocation) -> None:
         raise
 
 
-def _scenario(invocation: Invocation) -> Scenario:
+def _scenario(invocation: CommandInvocation) -> Scenario:
     name = invocation["scenario"]
     if name == "api-provider":
         from pykcp.cli.plugins.quickstart.api_provider import ApiProvider
@@ -68,7 +68,9 @@ def _scenario(invocation: Invocation) -> Scenario:
     )
 
 
-def _set_up(session: Session, scenario: Scenario, stage: Stage, invocation: Invocation) -> None:
+def _set_up(
+    session: Session, scenario: Scenario, stage: Stage, invocation: CommandInvocation
+) -> None:
     steps = scenario.steps(stage.prefix)
     if invocation["with-samples"]:
         steps += scenario.samples(stage.prefix)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pykcp.cli.plugins.access.rest import Client
-from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.access.rest import RestClient
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError, Prefixed
 from pykcp.cli.plugins.go_text import bracketed, quote
 from pykcp.cli.plugins.wait import poll
@@ -28,7 +28,7 @@ TELL_SECONDS = 10.0
 class Stage:
     """The server, the time that is left, and what earlier steps have found out."""
 
-    client: Client
+    client: RestClient
     prefix: str
     clock: Callable[[], float]
     deadline: float
@@ -44,7 +44,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Step:
+class ScenarioStep:
     description: str
     run: Callable[[Stage], None]
     undo: Callable[[Stage], None] | None = None
@@ -59,10 +59,10 @@ class Scenario(ABC):
         """Refuse a prefix, or settings, that cannot work."""
 
     @abstractmethod
-    def steps(self, prefix: str) -> list[Step]: ...
+    def steps(self, prefix: str) -> list[ScenarioStep]: ...
 
     @abstractmethod
-    def samples(self, prefix: str) -> list[Step]: ...
+    def samples(self, prefix: str) -> list[ScenarioStep]: ...
 
     @abstractmethod
     def place_to_enter(self, stage: Stage) -> str: ...
@@ -79,10 +79,10 @@ def check_name(name: str, words: str) -> None:
         )
 
 
-def organization_step(prefix: str, cascades: str) -> Step:
+def organization_step(prefix: str, cascades: str) -> ScenarioStep:
     """The workspace that holds everything; deleting it deletes all below."""
     name = prefix + ORGANIZATION_SUFFIX
-    return Step(
+    return ScenarioStep(
         f"Creating organization workspace {quote(name)}",
         lambda stage: workspace_step(stage, "org", clusters.ROOT, name, "organization"),
         lambda stage: delete_workspace(stage, name),
@@ -121,7 +121,7 @@ def make_workspace(stage: Stage, parent: str, name: str, kind: str) -> tuple[str
 def create_or_get(collection: Collection, body: Object, words: str) -> tuple[Object, bool]:
     try:
         return collection.create(body), False
-    except StatusError as error:
+    except ServerError as error:
         if not error.already_exists:
             raise Prefixed(words, error) from error
     except PluginError as error:
@@ -136,7 +136,7 @@ def _ready_workspace(stage: Stage, collection: Collection, made: Object) -> Obje
         nonlocal latest
         try:
             latest = collection.get(name)
-        except StatusError as error:
+        except ServerError as error:
             if error.is_not_found:
                 return False
             raise
@@ -158,7 +158,7 @@ def delete_workspace(stage: Stage, name: str) -> None:
     collection = workspaces(stage.client, clusters.ROOT)
     try:
         collection.delete(name)
-    except StatusError as error:
+    except ServerError as error:
         if error.is_not_found:
             return
         raise
@@ -170,7 +170,7 @@ def delete_workspace(stage: Stage, name: str) -> None:
         nonlocal told
         try:
             found = collection.get(name)
-        except StatusError as error:
+        except ServerError as error:
             if error.is_not_found:
                 return True
             raise

@@ -10,8 +10,8 @@ from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.quickstart.scenario import (
     ORGANIZATION_SUFFIX,
     Scenario,
+    ScenarioStep,
     Stage,
-    Step,
     check_name,
     make_workspace,
     organization_step,
@@ -37,7 +37,7 @@ Quickstart complete! Here's what was created:
 """
 
 
-class Place(NamedTuple):
+class PlannedWorkspace(NamedTuple):
     """A workspace to be made: its name, and where in the list its parent is."""
 
     name: str
@@ -45,14 +45,14 @@ class Place(NamedTuple):
     depth: int
 
 
-def random_tree(prefix: str, count: int, depth: int, seed: int) -> list[Place]:
+def random_tree(prefix: str, count: int, depth: int, seed: int) -> list[PlannedWorkspace]:
     """The organization and `count` workspaces below it, none deeper than `depth`."""
     numbers = random.Random(seed)  # noqa: S311 - the same seed is to give the same tree
-    places = [Place(prefix + ORGANIZATION_SUFFIX, -1, 0)]
+    places = [PlannedWorkspace(prefix + ORGANIZATION_SUFFIX, -1, 0)]
     open_places = [0]
     for number in range(1, count + 1):
         parent = numbers.choice(open_places)
-        place = Place(child_name(prefix, number), parent, places[parent].depth + 1)
+        place = PlannedWorkspace(child_name(prefix, number), parent, places[parent].depth + 1)
         if place.depth < depth:
             open_places.append(len(places))
         places.append(place)
@@ -83,14 +83,14 @@ class WorkspaceTree(Scenario):
         if self._count < 0:
             raise PluginError(f"--tree-count must be >= 0, got {self._count}")
 
-    def steps(self, prefix: str) -> list[Step]:
+    def steps(self, prefix: str) -> list[ScenarioStep]:
         shape = f"max depth {self._depth}, seed {self._seed}"
         return [
             organization_step(prefix, f"cascades {self._count} child workspaces"),
-            Step(f"Creating {self._count} workspaces ({shape})", self._make),
+            ScenarioStep(f"Creating {self._count} workspaces ({shape})", self._make),
         ]
 
-    def samples(self, prefix: str) -> list[Step]:
+    def samples(self, prefix: str) -> list[ScenarioStep]:
         return []
 
     def place_to_enter(self, stage: Stage) -> str:
@@ -124,7 +124,7 @@ class WorkspaceTree(Scenario):
                     flush=True,
                 )
 
-    def _make_one(self, stage: Stage, place: Place, parent: str, which: str) -> str:
+    def _make_one(self, stage: Stage, place: PlannedWorkspace, parent: str, which: str) -> str:
         try:
             return make_workspace(stage, parent, place.name, "universal")[0]
         except PluginError as error:

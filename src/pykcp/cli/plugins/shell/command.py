@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import quote
-from pykcp.cli.plugins.shell.flags import Flag, Parser, Values, defaults
+from pykcp.cli.plugins.shell.flags import Parser, PluginFlag, Values, defaults
 
-HELP = Flag("help", "bool", "Show this help.", False, "h")
-VERSION = Flag("version", "bool", "Say which version this is.", False)
+HELP = PluginFlag("help", "bool", "Show this help.", False, "h")
+VERSION = PluginFlag("version", "bool", "Say which version this is.", False)
 
 
 class WantsHelp(Exception):
     """Raised by a command that was given arguments it cannot mean."""
 
 
-class Invocation:
+class CommandInvocation:
     """A command as it was typed: flags by name, arguments in order."""
 
     def __init__(
@@ -38,14 +38,14 @@ class Invocation:
 class Command(NamedTuple):
     name: str
     short: str
-    run: Callable[[Invocation], int | None] | None = None
+    run: Callable[[CommandInvocation], int | None] | None = None
     usage: str = ""
     """What stands behind the name in the usage line."""
     long: str = ""
     examples: str = ""
     aliases: tuple[str, ...] = ()
-    flags: tuple[Flag, ...] = ()
-    inherited: tuple[Flag, ...] = ()
+    flags: tuple[PluginFlag, ...] = ()
+    inherited: tuple[PluginFlag, ...] = ()
     """Flags that all commands below have, too."""
     children: tuple[Command, ...] = ()
     exact_arguments: int | None = None
@@ -67,11 +67,11 @@ class Command(NamedTuple):
     def path(self) -> str:
         return " ".join([*(parent.name for parent in self.parents), self.name])
 
-    def own_flags(self) -> tuple[Flag, ...]:
+    def own_flags(self) -> tuple[PluginFlag, ...]:
         versioned = (VERSION,) if self.version else ()
         return (*self.flags, *versioned, HELP)
 
-    def known_flags(self) -> Iterator[Flag]:
+    def known_flags(self) -> Iterator[PluginFlag]:
         """Its own first, then those of the commands above."""
         yield from self.own_flags()
         yield from self.inherited
@@ -79,14 +79,14 @@ class Command(NamedTuple):
             yield from parent.inherited
 
 
-class Found(NamedTuple):
+class FoundCommand(NamedTuple):
     command: Command
     before: list[str]
     """Flags that stood in front of the command's name."""
     words: list[str]
 
 
-def find(root: Command, words: Sequence[str]) -> Found:
+def find(root: Command, words: Sequence[str]) -> FoundCommand:
     """Walk down as long as words name commands; flags on the way are kept for later."""
     command, rest, before = root, list(words), list[str]()
     index = 0
@@ -103,7 +103,7 @@ def find(root: Command, words: Sequence[str]) -> Found:
         before += rest[:index]
         rest, index = rest[index + 1 :], 0
         command = below._replace(parents=(*command.parents, command))
-    return Found(command, before, rest)
+    return FoundCommand(command, before, rest)
 
 
 def _takes_next(command: Command, word: str) -> bool:
@@ -119,13 +119,13 @@ def _takes_next(command: Command, word: str) -> bool:
     return known is None or known.takes_value
 
 
-def _reachable_flags(command: Command) -> Iterator[Flag]:
+def _reachable_flags(command: Command) -> Iterator[PluginFlag]:
     for child in command.children:
         yield from _reachable_flags(child)
     yield from command.known_flags()
 
 
-def read(found: Found) -> Invocation:
+def read(found: FoundCommand) -> CommandInvocation:
     """The flags of the command that was found.
 
     Flags in front of its name may also be those of the commands above: they count for it where it
@@ -140,10 +140,10 @@ def read(found: Found) -> Invocation:
     late = Parser(known, values)
     late.given |= early.given
     late.read(found.words)
-    return Invocation(command, values, frozenset(late.given), late.arguments)
+    return CommandInvocation(command, values, frozenset(late.given), late.arguments)
 
 
-def check_arguments(invocation: Invocation) -> None:
+def check_arguments(invocation: CommandInvocation) -> None:
     command, arguments = invocation.command, invocation.arguments
     wanted = command.exact_arguments
     if wanted is not None and len(arguments) != wanted:

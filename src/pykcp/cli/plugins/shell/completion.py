@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pykcp.cli.plugins.errors import PluginError
-from pykcp.cli.plugins.shell.command import Command, Found, Invocation, find, read
-from pykcp.cli.plugins.shell.flags import Flag
+from pykcp.cli.plugins.shell.command import Command, CommandInvocation, FoundCommand, find, read
+from pykcp.cli.plugins.shell.flags import PluginFlag
 
 NO_SPACE = 2
 NO_FILES = 4
@@ -25,7 +25,7 @@ class Candidate(NamedTuple):
     description: str = ""
 
 
-class Answer(NamedTuple):
+class Completions(NamedTuple):
     candidates: list[Candidate]
     directive: int = NO_FILES
 
@@ -43,7 +43,7 @@ def complete(root: Command, words: Sequence[str], *, with_descriptions: bool) ->
     return 0
 
 
-def candidates(root: Command, words: Sequence[str]) -> Answer:
+def candidates(root: Command, words: Sequence[str]) -> Completions:
     """What can stand where the last word stands; the words before it are complete."""
     *typed, current = words
     flag = _flag_that_waits(root, typed)
@@ -53,11 +53,11 @@ def candidates(root: Command, words: Sequence[str]) -> Answer:
     if current.startswith("--") and "=" in current:
         return _value_behind_equals(found, current)
     if current.startswith("-") and current != "-":
-        return _starting_with(current, Answer(list(_flag_names(found, current))))
+        return _starting_with(current, Completions(list(_flag_names(found, current))))
     return _starting_with(current, _words(found, current))
 
 
-def _flag_that_waits(root: Command, typed: Sequence[str]) -> Flag | None:
+def _flag_that_waits(root: Command, typed: Sequence[str]) -> PluginFlag | None:
     """The flag whose value is typed now."""
     if not typed or not typed[-1].startswith("-") or "=" in typed[-1] or "--" in typed:
         return None
@@ -69,11 +69,11 @@ def _flag_that_waits(root: Command, typed: Sequence[str]) -> Flag | None:
     return None
 
 
-def _value_behind_equals(found: Found, current: str) -> Answer:
+def _value_behind_equals(found: FoundCommand, current: str) -> Completions:
     name, _, value = current[2:].partition("=")
     flags = [flag for flag in found.command.known_flags() if flag.name == name]
     answer = _offered(flags[0].choices if flags else "", found, value)
-    return Answer(
+    return Completions(
         [
             Candidate(f"--{name}={one.text}", one.description)
             for one in answer.candidates
@@ -83,7 +83,7 @@ def _value_behind_equals(found: Found, current: str) -> Answer:
     )
 
 
-def _flag_names(found: Found, current: str) -> Iterator[Candidate]:
+def _flag_names(found: FoundCommand, current: str) -> Iterator[Candidate]:
     for flag in sorted({flag.name: flag for flag in found.command.known_flags()}.values()):
         if flag.is_hidden:
             continue
@@ -92,45 +92,45 @@ def _flag_names(found: Found, current: str) -> Iterator[Candidate]:
         yield Candidate(f"--{flag.name}", flag.help)
 
 
-def _words(found: Found, current: str) -> Answer:
+def _words(found: FoundCommand, current: str) -> Completions:
     command = found.command
     arguments = [word for word in found.words if not word.startswith("-")]
     if arguments:
-        return Answer([])
+        return Completions([])
     children = [
         Candidate(child.name, child.short)
         for child in sorted(command.children, key=lambda child: child.name)
         if not child.deprecated
     ]
     offered = _offered(command.offers, found, current)
-    return Answer([*children, *offered.candidates], offered.directive)
+    return Completions([*children, *offered.candidates], offered.directive)
 
 
-def _starting_with(current: str, answer: Answer) -> Answer:
-    return Answer(
+def _starting_with(current: str, answer: Completions) -> Completions:
+    return Completions(
         [one for one in answer.candidates if one.text.startswith(current)], answer.directive
     )
 
 
-def _offered(offer: str, found: Found, current: str) -> Answer:
+def _offered(offer: str, found: FoundCommand, current: str) -> Completions:
     """Names out of the kubeconfig or from the server; none if it cannot be asked."""
     if offer == "":
-        return Answer([])
+        return Completions([])
     if offer == "files":
-        return Answer([], FILES)
+        return Completions([], FILES)
     if offer.startswith("="):
-        return Answer([Candidate(word) for word in offer[1:].split("|")])
+        return Completions([Candidate(word) for word in offer[1:].split("|")])
     from pykcp.cli.plugins.offers import names
 
     try:
         return names(offer, _read_leniently(found), current)
     except (PluginError, OSError, ValueError):
-        return Answer([])  # half a command line need not make sense yet
+        return Completions([])  # half a command line need not make sense yet
 
 
-def _read_leniently(found: Found) -> Invocation:
+def _read_leniently(found: FoundCommand) -> CommandInvocation:
     """The flags so far; those that cannot be read yet are as if they were not there."""
     try:
         return read(found)
     except PluginError:
-        return read(Found(found.command, [], []))
+        return read(FoundCommand(found.command, [], []))

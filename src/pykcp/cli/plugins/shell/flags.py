@@ -15,7 +15,7 @@ from pykcp.cli.plugins.go_text import parse_duration, quote
 Values = dict[str, Any]
 
 
-class Flag(NamedTuple):
+class PluginFlag(NamedTuple):
     name: str
     kind: str
     """string, bool, int, duration, list (commas or repeated)."""
@@ -70,16 +70,16 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def defaults(flags: Iterable[Flag]) -> Values:
+def defaults(flags: Iterable[PluginFlag]) -> Values:
     return {flag.name: [] if flag.kind == "list" else flag.default for flag in flags}
 
 
 class Parser:
     """Reads words with the flags that are known; what is no flag is kept in `arguments`."""
 
-    def __init__(self, flags: Iterable[Flag], values: Values) -> None:
-        self._long: dict[str, Flag] = {}
-        self._short: dict[str, Flag] = {}
+    def __init__(self, flags: Iterable[PluginFlag], values: Values) -> None:
+        self._long: dict[str, PluginFlag] = {}
+        self._short: dict[str, PluginFlag] = {}
         for flag in flags:
             self._long.setdefault(flag.name, flag)
             if flag.short:
@@ -137,7 +137,7 @@ class Parser:
                 raise PluginError(f"flag needs an argument: '{letter}' in -{all_letters}")
             self._set(flag, value)
 
-    def _set(self, flag: Flag, text: str) -> None:
+    def _set(self, flag: PluginFlag, text: str) -> None:
         value = flag.parse(text)
         if flag.kind == "list" and flag.name in self.given:
             value = self.values[flag.name] + value

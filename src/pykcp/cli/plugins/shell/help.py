@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable
 
 from pykcp.cli.plugins.shell.command import Command
-from pykcp.cli.plugins.shell.flags import Flag
+from pykcp.cli.plugins.shell.flags import PluginFlag
 
 _WORDS = {"string": "string", "int": "int", "duration": "duration", "list": "strings", "bool": ""}
 
@@ -51,7 +51,7 @@ def _children(children: Iterable[Command]) -> str:
     return "".join(f"  {child.name.ljust(width)} {child.short}\n" for child in shown)
 
 
-def flag_lines(flags: Iterable[Flag]) -> str:
+def flag_lines(flags: Iterable[PluginFlag]) -> str:
     shown = sorted({flag.name: flag for flag in flags if not flag.is_hidden}.values())
     heads = [_flag_head(flag) for flag in shown]
     width = max((len(head) for head in heads), default=0) + 3
@@ -63,13 +63,13 @@ def flag_lines(flags: Iterable[Flag]) -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def _flag_head(flag: Flag) -> str:
+def _flag_head(flag: PluginFlag) -> str:
     short = f"  -{flag.short}, " if flag.short else "      "
     kind = _WORDS[flag.kind]
     return f"{short}--{flag.name}{' ' if kind else ''}{kind}"
 
 
-def _default(flag: Flag) -> str:
+def _default(flag: PluginFlag) -> str:
     if flag.default in (None, "", False, 0, []):
         return ""
     if flag.kind == "duration":

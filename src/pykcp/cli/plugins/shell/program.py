@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.shell.command import (
     Command,
-    Invocation,
+    CommandInvocation,
     WantsHelp,
     check_arguments,
     find,
@@ -49,7 +49,7 @@ def _run(root: Command, words: list[str]) -> int:
         return show_help(invocation.command)
 
 
-def _invoke(invocation: Invocation) -> int:
+def _invoke(invocation: CommandInvocation) -> int:
     command = invocation.command
     if invocation["help"]:
         return show_help(command)
@@ -82,7 +82,7 @@ def with_standard_commands(root: Command, program: str) -> Command:
 def _help_command(roots: list[Command]) -> Command:
     """`roots` holds the program's root by the time somebody asks for help."""
 
-    def show(invocation: Invocation) -> int:
+    def show(invocation: CommandInvocation) -> int:
         found = find(roots[0], invocation.arguments)
         if not found.words:
             return show_help(found.command)
@@ -100,7 +100,7 @@ def _completion_command(program: str) -> Command:
     shells = ("bash", "zsh", "fish", "powershell")
 
     def script_for(shell: str) -> Command:
-        def show(invocation: Invocation) -> int:
+        def show(invocation: CommandInvocation) -> int:
             from pykcp.cli.plugins.shell.completion_scripts import script
 
             print(script(shell, program), end="")

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pykcp.cli.plugins.access.rest import Client
-from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.access.rest import RestClient
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.at_once import on_all
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.workspace.browser_model import Apis, Browser, Place, keys
+from pykcp.cli.plugins.workspace.browser_model import Apis, Browser, BrowserWorkspace, keys
 from pykcp.cli.plugins.workspace.browser_view import screen
 from pykcp.cli.plugins.workspace.paths import cluster_of_url, topmost
 from pykcp.cli.plugins.workspace.resources import (
@@ -52,14 +52,14 @@ def browse(session: Session, current: str, *, is_full: bool) -> None:
 class ServerSource:
     """What the server says about workspaces."""
 
-    def __init__(self, client: Client, *, is_full: bool) -> None:
+    def __init__(self, client: RestClient, *, is_full: bool) -> None:
         self._client = client
         self._is_full = is_full
 
-    def root(self, path: str) -> Place:
-        return Place(path, path, cluster=path)
+    def root(self, path: str) -> BrowserWorkspace:
+        return BrowserWorkspace(path, path, cluster=path)
 
-    def open_towards(self, root: Place, path: str) -> Place:
+    def open_towards(self, root: BrowserWorkspace, path: str) -> BrowserWorkspace:
         """Open the places on the way to a path; the last one that was found."""
         place = root
         place.children = self._children(root)
@@ -74,16 +74,16 @@ class ServerSource:
         place.is_open = bool(place.children)
         return place
 
-    def children(self, place: Place) -> list[Place]:
+    def children(self, place: BrowserWorkspace) -> list[BrowserWorkspace]:
         try:
             return self._children(place)
         except PluginError:
             return []  # one that may not be looked into is shown without children
 
-    def _children(self, place: Place) -> list[Place]:
+    def _children(self, place: BrowserWorkspace) -> list[BrowserWorkspace]:
         try:
             found = workspaces(self._client, place.path).list()
-        except StatusError as error:
+        except ServerError as error:
             if error.is_not_found:
                 return []
             raise
@@ -91,7 +91,7 @@ class ServerSource:
         place.has_children = bool(made)
         return [one for one in made if one is not None]
 
-    def _place(self, workspace: Object, parent: Place) -> Place | None:
+    def _place(self, workspace: Object, parent: BrowserWorkspace) -> BrowserWorkspace | None:
         name = workspace["metadata"]["name"]
         label = clusters.join(parent.name, name) if self._is_full else name
         there = cluster_of_url(url(workspace))
@@ -99,7 +99,7 @@ class ServerSource:
         if there is None and not mounted:
             return None
         path = clusters.join(parent.path, name) if mounted or there is None else there.path
-        return Place(
+        return BrowserWorkspace(
             f"{label} [m]" if mounted else label,
             path,
             type_name(workspace),
@@ -108,16 +108,16 @@ class ServerSource:
             depth=parent.depth + 1,
         )
 
-    def peek(self, places: list[Place]) -> None:
+    def peek(self, places: list[BrowserWorkspace]) -> None:
         on_all(self._client, places, self._peek)
 
-    def _peek(self, client: Client, place: Place) -> None:
+    def _peek(self, client: RestClient, place: BrowserWorkspace) -> None:
         try:
             place.has_children = bool(workspaces(client, place.path).list("?limit=1"))
         except PluginError:
             place.has_children = False
 
-    def apis(self, place: Place) -> Apis:
+    def apis(self, place: BrowserWorkspace) -> Apis:
         return Apis(
             self._listed(apis(self._client, place.path, "apiexports")),
             self._listed(apis(self._client, place.path, "apiexportendpointslices", "v1alpha1")),

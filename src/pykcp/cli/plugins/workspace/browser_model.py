@@ -1,6 +1,6 @@
 """The browser's state: which nodes are open, where the cursor is, what a key does.
 
-Nothing here talks to a server or a terminal; what is not known yet is asked of a `Source`.
+Nothing here talks to a server or a terminal; what is not known yet is asked of a `BrowserSource`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Object = dict[str, Any]
 
 
 @dataclass(eq=False)
-class Place:
+class BrowserWorkspace:
     """A workspace in the browser."""
 
     name: str
@@ -24,7 +24,7 @@ class Place:
     is_open: bool = False
     is_home: bool = False
     """Whether it is the workspace that the kubeconfig points to."""
-    children: list[Place] | None = None
+    children: list[BrowserWorkspace] | None = None
     """None as long as nobody has looked."""
     has_children: bool | None = None
     apis: Apis | None = None
@@ -39,15 +39,15 @@ class Apis:
     bindings: list[Object] = field(default_factory=list)
 
 
-class Source(Protocol):
+class BrowserSource(Protocol):
     """Where the browser learns what it shows."""
 
-    def children(self, place: Place) -> list[Place]: ...
+    def children(self, place: BrowserWorkspace) -> list[BrowserWorkspace]: ...
 
-    def peek(self, places: list[Place]) -> None:
+    def peek(self, places: list[BrowserWorkspace]) -> None:
         """Find out which of these have children."""
 
-    def apis(self, place: Place) -> Apis: ...
+    def apis(self, place: BrowserWorkspace) -> Apis: ...
 
 
 UP, DOWN, LEFT, RIGHT = "up", "down", "left", "right"
@@ -92,18 +92,20 @@ def _without_escape(data: bytes) -> bytes:
 class Browser:
     """A tree with a cursor."""
 
-    def __init__(self, root: Place, current: Place, source: Source) -> None:
+    def __init__(
+        self, root: BrowserWorkspace, current: BrowserWorkspace, source: BrowserSource
+    ) -> None:
         self.root = root
         self.current = current
         self._source = source
-        self.chosen: Place | None = None
+        self.chosen: BrowserWorkspace | None = None
         self.is_done = False
         self.page = 10
         """How many rows the screen has; the view keeps it current."""
 
-    def visible(self) -> list[Place]:
+    def visible(self) -> list[BrowserWorkspace]:
         """The rows, from top to bottom."""
-        rows: list[Place] = []
+        rows: list[BrowserWorkspace] = []
         waiting = [self.root]
         while waiting:
             place = waiting.pop()
@@ -144,7 +146,7 @@ class Browser:
         if self.current.apis is None and not self.current.is_mount:
             self.current.apis = self._source.apis(self.current)
 
-    def look_at(self, rows: list[Place]) -> None:
+    def look_at(self, rows: list[BrowserWorkspace]) -> None:
         """Learn which of these rows can be opened."""
         unknown = [place for place in rows if place.has_children is None and not place.is_mount]
         if unknown:

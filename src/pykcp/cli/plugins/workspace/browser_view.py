@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Any, NamedTuple
 
-from pykcp.cli.plugins.workspace.browser_model import Apis, Browser, Place
+from pykcp.cli.plugins.workspace.browser_model import Apis, Browser, BrowserWorkspace
 
 Object = dict[str, Any]
 TITLE = "kcp Workspaces"
@@ -84,7 +84,9 @@ def scrolled(cursor: int, total: int, count: int, first: int) -> Window:
     return Window(first, min(first + count, total))
 
 
-def _tree_lines(browser: Browser, rows: list[Place], window: Window, count: int) -> list[Line]:
+def _tree_lines(
+    browser: Browser, rows: list[BrowserWorkspace], window: Window, count: int
+) -> list[Line]:
     lines = [_row(place, browser.current) for place in rows[window.first : window.end]]
     lines += [[] for _ in range(count - len(lines))]
     if window.first > 0:
@@ -94,7 +96,7 @@ def _tree_lines(browser: Browser, rows: list[Place], window: Window, count: int)
     return lines
 
 
-def _row(place: Place, current: Place) -> Line:
+def _row(place: BrowserWorkspace, current: BrowserWorkspace) -> Line:
     icon = "  "
     if place.has_children:
         icon = "▼ " if place.is_open else "▶ "
@@ -104,7 +106,7 @@ def _row(place: Place, current: Place) -> Line:
     return [Piece("  " + text, "home" if place.is_home else "item")]
 
 
-def _header(place: Place, room: int) -> Line:
+def _header(place: BrowserWorkspace, room: int) -> Line:
     parts = [place.path]
     if place.type_name:
         parts.append(place.type_name)

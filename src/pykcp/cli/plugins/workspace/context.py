@@ -6,12 +6,12 @@ from pykcp.cli.plugins.access.kubeconfig import modify
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.shell.command import Invocation, WantsHelp
+from pykcp.cli.plugins.shell.command import CommandInvocation, WantsHelp
 from pykcp.cli.plugins.workspace.contexts import with_context
 from pykcp.cli.plugins.workspace.paths import cluster_of_url
 
 
-def create_context(invocation: Invocation) -> None:
+def create_context(invocation: CommandInvocation) -> None:
     if len(invocation.arguments) > 1:
         raise WantsHelp
     name = "".join(invocation.arguments)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError, Prefixed
 from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.shell.command import Invocation
+from pykcp.cli.plugins.shell.command import CommandInvocation
 from pykcp.cli.plugins.wait import poll
 from pykcp.cli.plugins.workspace.context import add_context
 from pykcp.cli.plugins.workspace.resources import Collection, phase, type_name, url, workspaces
@@ -22,7 +22,7 @@ READY_SECONDS = 60.0
 APPEAR_SECONDS = 5.0
 
 
-def create(invocation: Invocation) -> None:
+def create(invocation: CommandInvocation) -> None:
     (name,) = invocation.arguments
     selector = _selector(invocation["location-selector"])
     session = Session(invocation)
@@ -78,7 +78,7 @@ def _make(collection: Collection, body: Object, *, ignores_existing: bool) -> Ob
     name = body["metadata"]["name"]
     try:
         made, existed = collection.create(body), False
-    except StatusError as error:
+    except ServerError as error:
         if not (error.already_exists and ignores_existing):
             raise
         made, existed = collection.get(name), True
@@ -126,14 +126,14 @@ def _ready(collection: Collection, made: Object) -> Object:
 def _exists(collection: Collection, name: str) -> bool:
     try:
         collection.get(name)
-    except StatusError as error:
+    except ServerError as error:
         if error.is_not_found:
             return False
         raise
     return True
 
 
-def _enter(session: Session, invocation: Invocation, made: Object) -> None:
+def _enter(session: Session, invocation: CommandInvocation, made: Object) -> None:
     if invocation["create-context"]:
         try:
             add_context(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.shell.command import Invocation, WantsHelp
+from pykcp.cli.plugins.shell.command import CommandInvocation, WantsHelp
 from pykcp.cli.plugins.workspace.paths import cluster_of_url
 
 
-def current(invocation: Invocation) -> None:
+def current(invocation: CommandInvocation) -> None:
     if invocation.arguments:
         raise WantsHelp
     show(Session(invocation).target().host, is_short=invocation["short"])

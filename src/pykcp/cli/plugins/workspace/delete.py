@@ -6,12 +6,12 @@ import sys
 from typing import Any
 from urllib.parse import quote as url_quote
 
-from pykcp.cli.plugins.access.rest import Client
-from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.access.rest import RestClient
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import parse_duration, quote
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.shell.command import Invocation, WantsHelp
+from pykcp.cli.plugins.shell.command import CommandInvocation, WantsHelp
 from pykcp.cli.plugins.wait import poll
 from pykcp.cli.plugins.workspace.paths import resolve
 from pykcp.cli.plugins.workspace.resources import Collection, is_going, workspaces
@@ -22,7 +22,7 @@ _EVER = 10.0 * 365 * 24 * 3600
 _PAUSE = 1.0
 
 
-def delete(invocation: Invocation) -> None:
+def delete(invocation: CommandInvocation) -> None:
     session = Session(invocation)
     going = _Going(session.client)
     if invocation["selector"]:
@@ -49,7 +49,7 @@ def _path(current: str, name: str) -> str:
 class _Going:
     """Workspaces that are being deleted."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: RestClient) -> None:
         self._client = client
         self._paths: list[str] = []
         self._told = ""
@@ -99,7 +99,7 @@ class _Going:
         collection, name = self._place(path)
         try:
             return collection.get(name)
-        except StatusError as error:
+        except ServerError as error:
             if error.is_not_found:
                 return None
             raise

@@ -90,21 +90,21 @@ def resolve(current: str, name: str, above: str = "cannot go up from root") -> s
     return path
 
 
-class Wish(NamedTuple):
+class NavigationTarget(NamedTuple):
     """What was typed, tidied; `note` is told to the user."""
 
     name: str
     note: str = ""
 
 
-def tidy(name: str, home_folder: str, *, is_short: bool) -> Wish:
+def tidy(name: str, home_folder: str, *, is_short: bool) -> NavigationTarget:
     """The forms in which people write a path: with slashes, with the shell's idea of `~`."""
     if home_folder and name.startswith(home_folder):
         name = "~" + name[len(home_folder) :]
     name = name.replace("/", ":")
     if name == clusters.ROOT or (name.startswith(f"{clusters.ROOT}:") and not is_short):
-        return Wish(":" + name, ROOT_NOTE)
-    return Wish(name or "~")
+        return NavigationTarget(":" + name, ROOT_NOTE)
+    return NavigationTarget(name or "~")
 
 
 def topmost(path: str) -> str:

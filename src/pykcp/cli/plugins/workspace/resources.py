@@ -8,7 +8,7 @@ from pykcp.machinery.kcp import clusters
 
 if TYPE_CHECKING:
     # HTTP and TLS are slow to import; `kubectl ws .` in a prompt needs neither
-    from pykcp.cli.plugins.access.rest import Client
+    from pykcp.cli.plugins.access.rest import RestClient
 
 Object = dict[str, Any]
 
@@ -16,7 +16,9 @@ Object = dict[str, Any]
 class Collection:
     """All objects of one kind in one workspace."""
 
-    def __init__(self, client: Client, cluster: str, group: str, version: str, plural: str) -> None:
+    def __init__(
+        self, client: RestClient, cluster: str, group: str, version: str, plural: str
+    ) -> None:
         self._client = client
         self._path = f"/clusters/{cluster}/apis/{group}/{version}/{plural}"
         self._about = f"{plural}.{group}"
@@ -44,15 +46,15 @@ class Collection:
         self._client.request("DELETE", f"{self._path}/{name}", about=f"{self._about} {name}")
 
 
-def workspaces(client: Client, cluster: str) -> Collection:
+def workspaces(client: RestClient, cluster: str) -> Collection:
     return Collection(client, cluster, "tenancy.kcp.io", "v1alpha1", "workspaces")
 
 
-def logical_clusters(client: Client, cluster: str) -> Collection:
+def logical_clusters(client: RestClient, cluster: str) -> Collection:
     return Collection(client, cluster, "core.kcp.io", "v1alpha1", "logicalclusters")
 
 
-def apis(client: Client, cluster: str, plural: str, version: str = "v1alpha2") -> Collection:
+def apis(client: RestClient, cluster: str, plural: str, version: str = "v1alpha2") -> Collection:
     return Collection(client, cluster, "apis.kcp.io", version, plural)
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote as url_quote
 
-from pykcp.cli.plugins.access.rest import Client
-from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.access.rest import RestClient
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import columns, quote
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.shell.command import Invocation, WantsHelp
+from pykcp.cli.plugins.shell.command import CommandInvocation, WantsHelp
 from pykcp.cli.plugins.workspace.paths import resolve
 from pykcp.machinery.kcp import clusters
 
@@ -25,7 +25,7 @@ _KEEPS_NOTHING = (
 )
 
 
-def trash(invocation: Invocation) -> None:
+def trash(invocation: CommandInvocation) -> None:
     """What could be brought back to the current workspace."""
     if invocation.arguments:
         raise WantsHelp
@@ -43,7 +43,7 @@ def _line(item: Object) -> str:
     return "\t".join(str(item[name]) for name in names)
 
 
-def undelete(invocation: Invocation) -> None:
+def undelete(invocation: CommandInvocation) -> None:
     if len(invocation.arguments) != 1:
         raise WantsHelp
     session = Session(invocation)
@@ -61,11 +61,11 @@ def undelete(invocation: Invocation) -> None:
         print(f"Workspace {quote(item['path'])} is back.")
 
 
-def _ask(client: Client, method: str, parent: str, rest: str) -> list[Object]:
+def _ask(client: RestClient, method: str, parent: str, rest: str) -> list[Object]:
     path = f"/services/trash/clusters/{parent}/workspaces{rest}"
     try:
         answer = client.request(method, path, about="deleted workspaces")
-    except StatusError as error:
+    except ServerError as error:
         # a 404 that says what is missing is about a workspace, any other about the path
         if error.is_forbidden or (error.is_not_found and error.reason != "NotFound"):
             raise PluginError(_KEEPS_NOTHING.format(parent)) from error

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pykcp.cli.plugins.access.rest import Client
-from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.access.rest import RestClient
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.at_once import on_all
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import columns, quote
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.shell.command import Invocation, WantsHelp
+from pykcp.cli.plugins.shell.command import CommandInvocation, WantsHelp
 from pykcp.cli.plugins.workspace.paths import cluster_of_url
 from pykcp.cli.plugins.workspace.resources import (
     is_going,
@@ -28,17 +28,17 @@ Object = dict[str, Any]
 
 
 @dataclass
-class Node:
+class WorkspaceNode:
     """A workspace in the tree; `path` is "" for one that is not looked into (a mount)."""
 
     label: str
     path: str = ""
     phase: str = ""
-    children: list[Node] = field(default_factory=list)
-    problem: StatusError | None = None
+    children: list[WorkspaceNode] = field(default_factory=list)
+    problem: ServerError | None = None
 
 
-def tree(invocation: Invocation) -> None:
+def tree(invocation: CommandInvocation) -> None:
     if invocation.arguments:
         raise WantsHelp
     session = Session(invocation)
@@ -54,7 +54,7 @@ def tree(invocation: Invocation) -> None:
         browse(session, here.path, is_full=invocation["full"])
         return
     label = here.path if invocation["full"] else here.path.rpartition(":")[2]
-    root = Node(label, here.path)
+    root = WorkspaceNode(label, here.path)
     if not graft(session.client, root, is_full=invocation["full"]):
         grow(session.client, root, is_full=invocation["full"])
     if invocation["wide"]:
@@ -65,7 +65,7 @@ def tree(invocation: Invocation) -> None:
         print("\n".join(drawn([root])) + "\n")
 
 
-def graft(client: Client, root: Node, *, is_full: bool) -> bool:
+def graft(client: RestClient, root: WorkspaceNode, *, is_full: bool) -> bool:
     """Ask for all of it at once, which only our server answers; False: ask level by level.
 
     So do those who would not see all of it: they are told what they may not see.
@@ -82,7 +82,7 @@ def graft(client: Client, root: Node, *, is_full: bool) -> bool:
     return True
 
 
-def _items(client: Client, path: str) -> Iterator[tuple[str, Object]]:
+def _items(client: RestClient, path: str) -> Iterator[tuple[str, Object]]:
     """The workspaces of a tree, parents first, each with the path of what they are below."""
     address = f"/services/tree/clusters/{path}?limit={_PAGE}"
     query = ""
@@ -96,7 +96,7 @@ def _items(client: Client, path: str) -> Iterator[tuple[str, Object]]:
         query = f"&continue={following}"
 
 
-def _attach(nodes: dict[str, Node], item: Object, top: str, *, is_full: bool) -> bool:
+def _attach(nodes: dict[str, WorkspaceNode], item: Object, top: str, *, is_full: bool) -> bool:
     """Add a workspace below its parent; False if what is below it is not told."""
     place = item["path"][len(top) + 1 :]
     parent = nodes.get(place.rpartition(":")[0])
@@ -115,7 +115,7 @@ def _attach(nodes: dict[str, Node], item: Object, top: str, *, is_full: bool) ->
 _PAGE = 5000
 
 
-def grow(client: Client, root: Node, *, is_full: bool) -> None:
+def grow(client: RestClient, root: WorkspaceNode, *, is_full: bool) -> None:
     """Ask for the children of every node, level by level; large levels with several connections."""
     level = [root]
     while level:
@@ -126,10 +126,10 @@ def grow(client: Client, root: Node, *, is_full: bool) -> None:
             raise node.problem
 
 
-def _find_children(client: Client, node: Node, *, is_full: bool) -> None:
+def _find_children(client: RestClient, node: WorkspaceNode, *, is_full: bool) -> None:
     try:
         found = workspaces(client, node.path).list()
-    except StatusError as error:
+    except ServerError as error:
         if not error.is_not_found:
             node.problem = error  # reported in the order of the tree, not of the answers
         return
@@ -140,35 +140,35 @@ def _find_children(client: Client, node: Node, *, is_full: bool) -> None:
     ]
 
 
-def child_node(workspace: Object, parent_label: str, *, is_full: bool) -> Node:
+def child_node(workspace: Object, parent_label: str, *, is_full: bool) -> WorkspaceNode:
     name = workspace["metadata"]["name"]
     label = clusters.join(parent_label, name) if is_full else name
     if is_mount(workspace):
         # its content is another server's, and its URL may even lead back to the parent
-        return Node(f"{label} [m]")
+        return WorkspaceNode(f"{label} [m]")
     there = cluster_of_url(url(workspace))
     if there is None:
         raise PluginError(
             f"current config context URL {quote(url(workspace))} does not point to workspace"
         )
-    return Node(label, there.path, phase(workspace))
+    return WorkspaceNode(label, there.path, phase(workspace))
 
 
-def _widen(client: Client, root: Node) -> None:
+def _widen(client: RestClient, root: WorkspaceNode) -> None:
     """Add both phases to the labels."""
     nodes = [node for node in _walk(root) if node.path]
     on_all(client, nodes, _add_phases)
 
 
-def _add_phases(client: Client, node: Node) -> None:
+def _add_phases(client: RestClient, node: WorkspaceNode) -> None:
     try:
         found = phase(logical_clusters(client, node.path).get("cluster"))
-    except StatusError:
+    except ServerError:
         found = ""
     node.label += f"\tws={node.phase or '-'}\tlc={found or 'Unknown'}"
 
 
-def _walk(root: Node) -> Iterator[Node]:
+def _walk(root: WorkspaceNode) -> Iterator[WorkspaceNode]:
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -176,13 +176,13 @@ def _walk(root: Node) -> Iterator[Node]:
         waiting.extend(reversed(node.children))
 
 
-def drawn(nodes: Sequence[Node]) -> Iterator[str]:
+def drawn(nodes: Sequence[WorkspaceNode]) -> Iterator[str]:
     """The tree as lines, under a dot."""
     yield "."
     yield from _drawn(nodes, "")
 
 
-def _drawn(nodes: Sequence[Node], indent: str) -> Iterator[str]:
+def _drawn(nodes: Sequence[WorkspaceNode], indent: str) -> Iterator[str]:
     for node in nodes:
         is_last = node is nodes[-1]
         yield f"{indent}{'└──' if is_last else '├──'} {node.label}"

@@ -7,11 +7,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from pykcp.cli.plugins.access.kubeconfig import Kubeconfig, Stanza, modify
-from pykcp.cli.plugins.access.status import StatusError
+from pykcp.cli.plugins.access.status import ServerError
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.session import Session
-from pykcp.cli.plugins.shell.command import Invocation, WantsHelp
+from pykcp.cli.plugins.shell.command import CommandInvocation, WantsHelp
 from pykcp.cli.plugins.workspace import contexts
 from pykcp.cli.plugins.workspace.claim_warnings import warnings
 from pykcp.cli.plugins.workspace.current import show
@@ -30,7 +30,7 @@ from pykcp.machinery.kcp import clusters
 
 if TYPE_CHECKING:
     # HTTP and TLS are slow to import; `kubectl ws .` in a prompt needs neither
-    from pykcp.cli.plugins.access.rest import Client
+    from pykcp.cli.plugins.access.rest import RestClient
 
 HOME_NOTE = (
     "Note: 'kubectl ws' now matches 'cd' semantics: go to home workspace. "
@@ -38,7 +38,7 @@ HOME_NOTE = (
 )
 
 
-def use(invocation: Invocation) -> None:
+def use(invocation: CommandInvocation) -> None:
     """`kubectl ws use <path>`."""
     if len(invocation.arguments) != 1:
         raise WantsHelp
@@ -56,7 +56,7 @@ def go(session: Session, typed: str, *, is_short: bool = False) -> None:
     context = config.contexts.get(config.current_context)
     if context is None:
         raise PluginError(f"current {quote(config.current_context)} context not found")
-    trip = Trip(session, config, context, is_short=is_short)
+    trip = Navigation(session, config, context, is_short=is_short)
     if wish.name == "-":
         trip.go_back()
     elif wish.name == ".":
@@ -71,7 +71,7 @@ def go(session: Session, typed: str, *, is_short: bool = False) -> None:
         print(HOME_NOTE, file=sys.stderr)
 
 
-class Trip:
+class Navigation:
     """One way from the current context to another place."""
 
     def __init__(
@@ -123,7 +123,7 @@ class Trip:
             print(f"error checking APIBindings: {error}", file=sys.stderr)
 
 
-def check(client: Client, path: str, name: str) -> str:
+def check(client: RestClient, path: str, name: str) -> str:
     """Refuse a workspace that may not be entered; return the type of one that may, if known."""
     is_denied = not may_enter(client, path)
     if path == clusters.ROOT:
@@ -137,23 +137,23 @@ def check(client: Client, path: str, name: str) -> str:
     return kind
 
 
-def may_enter(client: Client, path: str) -> bool:
+def may_enter(client: RestClient, path: str) -> bool:
     """Whether the server tells about the APIs of this workspace: who may ask that may enter."""
     try:
         try:
             if client.discover(f"/clusters/{path}/api").get("versions"):
                 return True
-        except StatusError as error:
+        except ServerError as error:
             if not error.is_not_found:
                 raise
         return bool(client.discover(f"/clusters/{path}/apis").get("groups"))
-    except StatusError as error:
+    except ServerError as error:
         if error.is_forbidden:
             return False
         raise
 
 
-def _seen_from_parent(client: Client, name: str) -> tuple[str, bool]:
+def _seen_from_parent(client: RestClient, name: str) -> tuple[str, bool]:
     """Type, and whether the parent says that there is no such workspace.
 
     A parent that does not answer is no obstacle: one may be let into a workspace and not into the
@@ -164,15 +164,15 @@ def _seen_from_parent(client: Client, name: str) -> tuple[str, bool]:
         return "", False
     try:
         return type_name(workspaces(client, parent).get(last)), False
-    except StatusError as error:
+    except ServerError as error:
         return "", error.is_not_found
 
 
-def bindings(client: Client, path: str) -> list[dict[str, object]]:
+def bindings(client: RestClient, path: str) -> list[dict[str, object]]:
     """The APIBindings of a workspace; none if the user may not see them or the server has none."""
     try:
         return apis(client, path, "apibindings").list()
-    except StatusError as error:
+    except ServerError as error:
         if error.is_forbidden or error.is_not_found:
             return []
         raise

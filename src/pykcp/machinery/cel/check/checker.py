@@ -6,16 +6,16 @@ from pykcp.machinery.cel.check import types
 from pykcp.machinery.cel.check.environment import TYPE_IDENTS, Environment, Overload
 from pykcp.machinery.cel.check.types import DYN, ERROR, Mapping, Type, unwrap_optional
 from pykcp.machinery.cel.front.ast import (
-    Call,
+    CallNode,
     Comprehension,
-    Entry,
+    EntryNode,
     Ident,
     ListExpr,
     Literal,
     MapExpr,
     Node,
     Select,
-    Struct,
+    StructNode,
     children,
     qualified_name,
 )
@@ -113,13 +113,13 @@ class _Checker:
                 self.ident(node)
             case Select():
                 self.select(node)
-            case Call():
+            case CallNode():
                 self.call(node)
             case ListExpr():
                 self.list_literal(node)
             case MapExpr():
                 self.map_literal(node)
-            case Struct():
+            case StructNode():
                 self.struct_literal(node)
             case Comprehension():
                 self.comprehension(node)
@@ -169,7 +169,7 @@ class _Checker:
             return ERROR
         return found
 
-    def call(self, node: Call) -> None:
+    def call(self, node: CallNode) -> None:
         if node.function == "_?._":
             self.optional_select(node)
             return
@@ -188,7 +188,7 @@ class _Checker:
         self.check(node.target)
         self.resolve_named(node, node.function)
 
-    def resolve_named(self, node: Call, name: str) -> None:
+    def resolve_named(self, node: CallNode, name: str) -> None:
         plain = name.removeprefix(".") if node.target is None else name
         overloads = self.env.functions.get(plain)
         if overloads is None:
@@ -197,7 +197,7 @@ class _Checker:
         node.function = plain
         self.resolve(node, overloads)
 
-    def optional_select(self, node: Call) -> None:
+    def optional_select(self, node: CallNode) -> None:
         operand, field = node.args
         assert isinstance(field, Literal)
         field.type = types.STRING
@@ -205,7 +205,7 @@ class _Checker:
         node.type = self.mapping.substitute(result)
         node.overloads = ("select_optional_field",)
 
-    def resolve(self, node: Call, overloads: tuple[Overload, ...]) -> None:
+    def resolve(self, node: CallNode, overloads: tuple[Overload, ...]) -> None:
         args = [node.target, *node.args] if node.target is not None else node.args
         arg_types = tuple(self.type_of(a) for a in args)
         if node.function in ("_&&_", "_||_"):
@@ -224,7 +224,7 @@ class _Checker:
             self.env.resolved[key] = found, node.overloads
 
     def resolve_anew(
-        self, node: Call, overloads: tuple[Overload, ...], arg_types: tuple[Type, ...]
+        self, node: CallNode, overloads: tuple[Overload, ...], arg_types: tuple[Type, ...]
     ) -> None:
         result: Type | None = None
         matching: list[str] = []
@@ -245,7 +245,7 @@ class _Checker:
             return
         node.type, node.overloads = result, tuple(matching)
 
-    def logical(self, node: Call, arg_types: tuple[Type, ...], overload: Overload) -> None:
+    def logical(self, node: CallNode, arg_types: tuple[Type, ...], overload: Overload) -> None:
         node.type, node.overloads = types.BOOL, (overload.id,)
         for arg, found in zip(node.args, arg_types, strict=True):
             if not self.assignable(found, types.BOOL):
@@ -259,7 +259,7 @@ class _Checker:
         fresh = Mapping({name: self.new_variable() for name in overload.params})
         return tuple(fresh.substitute(a) for a in overload.args), fresh.substitute(overload.result)
 
-    def no_overload(self, node: Call, arg_types: tuple[Type, ...]) -> None:
+    def no_overload(self, node: CallNode, arg_types: tuple[Type, ...]) -> None:
         shown = [str(self.mapping.substitute(t, params_to_dyn=True)) for t in arg_types]
         target = ""
         if node.target is not None:
@@ -309,7 +309,7 @@ class _Checker:
             keys, values = self.new_variable(), self.new_variable()
         node.type = types.map_of(keys, values)
 
-    def struct_literal(self, node: Struct) -> None:
+    def struct_literal(self, node: StructNode) -> None:
         found = self.lookup(node.name)
         if found is None:
             self.undeclared(node, node.name)
@@ -326,7 +326,7 @@ class _Checker:
         for entry in node.entries:
             self.struct_entry(node, entry)
 
-    def struct_entry(self, node: Struct, entry: Entry) -> None:
+    def struct_entry(self, node: StructNode, entry: EntryNode) -> None:
         self.check(entry.value)
         assert isinstance(entry.key, Literal)
         entry.key.type = types.STRING

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykcp.machinery import regex
-from pykcp.machinery.cel.front.ast import Call, ListExpr, Literal, MapExpr, Node, children
+from pykcp.machinery.cel.front.ast import CallNode, ListExpr, Literal, MapExpr, Node, children
 from pykcp.machinery.cel.runtime.dispatch import call_dynamic
 from pykcp.machinery.cel.runtime.operators import make_map
 from pykcp.machinery.cel.runtime.values import EvalError
@@ -41,11 +41,11 @@ def plan(node: Node) -> None:
         return
     for child in children(node):
         plan(child)
-    if isinstance(node, Call) and node.function in _PATTERNS:
+    if isinstance(node, CallNode) and node.function in _PATTERNS:
         _check_pattern(node)
 
 
-def _check_pattern(node: Call) -> None:
+def _check_pattern(node: CallNode) -> None:
     nodes = [node.target, *node.args] if node.target is not None else node.args
     found, pattern = fold(nodes[1])
     text = nodes[0].type
@@ -67,9 +67,11 @@ def _fold(node: Node) -> tuple[bool, Any]:
             return _fold_all(node.elements)
         case MapExpr():
             return _fold_map(node)
-        case Call() if node.function in _CONVERSIONS and len(node.args) == 1 and not node.target:
+        case CallNode() if (
+            node.function in _CONVERSIONS and len(node.args) == 1 and not node.target
+        ):
             return _fold_conversion(node)
-        case Call(function="@in"):
+        case CallNode(function="@in"):
             return _fold_in(node)
         case _:
             return False, None
@@ -94,7 +96,7 @@ def _fold_map(node: MapExpr) -> tuple[bool, Any]:
     return True, make_map(list(zip(flat[::2], flat[1::2], strict=True)))
 
 
-def _fold_conversion(node: Call) -> tuple[bool, Any]:
+def _fold_conversion(node: CallNode) -> tuple[bool, Any]:
     found, value = fold(node.args[0])
     if not found:
         return False, None
@@ -104,7 +106,7 @@ def _fold_conversion(node: Call) -> tuple[bool, Any]:
         raise ProgramError(str(error)) from error
 
 
-def _fold_in(node: Call) -> tuple[bool, Any]:
+def _fold_in(node: CallNode) -> tuple[bool, Any]:
     """Nothing is in an empty list."""
     if node.overloads != ("in_list",):
         return False, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykcp.machinery import regex
 from pykcp.machinery.cel.check.types import Type, unwrap_optional
-from pykcp.machinery.cel.front.ast import Call, ListExpr, Literal, MapExpr, Node, children
+from pykcp.machinery.cel.front.ast import CallNode, ListExpr, Literal, MapExpr, Node, children
 from pykcp.machinery.cel.front.source import Issues
 from pykcp.machinery.cel.library.templates import NOT, TemplateError, parse_template
 from pykcp.machinery.cel.runtime.dispatch import call_dynamic
@@ -40,12 +40,12 @@ _RUNTIME_NAMES = {"timestamp": "google.protobuf.Timestamp", "duration": "google.
 
 
 def validate(root: Node, issues: Issues) -> None:
-    calls: list[Call] = []
+    calls: list[CallNode] = []
     aggregates: list[ListExpr | MapExpr] = []
     stack: list[tuple[Node, bool]] = [(root, False)]
     while stack:
         node, formatted = stack.pop()
-        if isinstance(node, Call):
+        if isinstance(node, CallNode):
             calls.append(node)
             formatted = formatted or node.function == "format"
         elif isinstance(node, ListExpr | MapExpr) and not formatted:
@@ -57,7 +57,7 @@ def validate(root: Node, issues: Issues) -> None:
         _check_homogeneous(aggregate, issues)
 
 
-def _check_call(call: Call, issues: Issues) -> None:
+def _check_call(call: CallNode, issues: Issues) -> None:
     if call.function == "format" and call.target is not None:
         _check_format(call, issues)
         return
@@ -107,7 +107,7 @@ def _mismatch(node: Node, expected: Type, actual: Type, issues: Issues) -> None:
     issues.report(node.offset, f"expected type '{expected}' but found '{actual}'")
 
 
-def _check_format(call: Call, issues: Issues) -> None:
+def _check_format(call: CallNode, issues: Issues) -> None:
     """A literal template with its arguments in a literal list."""
     template, arguments = call.target, call.args[0]
     if not isinstance(template, Literal) or not isinstance(arguments, ListExpr):

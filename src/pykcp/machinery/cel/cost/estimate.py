@@ -22,7 +22,7 @@ from pykcp.machinery.cel.cost.runtime_cost import (
 )
 from pykcp.machinery.cel.front.ast import (
     ACCUMULATOR,
-    Call,
+    CallNode,
     Comprehension,
     Ident,
     ListExpr,
@@ -30,7 +30,7 @@ from pykcp.machinery.cel.front.ast import (
     MapExpr,
     Node,
     Select,
-    Struct,
+    StructNode,
 )
 
 UNLIMITED = 2**64 - 1
@@ -105,7 +105,7 @@ class Arg(NamedTuple):
     size: Estimate | None
 
 
-class Result(NamedTuple):
+class CostEstimate(NamedTuple):
     cost: Estimate
     size: Estimate | None = None
 
@@ -188,13 +188,13 @@ class Estimator:
                 return self.ident(node, node.name)
             case Select():
                 return self.select(node)
-            case Call():
+            case CallNode():
                 return self.call(node)
             case ListExpr():
                 return self.list_literal(node)
             case MapExpr():
                 return self.map_literal(node)
-            case Struct():
+            case StructNode():
                 total = fixed(STRUCT_CREATE)
                 for entry in node.entries:
                     total = total.plus(self.cost(entry.value))
@@ -301,7 +301,7 @@ class Estimator:
                 self.entries[id(node)] = entries
         return total
 
-    def call(self, node: Call) -> Estimate:
+    def call(self, node: CallNode) -> Estimate:
         from pykcp.machinery.cel.cost.estimate_calls import call_estimate
 
         if node.function == "dyn":
@@ -333,7 +333,7 @@ class Estimator:
             self.sizes[id(node)] = size
         return total.plus(combined)
 
-    def dyn(self, node: Call) -> Estimate:
+    def dyn(self, node: CallNode) -> Estimate:
         cost = self.cost(node.args[0])
         size, entries = self.size(node.args[0]), self.entries_of(node.args[0])
         if size is not None:

@@ -10,9 +10,9 @@ from pykcp.machinery.cel.cost.estimate import (
     ONE,
     UNLIMITED,
     Arg,
+    CostEstimate,
     Estimate,
     Estimator,
-    Result,
     fixed,
 )
 from pykcp.machinery.cel.cost.estimate_core import CORE
@@ -23,7 +23,7 @@ from pykcp.machinery.cel.cost.runtime_cost import (
     STRUCT_CREATE,
     TRAVERSAL,
 )
-from pykcp.machinery.cel.front.ast import Call, Literal
+from pykcp.machinery.cel.front.ast import CallNode, Literal
 
 _ADDRESS = Estimate(4, 16)
 _MAX_FORMAT_SIZE, _MAX_NAME_REGEX = 64, 128
@@ -33,13 +33,13 @@ _UNIT_STRUCTS = frozenset(
        ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")}
 )  # fmt: skip
 
-Known = Callable[[Estimator, str, Arg | None, list[Arg]], Result | None]
+Known = Callable[[Estimator, str, Arg | None, list[Arg]], CostEstimate | None]
 
 
 def call_estimate(
-    e: Estimator, node: Call, overload: str, target: Arg | None, args: list[Arg],
+    e: Estimator, node: CallNode, overload: str, target: Arg | None, args: list[Arg],
     costs: list[Estimate],
-) -> Result:  # fmt: skip
+) -> CostEstimate:  # fmt: skip
     total = NOTHING
     for cost in costs:
         total = total.plus(cost)
@@ -48,33 +48,33 @@ def call_estimate(
         function = _KUBERNETES.get(node.function)
         known = function(e, overload, target, args) if function is not None else None
     if known is not None:
-        return Result(known.cost.plus(total), known.size)
+        return CostEstimate(known.cost.plus(total), known.size)
     core = CORE.get(overload)
     if core is not None:
         found = core(e, node, overload, target, costs)
         if found is not None:
             keeps = overload in ("logical_or", "logical_and", "conditional")
-            return Result(found.cost if keeps else found.cost.plus(total), found.size)
-    return Result(ONE.plus(total))
+            return CostEstimate(found.cost if keeps else found.cost.plus(total), found.size)
+    return CostEstimate(ONE.plus(total))
 
 
 # --- Kubernetes' libraries
 
 
-def _unit(_e: Estimator, _o: str, _t: Arg | None, _a: list[Arg]) -> Result:
-    return Result(ONE)
+def _unit(_e: Estimator, _o: str, _t: Arg | None, _a: list[Arg]) -> CostEstimate:
+    return CostEstimate(ONE)
 
 
-def _check(_e: Estimator, _o: str, _t: Arg | None, _a: list[Arg]) -> Result:
-    return Result(fixed(AUTHORIZATION))
+def _check(_e: Estimator, _o: str, _t: Arg | None, _a: list[Arg]) -> CostEstimate:
+    return CostEstimate(fixed(AUTHORIZATION))
 
 
-def _selector(e: Estimator, _o: str, _t: Arg | None, args: list[Arg]) -> Result | None:
+def _selector(e: Estimator, _o: str, _t: Arg | None, args: list[Arg]) -> CostEstimate | None:
     if len(args) != 1:
         return None
     length = e.arg_size(args[0])
     requirements = length.by(0.5).by(float(LIST_CREATE + STRUCT_CREATE))
-    return Result(fixed(LIST_CREATE).plus(length.by(TRAVERSAL)).plus(requirements))
+    return CostEstimate(fixed(LIST_CREATE).plus(length.by(TRAVERSAL)).plus(requirements))
 
 
 def _element(target: Arg) -> Arg | None:
@@ -84,36 +84,38 @@ def _element(target: Arg) -> Arg | None:
     return Arg(None, target.type.params[0], path, None)
 
 
-def _walk(e: Estimator, _o: str, target: Arg | None, _a: list[Arg]) -> Result | None:
+def _walk(e: Estimator, _o: str, target: Arg | None, _a: list[Arg]) -> CostEstimate | None:
     if target is None:
         return None
     size, element = e.arg_size(target), _element(target)
     if element is None:
-        return Result(size.by(TRAVERSAL))
+        return CostEstimate(size.by(TRAVERSAL))
     cost = ONE
     if element.type.kind in ("string", "bytes"):
         cost = cost.plus(e.arg_size(element).by(TRAVERSAL))
-    return Result(size.times(cost))
+    return CostEstimate(size.times(cost))
 
 
 def _argument_traversal(factor: float, *, sized: bool = False) -> Known:
-    def known(e: Estimator, _o: str, _t: Arg | None, args: list[Arg]) -> Result | None:
+    def known(e: Estimator, _o: str, _t: Arg | None, args: list[Arg]) -> CostEstimate | None:
         if not args:
             return None
         size = e.arg_size(args[0])
-        return Result(size.by(factor * TRAVERSAL), size if sized else None)
+        return CostEstimate(size.by(factor * TRAVERSAL), size if sized else None)
 
     return known
 
 
-def _target_traversal(e: Estimator, _o: str, target: Arg | None, _a: list[Arg]) -> Result | None:
+def _target_traversal(
+    e: Estimator, _o: str, target: Arg | None, _a: list[Arg]
+) -> CostEstimate | None:
     if target is None:
         return None
     size = e.arg_size(target)
-    return Result(size.by(TRAVERSAL), size)
+    return CostEstimate(size.by(TRAVERSAL), size)
 
 
-def _replace(e: Estimator, _o: str, target: Arg | None, args: list[Arg]) -> Result | None:
+def _replace(e: Estimator, _o: str, target: Arg | None, args: list[Arg]) -> CostEstimate | None:
     if target is None or len(args) < 2:
         return None
     size, old, new = e.arg_size(target), e.arg_size(args[0]), e.arg_size(args[1])
@@ -132,20 +134,20 @@ def _replace(e: Estimator, _o: str, target: Arg | None, args: list[Arg]) -> Resu
     else:
         least_count = math.ceil(float(size.least) / float(old.most))
     result = Estimate(least_count, most_count).times(new).plus(Estimate(least_kept, most_kept))
-    return Result(size.by(2 * TRAVERSAL), result)
+    return CostEstimate(size.by(2 * TRAVERSAL), result)
 
 
-def _split(e: Estimator, _o: str, target: Arg | None, args: list[Arg]) -> Result | None:
+def _split(e: Estimator, _o: str, target: Arg | None, args: list[Arg]) -> CostEstimate | None:
     if target is None:
         return None
     size = e.arg_size(target)
     most = size.most
     if len(args) > 1 and isinstance(args[1].node, Literal) and type(args[1].node.value) is int:
         most = args[1].node.value % 2**64
-    return Result(size.by(2 * TRAVERSAL), Estimate(0, most))
+    return CostEstimate(size.by(2 * TRAVERSAL), Estimate(0, most))
 
 
-def _join(e: Estimator, _o: str, target: Arg | None, args: list[Arg]) -> Result | None:
+def _join(e: Estimator, _o: str, target: Arg | None, args: list[Arg]) -> CostEstimate | None:
     if target is None:
         return None
     count, element = e.arg_size(target), _element(target)
@@ -153,57 +155,61 @@ def _join(e: Estimator, _o: str, target: Arg | None, args: list[Arg]) -> Result 
     if args:
         gaps = Estimate(max(count.least - 1, 0), max(count.most - 1, 0))
         size = size.plus(e.arg_size(args[0]).times(gaps))
-    return Result(size.by(TRAVERSAL), size)
+    return CostEstimate(size.by(TRAVERSAL), size)
 
 
-def _find(e: Estimator, _o: str, target: Arg | None, args: list[Arg]) -> Result | None:
+def _find(e: Estimator, _o: str, target: Arg | None, args: list[Arg]) -> CostEstimate | None:
     if target is None or not args:
         return None
     size = e.arg_size(target)
     cost = size.plus(ONE).by(TRAVERSAL).times(e.arg_size(args[0]).by(REGEX))
-    return Result(cost, Estimate(0, size.most))
+    return CostEstimate(cost, Estimate(0, size.most))
 
 
-def _ip(e: Estimator, overload: str, target: Arg | None, args: list[Arg]) -> Result | None:
+def _ip(e: Estimator, overload: str, target: Arg | None, args: list[Arg]) -> CostEstimate | None:
     if overload == "cidr_ip":
-        return Result(ONE)
+        return CostEstimate(ONE)
     return _argument_traversal(1)(e, overload, target, args)
 
 
-def _contains_ip(e: Estimator, overload: str, _t: Arg | None, args: list[Arg]) -> Result | None:
+def _contains_ip(
+    e: Estimator, overload: str, _t: Arg | None, args: list[Arg]
+) -> CostEstimate | None:
     cost = _ADDRESS.plus(_ADDRESS).by(TRAVERSAL)
     if overload == "cidr_contains_ip_string":
         cost = cost.plus(e.arg_size(args[0]).by(TRAVERSAL))
-    return Result(cost)
+    return CostEstimate(cost)
 
 
-def _contains_cidr(e: Estimator, overload: str, _t: Arg | None, args: list[Arg]) -> Result | None:
+def _contains_cidr(
+    e: Estimator, overload: str, _t: Arg | None, args: list[Arg]
+) -> CostEstimate | None:
     cost = _ADDRESS.plus(_ADDRESS).by(TRAVERSAL).plus(_ADDRESS.by(TRAVERSAL)).plus(ONE)
     if overload == "cidr_contains_cidr_string":
         cost = cost.plus(e.arg_size(args[0]).by(TRAVERSAL))
-    return Result(cost)
+    return CostEstimate(cost)
 
 
-def _validate(e: Estimator, _o: str, _t: Arg | None, args: list[Arg]) -> Result | None:
-    return Result(e.arg_size(args[0]).by(TRAVERSAL).by(_MAX_NAME_REGEX * REGEX))
+def _validate(e: Estimator, _o: str, _t: Arg | None, args: list[Arg]) -> CostEstimate | None:
+    return CostEstimate(e.arg_size(args[0]).by(TRAVERSAL).by(_MAX_NAME_REGEX * REGEX))
 
 
-def _equals(_e: Estimator, _o: str, _t: Arg | None, args: list[Arg]) -> Result | None:
+def _equals(_e: Estimator, _o: str, _t: Arg | None, args: list[Arg]) -> CostEstimate | None:
     left, right = args
     if left.type != right.type:
         return None
     name = left.type.name
     if left.type.kind == "opaque" and name in ("net.IP", "net.CIDR"):
-        return Result(ONE)
+        return CostEstimate(ONE)
     if left.type.kind != "struct":
         return None
     if name in _UNIT_STRUCTS:
-        return Result(ONE)
+        return CostEstimate(ONE)
     if name == "kubernetes.NamedFormat":
-        return Result(Estimate(1, _MAX_FORMAT_SIZE).by(TRAVERSAL))
+        return CostEstimate(Estimate(1, _MAX_FORMAT_SIZE).by(TRAVERSAL))
     if name == "kubernetes.URL":
         most = right.size.most if right.size is not None else 1
-        return Result(Estimate(1, most).by(TRAVERSAL))
+        return CostEstimate(Estimate(1, most).by(TRAVERSAL))
     return None
 
 
@@ -244,7 +250,7 @@ _KUBERNETES: dict[str, Known] = {
 
 def _list_function(
     e: Estimator, overload: str, target: Arg | None, args: list[Arg]
-) -> Result | None:
+) -> CostEstimate | None:
     match overload:
         case "list_slice" if target is not None:
             size = e.arg_size(target)
@@ -261,9 +267,9 @@ def _list_function(
             size = e.arg_size(target)
             return _allocating(2.0, size.times(size))
         case "list_sets_contains_list" | "list_sets_intersects_list":
-            return Result(e.arg_size(args[0]).times(e.arg_size(args[1])).plus(ONE))
+            return CostEstimate(e.arg_size(args[0]).times(e.arg_size(args[1])).plus(ONE))
         case "list_sets_equivalent_list":
-            return Result(e.arg_size(args[0]).times(e.arg_size(args[1])).by(2).plus(ONE))
+            return CostEstimate(e.arg_size(args[0]).times(e.arg_size(args[1])).by(2).plus(ONE))
     if overload.endswith("_sort") and target is not None:
         return _sort(e, target, overload.removesuffix("_sort"))
     if overload.endswith("_sortByAssociatedKeys"):
@@ -271,14 +277,14 @@ def _list_function(
     return None
 
 
-def _sort(e: Estimator, values: Arg, kind: str) -> Result:
+def _sort(e: Estimator, values: Arg, kind: str) -> CostEstimate:
     size = e.arg_size(values)
     factor = 2.0 + (TRAVERSAL if kind in ("list_string", "list_bytes") else 0)
     return _allocating(factor, size.times(size))
 
 
-def _allocating(factor: float, size: Estimate) -> Result:
-    return Result(size.by(factor).plus(ONE).plus(fixed(LIST_CREATE)), size)
+def _allocating(factor: float, size: Estimate) -> CostEstimate:
+    return CostEstimate(size.by(factor).plus(ONE).plus(fixed(LIST_CREATE)), size)
 
 
 def _int(arg: Arg, default: int) -> int:

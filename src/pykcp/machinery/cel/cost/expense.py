@@ -7,9 +7,9 @@ read a whole value (see `work`): where one occurs, the size counts once more.
 
 from __future__ import annotations
 
-from pykcp.machinery.cel.front.ast import Call, ListExpr, MapExpr, Node, children
+from pykcp.machinery.cel.front.ast import CallNode, ListExpr, MapExpr, Node, children
 from pykcp.machinery.cel.program import Program
-from pykcp.machinery.cel.rules.schema_rules import RuleSet
+from pykcp.machinery.cel.rules.schema_rules import SchemaRules
 
 CHEAP_COST = 30_000
 """Units that are evaluated in some milliseconds."""
@@ -24,12 +24,12 @@ _CHARGED_FAIRLY = frozenset((
 _SCALARS = frozenset(("bool", "int", "uint", "double", "string", "bytes", "null", "timestamp"))
 
 
-def may_be_expensive(evaluated: Program | RuleSet, object_size: int) -> bool:
+def may_be_expensive(evaluated: Program | SchemaRules, object_size: int) -> bool:
     """Whether evaluating this on an object of so many bytes of JSON may take long.
 
     `object_size` is that of the larger one of object and old object. Says yes when in doubt.
     """
-    if isinstance(evaluated, RuleSet):
+    if isinstance(evaluated, SchemaRules):
         cost = evaluated.most_cost(object_size)
     else:
         cost = evaluated.bound(None, object_size)
@@ -40,10 +40,10 @@ def may_be_expensive(evaluated: Program | RuleSet, object_size: int) -> bool:
     return not _is_charged_fairly(evaluated)
 
 
-def _is_charged_fairly(evaluated: Program | RuleSet) -> bool:
+def _is_charged_fairly(evaluated: Program | SchemaRules) -> bool:
     """Whether the cost tells what every part of it does; remembered with what is evaluated."""
     if evaluated.charged_fairly is None:
-        programs = evaluated.programs() if isinstance(evaluated, RuleSet) else (evaluated,)
+        programs = evaluated.programs() if isinstance(evaluated, SchemaRules) else (evaluated,)
         evaluated.charged_fairly = all(_all_charged_fairly(p.root) for p in programs)
     return evaluated.charged_fairly
 
@@ -55,13 +55,13 @@ def _all_charged_fairly(root: Node) -> bool:
         if isinstance(node, ListExpr | MapExpr) and node.folded is not None:
             if not node.folded[0] and not all(map(_is_scalar, children(node))):
                 return False
-        elif isinstance(node, Call) and not _is_fair_call(node):
+        elif isinstance(node, CallNode) and not _is_fair_call(node):
             return False
         stack += children(node)
     return True
 
 
-def _is_fair_call(node: Call) -> bool:
+def _is_fair_call(node: CallNode) -> bool:
     if node.function in _CHARGED_FAIRLY:
         return True
     return node.function in ("_==_", "_!=_", "_+_") and all(map(_is_scalar, node.args))

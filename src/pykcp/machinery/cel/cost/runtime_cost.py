@@ -12,9 +12,9 @@ from typing import Any
 
 from pykcp.machinery.cel.library.formats import Format
 from pykcp.machinery.cel.library.net import CIDR, IP
-from pykcp.machinery.cel.library.quantity import Quantity
+from pykcp.machinery.cel.library.quantity import CelQuantity
 from pykcp.machinery.cel.library.semver import Semver
-from pykcp.machinery.cel.library.urls import URL
+from pykcp.machinery.cel.library.urls import CelURL
 from pykcp.machinery.cel.runtime.operators import size
 from pykcp.machinery.cel.runtime.values import Optional
 
@@ -26,7 +26,7 @@ REGEX = 0.25
 """Per character of a pattern."""
 LIST_CREATE, MAP_CREATE, STRUCT_CREATE = 10, 30, 40
 AUTHORIZATION = 350_000
-_UNIT_EQUALITY = (Quantity, IP, CIDR, Format, URL, Semver)
+_UNIT_EQUALITY = (CelQuantity, IP, CIDR, Format, CelURL, Semver)
 
 
 def actual_size(value: Any) -> int:

@@ -18,7 +18,7 @@ from pykcp.machinery.cel.emit.functions import (
     optional_or,
     overload_of,
 )
-from pykcp.machinery.cel.front.ast import Call, Literal, Node, Select
+from pykcp.machinery.cel.front.ast import CallNode, Literal, Node, Select
 from pykcp.machinery.cel.runtime.values import INT_MAX, INT_MIN
 
 _DIRECT = frozenset({"string", "int", "uint", "bool", "bytes", "timestamp", "duration"})
@@ -30,7 +30,7 @@ _ORDER_NAMES = {
 _ARITHMETIC = {"_+_": "add", "_-_": "subtract", "_*_": "multiply", "_/_": "divide", "_%_": "modulo"}
 
 
-def emit_call(g: Generator, node: Call) -> Val:
+def emit_call(g: Generator, node: CallNode) -> Val:
     special = _SPECIAL.get(node.function)
     if special is not None:
         return special(g, node)
@@ -47,7 +47,7 @@ def _bool(g: Generator, node: Node) -> Val:
     return Val(f"truth({val.src})", True, val.failed)
 
 
-def _logical(g: Generator, node: Call) -> Val:
+def _logical(g: Generator, node: CallNode) -> Val:
     """&& and ||: the right side may absorb an error of the left one."""
     is_and = node.function == "_&&_"
     word, test = ("and", "") if is_and else ("or", "not ")
@@ -74,7 +74,7 @@ def _logical(g: Generator, node: Call) -> Val:
     return Val(variable, False, right.may_fail)
 
 
-def _absorbing(g: Generator, node: Call, left: Val, body: list[str]) -> Val:
+def _absorbing(g: Generator, node: CallNode, left: Val, body: list[str]) -> Val:
     is_and = node.function == "_&&_"
     test = "" if is_and else "not "
     variable, error = g.fresh(), g.fresh("e")
@@ -111,10 +111,10 @@ def _branch(g: Generator, node: Node) -> Val:
 
 
 def _is_conditional(node: Node) -> bool:
-    return isinstance(node, Call) and node.function == "_?_:_"
+    return isinstance(node, CallNode) and node.function == "_?_:_"
 
 
-def _conditional(g: Generator, node: Call) -> Val:
+def _conditional(g: Generator, node: CallNode) -> Val:
     condition = g.name(_bool(g, node.args[0]))
     indent, mark = g.indent, len(g.lines)
     g.indent += 1
@@ -141,7 +141,7 @@ def _conditional(g: Generator, node: Call) -> Val:
     return Val(variable, False, may_fail, declared)
 
 
-def _not(g: Generator, node: Call) -> Val:
+def _not(g: Generator, node: CallNode) -> Val:
     args = arguments(g, node.args)
     if kinds_of(node) == ("bool",):
         return finish(g, node, args, f"(not {args[0].src})", fails=False)
@@ -151,7 +151,7 @@ def _not(g: Generator, node: Call) -> Val:
 # --- comparison
 
 
-def _equality(g: Generator, node: Call) -> Val:
+def _equality(g: Generator, node: CallNode) -> Val:
     op = "==" if node.function == "_==_" else "!="
     vals = arguments(g, node.args, boxed=False)
     kinds = kinds_of(node)
@@ -171,7 +171,7 @@ def _equality(g: Generator, node: Call) -> Val:
     return finish(g, node, vals, src, fails=True)
 
 
-def _order(g: Generator, node: Call) -> Val:
+def _order(g: Generator, node: CallNode) -> Val:
     args = arguments(g, node.args)
     kinds = kinds_of(node)
     if kinds[0] in _DIRECT and kinds[1] in _DIRECT:
@@ -181,7 +181,7 @@ def _order(g: Generator, node: Call) -> Val:
     return finish(g, node, args, src, fails=True)
 
 
-def _in(g: Generator, node: Call) -> Val:
+def _in(g: Generator, node: CallNode) -> Val:
     found, members = constants.fold(node.args[1])
     element = _type(node.args[0]).kind
     if found and overload_of(node) == "in_list" and _is_simple(members):
@@ -208,7 +208,7 @@ def _is_simple(members: Any) -> bool:
 # --- arithmetic
 
 
-def _arithmetic(g: Generator, node: Call) -> Val:
+def _arithmetic(g: Generator, node: CallNode) -> Val:
     kinds = kinds_of(node)
     args = arguments(g, node.args)
     a, b = (v.src for v in args)
@@ -233,7 +233,7 @@ def _arithmetic(g: Generator, node: Call) -> Val:
     return finish(g, node, args, src, fails=True)
 
 
-def _negate(g: Generator, node: Call) -> Val:
+def _negate(g: Generator, node: CallNode) -> Val:
     args = arguments(g, node.args)
     if kinds_of(node) == ("double",):
         return finish(g, node, args, f"(-{args[0].src})", fails=False)
@@ -243,7 +243,7 @@ def _negate(g: Generator, node: Call) -> Val:
 # --- access
 
 
-def _index(g: Generator, node: Call) -> Val:
+def _index(g: Generator, node: CallNode) -> Val:
     container, key = _operand_and_key(g, node)
     if is_optional(_type(node.args[0])):
         boxed = g.box(container)
@@ -259,7 +259,7 @@ def _index(g: Generator, node: Call) -> Val:
     return Val(f"index({boxed.src}, {key.src})", True, boxed.failed)
 
 
-def _operand_and_key(g: Generator, node: Call) -> tuple[Val, Val]:
+def _operand_and_key(g: Generator, node: CallNode) -> tuple[Val, Val]:
     """What is indexed, and by what; as a key, a name costs nothing of its own."""
     container, key = g.sequence(node.args)
     if g.tracked:
@@ -270,7 +270,7 @@ def _operand_and_key(g: Generator, node: Call) -> tuple[Val, Val]:
     return container, g.box(key)
 
 
-def _element(g: Generator, node: Call, container: Val, key: Val) -> Val:
+def _element(g: Generator, node: CallNode, container: Val, key: Val) -> Val:
     container = g.name(container)
     found, position = constants.fold(node.args[1])
     if found:
@@ -294,7 +294,7 @@ def _element(g: Generator, node: Call, container: Val, key: Val) -> Val:
     return g.typed(variable, container.declared.elem, nullable=True, failed=True)
 
 
-def _optional_access(g: Generator, node: Call) -> Val:
+def _optional_access(g: Generator, node: CallNode) -> Val:
     if node.function == "_?._":
         container = g.compile(node.args[0])
         if g.tracked and not _is_attribute(node.args[0]):
@@ -320,7 +320,7 @@ def _optional_field(g: Generator, container: Val, name: str) -> Val:
     return Val(f"(NONE if {held.src} is None else Optional({box}({held.src})))", True, True)
 
 
-_SPECIAL: dict[str, Callable[[Generator, Call], Val]] = {
+_SPECIAL: dict[str, Callable[[Generator, CallNode], Val]] = {
     "_&&_": _logical,
     "_||_": _logical,
     "_?_:_": _conditional,

@@ -26,7 +26,7 @@ from pykcp.machinery.cel.cost.runtime_cost import (
     CostOf,
 )
 from pykcp.machinery.cel.front.ast import (
-    Call,
+    CallNode,
     Comprehension,
     Ident,
     ListExpr,
@@ -34,7 +34,7 @@ from pykcp.machinery.cel.front.ast import (
     MapExpr,
     Node,
     Select,
-    Struct,
+    StructNode,
 )
 from pykcp.machinery.cel.runtime import arithmetic, operators
 from pykcp.machinery.cel.runtime.boxing import boxer, scalar_converter
@@ -231,7 +231,7 @@ class Generator:
                 return self.ident(node)
             case Select():
                 return self.select(node)
-            case Call():
+            case CallNode():
                 from pykcp.machinery.cel.emit.calls import emit_call
 
                 return self.shorten(emit_call(self, node))
@@ -239,7 +239,7 @@ class Generator:
                 return self.list_literal(node)
             case MapExpr():
                 return self.map_literal(node)
-            case Struct():
+            case StructNode():
                 return self.struct_literal(node)
             case Comprehension():
                 from pykcp.machinery.cel.emit.loops import emit_comprehension
@@ -378,7 +378,7 @@ class Generator:
                 self.line(f"{variable}.append(({key.src}, {value.src}))")
         return Val(f"make_map({variable})", True, True)
 
-    def struct_literal(self, node: Struct) -> Val:
+    def struct_literal(self, node: StructNode) -> Val:
         vals = self.boxed_sequence([e.value for e in node.entries])
         self.charge(STRUCT_CREATE)
         variable = self.fresh()
@@ -424,7 +424,7 @@ def _is_attribute(node: Node) -> bool:
     """Whether the reference implementation resolves it as a chain of names and keys."""
     if isinstance(node, Ident | Select):
         return True
-    return isinstance(node, Call) and node.function in ("_[_]", "_[?_]", "_?._", "_?_:_")
+    return isinstance(node, CallNode) and node.function in ("_[_]", "_[?_]", "_?._", "_?_:_")
 
 
 def load(source: str, names: dict[str, Any]) -> Callable[..., Any]:

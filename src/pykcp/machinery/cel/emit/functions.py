@@ -5,20 +5,20 @@ from __future__ import annotations
 from pykcp.machinery.cel.check.types import is_optional
 from pykcp.machinery.cel.cost.runtime_cost import cost_of
 from pykcp.machinery.cel.emit.codegen import Generator, Val, _type
-from pykcp.machinery.cel.front.ast import Call, Node
+from pykcp.machinery.cel.front.ast import CallNode, Node
 from pykcp.machinery.cel.library import IMPLEMENTATIONS
 from pykcp.machinery.cel.runtime.dispatch import dynamic
 
 
-def overload_of(node: Call) -> str:
+def overload_of(node: CallNode) -> str:
     return node.overloads[0] if len(node.overloads) == 1 else ""
 
 
-def kinds_of(node: Call) -> tuple[str, ...]:
+def kinds_of(node: CallNode) -> tuple[str, ...]:
     return tuple(_type(a).kind for a in node.args)
 
 
-def finish(g: Generator, node: Call, args: list[Val], src: str, *, fails: bool) -> Val:
+def finish(g: Generator, node: CallNode, args: list[Val], src: str, *, fails: bool) -> Val:
     """The call itself, with what it costs."""
     failed = any(a.failed for a in args)
     val = Val(src, fails or any(a.fails for a in args), failed)
@@ -34,7 +34,7 @@ def dedent(lines: list[str]) -> list[str]:
     return [line[4:] for line in lines]
 
 
-def function_call(g: Generator, node: Call) -> Val:
+def function_call(g: Generator, node: CallNode) -> Val:
     nodes = [node.target, *node.args] if node.target is not None else node.args
     sized = _sized(g, node, nodes)
     if sized is not None:
@@ -55,7 +55,7 @@ def function_call(g: Generator, node: Call) -> Val:
 CRASH = "internal error: interface conversion: *types.Err is not traits.Lister: missing method Add"
 
 
-def crashes_on_errors(node: Call) -> bool:
+def crashes_on_errors(node: CallNode) -> bool:
     """Whether the reference implementation, counting the cost, trips over an error here."""
     overload = overload_of(node)
     return overload == "list_distinct" or overload.endswith(("_sort", "_sortByAssociatedKeys"))
@@ -97,7 +97,7 @@ def _is_open(node: Node) -> bool:
     return kind.kind == "dyn" or any(p.kind == "dyn" for p in kind.params)
 
 
-def _sized(g: Generator, node: Call, nodes: list[Node]) -> Val | None:
+def _sized(g: Generator, node: CallNode, nodes: list[Node]) -> Val | None:
     """size() of what has a length in Python too."""
     if node.function != "size" or _type(nodes[0]).kind not in ("string", "bytes", "list", "map"):
         return None
@@ -107,7 +107,7 @@ def _sized(g: Generator, node: Call, nodes: list[Node]) -> Val | None:
     return finish(g, node, vals, f"{function}({vals[0].src})", fails=not plain)
 
 
-def optional_or(g: Generator, node: Call) -> Val:
+def optional_or(g: Generator, node: CallNode) -> Val:
     """The right side is only looked at when the left one is empty."""
     assert node.target is not None
     if not is_optional(_type(node.target)) and _type(node.target).kind != "dyn":

@@ -8,14 +8,14 @@ from pykcp.machinery.cel.cost.runtime_cost import LIST_CREATE
 from pykcp.machinery.cel.emit.calls import _bool
 from pykcp.machinery.cel.emit.codegen import Generator, Val, _type
 from pykcp.machinery.cel.emit.functions import crash_on_error, dedent
-from pykcp.machinery.cel.front.ast import Call, Comprehension, ListExpr, MapExpr, Node
+from pykcp.machinery.cel.front.ast import CallNode, Comprehension, ListExpr, MapExpr, Node
 from pykcp.machinery.cel.front.macros import SORTED_INPUT
 
 
 def emit_comprehension(g: Generator, node: Comprehension) -> Val:
     if node.is_bind:
         return _bind(g, node)
-    assert isinstance(node.step, Call)
+    assert isinstance(node.step, CallNode)
     if node.step.function in ("_&&_", "_||_"):
         return _quantifier(g, node, node.step)
     if isinstance(node.accu_init, ListExpr):
@@ -99,7 +99,7 @@ def _check_limit(g: Generator, cost: int) -> None:
         g.line("if cost[0] > limit: raise CostExceeded()")
 
 
-def _quantifier(g: Generator, node: Comprehension, step: Call) -> Val:
+def _quantifier(g: Generator, node: Comprehension, step: CallNode) -> Val:
     """all and exists: one answer ends the loop, an error only counts if none does."""
     is_all = step.function == "_&&_"
     variable, error = g.fresh("r"), g.fresh("e")
@@ -141,13 +141,13 @@ def _quantifier(g: Generator, node: Comprehension, step: Call) -> Val:
     return Val(variable, False, True)
 
 
-def _step_parts(node: Comprehension) -> tuple[Node | None, Call]:
+def _step_parts(node: Comprehension) -> tuple[Node | None, CallNode]:
     """The condition and what is added: `condition ? accu + [x] : accu`."""
     step = node.step
-    assert isinstance(step, Call)
+    assert isinstance(step, CallNode)
     if step.function == "_?_:_":
         inner = step.args[1]
-        assert isinstance(inner, Call)
+        assert isinstance(inner, CallNode)
         return step.args[0], inner
     return None, step
 
@@ -200,7 +200,7 @@ def _exists_one(g: Generator, node: Comprehension) -> Val:
     g.line(f"{variable} = 0")
     _open(g, node)
     _check_limit(g, 0)
-    assert isinstance(node.step, Call)
+    assert isinstance(node.step, CallNode)
     value = _bool(g, node.step.args[0])
     g.line(f"if {value.src}:")
     g.line(f"    {variable} += 1")

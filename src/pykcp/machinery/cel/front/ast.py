@@ -63,7 +63,7 @@ class Select(Node):
         self.resolved: Ident | None = None
 
 
-class Call(Node):
+class CallNode(Node):
     """A function or operator; `target` is what stands before the dot."""
 
     __slots__ = ("args", "function", "overloads", "target")
@@ -90,7 +90,7 @@ class ListExpr(Node):
         self.optional = optional
 
 
-class Entry:
+class EntryNode:
     """`key: value` of a map literal or `field: value` of a message literal."""
 
     __slots__ = ("key", "offset", "optional", "value")
@@ -105,17 +105,17 @@ class Entry:
 class MapExpr(Node):
     __slots__ = ("entries",)
 
-    def __init__(self, offset: int, entries: list[Entry]) -> None:
+    def __init__(self, offset: int, entries: list[EntryNode]) -> None:
         super().__init__(offset, max((max(e.key.depth, e.value.depth) for e in entries), default=0))
         self.entries = entries
 
 
-class Struct(Node):
+class StructNode(Node):
     """`Name{field: value}`; the keys of its entries are string literals."""
 
     __slots__ = ("entries", "name")
 
-    def __init__(self, offset: int, name: str, entries: list[Entry]) -> None:
+    def __init__(self, offset: int, name: str, entries: list[EntryNode]) -> None:
         super().__init__(offset, max((e.value.depth for e in entries), default=0))
         self.name = name
         self.entries = entries
@@ -177,15 +177,15 @@ def copy(node: Node) -> Node:
             return Ident(node.offset, node.name)
         case Select():
             out: Node = Select(node.offset, copy(node.operand), node.field, node.test_only)
-        case Call():
+        case CallNode():
             target = copy(node.target) if node.target is not None else None
-            out = Call(node.offset, node.function, [copy(a) for a in node.args], target)
+            out = CallNode(node.offset, node.function, [copy(a) for a in node.args], target)
         case ListExpr():
             out = ListExpr(node.offset, [copy(e) for e in node.elements], node.optional)
         case MapExpr():
             out = MapExpr(node.offset, _copy_entries(node.entries))
-        case Struct():
-            out = Struct(node.offset, node.name, _copy_entries(node.entries))
+        case StructNode():
+            out = StructNode(node.offset, node.name, _copy_entries(node.entries))
         case Comprehension():
             out = Comprehension(
                 node.offset,
@@ -204,8 +204,8 @@ def copy(node: Node) -> Node:
     return out
 
 
-def _copy_entries(entries: list[Entry]) -> list[Entry]:
-    return [Entry(e.offset, copy(e.key), copy(e.value), e.optional) for e in entries]
+def _copy_entries(entries: list[EntryNode]) -> list[EntryNode]:
+    return [EntryNode(e.offset, copy(e.key), copy(e.value), e.optional) for e in entries]
 
 
 def children(node: Node) -> list[Node]:
@@ -213,13 +213,13 @@ def children(node: Node) -> list[Node]:
     match node:
         case Select():
             return [] if node.resolved is not None else [node.operand]
-        case Call():
+        case CallNode():
             return [*([node.target] if node.target is not None else []), *node.args]
         case ListExpr():
             return node.elements
         case MapExpr():
             return [n for e in node.entries for n in (e.key, e.value)]
-        case Struct():
+        case StructNode():
             return [e.value for e in node.entries]
         case Comprehension():
             return [node.iter_range, node.accu_init, node.condition, node.step, node.result]

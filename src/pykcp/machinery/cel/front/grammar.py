@@ -29,15 +29,15 @@ def show_tokens(kinds: set[str]) -> str:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class GrammarNode:
     """A place in a rule. `kind` tells how the parser behaves when it is out of step there."""
 
     kind: str = "basic"
-    skips: list[Node] = field(default_factory=list)
+    skips: list[GrammarNode] = field(default_factory=list)
     """Places that are reached without reading anything."""
     reads: frozenset[str] = frozenset()
     calls: str = ""
-    next: Node | None = None
+    next: GrammarNode | None = None
     """Where reading or calling leads."""
     is_stop: bool = False
 
@@ -47,12 +47,12 @@ class Element:
     """A piece of a rule: what to do, and the node where that starts."""
 
     op: str
-    at: Node
+    at: GrammarNode
     parts: list[Element] = field(default_factory=list)
     tokens: frozenset[str] = frozenset()
     rule: str = ""
     binding: int = 0
-    back: Node | None = None
+    back: GrammarNode | None = None
     """For loops: the node that is passed before every further turn."""
     adaptive: bool = False
 
@@ -63,13 +63,13 @@ class _Builder:
     def tok(self, *kinds: str) -> object:
         return ("tok", frozenset(kinds))
 
-    def build(self, spec: object, after: Node) -> Element:
+    def build(self, spec: object, after: GrammarNode) -> Element:
         assert isinstance(spec, tuple)
         op = spec[0]
         if op == "tok":
-            return Element("tok", Node(reads=spec[1], next=after), tokens=spec[1])
+            return Element("tok", GrammarNode(reads=spec[1], next=after), tokens=spec[1])
         if op == "rule":
-            node = Node(calls=spec[1], next=after)
+            node = GrammarNode(calls=spec[1], next=after)
             return Element("rule", node, rule=spec[1], binding=spec[2])
         if op == "seq":
             parts: list[Element] = []
@@ -80,15 +80,15 @@ class _Builder:
             return Element("seq", after, parts)
         if op == "opt":
             inner = self.build(spec[1], after)
-            return Element("opt", Node("block", [inner.at, after]), [inner])
+            return Element("opt", GrammarNode("block", [inner.at, after]), [inner])
         if op == "alt":
             branches = [self.build(b, after) for b in spec[1]]
-            block = Node("block", [b.at for b in branches])
+            block = GrammarNode("block", [b.at for b in branches])
             return Element("alt", block, branches, adaptive=spec[2])
         return self._loop(op, spec, after)
 
-    def _loop(self, op: str, spec: tuple[object, ...], after: Node) -> Element:
-        entry, back = Node("entry" if op != "plus" else "block"), Node("back")
+    def _loop(self, op: str, spec: tuple[object, ...], after: GrammarNode) -> Element:
+        entry, back = GrammarNode("entry" if op != "plus" else "block"), GrammarNode("back")
         inner = self.build(spec[1], back)
         entry.skips = [inner.at] if op == "plus" else [inner.at, after]
         back.skips = [inner.at, after]
@@ -192,18 +192,18 @@ _SPECS: dict[str, tuple[object, ...]] = {
 
 def _build_rules() -> dict[str, Element]:
     builder = _Builder()
-    return {name: builder.build(spec, Node(is_stop=True)) for name, spec in _SPECS.items()}
+    return {name: builder.build(spec, GrammarNode(is_stop=True)) for name, spec in _SPECS.items()}
 
 
 RULES = _build_rules()
-Stack = tuple[Node, ...]
+Stack = tuple[GrammarNode, ...]
 """Where to go on in the callers, the innermost last."""
 
 
 _ALONE: dict[int, set[str]] = {}
 
 
-def next_tokens(node: Node, stack: Stack | None) -> set[str]:
+def next_tokens(node: GrammarNode, stack: Stack | None) -> set[str]:
     """The tokens that may come at a node. Without a stack the end of the rule is EPSILON."""
     if stack is not None:
         return _next_tokens(node, stack)
@@ -213,10 +213,10 @@ def next_tokens(node: Node, stack: Stack | None) -> set[str]:
     return known
 
 
-def _next_tokens(node: Node, stack: Stack | None) -> set[str]:
+def _next_tokens(node: GrammarNode, stack: Stack | None) -> set[str]:
     out: set[str] = set()
-    seen: set[tuple[Node, Stack | None]] = set()
-    todo: list[tuple[Node, Stack | None]] = [(node, stack)]
+    seen: set[tuple[GrammarNode, Stack | None]] = set()
+    todo: list[tuple[GrammarNode, Stack | None]] = [(node, stack)]
     while todo:
         here, callers = todo.pop()
         if (here, callers) in seen:

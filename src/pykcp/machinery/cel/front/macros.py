@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pykcp.machinery.cel.front.ast import (
     ACCUMULATOR,
-    Call,
+    CallNode,
     Comprehension,
     Ident,
     ListExpr,
@@ -52,11 +52,11 @@ class _Make:
     def literal(self, value: object) -> Literal:
         return Literal(self.offset, value)
 
-    def call(self, function: str, *args: Node) -> Call:
-        return Call(self.offset, function, list(args))
+    def call(self, function: str, *args: Node) -> CallNode:
+        return CallNode(self.offset, function, list(args))
 
-    def member(self, function: str, target: Node, *args: Node) -> Call:
-        return Call(self.offset, function, list(args), target)
+    def member(self, function: str, target: Node, *args: Node) -> CallNode:
+        return CallNode(self.offset, function, list(args), target)
 
     def list(self, *elements: Node) -> ListExpr:
         return ListExpr(self.offset, list(elements), frozenset())
@@ -180,7 +180,7 @@ def _transform_list(offset: int, target: Node | None, args: list[Node]) -> Node:
     return _to_list(_Make(offset), target, _two_names(args), condition, args[-1])
 
 
-def _to_map(offset: int, target: Node, args: list[Node], step: Call) -> Node:
+def _to_map(offset: int, target: Node, args: list[Node], step: CallNode) -> Node:
     make, names = _Make(offset), _two_names(args)
     guarded: Node = step
     if len(args) == 4:

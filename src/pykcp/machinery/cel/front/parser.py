@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pykcp.machinery.cel.front.ast import (
-    Call,
-    Entry,
+    CallNode,
+    EntryNode,
     Ident,
     ListExpr,
     Literal,
     MapExpr,
     Node,
     Select,
-    Struct,
+    StructNode,
     count,
 )
 from pykcp.machinery.cel.front.lexer import EOF, Token, tokenize
@@ -127,7 +127,7 @@ class _Parser:
             then = self.logical("||", "_||_")
             self.take(":")
             other = self.expr()
-            node = _deeper(Call(op.offset, "_?_:_", [node, then, other]))
+            node = _deeper(CallNode(op.offset, "_?_:_", [node, then, other]))
         self.leave("expr")
         return node
 
@@ -149,7 +149,7 @@ class _Parser:
         while binding == 0 and self.kind() in _RELATIONS:
             op = self.take(self.kind())
             right = self.relation(1)
-            node = _deeper(Call(op.offset, _RELATIONS[op.kind], [node, right]))
+            node = _deeper(CallNode(op.offset, _RELATIONS[op.kind], [node, right]))
         self.leave("relation")
         return node
 
@@ -165,7 +165,7 @@ class _Parser:
                 op, function, tighter = self.take(kind), _SUMS[kind], 1
             else:
                 break
-            node = _deeper(Call(op.offset, function, [node, self.calc(tighter)]))
+            node = _deeper(CallNode(op.offset, function, [node, self.calc(tighter)]))
         self.leave("calc")
         return node
 
@@ -179,7 +179,7 @@ class _Parser:
             node = self.member()
             if count % 2 == 0:
                 return node
-            return Call(first.offset, "!_" if kind == "!" else "-_", [node])
+            return CallNode(first.offset, "!_" if kind == "!" else "-_", [node])
         return self.member()
 
     def member(self) -> Node:
@@ -192,7 +192,7 @@ class _Parser:
                 function = "_[?_]" if self.accept("?") else "_[_]"
                 index = self.expr()
                 self.take("]")
-                node = _deeper(Call(op.offset, function, [node, index]))
+                node = _deeper(CallNode(op.offset, function, [node, index]))
             else:
                 return node
 
@@ -201,7 +201,7 @@ class _Parser:
         if self.accept("?"):
             name = self.field_name()
             field = Literal(name.offset, name.text)
-            return _deeper(Call(op.offset, "_?._", [operand, field]))
+            return _deeper(CallNode(op.offset, "_?._", [operand, field]))
         name = self.field_name()
         if name.kind == "IDENT" and self.kind() == "(":
             opened = self.take("(")
@@ -242,7 +242,7 @@ class _Parser:
                 if name in REPEATING and target is not None:
                     self.count_repeated(target)
                 return expanded
-        return Call(offset, name, args, target)
+        return CallNode(offset, name, args, target)
 
     def count_repeated(self, target: Node) -> None:
         """Macros that write their target twice, nested, would grow without bound."""
@@ -295,15 +295,15 @@ class _Parser:
         while self.accept("."):
             name += "." + self.take("IDENT").text
         opened = self.take("{")
-        return Struct(opened.offset, name, self.entries(self.struct_key))
+        return StructNode(opened.offset, name, self.entries(self.struct_key))
 
-    def entries(self, key_rule: object) -> list[Entry]:
-        out: list[Entry] = []
+    def entries(self, key_rule: object) -> list[EntryNode]:
+        out: list[EntryNode] = []
         while self.kind() not in ("}", ","):
             optional = self.accept("?")
             key = self.map_key() if key_rule == self.map_key else self.struct_key()
             colon = self.take(":")
-            out.append(Entry(colon.offset, key, self.expr(), optional))
+            out.append(EntryNode(colon.offset, key, self.expr(), optional))
             if self.kind() != "," or self.kind(1) == "}":
                 break
             self.take(",")
@@ -394,4 +394,4 @@ def _balance(function: str, terms: list[Node], offsets: list[int], low: int, hig
         if middle == high
         else _balance(function, terms, offsets, middle + 1, high)
     )
-    return Call(offsets[middle], function, [left, right])
+    return CallNode(offsets[middle], function, [left, right])

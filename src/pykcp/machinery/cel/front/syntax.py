@@ -15,7 +15,7 @@ from pykcp.machinery.cel.front.grammar import (
     EPSILON,
     RULES,
     Element,
-    Node,
+    GrammarNode,
     Stack,
     next_tokens,
     show_tokens,
@@ -51,7 +51,7 @@ class _GiveUp(Exception):
     pass
 
 
-Config = tuple[int, Node, Stack, bool]
+Config = tuple[int, GrammarNode, Stack, bool]
 """Alternative, place, callers, and whether the deciding rule has been left."""
 
 
@@ -166,7 +166,7 @@ class _Explainer:
             return
         raise self.mismatch(stack)
 
-    def sync(self, node: Node, stack: Stack) -> None:
+    def sync(self, node: GrammarNode, stack: Stack) -> None:
         """At a decision: makes sure that the next token can be decided about."""
         self.node = node
         if self.recovering:
@@ -280,7 +280,7 @@ class _Explainer:
 
     # --- deciding by looking ahead
 
-    def predict(self, starts: list[Node], stack: Stack) -> int:
+    def predict(self, starts: list[GrammarNode], stack: Stack) -> int:
         """The alternative that the coming tokens belong to."""
         base = len(stack)
         configs = _closure([(i, node, stack, False) for i, node in enumerate(starts)], base)
@@ -331,7 +331,7 @@ def _closure(configs: list[Config], base: int) -> list[Config]:
 
 def _all_conflict(configs: list[Config]) -> bool:
     """Whether every place is reached by the same two alternatives: looking on is no use."""
-    places: dict[tuple[Node, Stack], set[int]] = {}
+    places: dict[tuple[GrammarNode, Stack], set[int]] = {}
     for alt, node, callers, _ in configs:
         places.setdefault((node, callers), set()).add(alt)
     return all(len(alts) > 1 for alts in places.values())

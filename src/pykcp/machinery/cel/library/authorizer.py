@@ -1,6 +1,6 @@
 """authorizer.…check('verb'): asking whether a user may do something.
 
-The answer comes from outside: whoever evaluates the expression passes an `Authorizer`
+The answer comes from outside: whoever evaluates the expression passes an `CelAuthorizer`
 with a function that decides.
 """
 
@@ -15,7 +15,7 @@ from pykcp.machinery.cel.runtime.values import EvalError
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CelAccessCheck:
     """What is asked: a path, or a resource when `path` is empty."""
 
     user: Any
@@ -31,7 +31,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CelDecision:
     cel_type: ClassVar[str] = "kubernetes.authorization.Decision"
     allowed: bool
     reason: str = ""
@@ -39,46 +39,46 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Authorizer:
+class CelAuthorizer:
     """`service_account` makes the user for a namespace and a name."""
 
     cel_type: ClassVar[str] = "kubernetes.authorization.Authorizer"
     user: Any
-    decide: Callable[[Question], Decision]
+    decide: Callable[[CelAccessCheck], CelDecision]
     service_account: Callable[[str, str], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class PathCheck:
     cel_type: ClassVar[str] = "kubernetes.authorization.PathCheck"
-    authorizer: Authorizer
+    authorizer: CelAuthorizer
     path: str
 
-    def check(self, verb: str) -> Decision:
-        return self.authorizer.decide(Question(self.authorizer.user, verb, path=self.path))
+    def check(self, verb: str) -> CelDecision:
+        return self.authorizer.decide(CelAccessCheck(self.authorizer.user, verb, path=self.path))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCheck:
     cel_type: ClassVar[str] = "kubernetes.authorization.GroupCheck"
-    authorizer: Authorizer
+    authorizer: CelAuthorizer
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceCheck:
     cel_type: ClassVar[str] = "kubernetes.authorization.ResourceCheck"
-    authorizer: Authorizer
-    question: Question
+    authorizer: CelAuthorizer
+    question: CelAccessCheck
 
-    def check(self, verb: str) -> Decision:
+    def check(self, verb: str) -> CelDecision:
         return self.authorizer.decide(replace(self.question, verb=verb))
 
     def but(self, **fields: str) -> ResourceCheck:
         return ResourceCheck(self.authorizer, replace(self.question, **fields))
 
 
-def _path(authorizer: Authorizer, path: str) -> PathCheck:
+def _path(authorizer: CelAuthorizer, path: str) -> PathCheck:
     if not path.strip():
         raise EvalError("path must not be empty")
     return PathCheck(authorizer, path)
@@ -87,11 +87,11 @@ def _path(authorizer: Authorizer, path: str) -> PathCheck:
 def _resource(group: GroupCheck, resource: str) -> ResourceCheck:
     if not resource.strip():
         raise EvalError("resource must not be empty")
-    question = Question(group.authorizer.user, "", group=group.group, resource=resource)
+    question = CelAccessCheck(group.authorizer.user, "", group=group.group, resource=resource)
     return ResourceCheck(group.authorizer, question)
 
 
-def _service_account(authorizer: Authorizer, namespace: str, name: str) -> Authorizer:
+def _service_account(authorizer: CelAuthorizer, namespace: str, name: str) -> CelAuthorizer:
     if _FORMATS["dns1123Subdomain"].check(name):
         raise EvalError("Invalid service account name")
     if _FORMATS["dns1123Label"].check(namespace):

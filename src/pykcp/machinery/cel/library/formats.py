@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykcp.machinery.cel.library.times import parse_date
-from pykcp.machinery.cel.library.urls import URLError, parse_url
+from pykcp.machinery.cel.library.urls import CelURLError, parse_url
 from pykcp.machinery.cel.runtime.values import NONE, Optional
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -155,7 +155,7 @@ def _prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
 def _uri(text: str) -> list[str]:
     try:
         parse_url(text)
-    except URLError as error:
+    except CelURLError as error:
         return [str(error)]
     return []
 

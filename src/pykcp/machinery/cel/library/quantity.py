@@ -20,7 +20,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _MAX_EXPONENT = 10_000
 
 
-class Quantity:
+class CelQuantity:
     """`value` × 10^`scale`; `fits` tells that it is held as a small integer."""
 
     __slots__ = ("fits", "scale", "value")
@@ -32,7 +32,7 @@ class Quantity:
         self.fits = fits
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quantity) and self.compare(other) == 0
+        return isinstance(other, CelQuantity) and self.compare(other) == 0
 
     def __hash__(self) -> int:
         value, scale = self.value, self.scale
@@ -40,7 +40,7 @@ class Quantity:
             value, scale = value // 10, scale + 1
         return hash((value, scale if value else 0))
 
-    def _aligned(self, other: Quantity) -> tuple[int, int, int]:
+    def _aligned(self, other: CelQuantity) -> tuple[int, int, int]:
         scale = min(self.scale, other.scale)
         spend(abs(self.scale - other.scale) // 64)
         return (
@@ -49,15 +49,15 @@ class Quantity:
             scale,
         )
 
-    def compare(self, other: Quantity) -> int:
+    def compare(self, other: CelQuantity) -> int:
         a, b, _ = self._aligned(other)
         return (a > b) - (a < b)
 
-    def plus(self, other: Quantity) -> Quantity:
+    def plus(self, other: CelQuantity) -> CelQuantity:
         a, b, scale = self._aligned(other)
         return _sum(self, other, a + b, scale)
 
-    def minus(self, other: Quantity) -> Quantity:
+    def minus(self, other: CelQuantity) -> CelQuantity:
         a, b, scale = self._aligned(other)
         return _sum(self, other, a - b, scale)
 
@@ -75,12 +75,12 @@ class Quantity:
             return float("inf") if self.value > 0 else float("-inf")
 
 
-def _sum(a: Quantity, b: Quantity, value: int, scale: int) -> Quantity:
+def _sum(a: CelQuantity, b: CelQuantity, value: int, scale: int) -> CelQuantity:
     fits = a.fits and b.fits and INT_MIN <= value <= INT_MAX
-    return Quantity(value, scale, fits)
+    return CelQuantity(value, scale, fits)
 
 
-def to_quantity(text: str) -> Quantity:
+def to_quantity(text: str) -> CelQuantity:
     if not text:
         raise EvalError(f"quantities must match the regular expression '{_FORM}'")
     if len(text) > _MAX_LENGTH:
@@ -91,7 +91,7 @@ def to_quantity(text: str) -> Quantity:
     sign, whole, point, fraction, suffix = found.groups()
     whole, fraction = whole.lstrip("0"), fraction or ""
     if not whole and not point and not suffix:
-        return Quantity(0, 0, fits=True)
+        return CelQuantity(0, 0, fits=True)
     binary, exponent = _suffix(suffix)
     negative = sign == "-"
     if not binary:
@@ -101,7 +101,7 @@ def to_quantity(text: str) -> Quantity:
     small = not fraction and 15 - len(whole or "0") - int(exponent * 3 / 10) - 1 >= 0
     value = int((whole or "0") + fraction) * 2**exponent
     if small and value <= INT_MAX:
-        return Quantity(-value if negative else value, 0, fits=True)
+        return CelQuantity(-value if negative else value, 0, fits=True)
     return _binary(value, -len(fraction), negative)
 
 
@@ -117,10 +117,10 @@ def _suffix(suffix: str) -> tuple[bool, int]:
     raise EvalError("unable to parse quantity's suffix")
 
 
-def _decimal(value: int, scale: int, small: bool) -> Quantity:
+def _decimal(value: int, scale: int, small: bool) -> CelQuantity:
     if small and INT_MIN <= value <= INT_MAX:
-        return Quantity(value, scale, fits=True)
-    return Quantity(*_round_up(value, scale), fits=False)
+        return CelQuantity(value, scale, fits=True)
+    return CelQuantity(*_round_up(value, scale), fits=False)
 
 
 def _round_up(value: int, scale: int) -> tuple[int, int]:
@@ -133,11 +133,11 @@ def _round_up(value: int, scale: int) -> tuple[int, int]:
     return (-quotient if value < 0 else quotient), -9
 
 
-def _binary(value: int, scale: int, negative: bool) -> Quantity:
+def _binary(value: int, scale: int, negative: bool) -> CelQuantity:
     value, scale = _round_up(value, scale)
     if value > INT_MAX * 10 ** (-scale):
         value, scale = INT_MAX, 0
-    return Quantity(-value if negative else value, scale, fits=False)
+    return CelQuantity(-value if negative else value, scale, fits=False)
 
 
 def _is_quantity(text: str) -> bool:
@@ -148,15 +148,15 @@ def _is_quantity(text: str) -> bool:
     return True
 
 
-def _integer(quantity: Quantity) -> int:
+def _integer(quantity: CelQuantity) -> int:
     value = quantity.as_int()
     if value is None:
         raise EvalError("cannot convert value to integer")
     return value
 
 
-def _from_int(value: int) -> Quantity:
-    return Quantity(value, 0, fits=True)
+def _from_int(value: int) -> CelQuantity:
+    return CelQuantity(value, 0, fits=True)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -165,12 +165,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "quantity_sign": lambda q: (q.value > 0) - (q.value < 0),
     "quantity_get_int": _integer,
     "quantity_is_integer": lambda q: q.as_int() is not None,
-    "quantity_get_float": Quantity.as_float,
-    "quantity_compare_to": Quantity.compare,
+    "quantity_get_float": CelQuantity.as_float,
+    "quantity_compare_to": CelQuantity.compare,
     "quantity_is_greater_than": lambda a, b: a.compare(b) > 0,
     "quantity_is_less_than": lambda a, b: a.compare(b) < 0,
-    "quantity_add": Quantity.plus,
+    "quantity_add": CelQuantity.plus,
     "quantity_add_int": lambda q, n: q.plus(_from_int(n)),
-    "quantity_sub": Quantity.minus,
+    "quantity_sub": CelQuantity.minus,
     "quantity_sub_int": lambda q, n: q.minus(_from_int(n)),
 }

@@ -21,11 +21,11 @@ _VALID_ENCODED = re.compile(r"(?:[A-Za-z0-9\-_.~!$&'()*+,;=:@/\[\]]|%[0-9A-Fa-f]
 _USER_OK = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
 
 
-class URLError(Exception):
+class CelURLError(Exception):
     """The text is no URL; the message is Go's."""
 
 
-class URL:
+class CelURL:
     __slots__ = ("host", "path", "query", "raw_path", "scheme", "text")
     cel_type = "kubernetes.URL"
 
@@ -36,7 +36,7 @@ class URL:
         self.host = ""
         if not rest.startswith("/"):
             if not self.scheme:
-                raise URLError("invalid URI for request")
+                raise CelURLError("invalid URI for request")
             rest = ""  # what follows the scheme has no parts
         if rest.startswith("//") and (self.scheme or not rest.startswith("///")):
             authority, slash, path = rest[2:].partition("/")
@@ -46,7 +46,7 @@ class URL:
         self.path = _unescape(rest)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, URL) and str(self) == str(other)
+        return isinstance(other, CelURL) and str(self) == str(other)
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -74,28 +74,28 @@ class URL:
             key, _, value = part.partition("=")
             try:
                 key, value = (_unescape(p.replace("+", " ")) for p in (key, value))
-            except URLError:
+            except CelURLError:
                 continue
             out.setdefault(key, []).append(value)
         return out
 
 
-def parse_url(text: str) -> URL:
+def parse_url(text: str) -> CelURL:
     """The URL of a request; raises URLError with the whole of Go's message."""
     try:
         _check_whole(text)
-        return URL(text)
-    except URLError as error:
-        raise URLError(f"parse {go_quote(text)}: {error}") from error
+        return CelURL(text)
+    except CelURLError as error:
+        raise CelURLError(f"parse {go_quote(text)}: {error}") from error
 
 
 def _check_whole(text: str) -> None:
     if any(ord(c) < 0x20 or ord(c) == 0x7F for c in text):
-        raise URLError("net/url: invalid control character in URL")
+        raise CelURLError("net/url: invalid control character in URL")
     if not text:
-        raise URLError("empty url")
+        raise CelURLError("empty url")
     if text == "*":
-        raise URLError("invalid URI for request")
+        raise CelURLError("invalid URI for request")
 
 
 def _split_scheme(text: str) -> tuple[str, str]:
@@ -103,7 +103,7 @@ def _split_scheme(text: str) -> tuple[str, str]:
     if found is not None and text[found.end() :].startswith(":"):
         return found.group().lower(), text[found.end() + 1 :]
     if text.startswith(":"):
-        raise URLError("missing protocol scheme")
+        raise CelURLError("missing protocol scheme")
     return "", text
 
 
@@ -111,7 +111,7 @@ def _parse_authority(authority: str) -> str:
     user, at, host = authority.rpartition("@")
     if at:
         if not _USER_OK.fullmatch(user):
-            raise URLError("net/url: invalid userinfo")
+            raise CelURLError("net/url: invalid userinfo")
         _unescape(user)
     return _parse_host(host)
 
@@ -120,7 +120,7 @@ def _parse_host(host: str) -> str:
     if host.startswith("["):
         end = host.rfind("]")
         if end < 0:
-            raise URLError("missing ']' in host")
+            raise CelURLError("missing ']' in host")
         _check_port(host[end + 1 :])
     else:
         colon = host.rfind(":")
@@ -129,16 +129,16 @@ def _parse_host(host: str) -> str:
     for found in _ESCAPE.finditer(host):
         # in a host only non-ASCII bytes may be escaped, besides a zone's %25
         if int(found.group(1), 16) < 0x80 and found.group() != "%25":
-            raise URLError(f"invalid URL escape {go_quote(found.group())}")
+            raise CelURLError(f"invalid URL escape {go_quote(found.group())}")
     for c in host:
         if ord(c) < 0x80 and c not in _HOST_OK and c != "%":
-            raise URLError(f"invalid character {go_quote(c)} in host name")
+            raise CelURLError(f"invalid character {go_quote(c)} in host name")
     return _unescape(host)
 
 
 def _check_port(port: str) -> None:
     if port and not re.fullmatch(r":[0-9]*", port):
-        raise URLError(f"invalid port {go_quote(port)} after host")
+        raise CelURLError(f"invalid port {go_quote(port)} after host")
 
 
 def _split_port(host: str) -> tuple[str, str]:
@@ -153,7 +153,7 @@ def _unescape(text: str) -> str:
         return text
     bad = _BAD_ESCAPE.search(text)
     if bad is not None:
-        raise URLError(f"invalid URL escape {go_quote(bad.group())}")
+        raise CelURLError(f"invalid URL escape {go_quote(bad.group())}")
     raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda m: bytes([int(m.group(1), 16)]), text.encode())
     return raw.decode(errors="replace")
 
@@ -164,10 +164,10 @@ def _escape(path: str) -> str:
     )
 
 
-def _to_url(text: str) -> URL:
+def _to_url(text: str) -> CelURL:
     try:
         return parse_url(text)
-    except URLError as error:
+    except CelURLError as error:
         raise EvalError(f"URL parse error during conversion from string: {error}") from error
 
 
@@ -175,7 +175,7 @@ def _is_url(text: str) -> bool:
     spend(len(text))
     try:
         parse_url(text)
-    except URLError:
+    except CelURLError:
         return False
     return True
 
@@ -185,8 +185,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "is_url_string": _is_url,
     "url_get_scheme": lambda url: url.scheme,
     "url_get_host": lambda url: url.host,
-    "url_get_hostname": URL.hostname,
-    "url_get_port": URL.port,
-    "url_get_escaped_path": URL.escaped_path,
-    "url_get_query": URL.query_values,
+    "url_get_hostname": CelURL.hostname,
+    "url_get_port": CelURL.port,
+    "url_get_escaped_path": CelURL.escaped_path,
+    "url_get_query": CelURL.query_values,
 }

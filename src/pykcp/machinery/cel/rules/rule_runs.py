@@ -27,7 +27,7 @@ _OMITTED = object()
 
 
 @dataclass(slots=True)
-class Run:
+class RuleRun:
     """One validation: what is left of the budget, and what was found."""
 
     tracked: bool
@@ -53,7 +53,13 @@ def invalid(path: str, value: Any, message: str) -> FieldError:
 
 
 def run_rules(
-    schema: Schema, compiled: NodeRules, run: Run, path: str, new: Any, old: Any, ratchet: Ratchet
+    schema: Schema,
+    compiled: NodeRules,
+    run: RuleRun,
+    path: str,
+    new: Any,
+    old: Any,
+    ratchet: Ratchet,
 ) -> None:
     """Runs the rules of one node on one value."""
     kind = schema.type
@@ -85,7 +91,7 @@ def _old_for(compiled: NodeRules, rule: CompiledRule, old: Any) -> Any:
     return NONE if old is None else Optional(compiled.box_old(old))
 
 
-def _evaluate(program: Program, run: Run, new: Any, old: Any) -> Any:
+def _evaluate(program: Program, run: RuleRun, new: Any, old: Any) -> Any:
     """The value, or None when the budget is used up; raises CelError."""
     if not run.tracked:
         try:
@@ -101,7 +107,9 @@ def _evaluate(program: Program, run: Run, new: Any, old: Any) -> Any:
     return value
 
 
-def _report_failure(rule: CompiledRule, run: Run, path: str, kind: str, error: CelError) -> None:
+def _report_failure(
+    rule: CompiledRule, run: RuleRun, path: str, kind: str, error: CelError
+) -> None:
     """A rule without a value."""
     text = str(error)
     if isinstance(error, CostExceeded):
@@ -122,7 +130,7 @@ def _report_failure(rule: CompiledRule, run: Run, path: str, kind: str, error: C
 
 
 def _report_violation(
-    schema: Schema, compiled: NodeRules, rule: CompiledRule, run: Run, path: str, new: Any,
+    schema: Schema, compiled: NodeRules, rule: CompiledRule, run: RuleRun, path: str, new: Any,
     old: Any, ratchet: Ratchet,
 ) -> None:  # fmt: skip
     """A rule that is false."""
@@ -140,7 +148,9 @@ def _report_violation(
         run.errors.append(found)
 
 
-def _message(compiled: NodeRules, rule: CompiledRule, run: Run, new: Any, old: Any) -> str | None:
+def _message(
+    compiled: NodeRules, rule: CompiledRule, run: RuleRun, new: Any, old: Any
+) -> str | None:
     """What messageExpression says, or None. It may use up what is left of the budget.
 
     It sees `oldSelf` as the plain value even where the rule sees an optional one: so it is

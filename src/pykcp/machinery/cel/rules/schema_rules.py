@@ -1,6 +1,6 @@
 """x-kubernetes-validations of a whole schema: compiled once, run on every write.
 
-`RuleSet` mirrors the schema where it holds rules. A rule runs with `self` (the value at
+`SchemaRules` mirrors the schema where it holds rules. A rule runs with `self` (the value at
 its node) and `oldSelf` (the value it follows, if there is one). Evaluation is counted
 only when an object is so large that the counting could matter; see `docs/design/cel.md`.
 """
@@ -18,7 +18,7 @@ from pykcp.machinery.cel.program import PER_CALL_LIMIT, Program
 from pykcp.machinery.cel.rules.compiled_rules import NodeRules, compile_node
 from pykcp.machinery.cel.rules.correlation import Correlation, KeyedItems, Ratchet
 from pykcp.machinery.cel.rules.field_paths import child, key
-from pykcp.machinery.cel.rules.rule_runs import Run, invalid, run_rules
+from pykcp.machinery.cel.rules.rule_runs import RuleRun, invalid, run_rules
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import FieldError
 
@@ -107,7 +107,7 @@ def _times(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a * max(b, 0)
 
 
-class RuleSet:
+class SchemaRules:
     """All rules of a schema. Build it once and keep it with the schema."""
 
     def __init__(self, schema: Schema, *, root: bool = True) -> None:
@@ -147,7 +147,7 @@ class RuleSet:
             return []
         tracked = not self._is_cheap(new, old, size, limit, budget)
         allow(OBJECT_WORK)
-        run = Run(tracked, limit, budget, [], warnings if warnings is not None else [])
+        run = RuleRun(tracked, limit, budget, [], warnings if warnings is not None else [])
         correlation = Correlation(new, old, self._schema) if old is not None and ratchet else None
         _validate(self._root, run, path, new, old, Ratchet(correlation))
         return run.errors
@@ -207,7 +207,7 @@ class RuleSet:
         return total
 
 
-def _run(node: RuleNode, run: Run, path: str, new: Any, old: Any, ratchet: Ratchet) -> None:
+def _run(node: RuleNode, run: RuleRun, path: str, new: Any, old: Any, ratchet: Ratchet) -> None:
     if node.compiled is None:
         message = f"rule compiler initialization error: {node.broken}"
         run.errors.append(invalid(path, node.schema.type, message))
@@ -215,7 +215,9 @@ def _run(node: RuleNode, run: Run, path: str, new: Any, old: Any, ratchet: Ratch
         run_rules(node.schema, node.compiled, run, path, new, old, ratchet)
 
 
-def _validate(node: RuleNode, run: Run, path: str, new: Any, old: Any, ratchet: Ratchet) -> None:
+def _validate(
+    node: RuleNode, run: RuleRun, path: str, new: Any, old: Any, ratchet: Ratchet
+) -> None:
     if new is None:
         return
     if node.compiled is not None or node.broken:
@@ -234,7 +236,7 @@ def _validate(node: RuleNode, run: Run, path: str, new: Any, old: Any, ratchet: 
 
 
 def _validate_items(
-    node: RuleNode, items: RuleNode, run: Run, path: str, new: list[Any], old: Any,
+    node: RuleNode, items: RuleNode, run: RuleRun, path: str, new: list[Any], old: Any,
     ratchet: Ratchet,
 ) -> None:  # fmt: skip
     followed = KeyedItems(node.schema, old)
@@ -246,7 +248,7 @@ def _validate_items(
 
 
 def _validate_map(
-    node: RuleNode, run: Run, path: str, new: dict[str, Any], old: dict[str, Any],
+    node: RuleNode, run: RuleRun, path: str, new: dict[str, Any], old: dict[str, Any],
     ratchet: Ratchet,
 ) -> None:  # fmt: skip
     if node.additional is not None:

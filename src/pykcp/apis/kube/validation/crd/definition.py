@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pykcp.apis.kube.validation import gourl
 from pykcp.apis.kube.validation.crd.names import names_errors
 from pykcp.apis.kube.validation.crd.spec import (
-    Strictness,
+    SpecStrictness,
     internal,
     schema_of,
     spec_errors,
@@ -118,7 +118,7 @@ def _validate(obj: Object, facts: Facts) -> list[FieldError]:
         return messages
 
     errors = validate_object_meta(metadata(obj), False, name_rule)
-    errors += spec_errors(spec, Strictness(), facts, in_core_group=in_core_group)
+    errors += spec_errors(spec, SpecStrictness(), facts, in_core_group=in_core_group)
     return errors + _other_errors(obj, None)
 
 
@@ -236,7 +236,7 @@ def _approval_state(text: str) -> str:
         return "bypassed"
     try:
         url = gourl.parse(text)
-    except gourl.URLError:
+    except gourl.GoURLError:
         return "invalid"
     return "approved" if url.scheme and url.host else "invalid"
 

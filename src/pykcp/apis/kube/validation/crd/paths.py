@@ -17,12 +17,12 @@ class PathProblem(ValueError):
     """A path that leads nowhere; the text is upstream's."""
 
 
-class Found(NamedTuple):
+class FoundField(NamedTuple):
     steps: tuple[str, ...]
     schema: Object
 
 
-def field_at(path: str, schema: Object, *, allow_brackets: bool = True) -> Found:
+def field_at(path: str, schema: Object, *, allow_brackets: bool = True) -> FoundField:
     """The schema a path leads to; raises PathProblem."""
     tokens = iter(_TOKEN.findall(path))
     steps: list[str] = []
@@ -41,7 +41,7 @@ def field_at(path: str, schema: Object, *, allow_brackets: bool = True) -> Found
         else:
             raise PathProblem(f"expected [ or . but got: {token}")
         steps.append(name)
-    return Found(tuple(steps), schema)
+    return FoundField(tuple(steps), schema)
 
 
 def _next(tokens: Iterator[str]) -> str:

@@ -33,7 +33,7 @@ _KEYS, _RULES = "x-kubernetes-list-map-keys", "x-kubernetes-validations"
 
 
 @dataclass(frozen=True, slots=True)
-class Strictness:
+class SchemaStrictness:
     """What holds for new definitions; an update need not be better than what it replaces."""
 
     valid_types: bool = True
@@ -45,7 +45,7 @@ class Strictness:
 class _Place:
     """Where in the resource a schema is."""
 
-    strictness: Strictness
+    strictness: SchemaStrictness
     no_defaults_because: str | None = None
     inside_meta: bool = False
 
@@ -88,7 +88,7 @@ def _status_root_errors(schema: Object, path: str) -> list[FieldError]:
     return []
 
 
-def schema_errors(schema: Object, path: str, strictness: Strictness) -> list[FieldError]:
+def schema_errors(schema: Object, path: str, strictness: SchemaStrictness) -> list[FieldError]:
     """All that is wrong with a schema, from the root down."""
     return _errors(schema, path, _Place(strictness), is_root=True)
 
@@ -172,7 +172,7 @@ def _keyword_errors(schema: Object, path: str, place: _Place) -> list[FieldError
     return errors
 
 
-def _topology_errors(schema: Object, path: str, strictness: Strictness) -> list[FieldError]:
+def _topology_errors(schema: Object, path: str, strictness: SchemaStrictness) -> list[FieldError]:
     """List and map types, and the keys of lists that are maps."""
     list_type, map_type = schema.get(_LIST), schema.get(_MAP)
     errors: list[FieldError] = []

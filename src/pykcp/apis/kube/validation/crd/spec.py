@@ -21,7 +21,7 @@ from pykcp.apis.kube.validation.crd.defaults import default_errors, has_unknown_
 from pykcp.apis.kube.validation.crd.go_fields import go_version
 from pykcp.apis.kube.validation.crd.names import column_errors, names_errors, subresource_errors
 from pykcp.apis.kube.validation.crd.paths import PathProblem, field_at
-from pykcp.apis.kube.validation.crd.schema import Strictness as SchemaStrictness
+from pykcp.apis.kube.validation.crd.schema import SchemaStrictness
 from pykcp.apis.kube.validation.crd.structural import nodes, problem, structural_errors
 from pykcp.apis.kube.validation.objectmeta import each_invalid, same
 from pykcp.apis.kube.validation.rules import Facts
@@ -35,7 +35,7 @@ ONE_WORD_GROUPS = frozenset(("apps", "batch", "extensions", "policy", "autoscali
 
 
 @dataclass(frozen=True, slots=True)
-class Strictness:
+class SpecStrictness:
     """What holds for new definitions; an update need not be better than what it replaces."""
 
     known_review_version: bool = True
@@ -68,14 +68,14 @@ def _schemas(spec: Object) -> Iterator[Object]:
             yield schema
 
 
-def strictness_of(new: Object, old: Object) -> Strictness:
+def strictness_of(new: Object, old: Object) -> SpecStrictness:
     before, after = spec_of(old), spec_of(new)
     schemas = list(_schemas(before))
     webhook = (before.get("conversion") or {}).get("webhook") or {}
     review_versions = webhook.get("conversionReviewVersions") or []
     stored = {v.get("name", ""): v for v in versions_of(before)}
     kept = [(v, stored[v.get("name", "")]) for v in versions_of(after) if v.get("name") in stored]
-    return Strictness(
+    return SpecStrictness(
         known_review_version=not review_versions or knows_review_version(review_versions),
         fixed_names=conditions.is_true(old, "Established"),
         schema_required=all(schema_of(v) is not None for v in versions_of(before)),
@@ -142,7 +142,7 @@ def internal(spec: Object) -> Object:
 
 
 def spec_errors(
-    given: Object, strictness: Strictness, facts: Facts, *, in_core_group: bool = False
+    given: Object, strictness: SpecStrictness, facts: Facts, *, in_core_group: bool = False
 ) -> list[FieldError]:
     """`in_core_group`: kcp lets definitions named `<plural>.core` have no group."""
     spec = internal(given)
@@ -200,7 +200,7 @@ def _identity_errors(spec: Object, *, in_core_group: bool) -> list[FieldError]:
     return errors + choice_errors(scope, ("Cluster", "Namespaced"), "spec.scope")
 
 
-def _versions_errors(spec: Object, strictness: Strictness, facts: Facts) -> list[FieldError]:
+def _versions_errors(spec: Object, strictness: SpecStrictness, facts: Facts) -> list[FieldError]:
     versions = versions_of(spec)
     errors: list[FieldError] = []
     per_version = any(version.get("subresources") is not None for version in versions)
@@ -230,7 +230,7 @@ def _versions_errors(spec: Object, strictness: Strictness, facts: Facts) -> list
 class _Judging:
     """How one version's schema is looked at."""
 
-    strictness: Strictness
+    strictness: SpecStrictness
     facts: Facts
     version: str
     has_status: bool
@@ -239,7 +239,9 @@ class _Judging:
 def version_errors(version: Object, path: str, facts: Facts) -> list[FieldError]:
     """A version that stands for itself, under the rules of new definitions."""
     name = version.get("name", "")
-    return _version_errors(version, path, _Judging(Strictness(), facts, name, _has_status(version)))
+    return _version_errors(
+        version, path, _Judging(SpecStrictness(), facts, name, _has_status(version))
+    )
 
 
 def _version_errors(version: Object, path: str, judging: _Judging) -> list[FieldError]:
@@ -314,7 +316,7 @@ def required_names_errors(given: Object) -> list[FieldError]:
     return [required(f"spec.names.{name}") for name in wanted if not given.get(name)]
 
 
-def _top_selectable_errors(spec: Object, strictness: Strictness) -> list[FieldError]:
+def _top_selectable_errors(spec: Object, strictness: SpecStrictness) -> list[FieldError]:
     fields, path = spec.get("selectableFields"), "spec.selectableFields"
     if not fields:
         return []
