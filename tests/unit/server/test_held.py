@@ -73,5 +73,5 @@ def test_controllers_and_strangers() -> None:
     )
     assert identify(
         [_frame("pykcp.wire.connection"), _frame("pykcp.wire.http2.machine")]
-    ) == LoopHolder("wire.http2")
+    ) == LoopHolder("wire.http2.machine")
     assert identify([_frame("aiohttp.client", call="no call")]) == LoopHolder("aiohttp")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pykcp.storage.encryption import ConfigError, EncryptedStore, Unreadable, parse_config
+from pykcp.storage.encryption import EncryptedStore, EncryptionConfigError, Unreadable, parse_config
 from pykcp.storage.encryption.config import EncryptionConfig
 from pykcp.storage.encryption.reload import ConfigFollower
 from pykcp.storage.encryption.store import guarded
@@ -163,7 +163,9 @@ async def test_a_more_exact_rule_wins_if_it_comes_first() -> None:
 
 def test_a_rule_behind_its_wildcard_is_refused() -> None:
     rules = config(("*.", [IDENTITY]), ("secrets", [IDENTITY]))
-    with pytest.raises(ConfigError, match=r'resource "secrets" is masked by earlier rule "\*\."'):
+    with pytest.raises(
+        EncryptionConfigError, match=r'resource "secrets" is masked by earlier rule "\*\."'
+    ):
         EncryptedStore(MemoryStore(), rules)
 
 
