@@ -35,7 +35,7 @@ Part = str | Path | Range
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class JsonPathTemplate:
     """A parsed template."""
 
     parts: tuple[Part, ...]
@@ -74,7 +74,7 @@ def _results(parts: Sequence[Part], data: Any) -> list[Values]:
 
 
 @lru_cache(maxsize=64)
-def parse(text: str) -> Template:
+def parse(text: str) -> JsonPathTemplate:
     """A template; raises JSONPathError in upstream's words."""
     open_ranges: list[tuple[Path, list[Part]]] = []
     parts: list[Part] = []
@@ -104,7 +104,7 @@ def parse(text: str) -> Template:
         over, outer = open_ranges.pop()
         outer.append(Range(over, tuple(parts)))
         parts = outer
-    return Template(tuple(parts))
+    return JsonPathTemplate(tuple(parts))
 
 
 def _path(text: str) -> Path:

@@ -21,7 +21,7 @@ _SPENT = (
 
 
 @dataclass(frozen=True, slots=True)
-class CostLimits:
+class EvaluationLimits:
     """What evaluations may cost where they are made."""
 
     per_call: int = PER_CALL_LIMIT
@@ -31,8 +31,8 @@ class CostLimits:
     """Of all expressions, what their cost does not show."""
 
 
-FULL = CostLimits()
-INLINE = CostLimits(per_call=20_000, budget=30_000, work=20_000)
+FULL = EvaluationLimits()
+INLINE = EvaluationLimits(per_call=20_000, budget=30_000, work=20_000)
 """On the event loop: some milliseconds. What costs more is evaluated by a worker process."""
 
 
@@ -59,7 +59,10 @@ class EvaluatedVariables(dict[str, Any]):
     """`variables`: each is evaluated when it is first looked at, and its cost is noted."""
 
     def __init__(
-        self, compiled: Mapping[str, Compiled], values: Mapping[str, Any], limits: CostLimits = FULL
+        self,
+        compiled: Mapping[str, Compiled],
+        values: Mapping[str, Any],
+        limits: EvaluationLimits = FULL,
     ) -> None:
         super().__init__()
         self._limits = limits
@@ -106,7 +109,7 @@ class Evaluation:
         values: Mapping[str, Any],
         variables: Mapping[str, Compiled],
         budget: int,
-        limits: CostLimits = FULL,
+        limits: EvaluationLimits = FULL,
     ) -> None:
         """`values`: object, oldObject, request and what else expressions see."""
         self._values: dict[str, Any] = dict(values)
@@ -142,7 +145,7 @@ class Evaluation:
 
 
 def _tracked(
-    program: Program, values: Mapping[str, Any], limits: CostLimits
+    program: Program, values: Mapping[str, Any], limits: EvaluationLimits
 ) -> tuple[Any, CelError | None, int]:
     value, error, cost = program.counted(values, limits.per_call)
     if limits.per_call < PER_CALL_LIMIT and isinstance(error, CostExceeded):

@@ -11,8 +11,8 @@ import orjson
 from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.expressions.evaluating import (
     MATCH_BUDGET,
-    CostLimits,
     Evaluation,
+    EvaluationLimits,
     conditions_hold,
 )
 from pykcp.admission.patches import read_patched
@@ -91,7 +91,7 @@ class MutatingPolicies:
         if not policy.conditions and not policy.is_large:
             return True, ""
 
-        def holds(limits: CostLimits) -> tuple[bool, str]:
+        def holds(limits: EvaluationLimits) -> tuple[bool, str]:
             values = values_for(invocation, subject, None, questions)
             evaluation = Evaluation(values, policy.variables, MATCH_BUDGET, limits)
             return conditions_hold(policy.conditions, evaluation, fail_open=policy.fails_open)
@@ -128,7 +128,9 @@ class MutatingPolicies:
             def values(obj: Object = obj) -> dict[str, Any]:
                 return {**values_for(invocation, subject, namespace, None), "object": obj}
 
-            def says(limits: CostLimits, obj: Object = obj, mutation: Mutation = mutation) -> bytes:
+            def says(
+                limits: EvaluationLimits, obj: Object = obj, mutation: Mutation = mutation
+            ) -> bytes:
                 found = {**values_for(invocation, subject, namespace, questions), "object": obj}
                 return orjson.dumps(patch_of(mutation, policy, found, limits))
 

@@ -8,7 +8,12 @@ from typing import Any, TypeVar
 import orjson
 
 from pykcp.admission.expressions.authorizing import Answers, Questions
-from pykcp.admission.expressions.evaluating import FULL, INLINE, CostLimits, EvaluationTooCostly
+from pykcp.admission.expressions.evaluating import (
+    FULL,
+    INLINE,
+    EvaluationLimits,
+    EvaluationTooCostly,
+)
 from pykcp.admission.subject import Subject
 from pykcp.registry.verbs.large import LargeWork
 
@@ -19,7 +24,7 @@ _JOBS = "pykcp.admission.policies.jobs:"
 async def evaluated(
     questions: Questions,
     subject: Subject,
-    inline: Callable[[CostLimits], Found],
+    inline: Callable[[EvaluationLimits], Found],
     values: Callable[[], dict[str, Any]],
     job: tuple[Any, ...],
     *,

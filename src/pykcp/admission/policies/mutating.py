@@ -9,8 +9,8 @@ from typing import Any
 from pykcp.admission.expressions.evaluating import (
     FULL,
     POLICY_BUDGET,
-    CostLimits,
     Evaluation,
+    EvaluationLimits,
     OutOfBudget,
 )
 from pykcp.admission.patches import PatchFailed, apply_patch, read_patched
@@ -38,7 +38,10 @@ class MutationFailed(Exception):
 
 
 def patch_of(
-    mutation: Mutation, policy: AdmissionPolicy, values: dict[str, Any], limits: CostLimits = FULL
+    mutation: Mutation,
+    policy: AdmissionPolicy,
+    values: dict[str, Any],
+    limits: EvaluationLimits = FULL,
 ) -> JSON:
     """What the expression says: the operations of a JSON patch, or a configuration to apply."""
     value = _value(mutation, policy, values, limits)
@@ -70,7 +73,7 @@ async def patched_object(
 
 
 def _value(
-    mutation: Mutation, policy: AdmissionPolicy, values: dict[str, Any], limits: CostLimits
+    mutation: Mutation, policy: AdmissionPolicy, values: dict[str, Any], limits: EvaluationLimits
 ) -> Any:
     compiled = mutation.expression
     if compiled.program is None:

@@ -10,8 +10,8 @@ from pykcp.admission.expressions.evaluating import (
     FULL,
     MATCH_BUDGET,
     POLICY_BUDGET,
-    CostLimits,
     Evaluation,
+    EvaluationLimits,
     OutOfBudget,
     conditions_hold,
 )
@@ -46,7 +46,7 @@ def judge(
     subject: Subject,
     namespace: Object | None,
     questions: Questions,
-    limits: CostLimits = FULL,
+    limits: EvaluationLimits = FULL,
 ) -> PolicyVerdict:
     """What a policy says of a request. May end with Unanswered."""
     values = values_for(invocation, subject, namespace, questions)
@@ -54,7 +54,7 @@ def judge(
 
 
 def judge_values(
-    policy: AdmissionPolicy, values: dict[str, Any], limits: CostLimits = FULL
+    policy: AdmissionPolicy, values: dict[str, Any], limits: EvaluationLimits = FULL
 ) -> PolicyVerdict:
     """The same, of what expressions see."""
     if policy.conditions:
@@ -78,7 +78,10 @@ def judge_values(
 
 
 def _decisions(
-    policy: AdmissionPolicy, values: dict[str, Any], silent: dict[str, Any], limits: CostLimits
+    policy: AdmissionPolicy,
+    values: dict[str, Any],
+    silent: dict[str, Any],
+    limits: EvaluationLimits,
 ) -> list[PolicyDecision]:
     evaluation = Evaluation(values, policy.variables, POLICY_BUDGET, limits)
     results = [evaluation.evaluate(v.expression) for v in policy.validations]
@@ -113,7 +116,10 @@ def _message(validation: Validation, messages: Evaluation) -> str:
 
 
 def _annotate(
-    policy: AdmissionPolicy, values: dict[str, Any], verdict: PolicyVerdict, limits: CostLimits
+    policy: AdmissionPolicy,
+    values: dict[str, Any],
+    verdict: PolicyVerdict,
+    limits: EvaluationLimits,
 ) -> None:
     if not policy.annotations:
         return

@@ -12,8 +12,8 @@ import orjson
 from pykcp.admission.expressions.authorizing import Questions
 from pykcp.admission.expressions.evaluating import (
     MATCH_BUDGET,
-    CostLimits,
     Evaluation,
+    EvaluationLimits,
     conditions_hold,
 )
 from pykcp.admission.policies.costly import evaluated
@@ -76,7 +76,7 @@ class Callers:
         if not webhook.conditions:
             return target
 
-        def holds(limits: CostLimits) -> tuple[bool, str]:
+        def holds(limits: EvaluationLimits) -> tuple[bool, str]:
             values = condition_values(subject, target, questions)
             evaluation = Evaluation(values, {}, MATCH_BUDGET, limits)
             return conditions_hold(webhook.conditions, evaluation, fail_open=webhook.fails_open)
