@@ -71,8 +71,8 @@ class Conversion:
 
 _SPACE = 0x20
 """Stands before the last brace of values that say their version."""
-LEAVING = "metadata.deletionTimestamp"
-"""A field that views select by, and nobody else: whether the object is being deleted."""
+TERMINATING_FIELD = "metadata.deletionTimestamp"
+"""Whether the object is being deleted; only views select by this field, no request can."""
 _EVERYWHERE = frozenset(("metadata.name", "metadata.namespace"))
 
 
@@ -231,7 +231,7 @@ class Resource:
         if self.namespaced:
             chosen["metadata.namespace"] = metadata.get("namespace", "")
         if "deletionTimestamp" in metadata:
-            chosen[LEAVING] = "true"
+            chosen[TERMINATING_FIELD] = "true"
         return label_terms(metadata.get("labels"), chosen)
 
     def index_entries(self, cluster: str, stored: Object) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def _check_custom(info: RequestInfo, resource: Resource) -> None:
         verbs = subresource_verbs(resource, info.subresource)
         if not verbs:
             raise NotFound.resource(resource.group, resource.plural, info.name)
-    is_late = info.verb == "create" and resource.definition.is_leaving  # refused as forbidden
+    is_late = info.verb == "create" and resource.definition.is_terminating  # refused as forbidden
     if info.verb not in VERBS or (info.verb not in verbs and not is_late):
         action = info.verb if info.verb in VERBS else ""
         raise MethodNotAllowed.action(resource.group, resource.plural, action)

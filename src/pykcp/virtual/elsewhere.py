@@ -22,7 +22,8 @@ from pykcp.machinery.kcp.endpoints import (
 from pykcp.machinery.meta import labels
 from pykcp.machinery.resources import SHARDS, GroupVersionResource
 from pykcp.machinery.status import BadRequest, InternalError, NotFound
-from pykcp.registry.catalog.bound import BoundResources, VirtualStorage
+from pykcp.registry.catalog.bindings import VirtualStorage
+from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.resource import Resource

@@ -132,7 +132,7 @@ class ResourceDefinition:
     """Version that upstream stores the kind in, where ours differs; only for the hash."""
     origin: str = ""
     """Logical cluster that the definition comes from; "" for built-in ones."""
-    is_leaving: bool = False
+    is_terminating: bool = False
     """A custom kind whose definition or binding is being deleted: nothing new is created."""
     ephemeral: bool = False
     """Never stored: reviews, which are answered and forgotten."""

@@ -161,7 +161,7 @@ class CustomResources:
         definition = replace(definition, fingerprint=fingerprint)
         if text.crd["metadata"].get("deletionTimestamp"):
             verbs = tuple(v for v in definition.verbs if v != "create")
-            return replace(definition, verbs=verbs, is_leaving=True)
+            return replace(definition, verbs=verbs, is_terminating=True)
         return definition
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:

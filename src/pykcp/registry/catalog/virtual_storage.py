@@ -10,7 +10,7 @@ from pykcp.machinery.resources import API_EXPORTS
 from pykcp.types import Object
 
 if TYPE_CHECKING:
-    from pykcp.registry.catalog.bound import BoundResource
+    from pykcp.registry.catalog.bindings import BoundResource
     from pykcp.registry.lookup import ObjectLookup
 
 

@@ -55,7 +55,7 @@ async def create(
     metadata = obj["metadata"]
     sources = resource.services.sources
     now = sources.now()
-    check_leaving(resource, metadata.get("name", ""))
+    check_terminating(resource, metadata.get("name", ""))
     admission = resource.services.admission
     request = AdmissionRequest(ctx, resource, "CREATE", namespace, metadata.get("name", ""), obj)
     request.can_restart = can_restart
@@ -92,8 +92,8 @@ def prepare_new(
     return kept
 
 
-def check_leaving(resource: Resource, name: str) -> None:
-    if resource.definition.is_leaving:
+def check_terminating(resource: Resource, name: str) -> None:
+    if resource.definition.is_terminating:
         raise Forbidden.resource(resource.group, resource.plural, name, _TERMINATING)
 
 

@@ -24,7 +24,7 @@ from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.registry.verbs.create import (
     GENERATE_TRIES,
     already_exists,
-    check_leaving,
+    check_terminating,
     generated_name,
     write_new,
 )
@@ -266,7 +266,7 @@ async def create_large(
     """
     made = await _work(resource).new_object(resource, ctx, namespace, recipe, missing)
     _warn(ctx, made.warnings)
-    check_leaving(resource, made.name)
+    check_terminating(resource, made.name)
     request = LargeRequest(ctx, resource, "CREATE", namespace, made)
     await resource.services.admission.mutate(request)
     name, prefix = made.name, made.generate_name

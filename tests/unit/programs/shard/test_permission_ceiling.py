@@ -11,7 +11,7 @@ from pykcp.auth.authz.rbac import RbacObjects
 from pykcp.auth.authz.role_cache import ADMIN_CLUSTER, ClusterRules, ClusterState
 from pykcp.auth.user import User
 from pykcp.programs.shard.permission_ceiling import PermissionCeiling
-from pykcp.registry.catalog.bound import BoundResource
+from pykcp.registry.catalog.bindings import BoundResource
 from pykcp.steps import at_once
 from pykcp.types import Object
 

@@ -1,0 +1,92 @@
+"""What bindings bring: decoding of their status, and the lists that discovery keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+
+from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
+from pykcp.machinery.resources import API_BINDINGS
+from pykcp.registry import codec
+from pykcp.registry.catalog.bindings import NOTHING, BoundResource, bound_set, decode_binding
+from pykcp.registry.catalog.bound_discovery import BoundDiscovery
+from pykcp.registry.keys import kind_prefix, object_key
+from pykcp.storage.interface import PutKey
+from pykcp.storage.memory import MemoryStore
+from pykcp.types import Object
+
+
+def _bound(plural: str, **more: object) -> Object:
+    return {
+        "group": "wild.west",
+        "resource": plural,
+        "schema": {"name": "s", "UID": f"uid-{plural}", "identityHash": "hash"},
+        **more,
+    }
+
+
+def _binding(name: str, *bound: Object, **metadata: object) -> Object:
+    return {
+        "metadata": {"name": name, **metadata},
+        "spec": {"reference": {"export": {"path": "root:provider", "name": "west"}}},
+        "status": {"apiExportClusterName": "abc", "boundResources": list(bound)},
+    }
+
+
+def test_a_binding_that_has_bound_nothing_yet() -> None:
+    value = orjson.dumps({"metadata": {"name": "b"}, "spec": {}})
+    assert dict(decode_binding(value)) == {}
+
+
+def test_every_field_of_a_bound_resource() -> None:
+    binding = _binding(
+        "b", _bound("cowboys", storageVersions=["v1"]), _bound("horses"), deletionTimestamp="now"
+    )
+    assert dict(decode_binding(orjson.dumps(binding))) == {
+        ("wild.west", "cowboys"): BoundResource(
+            "uid-cowboys", "hash", "b", "abc", "west", is_terminating=True, is_stored=True
+        ),
+        ("wild.west", "horses"): BoundResource(
+            "uid-horses", "hash", "b", "abc", "west", is_terminating=True, is_stored=False
+        ),
+    }
+
+
+async def test_all_bindings_of_one_cluster_and_of_no_other() -> None:
+    store = MemoryStore()
+    prefix = kind_prefix(API_BINDINGS)
+    for cluster, name, plural in (("c1", "a", "cowboys"), ("c1", "b", "horses"), ("c2", "a", "x")):
+        value = codec.encode(_binding(name, _bound(plural)), cluster)
+        await store.write([PutKey(object_key(prefix, cluster, "", name), value)])
+    assert [plural for _, plural in bound_set(store, "c1")] == ["cowboys", "horses"]
+    assert bound_set(store, "c3") is NOTHING
+
+
+class _Definitions:
+    def __init__(self) -> None:
+        self.reads: list[str] = []
+        self._all = builtin_definitions()[:3]
+
+    def read(self, cluster: str) -> Iterator[ResourceDefinition]:
+        self.reads.append(cluster)
+        yield from self._all
+
+
+async def test_lists_are_made_once_until_something_changes() -> None:
+    definitions = _Definitions()
+    discovery = BoundDiscovery(definitions.read)
+    assert discovery.definitions("*") == discovery.definitions("") == ()
+    assert discovery.is_loaded("*")
+    assert not discovery.is_loaded("c")
+    assert len(discovery.definitions("c")) == 3
+    assert discovery.is_loaded("c")
+    discovery.definitions("c")
+    await discovery.load("c")
+    assert definitions.reads == ["c"]
+    discovery.forget("c")
+    assert not discovery.is_loaded("c")
+    await discovery.load("c")
+    assert discovery.is_loaded("c")
+    discovery.forget_all()
+    assert not discovery.is_loaded("c")
