@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import yarl
@@ -52,6 +52,14 @@ class Outcome:
     longest: float = 0.0
     example: str = ""
     problem: str = ""
+
+
+class Made(NamedTuple):
+    """An attack of a storm, and when it was made."""
+
+    name: str
+    began: float
+    ended: float
 
 
 class Attacker:
@@ -211,23 +219,24 @@ class AttackerProcess:
 
 async def attack_until(
     place: Place, rooms: list[Room], pick: Callable[[], Attack], until: float
-) -> Counter[str]:
-    """One attack after the other, whatever is answered; how often each was made."""
-    made: Counter[str] = Counter()
+) -> list[Made]:
+    """One attack after the other, whatever is answered."""
+    made: list[Made] = []
     while time.monotonic() < until:
         attack = pick()
         attacker = Attacker(place, rooms)
         await attacker.open()
         script = attack.script(attacker)
+        began, is_refused = time.monotonic(), False
         try:
             async with asyncio.timeout(SECONDS):
                 await anext(script)
                 await anext(script, None)
         except Exception:  # what the server refuses, or answers late, is its right
-            made[f"{attack.name} (refused)"] += 1
-        else:
-            made[attack.name] += 1
+            is_refused = True
         finally:
+            name = f"{attack.name} (refused)" if is_refused else attack.name
+            made.append(Made(name, began, time.monotonic()))
             with contextlib.suppress(Exception):
                 await attacker.close()
     return made

@@ -27,6 +27,7 @@ WRITES_PER_SECOND = 20
 _OBJECTS = 10
 _LAST_ANSWERS = 20.0
 """Seconds that answers may still take when the sampling is over."""
+_SLOW_GET, _SLOW_WRITE = 0.05, 0.1
 _MERGE = "application/merge-patch+json"
 
 
@@ -39,6 +40,8 @@ class Delays:
     watches: list[float] = field(default_factory=list)
     late: list[float] = field(default_factory=list)
     """By how much this process itself was late."""
+    slow: list[tuple[float, str, float]] = field(default_factory=list)
+    """Requests that took too long: when they were answered, what they were, how long they took."""
     failures: dict[str, int] = field(default_factory=dict)
     lost: int = 0
     """Acknowledged writes that the watch did not show, or not in order."""
@@ -194,7 +197,10 @@ class Innocent:
             self._delays.fail(f"{what} without answer")
             into.append(time.perf_counter() - began)
             raise
-        into.append(time.perf_counter() - began)
+        took = time.perf_counter() - began
+        into.append(took)
+        if took > (_SLOW_GET if what == "GET" else _SLOW_WRITE):
+            self._delays.slow.append((time.monotonic(), what, took))
         if reply.status not in (200, 201):
             self._delays.fail(f"{what} {reply.status}")
         return reply

@@ -25,12 +25,15 @@ import time
 from collections import Counter
 
 from stalls import ATTACKS
-from stalls_attacker import Attack, attack_until
+from stalls_attacker import Attack, Made, attack_until
 from stalls_innocent import Delays, InnocentProcess, part
 from stalls_places import Place, Room
 from stalls_run import busy_buckets, longest_busy, usage
 
 TENANTS = 4
+_MOMENT = 0.5
+"""Seconds between slow requests that do not belong together."""
+_MOMENTS = 12
 
 
 def _tenant(
@@ -74,10 +77,34 @@ def _tail(before: dict[str, int], after: dict[str, int]) -> str:
     return f"{total} ticks: {above}"
 
 
-def report(place: Place, delays: Delays, made: Counter[str], longest: float) -> None:
-    print(f"attacks: {sum(made.values())}")
-    for name, count in sorted(made.items()):
+def _worst_moments(delays: Delays, made: list[Made]) -> list[str]:
+    """The moments at which requests took too long, and which attacks were under way then."""
+    moments: list[list[tuple[float, str, float]]] = []
+    for request in sorted(delays.slow):
+        if not moments or request[0] - moments[-1][-1][0] > _MOMENT:
+            moments.append([])
+        moments[-1].append(request)
+    first = min((each.began for each in made), default=0.0)
+    found = []
+    moments.sort(key=lambda requests: -max(took for _, _, took in requests))
+    for requests in moments[:_MOMENTS]:
+        longest = max(requests, key=lambda request: request[2])
+        since, until = min(at - took for at, _, took in requests), requests[-1][0]
+        then = [each.name for each in made if each.began < until and each.ended > since]
+        found.append(
+            f"at {since - first:.1f} s for {until - since:.1f} s: {len(requests)} requests, "
+            f"{longest[1]} {longest[2] * 1000:.0f} ms, during {'; '.join(then)}"
+        )
+    return found
+
+
+def report(place: Place, delays: Delays, made: list[Made], longest: float) -> None:
+    print(f"attacks: {len(made)}")
+    for name, count in sorted(Counter(each.name for each in made).items()):
         print(f"  {count:4} {name}")
+    print("worst moments:")
+    for moment in _worst_moments(delays, made):
+        print(f"  {moment}")
     for what, values in (
         ("GET", delays.gets),
         ("write", delays.writes),
@@ -120,7 +147,7 @@ def main() -> None:
             before, buckets = usage(place), busy_buckets(place)
             lateness = busy_buckets(place, "lateness")
             innocent = InnocentProcess(place, room, keeps=True)
-            made: Counter[str] = Counter()
+            made: list[Made] = []
             for pipe, process in start_tenants(place, attacks, options.seed, options.seconds):
                 if pipe.poll(options.seconds + 60):
                     made += pipe.recv()
@@ -138,7 +165,7 @@ def main() -> None:
             print(f"CPU {after.cpu - before.cpu:.0f} s")
             if options.json:
                 figures = {
-                    "attacks": sum(made.values()),
+                    "attacks": len(made),
                     "get_p99": part(delays.gets, 0.99),
                     "get_longest": part(delays.gets, 1),
                     "write_p99": part(delays.writes, 0.99),

@@ -31,6 +31,8 @@ class LoopMeter:
         """When the next tick is to be, by the monotonic clock; read by the watchdog's thread."""
         self.on_wake: Callable[[], None] | None = None
         self.on_tick: Late | None = None
+        self.on_end: Callable[[bool], None] | None = None
+        """Is called when a tick is over, with whether a pause begins: there is no work."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.cpu = 0.0
@@ -87,7 +89,10 @@ class LoopMeter:
         if self.on_tick is not None:
             self.on_tick(self.due, late, spent)
         self._quiet = self._quiet + 1 if spent < _QUIET_CPU else 0
-        if self._quiet < _QUIET_TICKS:
-            self._schedule(self._loop)
-        else:
+        is_pause = self._quiet >= _QUIET_TICKS
+        if self.on_end is not None:
+            self.on_end(is_pause)
+        if is_pause:
             self.is_awake = False
+        else:
+            self._schedule(self._loop)

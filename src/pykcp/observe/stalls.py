@@ -220,12 +220,16 @@ class StallWatchdog:
             return  # the loop has nothing to do, or not been given a processor
         is_reported = False
         while not self._is_stopping:
+            # The tick is noted before the next one is due: read in the other order.
+            is_past = self._meter.due != due or not self._meter.is_awake
             ended = next((e for e in tuple(self._ended) if e[0] == due), None)
             if ended is not None:
                 self._ended.remove(ended)
                 if not is_reported:
                     self._report(sample, *ended[1:], waited, is_over=True)
                 return
+            if is_past:
+                return  # it came just in time, while this thread was not scheduled
             late = time.monotonic() - due
             if late > _REPORT_AFTER and not is_reported:
                 is_reported = True

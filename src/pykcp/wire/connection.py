@@ -465,6 +465,10 @@ class Connection(asyncio.Protocol):
             self.close()
 
     @property
+    def owner(self) -> str:
+        return self.peer.owner
+
+    @property
     def idle_since(self) -> float | None:
         return self.driver.idle_since if self.driver is not None else self.made_at
 

@@ -4,14 +4,13 @@ What a connection brings in small amounts is worked on when it comes. A connecti
 the loop busy, one whose answers are long, and all handshakes go through the lane instead: they
 take turns, a bounded piece of work each, and between two passes of a few milliseconds the loop
 serves everybody else. However many hostile connections there are, another one waits for a
-single pass.
+single pass; and if it has to go through the lane as well, for one turn of each owner.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol
@@ -27,6 +26,10 @@ PASS_SECONDS = 0.002
 class LaneWorker(Protocol):
     """Somebody with a turn in the lane."""
 
+    @property
+    def owner(self) -> str:
+        """All workers of an owner have one turn together."""
+
     def take_turn(self) -> bool:
         """Do a bounded piece of work; whether there is more."""
 
@@ -37,7 +40,7 @@ class LaneWorker(Protocol):
 class Lane:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._queue: deque[LaneWorker] = deque()
+        self._queue: RoundRobin[str, LaneWorker] = RoundRobin()
         self._is_running = False
 
     def __len__(self) -> int:
@@ -45,7 +48,7 @@ class Lane:
 
     def add(self, worker: LaneWorker) -> None:
         """Give a worker its turn. The caller sees to it that nobody is in line twice."""
-        self._queue.append(worker)
+        self._queue.add(worker.owner, worker)
         if not self._is_running:
             self._is_running = True
             self._loop.call_soon(self._run)
@@ -54,10 +57,10 @@ class Lane:
         queue = self._queue
         end = perf_counter() + PASS_SECONDS
         while queue:
-            worker = queue.popleft()
+            _, worker = queue.take()
             try:
                 if worker.take_turn():
-                    queue.append(worker)
+                    queue.add(worker.owner, worker)
             except Exception:  # one worker's trouble must not stop the others
                 _log.exception("work of a connection failed")
                 worker.abort()
@@ -71,6 +74,8 @@ class Lane:
 
 class Handshakes:
     """One turn in the lane for the handshakes of all addresses, which take turns in it."""
+
+    owner = ""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane

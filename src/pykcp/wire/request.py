@@ -14,12 +14,17 @@ from pykcp.wire.heads import Head
 class ConnectionPeer:
     """The other end of a connection."""
 
-    __slots__ = ("address", "certificate", "intermediates", "memo", "port", "protocol")
+    __slots__ = ("address", "certificate", "intermediates", "memo", "owner", "port", "protocol")
 
     def __init__(self, address: str, port: int) -> None:
         self.protocol = ""
         self.address = address
         self.port = port
+        self.owner = address
+        """Connections of the same owner take turns with those of others. The application may name
+
+        an owner when it knows who sends requests.
+        """
         self.certificate: bytes | None = None
         self.intermediates: tuple[bytes, ...] = ()
         """DER of what the client sent along with its certificate."""

@@ -99,6 +99,25 @@ async def test_the_watchdog_logs_one_line_with_the_stack(caplog: pytest.LogCaptu
     assert _value(registry, stalls) == 1
 
 
+async def test_a_tick_that_came_in_time_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    """The watchdog's thread may see the time of a tick long after that has come."""
+    registry = Registry()
+    meter = LoopMeter(registry)
+    watchdog = StallWatchdog(meter, 0.05, _named, registry)
+    meter.start(asyncio.get_running_loop())
+    watchdog.start()
+    try:
+        past = meter.due - 10
+        thread = threading.Thread(target=watchdog._attend, args=(past, 0.0), daemon=True)
+        thread.start()
+        thread.join(4)
+        assert not thread.is_alive()
+    finally:
+        watchdog.stop()
+        meter.stop()
+    assert " so far" not in caplog.text
+
+
 def test_repetitions_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     now = [100.0]
     log = StallLog(lambda: now[0])

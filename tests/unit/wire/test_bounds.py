@@ -187,8 +187,11 @@ async def until(is_so: Callable[[], object]) -> None:
 
 
 class Work:
-    def __init__(self, turns: int, done: list[str], name: str, fails: bool = False) -> None:
+    def __init__(
+        self, turns: int, done: list[str], name: str, fails: bool = False, owner: str = ""
+    ) -> None:
         self.turns, self.done, self.name, self.fails = turns, done, name, fails
+        self.owner = owner or name
 
     def take_turn(self) -> bool:
         if self.fails:
@@ -211,6 +214,18 @@ async def test_the_lane_takes_turns(caplog: pytest.LogCaptureFixture):
     await until(lambda: not len(lane))
     assert done == ["a", "x aborted", "b", "a", "b", "a"]
     assert "a bug" in caplog.text
+
+
+async def test_the_lane_takes_turns_by_owner():
+    """Somebody with a thousand busy connections does not delay somebody with one."""
+    done: list[str] = []
+    lane = Lane(asyncio.get_running_loop())
+    for _ in range(1000):
+        lane.add(Work(3, done, "flood", owner="attacker"))
+    lane.add(Work(3, done, "other"))
+    await until(lambda: not len(lane))
+    assert len(done) == 3003
+    assert done[:6] == ["flood", "other"] * 3
 
 
 async def test_handshakes_take_turns_by_address():

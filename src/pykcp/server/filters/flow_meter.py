@@ -137,6 +137,7 @@ class CostMeter:
         if account is None:
             account = self._account_of(call, user)
         call.payer = account
+        call.exchange.request.peer.owner = account.name
         now = call.started
         call.cluster_payer = cluster = self._of_cluster.get(call.cluster)
         if account.free_at <= now + account.slack and (

@@ -1,0 +1,128 @@
+"""Garbage collection on the event loop's schedule: short, and no cycle stays for ever."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from pykcp.aio.garbage import Collector
+
+
+class Node:
+    """Refers to itself: only the collector frees it."""
+
+    def __init__(self) -> None:
+        self.own = self
+        self.more: list[object] = []
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    made = Collector()
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def generations(collector: Collector) -> Iterator[list[int]]:
+    """Those that were collected."""
+    found: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            found.append(info["generation"])
+
+    gc.callbacks.append(note)
+    yield found
+    gc.callbacks.remove(note)
+
+
+def garbage() -> weakref.ref[Node]:
+    return weakref.ref(Node())
+
+
+def lists(count: int) -> list[list[object]]:
+    return [[] for _ in range(count)]
+
+
+def test_the_interpreter_has_no_schedule_of_its_own(
+    collector: Collector, generations: list[int]
+) -> None:
+    kept = lists(100_000)
+    assert generations == []
+    assert not gc.isenabled()
+    collector.stop()
+    assert gc.isenabled()
+    assert len(kept) == 100_000
+
+
+def test_nothing_is_done_for_few_objects(collector: Collector, generations: list[int]) -> None:
+    node = garbage()
+    collector.tick(is_pause=False)
+    collector.tick(is_pause=True)
+    assert generations == []
+    assert node() is not None
+
+
+def test_young_cycles_go_while_there_is_work(collector: Collector, generations: list[int]) -> None:
+    node = garbage()
+    kept = lists(6_000)
+    collector.tick(is_pause=False)
+    assert node() is None
+    assert generations == [0]
+    assert len(kept) == 6_000
+
+
+def test_survivors_are_looked_at_again(collector: Collector, generations: list[int]) -> None:
+    """A cycle that became garbage after the first look is found by the second."""
+    node = Node()
+    found = weakref.ref(node)
+    kept = []
+    for number in range(8):
+        kept.append(lists(9_000))
+        collector.tick(is_pause=False)
+        if number == 1:
+            del node
+    assert generations == [0, 0, 0, 0, 0, 1, 0, 0]
+    assert found() is None
+
+
+def test_very_many_at_once_are_not_looked_at(collector: Collector, generations: list[int]) -> None:
+    """They are freed by their reference counts all the same, their cycles in the next pause."""
+    node = Node()
+    found = weakref.ref(node)
+    node.more = [*lists(80_000)]
+    collector.tick(is_pause=False)
+    assert generations == []
+    del node
+    collector.tick(is_pause=False)
+    assert found() is not None
+    collector.tick(is_pause=True)
+    assert generations == [2]
+    assert found() is None
+    collector.tick(is_pause=True)
+    assert generations == [2]
+
+
+def test_growth_does_not_wait_for_a_pause(collector: Collector, generations: list[int]) -> None:
+    node = garbage()
+    kept = []
+    for _ in range(11):
+        kept.append(lists(100_000))
+        collector.tick(is_pause=False)
+    assert generations == [2]
+    assert node() is None
+
+
+def test_what_was_freed_meanwhile_is_no_growth(
+    collector: Collector, generations: list[int]
+) -> None:
+    for _ in range(30):
+        kept = lists(100_000)
+        collector.tick(is_pause=False)
+        del kept
+    assert generations == []
