@@ -26,6 +26,9 @@ class PeerInfo(Protocol):
     """DER of the client's certificate if it showed one (chain not judged here)."""
     intermediates: tuple[bytes, ...]
     """DER of the certificates that the client sent along with its own."""
+    owner: str
+    """Connections of the same owner take turns with those of others. At first the address; the
+    application names another owner when it knows who sends the requests."""
     memo: dict[str, Any]
     """What the application wants to remember for the life of the connection."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from time import perf_counter
 from typing import Protocol
 
@@ -23,7 +23,7 @@ PASS_SECONDS = 0.002
 """How long the lane holds the loop at a time."""
 
 
-class LaneWorker(Protocol):
+class LaneWorker(Hashable, Protocol):
     """Somebody with a turn in the lane."""
 
     @property

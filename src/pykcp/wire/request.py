@@ -21,10 +21,6 @@ class ConnectionPeer:
         self.address = address
         self.port = port
         self.owner = address
-        """Connections of the same owner take turns with those of others. The application may name
-
-        an owner when it knows who sends requests.
-        """
         self.certificate: bytes | None = None
         self.intermediates: tuple[bytes, ...] = ()
         """DER of what the client sent along with its certificate."""
