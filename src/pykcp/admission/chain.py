@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
+import orjson
+
 from pykcp.admission.reinvocation import Reinvocation
 from pykcp.machinery.patch import managed
 from pykcp.machinery.resources import GroupVersionResource
@@ -111,16 +113,14 @@ class AdmissionChain:
 
 def _complete_metadata(request: AdmissionRequest) -> None:
     """Metadata that was replaced as a whole gets back what the request says anyway."""
-    if request.obj is None:
+    if not request.has_object:
         return
-    metadata, resource = request.obj["metadata"], request.resource
+    metadata, resource = request.metadata, request.resource
     match_namespace(resource, request.namespace, metadata)
-    if (
-        request.old is not None
-        and not metadata.get("resourceVersion")
-        and resource.rules.unconditional_update
-    ):
-        metadata["resourceVersion"] = request.old["metadata"]["resourceVersion"]
+    if not metadata.get("resourceVersion") and resource.rules.unconditional_update:
+        version = request.old_metadata.get("resourceVersion")
+        if version:
+            metadata["resourceVersion"] = version
 
 
 def _restore_managers(request: AdmissionRequest, before: Reinvocation) -> None:
@@ -128,13 +128,18 @@ def _restore_managers(request: AdmissionRequest, before: Reinvocation) -> None:
 
     What admission changes is nobody's: the managers of a write are found before.
     """
-    metadata = (request.obj or {}).get("metadata")
-    if metadata is None or metadata.get("managedFields") == before.managed_fields:
+    fields = before.managed_fields
+    if request.managed_fields() == fields or request.obj is None:
+        return
+    metadata = request.obj["metadata"]
+    if isinstance(fields, bytes):  # of an object that was not decoded then
+        fields = orjson.loads(fields)
+    if metadata.get("managedFields") == fields:
         return
     try:
         managed.read(metadata.get("managedFields") or [])
     except managed.BadManagedFields as error:
-        metadata["managedFields"] = before.managed_fields
-        if before.managed_fields is None:
+        metadata["managedFields"] = fields
+        if fields is None:
             del metadata["managedFields"]
         request.context.warn(_BAD_MANAGERS + str(error))

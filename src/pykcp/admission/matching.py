@@ -121,10 +121,10 @@ class Criteria:
         if self.objects.empty:
             return True
         request = subject.request
-        return any(
-            obj is not None and self.objects.matches(_labels(obj))
-            for obj in (request.obj, request.old)
-        )
+        if request.has_object and self.objects.matches(request.metadata.get("labels")):
+            return True
+        old = request.old_metadata
+        return bool(old) and self.objects.matches(old.get("labels"))
 
     def _by_rules(
         self, rules: tuple[MatchRule, ...], subject: Subject, equivalents: Equivalents
@@ -142,10 +142,6 @@ class Criteria:
                 if rule.matches(subject, other) and rule.names_it(subject):
                     return other
         return None
-
-
-def _labels(obj: Object) -> dict[str, str] | None:
-    return (obj.get("metadata") or {}).get("labels")
 
 
 def parse_criteria(holder: Object, rules: str = "resourceRules") -> Criteria:

@@ -19,6 +19,6 @@ def denial(request: AdmissionRequest, why: str) -> Denied:
 def _subject(request: AdmissionRequest) -> tuple[str, str, str]:
     resource, name = request.resource, request.name
     if not name:
-        metadata = (request.obj or {}).get("metadata") or {}
+        metadata = request.metadata
         name = metadata.get("name") or metadata.get("generateName") or "Unknown"
     return resource.group, resource.plural, name

@@ -32,8 +32,8 @@ class Rounds:
 
 @dataclass(slots=True)
 class Reinvocation:
-    managed_fields: list[Object] | None
-    """As they were before anybody changed the object."""
+    managed_fields: object
+    """As the request said before anybody changed the object."""
     is_second: bool = False
     is_wanted: bool = False
     _rounds: dict[str, Rounds] = field(default_factory=dict)
@@ -49,8 +49,7 @@ class Reinvocation:
 def reinvocation_of(request: AdmissionRequest) -> Reinvocation:
     found = request.reinvocation
     if not isinstance(found, Reinvocation):
-        metadata = (request.obj or {}).get("metadata") or {}
-        found = request.reinvocation = Reinvocation(metadata.get("managedFields"))
+        found = request.reinvocation = Reinvocation(request.managed_fields())
     return found
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from pykcp.machinery.status import Forbidden
 from pykcp.registry.codec import CLUSTER_ANNOTATION
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest, ShownKind
 from pykcp.registry.verbs.deletion import DeleteOptions
+from pykcp.registry.verbs.large import LargeRequest
 from pykcp.types import Object
 
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
@@ -60,6 +63,21 @@ class Subject:
             return obj and typed(target, obj), old and typed(target, old)
         return self._shown[target]
 
+    def sent(self, target: Resource, *, cluster: str = "") -> tuple[Any, Any]:
+        """The same to be written into a text; `cluster`: to be named in them.
+
+        A large object is not decoded for that.
+        """
+        request = self.request
+        if isinstance(request, LargeRequest) and self.is_own(target) and self.kind is None:
+            texts = request.shown_texts(cluster)
+            if texts is not None:
+                return orjson.Fragment(texts[0]), orjson.Fragment(texts[1])
+        new, old = self.shown(target)
+        if cluster:
+            new, old = new and stamped(new, cluster), old and stamped(old, cluster)
+        return new, old
+
     def show(self, target: Resource, obj: Object | None, old: Object | None) -> None:
         """Keep what the objects are in another version, until one of them changes."""
         self._shown[target] = obj, old
@@ -84,7 +102,7 @@ class Subject:
         """A refusal that names the object, by its generated name's beginning if need be."""
         name = self.name
         if not name:
-            metadata = (self.request.obj or {}).get("metadata") or {}
+            metadata = self.request.metadata
             name = metadata.get("name") or metadata.get("generateName") or "Unknown"
         return Forbidden.resource(self.resource.group, self.resource.plural, name, why)
 

@@ -50,7 +50,8 @@ class AdmissionLookups:
             and not subject.subresource
             and subject.operation in ("CREATE", "UPDATE")
         ):
-            return ((request.obj or {}).get("metadata") or {}).get("labels")
+            own: dict[str, str] | None = request.metadata.get("labels")
+            return own
         name = subject.namespace or subject.name
         labels: dict[str, str] | None = self.namespace(subject.cluster, name)["metadata"].get(
             "labels"

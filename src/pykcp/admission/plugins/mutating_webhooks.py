@@ -148,9 +148,7 @@ async def _changed_elsewhere(
 def _check_patch(
     webhook: AdmissionWebhook, request: AdmissionRequest, answer: ReviewResponse
 ) -> None:
-    if request.operation == "DELETE" or (
-        not isinstance(request, LargeRequest) and request.obj is None
-    ):
+    if request.operation == "DELETE" or not request.has_object:
         raise InternalError(
             f"admission webhook {go_quote(webhook.name)} attempted to modify the object, "
             "which is not supported for this operation"

@@ -15,7 +15,7 @@ from pykcp.admission.expressions.evaluating import (
     EvaluationTooCostly,
 )
 from pykcp.admission.subject import Subject
-from pykcp.registry.verbs.large import LargeWork
+from pykcp.registry.verbs.large import LargeRequest, LargeWork
 
 Found = TypeVar("Found")
 _JOBS = "pykcp.admission.policies.jobs:"
@@ -32,12 +32,13 @@ async def evaluated(
 ) -> Found:
     """What `inline` evaluates to, or the same job by a worker process if that costs too much.
 
-    `values`: what expressions see, without the authorizer. `is_large`: not to be tried here.
+    `values`: what expressions see, without the authorizer. `is_large`: not to be tried here; nor
+    is it if the object is large.
     """
     large = subject.resource.services.large
     if large is None:
         return await questions.answering(lambda: inline(FULL))
-    if not is_large:
+    if not is_large and not isinstance(subject.request, LargeRequest):
         try:
             return await questions.answering(lambda: inline(INLINE))
         except EvaluationTooCostly:

@@ -93,9 +93,9 @@ def values_for(
     namespace: Object | None,
     questions: Questions | None,
 ) -> dict[str, Any]:
-    """What expressions see; without `questions` there is no authorizer."""
+    """What expressions see; without `questions`, what is sent of that to a worker process."""
     target = invocation.target
-    obj, old = subject.shown(target)
+    obj, old = subject.sent(target) if questions is None else subject.shown(target)
     values: dict[str, Any] = {
         "object": obj,
         "oldObject": old,

@@ -86,7 +86,7 @@ class Callers:
             questions,
             subject,
             holds,
-            lambda: seen_values(subject, target),
+            lambda: sent_values(subject, target),
             ("conditions", expressions, SIGHT, webhook.fails_open),
         )
         if error:
@@ -130,25 +130,15 @@ def tenant_of(context: RequestContext) -> Tenant:
 
 
 def encoded(subject: Subject, target: Resource) -> tuple[bytes, bytes]:
-    """The same as JSON; made once for all webhooks that see the same."""
+    """The new and the old object as webhooks see them; made once for all that see the same."""
     found = subject.encoded.get(target)
     if found is None:
-        obj, old = seen(subject, target)
+        obj, old = subject.sent(target, cluster=subject.cluster)
         found = subject.encoded[target] = orjson.dumps(obj), orjson.dumps(old)
     return found
 
 
-def seen(subject: Subject, target: Resource) -> tuple[Object | None, Object | None]:
-    """The new and the old object as webhooks see them."""
-    obj, old = (
-        None if one is None else stamped(one, subject.cluster) for one in subject.shown(target)
-    )
-    return obj, old
-
-
-def seen_values(subject: Subject, target: Resource) -> dict[str, Any]:
-    """The same without the authorizer."""
-    obj, old = seen(subject, target)
+def _values(subject: Subject, target: Resource, obj: Any, old: Any) -> dict[str, Any]:
     return {
         "object": obj,
         "oldObject": old,
@@ -157,10 +147,17 @@ def seen_values(subject: Subject, target: Resource) -> dict[str, Any]:
     }
 
 
+def sent_values(subject: Subject, target: Resource) -> dict[str, Any]:
+    """What match conditions see, to be sent to a worker process, without the authorizer."""
+    return _values(subject, target, *subject.sent(target, cluster=subject.cluster))
+
+
 def condition_values(subject: Subject, target: Resource, questions: Questions) -> dict[str, Any]:
     """What match conditions of a webhook see."""
+    cluster = subject.cluster
+    obj, old = (one and stamped(one, cluster) for one in subject.shown(target))
     return {
-        **seen_values(subject, target),
+        **_values(subject, target, obj, old),
         "authorizer": questions.value(),
         "authorizer.requestResource": questions.resource_check(
             subject.resource.group,

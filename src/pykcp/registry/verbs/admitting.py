@@ -75,6 +75,30 @@ class AdmissionRequest:
     can_restart: bool = False
     """Whether `Outgrown` may be raised."""
 
+    @property
+    def has_object(self) -> bool:
+        """Whether there is a new object."""
+        return self.obj is not None
+
+    @property
+    def metadata(self) -> Object:
+        """The new object's, to be changed in place; a large object is not decoded for it.
+
+        Managed fields may be missing: see `managed_fields`.
+        """
+        found: Object | None = None if self.obj is None else self.obj.get("metadata")
+        return {} if found is None else found
+
+    @property
+    def old_metadata(self) -> Object:
+        """The old object's, to be read."""
+        found: Object = (self.old or {}).get("metadata") or {}
+        return found
+
+    def managed_fields(self) -> object:
+        """Something to compare: it changes if the new object's managed fields do."""
+        return (self.obj or {}).get("metadata", {}).get("managedFields")
+
     def may_mention(self, word: str) -> bool:
         """False if the word is nowhere in the object, where that is quicker to find out."""
         return True

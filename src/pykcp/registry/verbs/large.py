@@ -30,6 +30,7 @@ from pykcp.registry.verbs.create import (
 )
 from pykcp.registry.verbs.delete import Deleted, remove
 from pykcp.registry.verbs.deletion import DeleteOptions, DeletionAction
+from pykcp.registry.verbs.object_parts import ObjectParts
 from pykcp.registry.verbs.update import Make, ObjectChange, Recipe, live_object
 from pykcp.storage.interface import DeleteKey, Entry, PutKey, Value
 from pykcp.types import Object
@@ -160,7 +161,7 @@ class LargeWork(Protocol):
 class LargeRequest(AdmissionRequest):
     """A write whose objects are decoded only for plug-ins that look at them."""
 
-    __slots__ = ("_obj", "_old", "_old_value", "_text", "finding")
+    __slots__ = ("_obj", "_old", "_old_value", "_parts", "_text", "finding")
 
     def __init__(
         self,
@@ -175,6 +176,8 @@ class LargeRequest(AdmissionRequest):
         self.finding = ""
         """What was found by whoever judged the object; for the plug-in that asks for it."""
         self._text = made.text
+        self._parts: ObjectParts | None = None
+        """The object while only its metadata was looked at."""
         self._old_value = old
         self._obj: Object | None = None
         self._old: Object | None = None
@@ -184,7 +187,8 @@ class LargeRequest(AdmissionRequest):
     @property
     def obj(self) -> Object | None:
         if self._obj is None:
-            self._obj = orjson.loads(self._text)
+            self._obj = orjson.loads(self.text())
+            self._parts = None
         return self._obj
 
     @obj.setter
@@ -201,21 +205,62 @@ class LargeRequest(AdmissionRequest):
     def old(self, value: Object | None) -> None:
         self._old = value
 
+    @property
+    def has_object(self) -> bool:
+        return self._obj is not None or self._text != _NOTHING
+
+    @property
+    def metadata(self) -> Object:
+        if self._obj is not None or not self.has_object:
+            return super().metadata
+        if self._parts is None:
+            self._parts = ObjectParts(self._text)
+        return self._parts.metadata
+
+    @property
+    def old_metadata(self) -> Object:
+        if self._old is not None or self._old_value is None:
+            return super().old_metadata
+        return ObjectParts(self._old_value).metadata
+
+    def managed_fields(self) -> object:
+        if self._obj is not None or not self.has_object:
+            return super().managed_fields()
+        return (self._parts or ObjectParts(self._text)).managed_fields
+
     def may_mention(self, word: str) -> bool:
-        return self._obj is not None or word.encode() in self._text
+        return self.is_decoded or word.encode() in self._text
 
     @property
     def is_decoded(self) -> bool:
         """Whether a plug-in looked at the object, and may have changed it."""
-        return self._obj is not None
+        return self._obj is not None or self._parts is not None
 
     def text(self) -> bytes:
         """The object as plug-ins left it."""
-        return self._text if self._obj is None else orjson.dumps(self._obj)
+        if self._obj is not None:
+            return orjson.dumps(self._obj)
+        return self._text if self._parts is None else self._parts.text()
+
+    def shown_texts(self, cluster: str = "") -> tuple[bytes, bytes] | None:
+        """The new and the old object for others to read, with type and logical cluster.
+
+        None if there is no way to tell without decoding them.
+        """
+        old, resource = self._old_value, self.resource
+        if self._obj is not None or self._old is not None:
+            return None
+        if old is not None and (resource.conversion is not None or resource.is_older(old)):
+            return None
+        texts = (self.text(), _NOTHING if old is None else resource.served(old))
+        new, before = (
+            text if text == _NOTHING else _shown_text(resource, text, cluster) for text in texts
+        )
+        return new, before
 
     def replace(self, text: bytes) -> None:
         """From here on, the object is this one."""
-        self._text, self._obj = text, None
+        self._text, self._obj, self._parts = text, None, None
 
     def show(self, judged: ValidatedObject) -> None:
         """From here on, the object is the one that passed validation."""
@@ -223,11 +268,25 @@ class LargeRequest(AdmissionRequest):
         self.finding = judged.finding
 
 
+_NOTHING = b"null"
+
+
+def _shown_text(resource: Resource, text: bytes, cluster: str) -> bytes:
+    parts = ObjectParts(text)
+    parts.set_type(resource.kind, resource.api_version)
+    metadata = parts.metadata
+    codec.strip_cluster({"metadata": metadata})
+    if cluster:
+        annotations = metadata.get("annotations") or {}
+        metadata["annotations"] = {**annotations, codec.CLUSTER_ANNOTATION: cluster}
+    return parts.text()
+
+
 def deletion_request(
     ctx: RequestContext, resource: Resource, namespace: str, name: str, value: bytes
 ) -> LargeRequest:
     """A delete as admission sees it, with an object that is decoded only if it is looked at."""
-    nothing = Made(b"null", name, "", [])
+    nothing = Made(_NOTHING, name, "", [])
     return LargeRequest(ctx, resource, "DELETE", namespace, nothing, value)
 
 
@@ -270,8 +329,8 @@ async def create_large(
     request = LargeRequest(ctx, resource, "CREATE", namespace, made)
     await resource.services.admission.mutate(request)
     name, prefix = made.name, made.generate_name
-    if request.is_decoded and request.obj is not None:
-        metadata = request.obj["metadata"]
+    if request.is_decoded:
+        metadata = request.metadata
         name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
     is_generated = bool(prefix) and not name
     text, sources = request.text(), resource.services.sources

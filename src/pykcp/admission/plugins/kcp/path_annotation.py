@@ -38,25 +38,23 @@ class PathAnnotation:
         kind = request.resource.definition.storage
         if kind in _KINDS:
             return True
-        if not request.may_mention(PATH_ANNOTATION) or request.obj is None:
+        if not request.may_mention(PATH_ANNOTATION):
             return False
-        annotations = request.obj["metadata"].get("annotations")
+        annotations = request.metadata.get("annotations")
         return bool(annotations) and PATH_ANNOTATION in annotations and kind != _CLUSTERS
 
     async def mutate(self, request: AdmissionRequest) -> None:
         path = self._path(request)
-        assert request.obj is not None
-        metadata = request.obj["metadata"]
+        metadata = request.metadata
         annotations = metadata.get("annotations") or {}
         if path is not None and annotations.get(PATH_ANNOTATION) != path:
             metadata["annotations"] = {**annotations, PATH_ANNOTATION: path}
 
     async def validate(self, request: AdmissionRequest) -> None:
         path = self._path(request)
-        assert request.obj is not None
         if path is None or _is_binding(request):
             return
-        given = (request.obj["metadata"].get("annotations") or {}).get(PATH_ANNOTATION) or ""
+        given = (request.metadata.get("annotations") or {}).get(PATH_ANNOTATION) or ""
         if given != path:
             raise refusal(
                 request,

@@ -14,6 +14,8 @@ from pykcp.registry.catalog.claimed import AcceptedClaims
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.admitting import AdmissionRequest
 
+_BINDINGS = (API_BINDINGS.group, API_BINDINGS.resource)
+
 
 class PermissionClaims:
     name = "apis.kcp.io/PermissionClaims"
@@ -29,15 +31,14 @@ class PermissionClaims:
             return False
         if self._accepted.may_have_any(request.context.cluster):
             return (resource.group, resource.plural) not in NOT_PERSISTED
-        if request.may_mention(CLAIM_LABEL_PREFIX) and request.obj is not None:
-            labels = request.obj["metadata"].get("labels")
+        if request.may_mention(CLAIM_LABEL_PREFIX):
+            labels = request.metadata.get("labels")
             if labels and any(map(is_claim_label, labels)):
                 return True
-        return resource.plural == API_BINDINGS.resource and resource.group == API_BINDINGS.group
+        return (resource.group, resource.plural) == _BINDINGS
 
     async def mutate(self, request: AdmissionRequest) -> None:
-        assert request.obj is not None
-        metadata = request.obj["metadata"]
+        metadata = request.metadata
         before = metadata.get("labels") or {}
         kept = {key: value for key, value in before.items() if not is_claim_label(key)}
         labels = kept | await self._due(request)
@@ -49,8 +50,7 @@ class PermissionClaims:
             del metadata["labels"]
 
     async def validate(self, request: AdmissionRequest) -> None:
-        assert request.obj is not None
-        labels, due = request.obj["metadata"].get("labels") or {}, await self._due(request)
+        labels, due = request.metadata.get("labels") or {}, await self._due(request)
         errors: list[FieldError] = []
         for key, value in due.items():
             if labels.get(key) != value:
@@ -65,9 +65,11 @@ class PermissionClaims:
             raise refusal(request, aggregated(errors))
 
     async def _due(self, request: AdmissionRequest) -> dict[str, str]:
-        assert request.obj is not None
         resource = request.resource
         await self._accepted.read(request.context.cluster)
+        is_binding = (resource.group, resource.plural) == _BINDINGS
+        obj = request.obj if is_binding else {"metadata": request.metadata}
+        assert obj is not None
         return self._accepted.labels_due(
-            self._lookup(), request.context.cluster, resource.group, resource.plural, request.obj
+            self._lookup(), request.context.cluster, resource.group, resource.plural, obj
         )

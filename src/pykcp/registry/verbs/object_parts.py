@@ -1,0 +1,47 @@
+"""A large object as text, of which only the metadata is decoded.
+
+Admission looks at metadata and passes the rest on. Finding where the members of an object begin
+and end takes a tenth of the time that decoding it takes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import orjson
+
+from pykcp.types import Object
+
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_MANAGED_FIELDS = "managedFields"
+
+
+class ObjectParts:
+    """Metadata to be read and changed, and all other members as they are.
+
+    Managed fields can be as large as the object itself, so they are a text as well.
+    """
+
+    __slots__ = ("_members", "managed_fields", "metadata")
+
+    def __init__(self, text: bytes) -> None:
+        self._members: dict[str, Any] = _MEMBERS.decode(text)
+        found = _MEMBERS.decode(self._members["metadata"])
+        managed = found.pop(_MANAGED_FIELDS, None)
+        self.managed_fields: bytes | None = None if managed is None else bytes(managed)
+        self.metadata: Object = {
+            name: orjson.loads(memoryview(value)) for name, value in found.items()
+        }
+
+    def text(self) -> bytes:
+        """The object with its metadata as they are now."""
+        metadata = self.metadata
+        if self.managed_fields is not None and _MANAGED_FIELDS not in metadata:
+            metadata = {**metadata, _MANAGED_FIELDS: msgspec.Raw(self.managed_fields)}
+        return msgspec.json.encode({**self._members, "metadata": metadata})
+
+    def set_type(self, kind: str, api_version: str) -> None:
+        """Say of which type the object is, unless it says so."""
+        if "kind" not in self._members:
+            self._members = {"kind": kind, "apiVersion": api_version, **self._members}
