@@ -40,8 +40,8 @@ class PathAnnotation:
             return True
         if not request.may_mention(PATH_ANNOTATION):
             return False
-        annotations = request.metadata.get("annotations")
-        return bool(annotations) and PATH_ANNOTATION in annotations and kind != _CLUSTERS
+        annotations = request.metadata.get("annotations") or {}
+        return PATH_ANNOTATION in annotations and kind != _CLUSTERS
 
     async def mutate(self, request: AdmissionRequest) -> None:
         path = self._path(request)
