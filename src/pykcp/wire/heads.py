@@ -116,6 +116,37 @@ def http2_head(fields: Iterable[Field], check_each: bool = False) -> Head:
     return Head(method, path, headers, length, expects_continue)
 
 
+class ResponseHead:
+    """An answer without its body. Equal header blocks may share one head: never change it."""
+
+    __slots__ = ("content_length", "headers", "status")
+
+    def __init__(self, status: int, headers: Sequence[Field], content_length: int | None) -> None:
+        self.status = status
+        self.headers = headers
+        self.content_length = content_length
+
+
+def http2_response_head(fields: Sequence[Field], check_each: bool = False) -> ResponseHead:
+    """Check a decoded header list of an answer (RFC 9113, section 8) and make a head of it."""
+    if check_each:
+        check_fields(fields)
+    if not fields or fields[0][0] != ":status":
+        raise Malformed("answer without a status")
+    status, headers = fields[0][1], fields[1:]
+    if len(status) != 3 or not (status.isascii() and status.isdigit()) or status[0] == "0":
+        raise Malformed("bad status")
+    length: int | None = None
+    for name, value in headers:
+        if name[0] == ":" or _SPECIAL.get(name) == _FORBIDDEN:
+            raise Malformed("header that has no place in HTTP/2")
+        if name == "content-length":
+            length = parse_content_length(value, length)
+    if status == "101":
+        raise Malformed("HTTP/2 has no upgrades")
+    return ResponseHead(int(status), headers, length)
+
+
 def check_trailers(fields: Iterable[Field]) -> None:
     """Trailers are checked and thrown away: nothing here needs them."""
     check_fields(fields)

@@ -154,6 +154,65 @@ class WireSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Limits of connections that are opened to other servers, which may be hostile."""
+
+    max_header_list_size: int = 1 * _MIB
+    """Octets of an answer's header fields together, 32 added for each."""
+
+    max_header_fields: int = 1024
+    """Fields of an answer's head."""
+
+    max_continuations: int = 64
+    """HTTP/2: CONTINUATION frames of one header block."""
+
+    max_frame: int = 16 * _KIB
+    """HTTP/2: largest frame accepted."""
+
+    first_window: int = 256 * _KIB
+    """Octets of an answer that may come before they are consumed."""
+
+    connection_window: int = 1 * _MIB
+    """HTTP/2: the same for all streams of a connection, refilled as data arrives."""
+
+    max_streams: int = 1000
+    """HTTP/2: requests on one connection, if the server allows as many."""
+
+    max_connections: int = 512
+    """Connections to one server."""
+
+    idle_frame_burst: int = 10_000
+    """HTTP/2: frames that bring nothing forward (PING, SETTINGS, empty ones) at once."""
+
+    idle_frame_rate: float = 500.0
+    """HTTP/2: such frames per second in the long run."""
+
+    reset_burst: int = 1000
+    reset_rate: float = 50.0
+
+    connect_timeout: float = 30.0
+    """Seconds for TCP and TLS together, for all addresses of the server."""
+
+    idle_timeout: float = 90.0
+    """Seconds that a connection is kept without a request."""
+
+    ping_after: float = 30.0
+    """HTTP/2: seconds without a frame, while answers are awaited, before a PING is sent."""
+
+    ping_timeout: float = 15.0
+    """HTTP/2: seconds that the server has to send something after that."""
+
+    low_water: int = 32 * _KIB
+    """A request body goes on when no more than this of it waits."""
+
+    socket_buffer: int = 128 * _KIB
+    """Octets that may wait in the event loop for a socket before bodies are kept back."""
+
+    turn_size: int = 256 * _KIB
+    """Octets of bodies encrypted and written at a go."""
+
+
+@dataclass(frozen=True, slots=True)
 class TLSSettings:
     """Whose certificate to show and whether to ask for the client's."""
 

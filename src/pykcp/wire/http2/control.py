@@ -7,6 +7,8 @@ those a client may send.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pykcp.wire.http2 import frames
 from pykcp.wire.http2.events import ConnectionFailed, StreamLost
 from pykcp.wire.http2.frames import (
@@ -26,19 +28,41 @@ from pykcp.wire.http2.frames import (
 from pykcp.wire.http2.hpack import DEFAULT_TABLE_SIZE
 from pykcp.wire.http2.sending import LARGEST_FRAME_SENT, NoAccount, SendQueue, UnsentAccount
 from pykcp.wire.rate import Bucket
-from pykcp.wire.settings import WireSettings
 
 _SETTINGS_ACK = frames.frame(SETTINGS, ACK, 0)
 _SMALL_INCREMENT = 256
 """A client that gives back each event's octets one by one stays above this."""
 
 
-class Control(SendQueue):
-    """Everything but requests and their bodies."""
+class Limits(Protocol):
+    """What either side may be told: `WireSettings`, `ClientSettings`."""
 
-    def __init__(
-        self, settings: WireSettings, now: float, unsent: UnsentAccount | None = None
-    ) -> None:
+    @property
+    def max_header_list_size(self) -> int: ...
+    @property
+    def max_header_fields(self) -> int: ...
+    @property
+    def max_continuations(self) -> int: ...
+    @property
+    def max_frame(self) -> int: ...
+    @property
+    def first_window(self) -> int: ...
+    @property
+    def connection_window(self) -> int: ...
+    @property
+    def reset_burst(self) -> int: ...
+    @property
+    def reset_rate(self) -> float: ...
+    @property
+    def idle_frame_burst(self) -> int: ...
+    @property
+    def idle_frame_rate(self) -> float: ...
+
+
+class Control(SendQueue):
+    """Everything but messages and their bodies."""
+
+    def __init__(self, settings: Limits, now: float, unsent: UnsentAccount | None = None) -> None:
         super().__init__(unsent or NoAccount())
         self._settings = settings
         self._now = now
@@ -47,7 +71,7 @@ class Control(SendQueue):
         self._initial_window = frames.DEFAULT_WINDOW
         self._drain_ping = b""
         self.last_id = 0
-        """The highest stream that the client opened."""
+        """The highest stream that the client (whichever side that is) opened."""
         self.is_going_away = False
         """No stream is accepted any more."""
         self.is_failed = False
@@ -57,12 +81,16 @@ class Control(SendQueue):
         settings = self._settings
         return frames.settings(
             {
-                frames.SETTINGS_MAX_CONCURRENT_STREAMS: settings.max_concurrent_streams,
+                **self._announced(),
                 frames.SETTINGS_INITIAL_WINDOW_SIZE: settings.first_window,
                 frames.SETTINGS_MAX_FRAME_SIZE: settings.max_frame,
                 frames.SETTINGS_MAX_HEADER_LIST_SIZE: settings.max_header_list_size,
             }
         ) + frames.window_update(0, settings.connection_window - frames.DEFAULT_WINDOW)
+
+    def _announced(self) -> dict[int, int]:
+        """The settings that only one side sends."""
+        raise NotImplementedError
 
     def _count_idle_frame(self, cost: int = 1) -> None:
         if not self._idle_frames.take(self._now, cost):
@@ -205,7 +233,12 @@ class Control(SendQueue):
         """Second half: name the last stream that will be answered."""
         if not self.is_going_away:
             self.is_going_away = True
-            self.out.append(frames.goaway(self.last_id, NO_ERROR))
+            self.out.append(frames.goaway(self._last_answered, NO_ERROR))
+
+    @property
+    def _last_answered(self) -> int:
+        """The highest stream of the other side that was worked on."""
+        return self.last_id
 
     @property
     def is_finished(self) -> bool:
@@ -217,7 +250,7 @@ class Control(SendQueue):
         if self.is_failed:
             return
         self.is_failed = True
-        self.out.append(frames.goaway(self.last_id, code, reason))
+        self.out.append(frames.goaway(self._last_answered, code, reason))
         for stream in [*self.streams.values()]:
             self.forget(stream)
             self.events.append(StreamLost(stream, code))

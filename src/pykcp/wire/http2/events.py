@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, TypeAlias
 
-from pykcp.wire.heads import Head
+from pykcp.wire.heads import Head, ResponseHead
+from pykcp.wire.http2.hpack import Field
 from pykcp.wire.rate import Progress
 
 
@@ -28,6 +29,7 @@ class StreamState:
         "receive_limit",
         "receive_window",
         "relief_at",
+        "trailers",
         "window",
     )
 
@@ -44,6 +46,8 @@ class StreamState:
         self.pending_size = 0
         self.ends = False
         """The stream ends when `pending` is sent."""
+        self.trailers = b""
+        """A header block that is sent behind `pending`."""
         self.moved = 0
         """Octets that had to wait and went out."""
         self.moved_before = -1
@@ -61,6 +65,34 @@ class StreamState:
         return not self.is_local_open
 
 
+class ClientStream(StreamState):
+    """One stream as the client's state machine sees it."""
+
+    __slots__ = ("has_head", "is_head_request", "received_trailers")
+
+    def __init__(
+        self, stream_id: int, window: int, receive_window: int, is_head_request: bool
+    ) -> None:
+        super().__init__(stream_id, window, receive_window)
+        self.is_head_request = is_head_request
+        """The answer has no body, whatever length it announces."""
+        self.has_head = False
+        """The final head of the answer has come."""
+        self.expected = 0  # nothing may come before the head
+        self.received_trailers: list[Field] = []
+
+
+class ResponseReceived:
+    """An answer's final head; its body follows as `BodyReceived` unless `is_complete`."""
+
+    __slots__ = ("head", "is_complete", "stream")
+
+    def __init__(self, stream: ClientStream, head: ResponseHead, is_complete: bool) -> None:
+        self.stream = stream
+        self.head = head
+        self.is_complete = is_complete
+
+
 class RequestReceived:
     """A request's head; its body follows as `BodyReceived` unless `is_complete`."""
 
@@ -74,7 +106,7 @@ class RequestReceived:
 
 
 class BodyReceived:
-    """A piece of a request's body."""
+    """A piece of the body of a message."""
 
     __slots__ = ("data", "is_last", "stream")
 
@@ -123,5 +155,11 @@ class Relieved:
 
 
 Event: TypeAlias = (
-    RequestReceived | BodyReceived | StreamLost | StreamEnded | Relieved | ConnectionFailed
+    RequestReceived
+    | ResponseReceived
+    | BodyReceived
+    | StreamLost
+    | StreamEnded
+    | Relieved
+    | ConnectionFailed
 )

@@ -149,13 +149,17 @@ class SendQueue:
             self.ready[stream] = None
         return False
 
-    def end(self, stream: StreamState) -> bool:
-        """No more pieces; True if the stream is over at once."""
+    def end(self, stream: StreamState, trailers: bytes = b"") -> bool:
+        """No more pieces; True if all has been sent. `trailers`: a header block, if any."""
         if not stream.is_local_open:
             return True
         if stream.pending_size:
             stream.ends = True
+            stream.trailers = trailers
             return False
+        if trailers:
+            self.send_headers(stream, trailers, ends=True)
+            return True
         self.out.append(_pack_header(0, END_STREAM, stream.id))
         self._close_local(stream)
         return True
@@ -180,11 +184,15 @@ class SendQueue:
         stream.moved += size
         self._unsent.add(-size)
         is_last = stream.ends and not stream.pending_size
-        self.out.append(_pack_header(size << 8 | DATA, END_STREAM if is_last else 0, stream.id))
+        flags = END_STREAM if is_last and not stream.trailers else 0
+        self.out.append(_pack_header(size << 8 | DATA, flags, stream.id))
         self._take(stream, size)
         if is_last:
             self.events.append(StreamEnded(stream))
-            self._close_local(stream)
+            if stream.trailers:
+                self.send_headers(stream, stream.trailers, ends=True)
+            else:
+                self._close_local(stream)
         elif stream.pending_size <= stream.relief_at:
             stream.relief_at = -1
             self.events.append(Relieved(stream))
