@@ -1,6 +1,6 @@
 """The head of a request, checked: what both protocols make of the header fields.
 
-`MalformedRequest` means that the message breaks HTTP itself and must not reach the
+`MalformedMessage` means that the message breaks HTTP itself and must not reach the
 application, whatever it looks like.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from pykcp.wire.http2.hpack import Field, is_valid_field
 
 
-class MalformedRequest(ValueError):
-    """The request is not HTTP."""
+class MalformedMessage(ValueError):
+    """The message is not HTTP."""
 
 
 class Head:
@@ -90,7 +90,7 @@ def http2_head(fields: Iterable[Field], check_each: bool = False) -> Head:
         value = field[1]
         if special <= _AUTHORITY:
             if headers or pseudo[special] is not None:
-                raise MalformedRequest("pseudo-header twice, or after a header")
+                raise MalformedMessage("pseudo-header twice, or after a header")
             pseudo[special] = value
             continue
         if special == _LENGTH:
@@ -102,13 +102,13 @@ def http2_head(fields: Iterable[Field], check_each: bool = False) -> Head:
         elif special == _HOST:
             has_host = True
         elif special == _FORBIDDEN or value != "trailers":
-            raise MalformedRequest("header that has no place in HTTP/2")
+            raise MalformedMessage("header that has no place in HTTP/2")
         headers.append(field)
     method, path, scheme, authority = pseudo
     if not method or not path or not scheme:
-        raise MalformedRequest("pseudo-header missing")
+        raise MalformedMessage("pseudo-header missing")
     if path[0] != "/" and not (path == "*" and method == "OPTIONS"):
-        raise MalformedRequest("path is not absolute")
+        raise MalformedMessage("path is not absolute")
     if authority and not has_host:
         headers.append(("host", authority))
     if cookies > 1:
@@ -132,18 +132,18 @@ def http2_response_head(fields: Sequence[Field], check_each: bool = False) -> Re
     if check_each:
         check_fields(fields)
     if not fields or fields[0][0] != ":status":
-        raise Malformed("answer without a status")
+        raise MalformedMessage("answer without a status")
     status, headers = fields[0][1], fields[1:]
     if len(status) != 3 or not (status.isascii() and status.isdigit()) or status[0] == "0":
-        raise Malformed("bad status")
+        raise MalformedMessage("bad status")
     length: int | None = None
     for name, value in headers:
         if name[0] == ":" or _SPECIAL.get(name) == _FORBIDDEN:
-            raise Malformed("header that has no place in HTTP/2")
+            raise MalformedMessage("header that has no place in HTTP/2")
         if name == "content-length":
             length = parse_content_length(value, length)
     if status == "101":
-        raise Malformed("HTTP/2 has no upgrades")
+        raise MalformedMessage("HTTP/2 has no upgrades")
     return ResponseHead(int(status), headers, length)
 
 
@@ -152,23 +152,23 @@ def check_trailers(fields: Iterable[Field]) -> None:
     check_fields(fields)
     for name, _ in fields:
         if name[0] == ":" or _SPECIAL.get(name) == _FORBIDDEN:
-            raise MalformedRequest("trailer that may not be one")
+            raise MalformedMessage("trailer that may not be one")
 
 
 def check_fields(fields: Iterable[Field]) -> None:
     for name, value in fields:
         if not is_valid_field(name, value):
-            raise MalformedRequest("invalid header field")
+            raise MalformedMessage("invalid header field")
 
 
 def parse_content_length(value: str, known: int | None) -> int:
     """The announced length; repeating it is allowed as long as it is the same."""
     # isdigit() alone would let other scripts' digits through.
     if not (value.isascii() and value.isdigit()) or len(value) > 18:
-        raise MalformedRequest("bad content-length")
+        raise MalformedMessage("bad content-length")
     length = int(value)
     if known is not None and known != length:
-        raise MalformedRequest("two content-lengths")
+        raise MalformedMessage("two content-lengths")
     return length
 
 

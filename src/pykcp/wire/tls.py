@@ -131,17 +131,31 @@ class ServingCertificate:
 
 
 class TLSSession:
-    """The TLS of one connection: octets of the socket on one side, plain ones on the other."""
+    """The TLS of one connection: octets of the socket on one side, plain ones on the other.
+
+    With a `server_name` it is the client's side, and `start` comes first.
+    """
 
     __slots__ = ("_incoming", "_outgoing", "_session", "has_handshaken", "is_ended")
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext, server_name: str | None = None) -> None:
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._session = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._session = context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=server_name is None,
+            server_hostname=server_name,
+        )
         self.has_handshaken = False
         self.is_ended = False
-        """The client has said that it will send no more."""
+        """The other side has said that it will send no more."""
+
+    def start(self) -> bytes:
+        """The client's first octets."""
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._session.do_handshake()
+        return self._outgoing.read()
 
     def receive(self, data: bytes) -> bytes:
         """Take octets from the socket, give what they hide.  Raises ssl.SSLError."""

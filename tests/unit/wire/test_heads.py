@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykcp.wire.heads import MalformedRequest, check_trailers, http2_head
+from pykcp.wire.heads import MalformedMessage, check_trailers, http2_head
 from pykcp.wire.http1.head import HeadWriter, RequestRejected, http1_head
 
 GET = [(":method", "GET"), (":scheme", "https"), (":path", "/a%20b?x=1&y"), (":authority", "h:1")]
@@ -62,7 +62,7 @@ def test_host_of_the_client_is_kept():
 )
 def test_malformed_http2(fields: list[tuple[str, str]]):
     """Missing, repeated, misplaced and forbidden fields never reach the application."""
-    with pytest.raises(MalformedRequest):
+    with pytest.raises(MalformedMessage):
         http2_head(fields)
 
 
@@ -84,7 +84,7 @@ def test_each_field_is_checked_when_asked():
     """An invalid field in the table is found even if this block only refers to it."""
     fields = [*GET, ("Upper", "x")]
     assert http2_head(fields).first("Upper") == "x"
-    with pytest.raises(MalformedRequest):
+    with pytest.raises(MalformedMessage):
         http2_head(fields, check_each=True)
 
 
@@ -92,7 +92,7 @@ def test_each_field_is_checked_when_asked():
 def test_bad_trailers(field: tuple[str, str]):
     """Trailers are thrown away, but not unseen."""
     check_trailers([("grpc-status", "0")])
-    with pytest.raises(MalformedRequest):
+    with pytest.raises(MalformedMessage):
         check_trailers([field])
 
 

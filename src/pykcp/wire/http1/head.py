@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pykcp.wire.exchange import Header
-from pykcp.wire.heads import Head, MalformedRequest, parse_content_length
+from pykcp.wire.heads import Head, MalformedMessage, parse_content_length
 
 _FORBIDDEN_IN_ANSWER = re.compile(r"[\r\n\0]").search
 _VALID_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+").fullmatch
@@ -90,7 +90,7 @@ def http1_head(method: str, target: str, headers: list[Header], version: str) ->
 def _content_length(value: str, known: int | None) -> int:
     try:
         return parse_content_length(value, known)
-    except MalformedRequest as error:
+    except MalformedMessage as error:
         raise RequestRejected(400, str(error)) from None
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from pykcp.wire.heads import Malformed, ResponseHead, check_trailers, http2_response_head
+from pykcp.wire.heads import MalformedMessage, ResponseHead, check_trailers, http2_response_head
 from pykcp.wire.http2 import frames
 from pykcp.wire.http2.events import ClientStream, ResponseReceived, StreamLost, StreamState
 from pykcp.wire.http2.frames import (
@@ -121,7 +121,7 @@ class Http2Client(Receiving[ResponseHead]):
     def _on_head(self, stream: ClientStream, is_last: bool, block: bytes | list[Field]) -> None:
         try:
             head = self._head(block)
-        except Malformed as error:
+        except MalformedMessage as error:
             raise StreamFault(stream.id, PROTOCOL_ERROR, str(error)) from None
         if head is None:
             raise StreamFault(stream.id, ENHANCE_YOUR_CALM, "header list too large")
@@ -146,7 +146,7 @@ class Http2Client(Receiving[ResponseHead]):
             raise StreamFault(stream.id, ENHANCE_YOUR_CALM, "trailers too large")
         try:
             check_trailers(fields)
-        except Malformed as error:
+        except MalformedMessage as error:
             raise StreamFault(stream.id, PROTOCOL_ERROR, str(error)) from None
         stream.received_trailers = fields
         self._finish_body(stream, b"")

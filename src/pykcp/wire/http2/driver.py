@@ -224,7 +224,7 @@ class Http2Driver:
         elif isinstance(event, ConnectionFailed):
             address = self.connection.peer.address
             _log.info("HTTP/2 connection of %s ended: %s", address, event.reason)
-        else:
+        elif isinstance(event, StreamEnded | Relieved):
             self._on_sent(event)
 
     @staticmethod

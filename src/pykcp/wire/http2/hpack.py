@@ -99,6 +99,9 @@ _VALID_NAME = re.compile(
 _VALID_VALUE = re.compile(r"[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?|").fullmatch
 
 
+_SECRETS = frozenset(("set-cookie", "cookie", "authorization"))
+
+
 class HpackError(ValueError):
     """The block cannot be decoded; the two tables no longer agree, so the connection is lost."""
 
@@ -346,6 +349,10 @@ class HeaderEncoder:
             octets = self.known_fields[field] = self._encode(*field)
         return octets
 
+    def once(self, field: Field) -> bytes:
+        """A field that will hardly come again, as a path: it is not remembered."""
+        return self._encode(*field)
+
     def status(self, status: int) -> bytes:
         octets = self._statuses.get(status)
         if octets is None:
@@ -367,8 +374,8 @@ class HeaderEncoder:
         for exact in range(index, min(index + 7, _STATIC_SIZE)) if index else ():
             if STATIC_TABLE[exact] == (name, value):
                 return bytes((0x80 | exact,))
-        # Set-Cookie is marked "never indexed" so that no proxy on the way puts it in a table.
-        kind = 0x10 if name == "set-cookie" else 0x00
+        # Secrets are marked "never indexed" so that no proxy on the way puts them in a table.
+        kind = 0x10 if name in _SECRETS else 0x00
         head = _encode_integer(index, 0x0F, kind)
         if not index:
             head += _encode_string(name)

@@ -23,7 +23,7 @@ that bring nothing forward.
 
 from __future__ import annotations
 
-from pykcp.wire.heads import Head, Malformed, check_trailers, http2_head
+from pykcp.wire.heads import Head, MalformedMessage, check_trailers, http2_head
 from pykcp.wire.http2 import frames
 from pykcp.wire.http2.events import RequestReceived, StreamState
 from pykcp.wire.http2.frames import (
@@ -86,7 +86,7 @@ class Http2(Receiving[Head]):
         self.last_id = stream_id
         try:
             head = self._head(block)
-        except Malformed as error:
+        except MalformedMessage as error:
             raise StreamFault(stream_id, PROTOCOL_ERROR, str(error)) from None
         if len(self.streams) + self.orphans >= self._max_streams:
             self._count_reset()
@@ -118,7 +118,7 @@ class Http2(Receiving[Head]):
             raise StreamFault(stream_id, PROTOCOL_ERROR, "trailers that do not end the stream")
         try:
             check_trailers(fields)
-        except Malformed as error:
+        except MalformedMessage as error:
             raise StreamFault(stream_id, PROTOCOL_ERROR, str(error)) from None
         self._finish_body(stream, b"")
 

@@ -117,7 +117,7 @@ class Receiving(Control, Generic[MessageHead]):
         raise NotImplementedError
 
     def _make_head(self, fields: list[Field]) -> MessageHead:
-        """Check fields and make a head of them. Raises Malformed."""
+        """Check fields and make a head of them. Raises MalformedMessage."""
         raise NotImplementedError
 
     # -- receiving -----------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class Receiving(Control, Generic[MessageHead]):
         return self._decode(block) if isinstance(block, bytes) else block
 
     def _head(self, block: bytes | list[Field]) -> MessageHead | None:
-        """The head that a block means; None if it is too large. Raises Malformed."""
+        """The head that a block means; None if it is too large. Raises MalformedMessage."""
         if not isinstance(block, bytes):
             return self._checked(block)
         decoder = self._decoder

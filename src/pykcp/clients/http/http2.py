@@ -1,0 +1,281 @@
+"""HTTP/2 on a connection to a server: runs the client's state machine, tells the handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from pykcp.clients.errors import NotProcessed, SendFailed
+from pykcp.clients.http.interface import (
+    HOP_BY_HOP,
+    AnswerHandler,
+    OutgoingRequest,
+    OutgoingStream,
+    Server,
+    check_target,
+)
+from pykcp.wire.exchange import Header
+from pykcp.wire.http2 import frames
+from pykcp.wire.http2.client import Http2Client
+from pykcp.wire.http2.events import (
+    BodyReceived,
+    ClientStream,
+    ConnectionFailed,
+    Event,
+    Relieved,
+    ResponseReceived,
+    StreamEnded,
+    StreamLost,
+)
+from pykcp.wire.http2.hpack import HeaderEncoder
+from pykcp.wire.http2.huffman import Huffman
+
+if TYPE_CHECKING:
+    from pykcp.clients.http.connection import ClientConnection
+
+_LEFT_OUT = HOP_BY_HOP | {"host", "content-length"}
+_TURN_SECONDS = 0.001
+"""How long events are worked on at a go; nobody else is heard meanwhile."""
+
+
+@cache
+def _codec() -> tuple[HeaderEncoder, Huffman]:
+    """Both remember what they have seen, for all connections together."""
+    return HeaderEncoder(), Huffman()
+
+
+class Http2Call:
+    """A request under way on a stream."""
+
+    __slots__ = ("_session", "_state", "handler")
+
+    def __init__(self, session: Http2Session, state: ClientStream, handler: AnswerHandler) -> None:
+        self._session = session
+        self._state = state
+        self.handler: AnswerHandler | None = handler
+
+    @property
+    def backlog(self) -> int:
+        return self._state.pending_size
+
+    def write(self, data: bytes) -> None:
+        state, session = self._state, self._session
+        if state.is_local_open and data:
+            session.machine.send(state, data)
+            if state.pending_size > session.low_water:
+                state.relief_at = session.low_water
+            session.connection.flush_soon()
+
+    def end(self) -> None:
+        if self._state.is_local_open:
+            self._session.machine.end(self._state)
+            self._session.connection.flush_soon()
+
+    def consumed(self, size: int) -> None:
+        session = self._session
+        if self._state.is_remote_open:
+            session.machine.consume(self._state, size)
+            if session.machine.out:
+                session.connection.flush_soon()
+
+    def cancel(self) -> None:
+        self.handler = None
+        session = self._session
+        if session.machine.streams.get(self._state.id) is self._state:
+            session.machine.cancel(self._state)
+            session.connection.flush_soon()
+        session.freed()
+
+
+class Http2Session:
+    """The requests on one HTTP/2 connection."""
+
+    def __init__(self, connection: ClientConnection, server: Server) -> None:
+        self.connection = connection
+        settings = connection.settings
+        self._encoder, huffman = _codec()
+        self.machine = Http2Client(settings, huffman, connection.loop.time())
+        self.low_water = settings.low_water
+        self.is_reused = False
+        self._behind: list[Event] = []
+        encoder = self._encoder
+        self._origin = encoder.field((":scheme", server.scheme)) + encoder.field(
+            (":authority", server.authority)
+        )
+        self._idle_since = connection.loop.time()
+        self._pinged_at = 0.0
+
+    @property
+    def has_room(self) -> bool:
+        return self.machine.can_open and not self.connection.is_closing
+
+    def start(self, request: OutgoingRequest, handler: AnswerHandler) -> OutgoingStream:
+        body = request.body
+        block = self._block(request)
+        machine = self.machine
+        state = machine.open(block, body == b"", request.method == "HEAD")
+        call = state.owner = Http2Call(self, state, handler)
+        if body:
+            machine.send_parts(state, (body,), len(body), ends=True)
+        self.is_reused = True
+        self.connection.flush_soon()
+        return call
+
+    def _block(self, request: OutgoingRequest) -> bytes:
+        check_target(request)
+        encoder = self._encoder
+        known, field = encoder.known_fields, encoder.field
+        authority = next((value for name, value in request.headers if name == "host"), "")
+        parts = [
+            field((":method", request.method)),
+            self._origin if not authority else self._with_authority(authority),
+            encoder.once((":path", request.target)),
+        ]
+        parts += [known.get(h) or field(h) for h in request.headers if h[0] not in _LEFT_OUT]
+        length = request.length if request.body is None else len(request.body) or None
+        if length is not None:
+            parts.append(encoder.content_length(length))
+        return b"".join(parts)
+
+    def _with_authority(self, authority: str) -> bytes:
+        scheme = self._origin[:1]  # one octet of the static table
+        return scheme + self._encoder.once((":authority", authority))
+
+    # -- what the connection calls -------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        self._pinged_at = 0.0
+        self._handle(self.machine.receive(data, self.connection.loop.time()))
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self._behind) or self.machine.is_behind
+
+    def take_output(self, may_send_bodies: bool) -> list[bytes | memoryview]:
+        machine = self.machine
+        machine.room = self.connection.settings.turn_size if may_send_bodies else 0
+        if machine.ready:
+            machine.pump()
+            if machine.events:
+                self._handle(machine.take_events())
+        out, machine.out = machine.out, []
+        return out
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self.machine.ready) and self.machine.window > 0
+
+    @property
+    def is_finished(self) -> bool:
+        return self.machine.is_finished and not self._behind
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.machine.streams
+
+    def wind_down(self) -> None:
+        self.machine.refuse_new_streams()
+        self.connection.flush_soon()
+
+    def lost(self, error: SendFailed, is_clean: bool) -> None:
+        self._handle_all()
+        for state in [*self.machine.streams.values()]:
+            self.machine.forget(state)
+            self._fail(state, error)
+
+    def check(self, now: float) -> None:
+        settings, connection = self.connection.settings, self.connection
+        if self.machine.streams:
+            self._idle_since = now
+            if self._pinged_at and now - self._pinged_at > settings.ping_timeout:
+                connection.abort()
+            elif not self._pinged_at and now - connection.last_heard > settings.ping_after:
+                self._pinged_at = now
+                self.machine.ping()
+                connection.flush_soon()
+        elif now - self._idle_since > settings.idle_timeout:
+            self.wind_down()
+
+    # -- events --------------------------------------------------------------------------------
+
+    def _handle(self, events: list[Event]) -> None:
+        """Work on events in order, but only for so long in one turn."""
+        if len(events) == 1 and not self._behind:
+            self._on_event(events[0])
+            return
+        self._behind += events
+        end = perf_counter() + _TURN_SECONDS
+        done = 0
+        for event in self._behind:
+            done += 1
+            self._on_event(event)
+            if perf_counter() > end:
+                break
+        del self._behind[:done]
+
+    def _handle_all(self) -> None:
+        events, self._behind = self._behind, []
+        for event in events:
+            self._on_event(event)
+
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, ResponseReceived):
+            self._on_head(event)
+        elif isinstance(event, BodyReceived):
+            self._on_body(event)
+        elif isinstance(event, StreamLost):
+            self._fail(event.stream, _reset_failure(event.code, self.machine.failure))
+        elif isinstance(event, Relieved | StreamEnded):
+            call: Http2Call | None = event.stream.owner
+            if call is not None and call.handler is not None:
+                call.handler.relieved()
+        elif isinstance(event, ConnectionFailed):
+            self.machine.failure = f"http2: {event.reason}"
+
+    def _on_head(self, event: ResponseReceived) -> None:
+        call: Http2Call = event.stream.owner
+        handler = call.handler
+        if handler is not None:
+            handler.head_received(event.head.status, event.head.headers)
+            if event.is_complete:
+                self._end(call, ())
+
+    def _on_body(self, event: BodyReceived) -> None:
+        call: Http2Call = event.stream.owner
+        if call.handler is None:
+            return
+        if event.data:
+            call.handler.data_received(event.data)
+        if event.is_last:
+            self._end(call, getattr(event.stream, "received_trailers", ()))
+
+    def _end(self, call: Http2Call, trailers: Sequence[Header]) -> None:
+        handler, call.handler = call.handler, None
+        if handler is not None:
+            handler.ended(trailers)
+        self.freed()
+
+    def _fail(self, state: object, error: SendFailed) -> None:
+        call: Http2Call | None = getattr(state, "owner", None)
+        if call is None or call.handler is None:
+            return
+        handler, call.handler = call.handler, None
+        is_begun = getattr(state, "has_head", False)
+        handler.failed(SendFailed("unexpected EOF") if error.is_lost and is_begun else error)
+        self.freed()
+
+    def freed(self) -> None:
+        """Another request fits."""
+        on_free = self.connection.on_free
+        if on_free is not None:
+            on_free()
+
+
+def _reset_failure(code: int, reason: str) -> SendFailed:
+    if code == frames.REFUSED_STREAM:
+        return NotProcessed(reason or "http2: the server refused the stream")
+    if reason:
+        return SendFailed(reason)
+    return SendFailed(f"stream error: stream was reset by the server; error code {code}")
