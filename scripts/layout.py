@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 SOURCES = pathlib.Path("src/pykcp")
 MOST_SIBLINGS = 25
 LONGEST_FUNCTION = 60
+TASK_MAKERS = frozenset(("create_task", "ensure_future", "TaskGroup", "Task"))
+"""Names of asyncio that make tasks; `pykcp.aio` alone calls them, so that no failure is lost."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -31,6 +33,7 @@ class Layout:
     classes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     functions: list[tuple[int, str]] = field(default_factory=list)
     files: list[tuple[int, str]] = field(default_factory=list)
+    task_makers: list[str] = field(default_factory=list)
     local_imports: int = 0
     comments: int = 0
 
@@ -85,6 +88,8 @@ def _measure_file(path: pathlib.Path, layout: Layout) -> None:
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             layout.classes[node.name].append(str(path.relative_to(SOURCES)))
+    if "aio" not in path.relative_to(SOURCES).parts[:1]:
+        layout.task_makers += _task_makers(path, tree)
     for node in ast.walk(tree):
         if isinstance(node, Function):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -92,6 +97,17 @@ def _measure_file(path: pathlib.Path, layout: Layout) -> None:
             layout.local_imports += sum(
                 isinstance(child, ast.Import | ast.ImportFrom) for child in ast.walk(node)
             )
+
+
+def _task_makers(path: pathlib.Path, tree: ast.Module) -> Iterator[str]:
+    """Calls that make tasks, which import contracts cannot see."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func
+        name = getattr(called, "attr", None) or getattr(called, "id", None)
+        if name in TASK_MAKERS:
+            yield f"{path}:{node.lineno} {name}"
 
 
 def _report(layout: Layout) -> list[str]:
@@ -125,6 +141,10 @@ def main() -> int:
         (f"folders with more than {MOST_SIBLINGS} modules and packages", layout.crowded()),
         ("public class names that occur more than once", layout.repeated()),
         (f"functions of more than {LONGEST_FUNCTION} lines", layout.long_functions()),
+        (
+            "tasks made outside of pykcp.aio (use spawn, spawn_detached or TaskOwner)",
+            layout.task_makers,
+        ),
     )
     for title, found in problems:
         if found:

@@ -168,6 +168,7 @@ def test_a_stop_signal_drains(tmp_path: pathlib.Path) -> None:
         ("/livez", {"verbose": ""}, "[+]ping ok\n"), ("/readyz", {"verbose": ""}, "readyz check passed\n"),
         ("/readyz", {"verbose": "", "exclude": "etcd"}, "[+]etcd excluded: ok\n"),
         ("/readyz", {"verbose": ""}, "[+]poststarthook/rbac/bootstrap-roles ok\n"),
+        ("/readyz", {"verbose": ""}, "[+]tasks ok\n"),
         ("/healthz", {"verbose": "", "exclude": "x"}, 'no matches for "x"'),
     ],
 )  # fmt: skip
@@ -227,8 +228,11 @@ def test_metrics_do_not_grow_with_clusters(shard: ServerProcess) -> None:
 
 
 def test_tasks_are_shown(shard: ServerProcess) -> None:
-    """Every task by name, to those who may; nobody else."""
+    """Every task by name, for users who are allowed to read them; their restarts are counted."""
     assert "compactor" in shard.client().get("/debug/tasks").body.decode()
+    metrics = shard.client().get("/metrics").body.decode()
+    assert '\npykcp_task_restarts_total{task="shard/compactor"} 0\n' in metrics
+    assert "\npykcp_tasks_failing 0\n" in metrics
     assert shard.client().with_token("").get("/debug/tasks").status == 403
 
 

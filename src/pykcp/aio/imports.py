@@ -7,6 +7,8 @@ import importlib
 import sys
 from types import ModuleType
 
+from pykcp.aio.owner import spawn
+
 _loading: dict[str, asyncio.Task[ModuleType]] = {}
 
 
@@ -17,9 +19,7 @@ async def import_aside(name: str) -> ModuleType:
         return found
     task = _loading.get(name)
     if task is None or task.get_loop() is not asyncio.get_running_loop():
-        task = asyncio.create_task(
-            asyncio.to_thread(importlib.import_module, name), name=f"import {name}"
-        )
+        task = spawn(asyncio.to_thread(importlib.import_module, name), f"import {name}")
         _loading[name] = task
         task.add_done_callback(lambda _: _loading.pop(name, None))
     return await asyncio.shield(task)

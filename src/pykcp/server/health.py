@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from pykcp.aio import owner
 from pykcp.server.call import Call
 from pykcp.server.media.answers import PageNotFound, send_text
 
@@ -16,7 +17,7 @@ class Health:
 
     def __init__(self) -> None:
         self._live: dict[str, Check] = {"ping": lambda: None, "log": lambda: None}
-        self._ready: dict[str, Check] = {}
+        self._ready: dict[str, Check] = {"tasks": owner.problem}
         self._pending: set[str] = set()
         self.is_draining = False
 

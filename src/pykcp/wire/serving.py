@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from pykcp.aio.memory import Trimmer
+from pykcp.aio.owner import spawn
 from pykcp.wire.exchange import Application, Exchange, Header, IncomingRequest, PeerInfo
 from pykcp.wire.http1.head import HeadWriter
 from pykcp.wire.http2.hpack import HeaderEncoder
@@ -218,7 +219,7 @@ class ConnectionHub:
         if isinstance(found, bool):
             answer(found)
             return
-        task = self.loop.create_task(self._identify(exchange, found, answer), name="identify")
+        task = spawn(self._identify(exchange, found, answer), "identify")
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
@@ -242,7 +243,7 @@ class ConnectionHub:
             return False
 
     def _start(self, exchange: ServedExchange, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = self.loop.create_task(coroutine, name=exchange.request.path)
+        task = spawn(coroutine, exchange.request.path)
         self.tasks.add(task)
         exchange.task = task
         task.add_done_callback(lambda task: self._on_task_done(exchange, task))

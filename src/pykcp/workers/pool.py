@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pykcp.aio.owner import spawn
 from pykcp.workers.frames import HEADER, Job, JobResult, decode_result, encode
 from pykcp.workers.process import WorkerMemoryError
 
@@ -130,9 +131,7 @@ class WorkerPool:
         A caller that gives up does not end the job: its worker finishes first.
         """
         await self._take_turn(tenant)
-        task = asyncio.create_task(
-            self._run(tenant, encode(Job(function, args))), name="worker-job"
-        )
+        task = spawn(self._run(tenant, encode(Job(function, args))), "worker-job")
         self._running.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)

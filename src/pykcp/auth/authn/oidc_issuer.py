@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from pykcp.aio.owner import spawn_detached
 from pykcp.auth.authn.oidc_keys import IssuerKey, KeyProblem, parse_key_set
 from pykcp.auth.http_body import read_at_most
 from pykcp.auth.tokens import OPENID_CONFIGURATION_PATH
@@ -187,7 +188,7 @@ class RemoteIssuer:
 
     def start(self) -> None:
         if self._starting is None:
-            self._starting = asyncio.create_task(self._reach(), name=f"oidc {self.url}")
+            self._starting = spawn_detached(self._reach(), f"oidc {self.url}")
 
     async def close(self) -> None:
         tasks = [task for task in (self._starting, self._refreshing) if task is not None]
@@ -229,7 +230,7 @@ class RemoteIssuer:
         return self._refreshing
 
     def _new_refresh(self) -> asyncio.Task[None]:
-        return asyncio.create_task(self._refresh(), name=f"oidc keys {self.url}")
+        return spawn_detached(self._refresh(), f"oidc keys {self.url}")
 
     async def _refresh(self) -> None:
         """Never raises but when cancelled: what goes wrong is told in the log."""

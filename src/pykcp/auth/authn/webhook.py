@@ -12,6 +12,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pykcp.aio.owner import spawn
 from pykcp.auth.authn.interface import Authenticated, CredentialRejected
 from pykcp.auth.bounded import Bounded
 from pykcp.auth.files import CredentialError
@@ -75,7 +76,7 @@ class WebhookTokens:
         """One question for all who hold the token; one of them leaving does not end it."""
         task = self._asking.get(key)
         if task is None:
-            task = asyncio.create_task(self._ask(token, audiences, now), name="token webhook")
+            task = spawn(self._ask(token, audiences, now), "token webhook")
             self._asking[key] = task
             task.add_done_callback(lambda _: self._asking.pop(key, None))
         try:

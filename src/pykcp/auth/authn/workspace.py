@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from pykcp.aio.owner import spawn
 from pykcp.auth.authn.config import AuthenticationConfig, AuthenticationConfigError, read_jwt
 from pykcp.auth.authn.config_validation import compile_config
 from pykcp.auth.authn.interface import Authenticated, CredentialRejected
@@ -134,7 +135,7 @@ class TypeIssuers:
         """Wait for an issuer that was only just heard of; later ones have to be quick."""
         waiting = [i for i in self._issuers.values() if i.url == url and not i.is_ready]
         if waiting and now < self._deadline:
-            reached = [asyncio.ensure_future(issuer.wait_until_ready()) for issuer in waiting]
+            reached = [spawn(issuer.wait_until_ready(), f"oidc {url}") for issuer in waiting]
             try:
                 await asyncio.wait(reached, timeout=self._deadline - now)
             finally:

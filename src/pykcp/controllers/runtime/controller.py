@@ -19,6 +19,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
+from pykcp.aio.owner import spawn_detached
 from pykcp.aio.slices import Slices
 from pykcp.controllers.runtime.failure_log import FailureLog
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -123,8 +124,8 @@ class Controller(Generic[K]):
                 self.queue.advance(self._clock())
                 self._start_workers()
                 if self._wide and self._spreading is None:
-                    self._spreading = asyncio.create_task(
-                        self._spread(), name=f"controller/{self.name}/spread"
+                    self._spreading = spawn_detached(
+                        self._spread(), f"controller/{self.name}/spread"
                     )
                 self._set_timer()
                 self._wake = asyncio.get_running_loop().create_future()
@@ -165,7 +166,7 @@ class Controller(Generic[K]):
             return
         now = self._clock()
         for _ in range(min(takable, self._workers + self._long(now) - len(self._began))):
-            task = asyncio.create_task(self._work(), name=f"controller/{self.name}")
+            task = spawn_detached(self._work(), f"controller/{self.name}")
             self._began[task] = now
             task.add_done_callback(self._ended)
             takable -= 1

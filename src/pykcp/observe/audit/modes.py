@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from pykcp.aio.owner import TaskOwner, spawn_detached
 from pykcp.observe.audit.lines import without_bodies
 from pykcp.observe.audit.settings import BatchSettings, TruncateSettings
 from pykcp.observe.metrics import Counter
@@ -181,7 +182,7 @@ class BatchedEvents:
         """A log: everything that waits is written at once, one write after the other."""
         self._lines: deque[bytes] = deque()
         self._wake: asyncio.Event | None = None
-        self._worker: asyncio.Task[None] | None = None
+        self._owner = TaskOwner("audit")
         self._sending: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(1 if merges else SENDS_AT_ONCE)
         self._tokens = float(settings.throttle_burst)
@@ -211,21 +212,19 @@ class BatchedEvents:
 
     def start(self) -> None:
         self._wake = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        self._worker = loop.create_task(self._run(), name=f"audit-{self._name}")
+        self._owner.start_restartable(self._name, self._run)
 
     async def stop(self, seconds: float) -> None:
-        if self._worker is None or self._wake is None:
+        if self._wake is None:
             return
         self._is_stopping = True
         self._wake.set()
-        await asyncio.wait((self._worker,), timeout=seconds)
+        await self._owner.finish(seconds)
         if self._sending:
-            await asyncio.wait(self._sending, timeout=seconds)
-        unsent = [self._worker, *self._sending]
-        for task in unsent:
-            task.cancel()
-        await asyncio.wait(unsent)
+            _, unsent = await asyncio.wait(self._sending, timeout=seconds)
+            for task in unsent:
+                task.cancel()
+            await asyncio.gather(*unsent, return_exceptions=True)
         if self._lines:
             self._failures.note(self._name, "stopped before all was sent", len(self._lines))
 
@@ -272,9 +271,7 @@ class BatchedEvents:
         return taken
 
     def _dispatch(self, lines: list[bytes]) -> None:
-        task = asyncio.get_running_loop().create_task(
-            self._deliver(lines), name=f"audit-{self._name}-send"
-        )
+        task = spawn_detached(self._deliver(lines), f"audit-{self._name}-send")
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 

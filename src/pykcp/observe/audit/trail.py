@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any
 
+from pykcp.aio.owner import spawn
 from pykcp.observe.audit.lines import legacy
 from pykcp.observe.audit.logfile import LogFile, StandardOutput
 from pykcp.observe.audit.modes import (
@@ -85,7 +86,7 @@ class AuditTrail:
         return self._started(pending, so_far) if pending else so_far
 
     def _started(self, pending: list[Awaitable[bool]], so_far: bool) -> asyncio.Task[bool]:
-        task = asyncio.get_running_loop().create_task(_all(pending, so_far), name="audit-event")
+        task = spawn(_all(pending, so_far), "audit-event")
         self._behind.add(task)
         task.add_done_callback(self._behind.discard)
         return task

@@ -21,6 +21,7 @@ from pykcp.cache.server import Cache, make_cache, make_server
 from pykcp.cache.storing import start_store
 from pykcp.observe import logging as logs
 from pykcp.observe.metrics import Registry
+from pykcp.observe.process import process_metrics
 from pykcp.programs.cache.settings import CacheSettings
 from pykcp.storage.compactor import Compactor
 from pykcp.storage.errors import StoreError
@@ -80,6 +81,7 @@ class running_cache:  # noqa: N801  # used as `async with running(settings) as p
 
     async def _start(self) -> int:
         settings, metrics = self._settings, Registry()
+        metrics.add(*process_metrics())
         await self._owner.__aenter__()
         self._cache: Cache = make_cache(self._store)
         server: Application = make_server(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykcp.aio.owner import TaskOwner
+from pykcp.aio.owner import TaskOwner, describe
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authn.interface import TokenAuthenticator
 from pykcp.auth.authz.chain import Authorizer
@@ -85,7 +85,7 @@ def make_server(  # a composition root: every part by name
     shown = WithOldNames(directory) if "CacheAPIs" in settings.gates else directory
     flow = _flow_control(settings, metrics)
     debug: dict[str, DebugView] = {
-        "/debug/tasks": owner.describe,
+        "/debug/tasks": describe,
         "/debug/fsck": lambda: _consistency(store),
     }
     if flow is not None:

@@ -29,6 +29,7 @@ from pykcp.controllers.runtime.manager import ControllerSet, join
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.tenancy.trash import Trash
 from pykcp.observe.metrics import Gauge, Registry
+from pykcp.observe.process import process_metrics
 from pykcp.programs.shard.access import AccessObjects
 from pykcp.programs.shard.admission import make_admission
 from pykcp.programs.shard.clusters import ShardClusters
@@ -256,7 +257,7 @@ def wire(
     front.mount("cache", make_cache_server(cache, authentication, Registry(), address))
     for check in front.checks:
         health.add(check, lambda: None, only_ready=True)
-    metrics.add(*_gauges(store, hub))
+    metrics.add(*_gauges(store, hub), *process_metrics())
     if settings.encryption_provider_config:
         _tend_encryption(settings, store, hub, health, metrics, owner)
     health.add("etcd", store.health)

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from pykcp.aio.owner import spawn
 from pykcp.machinery.schema.custom import CustomType
 from pykcp.registry import codec
 from pykcp.registry.conversion.review import ConversionFailed, Converter
@@ -64,7 +65,7 @@ class ConvertedEvents:
         events = self._events
         missing = [value for value in dict.fromkeys(values) if value not in events]
         if missing:
-            batch = asyncio.ensure_future(self.from_storage(missing))
+            batch = spawn(self.from_storage(missing), "watch/conversion-batch")
             batch.add_done_callback(self._forget_failure)
             for index, value in enumerate(missing):
                 events[value] = (batch, index)

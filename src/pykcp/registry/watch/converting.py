@@ -13,6 +13,7 @@ from typing import Protocol
 
 import orjson
 
+from pykcp.aio.owner import spawn_detached
 from pykcp.machinery.status import StatusError
 from pykcp.registry.conversion.webhook import StorageConversion
 from pykcp.registry.watch.hub import Sink
@@ -74,7 +75,7 @@ class ConvertingSink:
         self._waiting.append(data)
         self._size += len(data)
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work())
+            self._task = spawn_detached(self._work(), "watch/conversion")
 
     def end(self) -> None:
         """No more will come; what waits is still sent."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pykcp import __version__
+from pykcp.aio.owner import spawn
 from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.machinery.status import RequestEntityTooLarge
@@ -46,7 +47,7 @@ class OpenAPI:
         """`workers` make the documents; `is_view`: of a virtual workspace."""
         self._directory = directory
         self._workers = workers
-        self._making: dict[str, asyncio.Future[bytes]] = {}
+        self._making: dict[str, asyncio.Task[bytes]] = {}
         self._is_view = is_view
         self._made: OrderedDict[str, bytes] = OrderedDict()
         self._held = 0
@@ -125,7 +126,7 @@ class OpenAPI:
             return body, tag
         making = self._making.get(tag)
         if making is None:
-            making = asyncio.ensure_future(self._document_of(cluster, name, definitions))
+            making = spawn(self._document_of(cluster, name, definitions), f"openapi {name}")
             self._making[tag] = making
             making.add_done_callback(lambda done: self._keep(tag, done))
         return await asyncio.shield(making), tag

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
+from pykcp.aio.owner import spawn
 from pykcp.clients.direct import Connections
 from pykcp.clients.outbound import SendFailed, Tenant
 from pykcp.machinery.status import BadRequest, RequestEntityTooLarge
@@ -119,7 +120,7 @@ class Forwarder:
 async def _talk(here: WebSocket, there: aiohttp.ClientWebSocketResponse) -> None:
     import aiohttp
 
-    outward = asyncio.create_task(_repeat(here, there), name="mount/websocket")
+    outward = spawn(_repeat(here, there), "mount/websocket")
     try:
         async for message in there:
             if message.type is aiohttp.WSMsgType.TEXT:

@@ -15,6 +15,7 @@ from concurrent.futures import TimeoutError as NotYet
 from functools import partial
 from typing import Any, TypeVar
 
+from pykcp.aio.owner import TaskOwner
 from pykcp.storage.encryption import sealed
 from pykcp.storage.encryption.config import EncryptionConfig, EncryptionProvider
 from pykcp.storage.encryption.errors import KeyPending, Unreadable
@@ -72,7 +73,7 @@ class EncryptedStore:
         self._listeners = Listeners()
         self._unlisten = store.listen(self._deliver)
         self._waited: set[object] = set()
-        self._probe: asyncio.Task[None] | None = None
+        self._owner = TaskOwner("encryption")
         self.on_unreadable: Callable[[str], None] | None = None
         """Told the key of an event that cannot be opened: watches of it must not go on."""
         self._lookup = store.lookup
@@ -94,10 +95,7 @@ class EncryptedStore:
         await self._store.drain()
 
     async def stop(self) -> None:
-        if self._probe is not None:
-            self._probe.cancel()
-            await asyncio.wait((self._probe,))
-            self._probe = None
+        await self._owner.stop()
         self._unlisten()
         await self._store.stop()
         for provider in self._transformers.kms:
@@ -270,10 +268,8 @@ class EncryptedStore:
             self._opening.entry(entry)
 
     def _keep_probing(self) -> None:
-        if self._transformers.kms and (self._probe is None or self._probe.done()):
-            self._probe = asyncio.get_running_loop().create_task(
-                self._probe_plugins(), name="kms-status"
-            )
+        if self._transformers.kms and not self._owner.is_running("kms-status"):
+            self._owner.start_restartable("kms-status", self._probe_plugins)
 
     async def _probe_plugins(self) -> None:
         while self._transformers.kms:

@@ -60,7 +60,14 @@ class Feed:
         self._lost_at = time.monotonic()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until cancelled. An unexpected error is reported until etcd is followed again."""
+        try:
+            await self._run()
+        except Exception as error:
+            self.problem = f"the feed has failed: {error!r}"
+            raise
+
+    async def _run(self) -> None:
         while True:
             server = self._client.server
             try:

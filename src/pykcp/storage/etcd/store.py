@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
+from pykcp.aio.owner import TaskOwner
 from pykcp.storage.errors import Compacted, FutureRevision, StoreUnavailable
 from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.client import EtcdClient
@@ -37,7 +38,7 @@ class EtcdStore(Mirror):
         self._client: EtcdClient | None = None
         self._feed: Feed | None = None
         self._writes: Writes | None = None
-        self._following: asyncio.Task[None] | None = None
+        self._owner = TaskOwner("etcd")
 
     async def start(self) -> None:
         """Find etcd, bring the mirror up to date, follow etcd from then on."""
@@ -55,12 +56,10 @@ class EtcdStore(Mirror):
 
     async def stop(self) -> None:
         await self.drain()
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.wait((self._following,))
+        await self._owner.stop()
         if self._client is not None:
             await self._client.close()
-        self._client = self._feed = self._writes = self._following = None
+        self._client = self._feed = self._writes = None
         self.close()
         if not self._keeps_mirror:
             self.remove()
@@ -139,19 +138,9 @@ class EtcdStore(Mirror):
         self.open(newest.cluster, newest.revision)
         if self.applied == 0:
             await feed.fetch(newest.revision)
-        self._following = asyncio.get_running_loop().create_task(feed.run(), name="etcd-feed")
-        self._following.add_done_callback(self._feed_ended)
+        self._owner.start_restartable("feed", feed.run)
         seconds = max(deadline - time.monotonic(), self._settings.write_seconds)
         await feed.reach(newest.head, seconds)
-
-    def _feed_ended(self, task: asyncio.Task[None]) -> None:
-        """It runs until it is cancelled; if it ended otherwise, that is a fault to be seen."""
-        if task.cancelled() or self._feed is None:
-            return
-        self._feed.problem = f"the feed has failed: {task.exception()!r}"
-        asyncio.get_running_loop().call_exception_handler(
-            {"message": "the feed of etcd's mirror has failed", "exception": task.exception()}
-        )
 
     def _running_feed(self) -> Feed:
         if self._feed is None:

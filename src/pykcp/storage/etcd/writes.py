@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pykcp.aio.owner import spawn_detached
 from pykcp.storage import changes as planning
 from pykcp.storage.errors import RevisionMismatch, StoreError, StoreUnavailable, TooLarge
 from pykcp.storage.etcd.client import EtcdClient, NotSent, UnknownOutcome
@@ -120,9 +121,7 @@ class Writes:
             self._queue.popleft()
         if not self._queue:
             return
-        task = asyncio.get_running_loop().create_task(
-            self._carry_out(take(self._queue)), name="etcd-write"
-        )
+        task = spawn_detached(self._carry_out(take(self._queue)), "etcd-write")
         self._tasks.add(task)
         task.add_done_callback(self._sent)
         if self._queue:
