@@ -14,7 +14,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -151,7 +151,7 @@ class BoundedCache(Generic[Key, Value]):
         return self._total if self._cost is not None else len(self)
 
 
-_caches: weakref.WeakSet[BoundedCache[object, object]] = weakref.WeakSet()
+_caches: weakref.WeakSet[BoundedCache[Any, Any]] = weakref.WeakSet()
 
 
 class CacheTotals(NamedTuple):
