@@ -17,6 +17,8 @@ Objects are freed by their reference counts as ever; only cycles wait for the co
 from __future__ import annotations
 
 import gc
+import time
+from collections.abc import Callable
 
 _FEW = 5_000
 """New objects below which nothing is done."""
@@ -25,13 +27,16 @@ _MANY = 50_000
 _FULL = 25_000
 """Objects that got old since the last look at all, before a pause is used for another one."""
 _GROWTH = 1_000_000
-"""The same for a look without a pause."""
+"""The same for a look without a pause,"""
+_GROWTH_SECONDS = 5.0
+"""if they stay for so long: a large document is gone by then."""
 
 
 class Collector:
     """The schedule of one process; called in the thread of its event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._middle = 0
         """Objects that survived one look."""
         self._old = 0
@@ -41,6 +46,10 @@ class Collector:
         """
         self._settled = 0
         """How many objects there were after the last full pass."""
+        self._has_grown = False
+        """Whether there were far more when they were last counted."""
+        self._count_at = 0.0
+        """When they may be counted again."""
 
     def start(self) -> None:
         """What there is by now is going to stay: it is not looked at again before it has to be."""
@@ -65,7 +74,7 @@ class Collector:
             self._middle = 0
         elif young > _FEW:
             self._collect_young(young)
-        if self._old > _GROWTH:
+        if self._old > _GROWTH and self._clock() >= self._count_at:
             self._check_growth()
 
     def _collect_young(self, young: int) -> None:
@@ -76,11 +85,19 @@ class Collector:
             self._middle += young - gc.collect(0)
 
     def _check_growth(self) -> None:
-        """Whether objects that seem to be old are still there."""
+        """Whether objects that seem to be old are still there, and stay."""
         gc.freeze()
-        self._old = self._middle = 0
-        if gc.get_freeze_count() > self._settled + _GROWTH:
+        self._middle = 0
+        had_grown, self._has_grown = (
+            self._has_grown,
+            gc.get_freeze_count() > self._settled + _GROWTH,
+        )
+        if not self._has_grown:
+            self._old = 0
+        elif had_grown:
             self._collect_all()
+        else:
+            self._count_at = self._clock() + _GROWTH_SECONDS
 
     def _collect_all(self) -> None:
         gc.unfreeze()
@@ -88,3 +105,4 @@ class Collector:
         gc.freeze()
         self._settled = gc.get_freeze_count()
         self._old = self._middle = 0
+        self._has_grown = False

@@ -19,9 +19,21 @@ class Node:
         self.more: list[object] = []
 
 
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @pytest.fixture
-def collector() -> Iterator[Collector]:
-    made = Collector()
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def collector(clock: Clock) -> Iterator[Collector]:
+    made = Collector(clock)
     made.start()
     yield made
     made.stop()
@@ -108,14 +120,34 @@ def test_very_many_at_once_are_not_looked_at(collector: Collector, generations: 
     assert generations == [2]
 
 
-def test_growth_does_not_wait_for_a_pause(collector: Collector, generations: list[int]) -> None:
+def test_growth_that_stays_does_not_wait_for_a_pause(
+    collector: Collector, generations: list[int], clock: Clock
+) -> None:
     node = garbage()
     kept = []
-    for _ in range(11):
+    for _ in range(12):
         kept.append(lists(100_000))
         collector.tick(is_pause=False)
+    assert generations == []  # it may be one large document
+    clock.now += 6
+    collector.tick(is_pause=False)
     assert generations == [2]
     assert node() is None
+    collector.tick(is_pause=False)
+    assert generations == [2]
+    assert len(kept) == 12
+
+
+def test_growth_that_is_over_is_none(
+    collector: Collector, generations: list[int], clock: Clock
+) -> None:
+    for _ in range(3):
+        kept = [lists(100_000) for _ in range(12)]
+        collector.tick(is_pause=False)
+        del kept
+        clock.now += 6
+        collector.tick(is_pause=False)
+    assert generations == []
 
 
 def test_what_was_freed_meanwhile_is_no_growth(

@@ -213,9 +213,12 @@ class LargeRequest(AdmissionRequest):
     def metadata(self) -> Object:
         if self._obj is not None or not self.has_object:
             return super().metadata
+        return self._split().metadata
+
+    def _split(self) -> ObjectParts:
         if self._parts is None:
             self._parts = ObjectParts(self._text)
-        return self._parts.metadata
+        return self._parts
 
     @property
     def old_metadata(self) -> Object:
@@ -226,7 +229,7 @@ class LargeRequest(AdmissionRequest):
     def managed_fields(self) -> object:
         if self._obj is not None or not self.has_object:
             return super().managed_fields()
-        return (self._parts or ObjectParts(self._text)).managed_fields
+        return self._split().managed_fields
 
     def may_mention(self, word: str) -> bool:
         return self.is_decoded or word.encode() in self._text
@@ -252,11 +255,12 @@ class LargeRequest(AdmissionRequest):
             return None
         if old is not None and (resource.conversion is not None or resource.is_older(old)):
             return None
-        texts = (self.text(), _NOTHING if old is None else resource.served(old))
-        new, before = (
-            text if text == _NOTHING else _shown_text(resource, text, cluster) for text in texts
+        return (
+            _shown_text(resource, self._split(), cluster) if self.has_object else _NOTHING,
+            _NOTHING
+            if old is None
+            else _shown_text(resource, ObjectParts(resource.served(old)), cluster),
         )
-        return new, before
 
     def replace(self, text: bytes) -> None:
         """From here on, the object is this one."""
@@ -271,15 +275,12 @@ class LargeRequest(AdmissionRequest):
 _NOTHING = b"null"
 
 
-def _shown_text(resource: Resource, text: bytes, cluster: str) -> bytes:
-    parts = ObjectParts(text)
-    parts.set_type(resource.kind, resource.api_version)
-    metadata = parts.metadata
-    codec.strip_cluster({"metadata": metadata})
+def _shown_text(resource: Resource, parts: ObjectParts, cluster: str) -> bytes:
+    annotations = dict(parts.metadata.get("annotations") or {})
+    annotations.pop(codec.CLUSTER_ANNOTATION, None)
     if cluster:
-        annotations = metadata.get("annotations") or {}
-        metadata["annotations"] = {**annotations, codec.CLUSTER_ANNOTATION: cluster}
-    return parts.text()
+        annotations[codec.CLUSTER_ANNOTATION] = cluster
+    return parts.text(annotations, kind=resource.kind, apiVersion=resource.api_version)
 
 
 def deletion_request(

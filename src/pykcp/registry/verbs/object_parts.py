@@ -34,14 +34,16 @@ class ObjectParts:
             name: orjson.loads(memoryview(value)) for name, value in found.items()
         }
 
-    def text(self) -> bytes:
-        """The object with its metadata as they are now."""
-        metadata = self.metadata
-        if self.managed_fields is not None and _MANAGED_FIELDS not in metadata:
-            metadata = {**metadata, _MANAGED_FIELDS: msgspec.Raw(self.managed_fields)}
-        return msgspec.json.encode({**self._members, "metadata": metadata})
+    def text(self, annotations: Object | None = None, **members: str) -> bytes:
+        """The object with its metadata as they are now, or with other annotations.
 
-    def set_type(self, kind: str, api_version: str) -> None:
-        """Say of which type the object is, unless it says so."""
-        if "kind" not in self._members:
-            self._members = {"kind": kind, "apiVersion": api_version, **self._members}
+        `members` are added to the object unless it has them.
+        """
+        metadata = dict(self.metadata)
+        if annotations is not None:
+            metadata["annotations"] = annotations
+            if not annotations:
+                del metadata["annotations"]
+        if self.managed_fields is not None and _MANAGED_FIELDS not in metadata:
+            metadata[_MANAGED_FIELDS] = msgspec.Raw(self.managed_fields)
+        return msgspec.json.encode({**members, **self._members, "metadata": metadata})

@@ -32,8 +32,7 @@ def test_metadata_is_changed_in_place() -> None:
     parts = ObjectParts(json.dumps(obj).encode())
     parts.metadata["labels"] = {"a": "b"}
     del parts.metadata["name"]
-    parts.set_type("ConfigMap", "v1")
-    changed = json.loads(parts.text())
+    changed = json.loads(parts.text(kind="ConfigMap", apiVersion="v1"))
     assert changed == {
         "kind": "ConfigMap",
         "apiVersion": "v1",
@@ -46,5 +45,14 @@ def test_metadata_is_changed_in_place() -> None:
 
 def test_a_type_that_is_there_is_kept() -> None:
     parts = ObjectParts(b'{"kind":"A","apiVersion":"v2","metadata":{}}')
-    parts.set_type("B", "v1")
-    assert json.loads(parts.text()) == {"kind": "A", "apiVersion": "v2", "metadata": {}}
+    text = parts.text(kind="B", apiVersion="v1")
+    assert json.loads(text) == {"kind": "A", "apiVersion": "v2", "metadata": {}}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "metadata"), [({"b": "2"}, {"annotations": {"b": "2"}}), ({}, {})]
+)
+def test_other_annotations(annotations: Any, metadata: Any) -> None:
+    parts = ObjectParts(b'{"metadata":{"annotations":{"a":"1"}}}')
+    assert json.loads(parts.text(annotations)) == {"metadata": metadata}
+    assert json.loads(parts.text()) == {"metadata": {"annotations": {"a": "1"}}}
