@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote
 
 from pykcp.apis.catalog import ResourceDefinition
@@ -41,18 +40,19 @@ from pykcp.registry.verbs.admitting import NoAdmission
 from pykcp.registry.watch.hub import WatchHub
 from pykcp.server import request_info
 from pykcp.server.app import ApiServer
-from pykcp.server.authorization import CallAuthorization
 from pykcp.server.call import Call
+from pykcp.server.chain import OwnParts, SharedParts
+from pykcp.server.dispatch import Dispatcher, StoredVerbs
 from pykcp.server.documents.discovery import Discovery
 from pykcp.server.documents.openapi import OpenAPI
+from pykcp.server.filters.authorization import CallAuthorization
+from pykcp.server.filters.impersonation import Impersonation
 from pykcp.server.health import Health
-from pykcp.server.impersonation import Impersonation
 from pykcp.server.media.answers import PageNotFound, PlainError
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.paths import PathHandlers
 from pykcp.server.request_info import RequestInfo
 from pykcp.storage.interface import Store
-from pykcp.wire.exchange import Exchange, IncomingRequest
 
 _ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 _WITHOUT_SHARD = (*_ALWAYS_ALLOWED, "/metrics")
@@ -133,31 +133,23 @@ def make_server(
         issuer=_NoIssuer(),
         debug={},
     )
-    return CacheServer(
-        authentication=authentication,
-        authorization=CallAuthorization(authorizer, Impersonation(authorizer)),
-        presence=_everywhere,
-        clusters=_Places(),
-        directory=cache.directory,
-        paths=paths,
-        answered=_NothingAnswered(),
-        metrics=RequestMetrics(metrics),
+    authorization = CallAuthorization(authorizer, Impersonation(authorizer))
+    return ApiServer(
+        SharedParts(authentication, RequestMetrics(metrics)),
+        OwnParts(_Places(), authorization, presence=_everywhere),
+        Dispatcher(cache.directory, paths, StoredVerbs(), authorization).handle,
+        _parse,
     )
 
 
-class CacheServer(ApiServer):
-    def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
-        request = exchange.request
-        cluster, path = request_info.split_cluster(_scoped(request).path or "/")
-        base = request.path[: -len(path)] if request.path.endswith(path) else ""
-        info = request_info.understand(
-            request.method, path, request.query, cluster=cluster, base=base
-        )
-        return self.take(Call(exchange, info))
+def _parse(method: str, raw_path: str, raw_query: str) -> RequestInfo:
+    """Paths have a shard in front of the cluster, which `_Places` reads."""
+    cluster, path = request_info.split_cluster(_scoped(raw_path).path or "/")
+    base = raw_path[: -len(path)] if raw_path.endswith(path) else ""
+    return request_info.understand(method, path, raw_query, cluster=cluster, base=base)
 
 
-def _scoped(request: IncomingRequest) -> ScopedPath:
-    path = request.path
+def _scoped(path: str) -> ScopedPath:
     return split_path(unquote(path) if "%" in path else path)
 
 
@@ -165,7 +157,7 @@ class _Places:
     """From shard and cluster of a path to the place that the registry knows."""
 
     def resolve(self, call: Call) -> None:
-        scoped = _scoped(call.exchange.request)
+        scoped = _scoped(call.exchange.request.path)
         info = call.info
         is_bare = scoped.shard is None and not info.cluster
         if is_bare and info.path in _WITHOUT_SHARD:
@@ -197,11 +189,6 @@ _ShardLevel = _ShardLevelPath("shard-level endpoint not available at shard or wo
 
 def _everywhere(call: Call) -> None:
     """Nothing is asked of a logical cluster: it lives elsewhere."""
-
-
-class _NothingAnswered:
-    def find(self, call: Call) -> Callable[[Call], Coroutine[Any, Any, None] | None] | None:
-        return None
 
 
 class _NoIssuer:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pykcp.aio.slices import in_slices
 from pykcp.auth.user import User
@@ -58,7 +61,7 @@ class Call:
         self.info = info
         self.cluster = info.cluster
         """The logical cluster's name, once its path is resolved."""
-        self.user: User = ANONYMOUS_USER
+        self.user: User = UNIDENTIFIED
         self.caller: User | None = None
         """Who asked, if a virtual workspace lets them act as somebody else."""
         self.is_vouched = False
@@ -107,6 +110,14 @@ class Call:
             field_validation=info.param("fieldValidation") or "Warn",
             query=info.query,
         )
+
+    def as_if(self, verb: str, user: User) -> Call:
+        """The same request with another verb, of a user who is authenticated; it is not audited."""
+        other = copy.copy(self)
+        other.info = replace(self.info, verb=verb)
+        other.user, other.is_vouched = user, True
+        other.audit = other._context = None
+        return other
 
     def release(self) -> None:
         """Let go of what leads back here: a body must not wait for the garbage collector."""
@@ -162,7 +173,12 @@ def manager_of_agent(agent: str) -> str:
 
 
 _JSON = negotiation.Accepted()
-ANONYMOUS_USER = User("system:anonymous", groups=("system:unauthenticated",))
+UNIDENTIFIED = User("system:anonymous", groups=("system:unauthenticated",))
+"""The user of a call until its sender is authenticated; compared by identity."""
+Pending = Coroutine[Any, Any, None] | None
+"""What is left to do of a call; None: it is answered."""
+Handler = Callable[[Call], Pending]
+"""Answers a call, at once or in a coroutine."""
 
 
 def integer(call: Call, name: str) -> int:

@@ -12,8 +12,7 @@ from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.status import NotFound
 from pykcp.registry.watch.selection import NOTHING
-from pykcp.server.app import Handler
-from pykcp.server.call import Call
+from pykcp.server.call import Call, Handler
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.listing import send_objects
 from pykcp.server.media.answers import send_object

@@ -7,7 +7,6 @@ within this process it is handed over, otherwise it is sent.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.kcp.endpoints import (
@@ -28,10 +27,8 @@ from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
+from pykcp.server.mount import SERVICES, ServiceRoutes
 from pykcp.types import Object
-
-if TYPE_CHECKING:
-    from pykcp.virtual.serving import Front
 
 _OLD_KINDS = {"CachedResourceEndpointSlice": "ClusterCachedResourceEndpointSlice"}
 
@@ -46,11 +43,11 @@ class VirtualResources:
         directory: Directory,
         lookup: ObjectLookup,
         shard: str,
-        front: Front,
+        services: ServiceRoutes,
         send: Send,
     ) -> None:
         self._bound, self._directory, self._lookup = bound, directory, lookup
-        self._shard, self._front, self._send = shard, front, send
+        self._shard, self._services, self._send = shard, services, send
 
     async def serve(self, call: Call) -> None:
         info = call.info
@@ -65,9 +62,9 @@ class VirtualResources:
             raise InternalError(_circle(name, hops))
         own, url = self._url(found, name)
         path = url[len(own) :] if own and url.startswith(own) else ""
-        if path.startswith("/services/"):
+        if path.startswith(SERVICES):
             inside = f"{path}/clusters/{call.cluster}{info.path}"
-            await self._front.hand_over(call, inside, hops + 1)
+            await self._services.hand_over(call, inside, hops + 1)
         else:
             await self._send(call, f"{url}/clusters/{call.cluster}", hops + 1)
 

@@ -24,8 +24,7 @@ from pykcp.registry.catalog.make import make_custom
 from pykcp.registry.indexes.apis import bindings_of
 from pykcp.registry.keys import kind_prefix, range_prefix, split_key
 from pykcp.registry.resource import Resource
-from pykcp.server.app import Handler
-from pykcp.server.call import Call
+from pykcp.server.call import Call, Handler
 from pykcp.server.handlers.listing import send_objects
 from pykcp.types import Object
 from pykcp.virtual.apiexport.view import ExportView

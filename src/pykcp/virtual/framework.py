@@ -8,7 +8,7 @@ OpenAPI, tables, audit, flow control) is the server's own and works as in any wo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -19,8 +19,9 @@ from pykcp.machinery.kcp import clusters
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.resource import Resource
-from pykcp.server.app import ApiServer, Handler, Paths
-from pykcp.server.call import Call
+from pykcp.server.app import ApiServer
+from pykcp.server.call import Call, Handler
+from pykcp.server.dispatch import Paths
 from pykcp.wire.exchange import Stream
 
 ResourceKey = tuple[str, str, str]
@@ -38,12 +39,17 @@ class Parts(NamedTuple):
 class VirtualView:
     """One place of a virtual workspace. Subclasses say what is in it."""
 
-    server: ApiServer | None = None
-    """Made on the first visit."""
+    _server: ApiServer | None = None
     paths: Paths | None = None
     """Answers what is not a resource; None: with discovery, OpenAPI and the like."""
     forwards = False
     """Requests go on to the shard itself, as the user that `enter` left in the call."""
+
+    def served_by(self, make: Callable[[VirtualView], ApiServer]) -> ApiServer:
+        """The server of this view, made on the first visit."""
+        if self._server is None:
+            self._server = make(self)
+        return self._server
 
     def find(self, call_cluster: str, group: str, version: str, plural: str) -> Resource | None:
         """A resource as this view shows it; None if it does not."""
@@ -62,7 +68,7 @@ class VirtualView:
         return None
 
     async def authorize(self, call: Call) -> Decision:
-        """Whether a user may do this; `system:masters` is not asked. May raise Undecided."""
+        """Whether a user may do this; `system:masters` is not asked. May raise AccessUndecided."""
         raise NotImplementedError
 
     def peek(self, call: Call) -> Decision | None:

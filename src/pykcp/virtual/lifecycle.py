@@ -20,8 +20,8 @@ from pykcp.machinery.status import Invalid, go_quote, invalid
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import Admission, AdmissionRequest
 from pykcp.registry.watch.selection import Selection
-from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
+from pykcp.server.filters.authorization import attributes_of
 from pykcp.server.media.answers import PlainError
 from pykcp.server.request_info import understand
 from pykcp.types import Object

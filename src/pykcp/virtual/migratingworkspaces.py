@@ -17,8 +17,7 @@ from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden, NotFound
 from pykcp.registry.keys import resource_prefix
 from pykcp.registry.resource import Resource
-from pykcp.server.app import Handler
-from pykcp.server.call import Call
+from pykcp.server.call import Call, Handler
 from pykcp.server.media.answers import PageNotFound, send_object
 from pykcp.server.media.bodies import read_object
 from pykcp.storage.interface import Store

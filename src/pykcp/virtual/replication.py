@@ -31,8 +31,7 @@ from pykcp.machinery.schema.crd import SchemaStore, definition_from_resource_sch
 from pykcp.machinery.status import BadRequest
 from pykcp.registry.lookup import CLUSTER_ANNOTATION
 from pykcp.registry.resource import Conversion, Resource
-from pykcp.server.app import Handler
-from pykcp.server.call import Call
+from pykcp.server.call import Call, Handler
 from pykcp.types import Object
 from pykcp.virtual.framework import (
     DENIED,

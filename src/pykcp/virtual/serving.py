@@ -1,13 +1,12 @@
 """From `/services/<name>/…` to the server of a view.
 
-Each view is served by an `ApiServer` of its own, made of the same parts as the shard's but
-for those that are the view's: which resources there are, who may what. It is made when the
-view is first visited and goes with it.
+Each view is served by an `ApiServer` of its own. It shares authentication, fairness, audit and
+metrics with the shard's; which resources there are, and who may do what, is up to the view. The
+server is made when the view is first visited and goes with it.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,22 +14,24 @@ from typing import Any
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authz.attributes import ALLOW, Decision, Verdict, forbidden
 from pykcp.auth.authz.chain import Authorizer
-from pykcp.auth.user import MASTERS
+from pykcp.auth.user import MASTERS, User
 from pykcp.registry.resource import Resource
 from pykcp.server import escapes, request_info
-from pykcp.server.app import ApiServer, Handler
-from pykcp.server.authorization import attributes_of
-from pykcp.server.call import Call
+from pykcp.server.app import ApiServer
+from pykcp.server.call import Call, Handler, Pending
+from pykcp.server.chain import OwnParts, SharedParts
+from pykcp.server.dispatch import Dispatcher, RemoteResources, VerbHandlers
 from pykcp.server.documents.version import GIT_VERSION
-from pykcp.server.impersonation import Impersonation
+from pykcp.server.filters.authorization import attributes_of
+from pykcp.server.filters.clusters import ClusterPresence
+from pykcp.server.filters.impersonation import Impersonation
 from pykcp.server.media.answers import PageNotFound, PlainError
-from pykcp.virtual.forwarding import RemoteServer, is_for_here
+from pykcp.server.mount import SERVICES, service_name
 from pykcp.virtual.framework import AccessUndecided, VirtualView, VirtualWorkspace, Visit
 from pykcp.virtual.paths import ViewPaths
-from pykcp.wire.exchange import Application, Exchange, IncomingRequest
+from pykcp.wire.exchange import Exchange, IncomingRequest
 from pykcp.workers.pool import WorkerPool
 
-ROOT = "/services/"
 _OLD_PLUGIN = "Go-http-client/2.0"
 _OLD_PLUGIN_WARNING = (
     "You are using an old kubectl-kcp plugin. "
@@ -42,167 +43,136 @@ _OLD_PLUGIN_WARNING = (
 class Host:
     """What a process lends to its virtual workspaces."""
 
-    shard: ApiServer
+    shared: SharedParts
     authorizer: Authorizer
+    presence: ClusterPresence
+    """Whether a logical cluster exists on the shard."""
+    in_use: ClusterPresence
+    """Whether it may be used: it may be inactive."""
+    verbs: VerbHandlers
+    forward: Callable[[Call, User], Pending]
+    """Has the shard itself answer a call, as this user."""
+    remote: RemoteResources | None
     address: Callable[[], str]
     workers: WorkerPool | None = None
 
 
-class Front:
-    """The application in front of a shard: what is not under `/services/` is the shard's."""
+class VirtualWorkspaces:
+    """The application below `/services/`: finds the view that a path leads to."""
 
-    def __init__(
-        self,
-        host: Host,
-        workspaces: Sequence[VirtualWorkspace],
-        elsewhere: RemoteServer | None = None,
-    ) -> None:
-        """`elsewhere`: where the virtual workspaces are visited, if that is another process."""
+    def __init__(self, host: Host, workspaces: Sequence[VirtualWorkspace]) -> None:
         self._host = host
-        self._elsewhere = elsewhere
         self._workspaces = {workspace.name: workspace for workspace in workspaces}
-        self._mounted: dict[str, Application] = {}
-        self._nowhere = ViewServer(host, Nowhere())
-
-    def mount(self, name: str, application: Application) -> None:
-        """Serve `/services/<name>` by something else: the cache server, another process."""
-        self._mounted[name] = application
+        self._nowhere = make_view_server(host, Nowhere())
 
     @property
     def checks(self) -> list[str]:
-        if self._elsewhere is not None:
-            return []
+        """The names of their health checks."""
         return [check for workspace in self._workspaces.values() for check in workspace.checks]
 
     def wants_streaming(self, request: IncomingRequest) -> bool:
-        application = self._application(request)
-        return application is not None and application.wants_streaming(request)
+        return False
 
-    def identify(self, exchange: Exchange) -> bool | Coroutine[Any, Any, bool]:
-        request = exchange.request
-        if not request.path.startswith(ROOT):
-            return self._host.shard.identify(exchange)
-        application = self._application(request)
-        if application is not None:
-            return application.identify(exchange)
-        if self._elsewhere is not None and not is_for_here(request):
-            return self._elsewhere.identify(exchange)
+    def identify(self, exchange: Exchange) -> Coroutine[Any, Any, bool]:
         server, call = self._understand(exchange)
         return server.identify_caller(call)
 
-    def _application(self, request: IncomingRequest) -> Application | None:
-        if not request.path.startswith(ROOT) or not self._mounted:
-            return None
-        return self._mounted.get(_first_segment(request.path))
-
-    def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
-        request = exchange.request
-        if not request.path.startswith(ROOT):
-            if request.path == ROOT[:-1]:
-                _redirect(exchange)
-                return None
-            return self._host.shard.handle(exchange)
-        application = self._application(request)
-        if application is None and self._elsewhere is not None and not is_for_here(request):
-            application = self._elsewhere
-        if application is not None:
-            return application.handle(exchange)
-        return self._visit(exchange)
-
-    def _visit(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
+    def handle(self, exchange: Exchange) -> Pending:
         server, call = self._understand(exchange)
-        return server.take(call)
+        return server.serve(call)
+
+    async def hand_over(self, call: Call, path: str, hops: int) -> None:
+        visit = self._visit(path)
+        if visit is None:
+            raise PageNotFound
+        inner = Call(call.exchange, _info(call.exchange.request, path, visit))
+        inner.hops, inner.is_seated = hops, True
+        pending = self._server_of(visit).take_over(inner, call.user)
+        if pending is not None:
+            await pending
+        call.stream = inner.stream
 
     def _understand(self, exchange: Exchange) -> tuple[ApiServer, Call]:
         """Which view is meant, and what is asked of it."""
         request = exchange.request
         path = escapes.decode(request.path) if "%" in request.path else request.path
-        name = _first_segment(path)
-        workspace = self._workspaces.get(name)
-        visit = workspace.visit(path[len(ROOT) + len(name) :]) if workspace is not None else None
+        visit = self._visit(path)
         if visit is None:
             info = request_info.RequestInfo(request.method, path, verb=request.method.lower())
             return self._nowhere, Call(exchange, info)
-        base = path[: len(path) - len(visit.path)]
-        info = request_info.understand(
-            request.method, visit.path, request.query, cluster=visit.cluster, base=base
-        )
-        return self._server_of(visit), Call(exchange, info)
+        return self._server_of(visit), Call(exchange, _info(request, path, visit))
 
-    async def hand_over(self, call: Call, path: str, hops: int) -> None:
-        """Have a request of this process served by a virtual workspace, at another path."""
-        request = call.exchange.request
-        name = _first_segment(path)
+    def _visit(self, path: str) -> Visit | None:
+        name = service_name(path)
         workspace = self._workspaces.get(name)
-        visit = workspace.visit(path[len(ROOT) + len(name) :]) if workspace is not None else None
-        if visit is None:
-            raise PageNotFound
-        info = request_info.understand(
-            request.method,
-            visit.path,
-            request.query,
-            cluster=visit.cluster,
-            base=path[: len(path) - len(visit.path)],
-        )
-        inner = Call(call.exchange, info)
-        inner.hops, inner.is_seated = hops, True
-        await self._server_of(visit).take_over(inner, call.user)
-        call.stream = inner.stream
+        return workspace.visit(path[len(SERVICES) + len(name) :]) if workspace is not None else None
 
     def _server_of(self, visit: Visit) -> ApiServer:
-        view = visit.view
-        if view.server is None:
-            view.server = ViewServer(self._host, view)
-        return view.server
+        return visit.view.served_by(self._make_server)
+
+    def _make_server(self, view: VirtualView) -> ApiServer:
+        return make_view_server(self._host, view)
 
 
-def _first_segment(path: str) -> str:
-    return path[len(ROOT) :].partition("/")[0]
+def _info(request: IncomingRequest, path: str, visit: Visit) -> request_info.RequestInfo:
+    base = path[: len(path) - len(visit.path)]
+    return request_info.understand(
+        request.method, visit.path, request.query, cluster=visit.cluster, base=base
+    )
 
 
-def _redirect(exchange: Exchange) -> None:
-    body = b'<a href="/services/">Temporary Redirect</a>.\n\n'
-    headers = (("content-type", "text/html; charset=utf-8"), ("location", ROOT))
-    exchange.respond(307, headers, body)
+def make_view_server(host: Host, view: VirtualView) -> ApiServer:
+    authorization = _ViewAuthorization(view, host.authorizer)
+    own = OwnParts(_Resolved(), authorization, presence=None)
+    if view.forwards:
+        return ApiServer(host.shared, own, lambda call: host.forward(call, call.user))
+    served = _Served(view)
+    dispatcher = Dispatcher(
+        served,
+        view.paths or ViewPaths(served, host.address, host.workers),
+        _ViewVerbs(view, host.verbs),
+        authorization,
+        None if host.remote is None else _opening(view, host.remote),
+    )
+    own = replace(own, presence=_ViewPresence(view, host).check)
+    return ApiServer(host.shared, own, dispatcher.handle)
 
 
-class ViewServer(ApiServer):
-    def __init__(self, host: Host, view: VirtualView) -> None:
-        served = _Served(view)
-        super().__init__(
-            **host.shard.common(),
-            authorization=_ViewAuthorization(view, host.authorizer),
-            clusters=_Resolved(),
-            directory=served,
-            paths=view.paths or ViewPaths(served, host.address, host.workers),
-        )
-        self._view = view
-        self._shard = host.shard
+class _ViewPresence:
+    def __init__(self, view: VirtualView, host: Host) -> None:
+        self._view, self._host = view, host
 
-    def _route(self, call: Call) -> Coroutine[Any, Any, None] | None:
-        if self._view.forwards:
-            return self._shard.take_over(call, call.user)
+    def check(self, call: Call) -> None:
         if not self._view.exists():
             raise PageNotFound
-        return super()._route(call)
-
-    def _check_presence(self, call: Call) -> None:
-        # What is not a resource is about the view rather than about the cluster.
+        # A path that is not a resource is about the view rather than about the cluster.
         if call.info.is_resource:
-            super()._check_presence(call)
-            self._shard.check_cluster(call)
+            self._host.presence(call)
+            self._host.in_use(call)
 
-    def _serve_resource(self, call: Call, resource: Resource) -> Coroutine[Any, Any, None] | None:
-        pending = super()._serve_resource(call, resource)
-        return self._watch(call, pending) if pending and call.info.verb == "watch" else pending
 
-    async def _watch(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
-        await pending
-        if call.stream is not None and not call.stream.closed:
-            self._view.opened(call, call.stream)
+class _ViewVerbs:
+    """Handlers of the view's own, the shard's for the rest."""
 
-    def _handler(self, call: Call) -> Handler:
-        return self._view.handler(call) or super()._handler(call)
+    def __init__(self, view: VirtualView, verbs: VerbHandlers) -> None:
+        self._view, self._verbs = view, verbs
+
+    def find(self, call: Call) -> Handler:
+        handler = self._view.handler(call) or self._verbs.find(call)
+        return _opening(self._view, handler) if call.info.verb == "watch" else handler
+
+
+def _opening(view: VirtualView, handler: Handler) -> RemoteResources:
+    """The same handler, after which the view is told of the watch that has begun."""
+
+    async def handle(call: Call) -> None:
+        pending = handler(call)
+        if pending is not None:
+            await pending
+        if call.info.verb == "watch" and call.stream is not None and not call.stream.closed:
+            view.opened(call, call.stream)
+
+    return handle
 
 
 class _Resolved:
@@ -277,11 +247,7 @@ class _ViewAuthorization:
 
     async def check_create(self, call: Call) -> None:
         """As if the caller had asked to create it, here and where the view leads."""
-        other = copy.copy(call)
-        other.info = replace(call.info, verb="create")
-        other.user, other.is_vouched = call.caller or call.user, True
-        other.audit = other._context = None
-        await self.check(other)
+        await self.check(call.as_if("create", call.caller or call.user))
 
     async def _impersonate(self, call: Call) -> None:
         """Only masters act as others here: rights to impersonate belong to one workspace."""

@@ -16,7 +16,7 @@ from pykcp.machinery.resources import NAMESPACES
 from pykcp.machinery.terms import Condition, label_term
 from pykcp.registry.resource import Resource
 from pykcp.registry.watch.selection import Selection
-from pykcp.server.authorization import attributes_of
+from pykcp.server.filters.authorization import attributes_of
 from pykcp.server.call import Call
 from pykcp.virtual.framework import *
 from pykcp.virtual.framework import FixedView, Parts, ResourceKey, Visit, restricted, split_clusters

@@ -19,8 +19,8 @@ from pykcp.registry.catalog.old_names import WithOldNames
 from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.server.app import ApiServer
-from pykcp.server.authorization import CallAuthorization
-from pykcp.server.clusters import ClusterResolver
+from pykcp.server.filters.authorization import CallAuthorization
+from pykcp.server.filters.clusters import ClusterResolver
 from pykcp.server.documents.discovery import Discovery
 from pykcp.server.documents.openapi import OpenAPI
 from pykcp.server.filters.flow_control import FlowControl, FlowSettings
@@ -30,7 +30,7 @@ from pykcp.server.filters.flow_room import RoomLimits
 from pykcp.server.filters.homes import Homes
 from pykcp.server.filters.mounts import MountProxy
 from pykcp.server.health import Health
-from pykcp.server.impersonation import Impersonation
+from pykcp.server.filters.impersonation import Impersonation
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.paths import DebugView, PathHandlers
 from pykcp.server.subresources import Answered

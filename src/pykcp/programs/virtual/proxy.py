@@ -22,9 +22,9 @@ from pykcp.server.call import Call
 from pykcp.server.filters.forwarding import sent_headers, without
 from pykcp.server.health import Health
 from pykcp.server.media.answers import PageNotFound, send_status, send_text
+from pykcp.server.mount import SERVICES
 from pykcp.server.request_info import RequestInfo, parse_query
 from pykcp.virtual.forwarding import ANSWER_HERE, RemoteServer
-from pykcp.virtual.serving import ROOT
 from pykcp.wire.exchange import Exchange, Header, IncomingRequest
 
 _HEALTH = ("healthz", "livez", "readyz")
@@ -59,7 +59,7 @@ class VirtualWorkspaceProxy:
             info.query = parse_query(request.query)
             self._answer_health(call)
             return None
-        if not request.path.startswith(ROOT):
+        if not request.path.startswith(SERVICES):
             send_text(call, "404 page not found\n", 404)
             return None
         if request.peer.certificate is None:

@@ -1,8 +1,8 @@
 """The audit filter: what a request becomes in the audit trail.
 
-`attend` puts a record beside the call and an exchange in front of the real one, which
-sees the answer go by. The server tells the record when the user is known (`received`)
-and what was decided (`decided`). Whatever comes of the request, it ends in exactly one
+The filter puts a record beside the call and an exchange in front of the real one, which
+sees the answer go by. A second filter tells the record when the user is known (`received`),
+authorization tells it what was decided (`decided`). Whatever comes of the request, it ends in exactly one
 of ResponseComplete, Panic, or (a failed authentication) ResponseStarted.
 
 With a backend that has to be waited for, the answer is held back until the event is
@@ -35,11 +35,10 @@ from pykcp.observe.audit.policy import (
 )
 from pykcp.observe.audit.trail import AuditTrail
 from pykcp.registry.keys import WILDCARD
-from pykcp.server.call import Call
+from pykcp.server.call import Call, Handler, Pending
 from pykcp.server.filters import audit_content as content
 from pykcp.wire.exchange import Exchange, Header, IncomingRequest, Stream, WebSocket
 
-Serve = Callable[[Call], Coroutine[Any, Any, None] | None]
 Body = bytes | Sequence[bytes]
 
 AUDIT_ID = "audit-id"
@@ -68,18 +67,23 @@ class AuditFilter:
         self._ids: list[str] = []
         self._users: dict[User, bytes] = {}
         self._annotations: dict[tuple[str, str, int], tuple[Decision | None, bytes]] = {}
+        self.received = UserReceived()
+        """The part of the chain that comes behind authentication."""
 
-    def attend(self, call: Call, serve: Serve) -> Coroutine[Any, Any, None] | None:
-        record = call.audit = AuditRecord(self, call)
-        call.exchange = record.exchange
-        try:
-            pending = serve(call)
-        except Exception as error:
-            record.panicked(error)
-            raise
-        if pending is not None:
-            return self._follow(record, pending)
-        return record.settle() if record.exchange.is_held else None
+    def around(self, inner: Handler) -> Handler:
+        def audit(call: Call) -> Pending:
+            record = call.audit = AuditRecord(self, call)
+            call.exchange = record.exchange
+            try:
+                pending = inner(call)
+            except Exception as error:
+                record.panicked(error)
+                raise
+            if pending is not None:
+                return self._follow(record, pending)
+            return record.settle() if record.exchange.is_held else None
+
+        return audit
 
     async def _follow(self, record: AuditRecord, pending: Coroutine[Any, Any, None]) -> None:
         try:
@@ -117,6 +121,24 @@ class AuditFilter:
         text = _annotations_json(annotations_of(cluster, path, decision))
         self._annotations[key] = (decision, text)
         return text
+
+
+class UserReceived:
+    """Records that a request has come in, once its user is known; the event may be waited for."""
+
+    def around(self, inner: Handler) -> Handler:
+        def receive(call: Call) -> Pending:
+            assert call.audit is not None
+            waiting = call.audit.received()
+            return inner(call) if waiting is None else wait(call, waiting)
+
+        async def wait(call: Call, waiting: Coroutine[Any, Any, None]) -> None:
+            await waiting
+            pending = inner(call)
+            if pending is not None:
+                await pending
+
+        return receive
 
 
 class AuditedExchange:

@@ -1,4 +1,4 @@
-"""Home workspaces: `workspaces/~` in root is everybody's own, made when it is first asked for.
+"""Home workspaces: `workspaces/~` in root is the user's own, created when it is first requested.
 
 A home has no Workspace object: its LogicalCluster, named by the user's name, is all there is.
 """
@@ -29,8 +29,8 @@ from pykcp.machinery.status import AlreadyExists, InternalError
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.server.authorization import CallAuthorization
-from pykcp.server.call import Call
+from pykcp.server.call import Call, Handler, Pending
+from pykcp.server.filters.authorization import CallAuthorization
 from pykcp.server.media.answers import PlainError, send_object
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
@@ -39,7 +39,7 @@ HOME = "~"
 HOME_TYPE = types.TypeReference(clusters.ROOT, "home")
 _PREFIX = kind_prefix(LOGICAL_CLUSTERS)
 _RBAC = CLUSTER_ROLE_BINDINGS.group
-PATIENCE = 0.9
+_INITIALIZATION_WAIT = 0.9
 """Seconds for which the first request waits for its home; clients come back after one."""
 TIMEOUT = 60.0
 
@@ -64,7 +64,7 @@ class HomeComing(PlainError):
         super().__init__("Creating the home workspace", retry_after=1)
 
 
-class Homes:
+class HomeWorkspaces:
     def __init__(
         self,
         store: Store,
@@ -77,6 +77,15 @@ class Homes:
         self._store, self._client, self._lookup = store, client, lookup
         self._authorizer, self._authorization = authorizer, authorization
         self._clock = clock
+
+    def around(self, inner: Handler) -> Handler:
+        def serve_homes(call: Call) -> Pending:
+            # The name is compared first: this is asked of every request.
+            if call.info.name == HOME and is_home(call):
+                return self.serve(call)
+            return inner(call)
+
+        return serve_homes
 
     async def serve(self, call: Call) -> None:
         """Answer with the user's home; make it if need be."""
@@ -144,7 +153,7 @@ class Homes:
         if self._clock() - meta.parse_rfc3339(meta.creation_timestamp(home)) > TIMEOUT:
             raise InternalError("home workspace creation timeout")
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(_INITIALIZATION_WAIT):
                 return await self._initialized(cluster)
         except TimeoutError:
             raise HomeComing from None

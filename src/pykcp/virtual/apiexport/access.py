@@ -30,8 +30,8 @@ from pykcp.machinery.kcp import claims
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
 from pykcp.registry.lookup import CLUSTER_ANNOTATION, ObjectLookup
-from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
+from pykcp.server.filters.authorization import attributes_of
 from pykcp.steps import Steps
 from pykcp.types import Object
 from pykcp.virtual.apiexport.grants import Grants

@@ -11,8 +11,8 @@ from pykcp.machinery.status import BadRequest
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import Admission
-from pykcp.server.authorization import attributes_of
 from pykcp.server.call import Call
+from pykcp.server.filters.authorization import attributes_of
 from pykcp.virtual.apiexport.access import ExportViewAccess
 from pykcp.virtual.apiexport.grants import Grants
 from pykcp.virtual.apiexport.selectors import ClaimSelectors

@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pykcp.auth.authz.attributes import Attributes, Decision, forbidden
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.resources import WORKSPACES
-from pykcp.server.call import Call
-from pykcp.server.impersonation import Impersonation
+from pykcp.server.call import Call, Handler, Pending
+from pykcp.server.filters.impersonation import Impersonation
+
+
+class Authorization(Protocol):
+    """Who may do what: `CallAuthorization`, or a virtual workspace's own."""
+
+    def peek(self, call: Call) -> bool:
+        """True: go on. False: call `check`. Raises Forbidden when the denial is known."""
+
+    async def check(self, call: Call) -> None: ...
+
+    async def check_create(self, call: Call) -> None:
+        """Whether the user may also create what an update or a patch finds missing."""
+
+
+class RequirePermission:
+    """Lets a call through whose user, or whom they impersonate, may do what it asks; or 403."""
+
+    def __init__(self, authorization: Authorization) -> None:
+        self._authorization = authorization
+
+    def around(self, inner: Handler) -> Handler:
+        peek = self._authorization.peek
+
+        def require_permission(call: Call) -> Pending:
+            if not peek(call):
+                return check(call)
+            call.is_authorized = True
+            return inner(call)
+
+        async def check(call: Call) -> None:
+            await self._authorization.check(call)
+            call.is_authorized = True
+            pending = inner(call)
+            if pending is not None:
+                await pending
+
+        return require_permission
 
 
 class CallAuthorization:
@@ -17,7 +56,7 @@ class CallAuthorization:
         self._impersonation = impersonation
 
     def peek(self, call: Call) -> bool:
-        """True: go on. False: call `check`. Raises Forbidden when the refusal is known."""
+        """True: go on. False: call `check`. Raises Forbidden when the denial is known."""
         if not call.is_vouched and self._impersonation.is_asked(call):
             return False
         attributes = attributes_of(call)
@@ -52,7 +91,7 @@ class CallAuthorization:
         attributes = attributes_of(call)._replace(verb="create")
         _enforce(await self._authorizer.authorize(call.cluster, attributes), attributes)
 
-    async def check_sight(self, call: Call, cluster: str, workspace: str) -> None:
+    async def check_visible(self, call: Call, cluster: str, workspace: str) -> None:
         """Refuse the call as any other, unless its user may get this Workspace. Raises Forbidden."""
         await self.impersonate(call)
         attributes = Attributes(

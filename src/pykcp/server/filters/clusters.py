@@ -1,24 +1,25 @@
 """From `/clusters/<path>` to a logical cluster's name: kcp's local proxy.
 
-Names pass as they are; paths are looked up. What does not exist, is not available or not in
-use is refused in kcp's words, but only to those who could see it (`HiddenDenial`): to others it is
-the same as any workspace that they may not enter. What everybody may ask (health) is answered
-the same everywhere, whether there is a workspace or not. Requests to a mounted workspace go
-elsewhere from here.
+Names pass as they are; paths are looked up. That a workspace does not exist, is not available or
+is inactive is told in kcp's words, but only to users who may see the workspace (`HiddenDenial`);
+others get the answer that they get for every workspace that they may not enter. Paths that are
+open to everybody (health) are answered in the same way whether there is a workspace or not.
+Requests to a mounted workspace are forwarded from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
 from pykcp.auth.authn.bearer import bearer_token
 from pykcp.auth.tokens import unverified_claims
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.status import BadRequest, Forbidden, NotFound, StatusError
 from pykcp.registry.paths import ResolvedStep
-from pykcp.server.authorization import CallAuthorization
-from pykcp.server.call import Call
+from pykcp.server.call import Call, Handler, Pending
+from pykcp.server.filters.authentication import SignIn
+from pykcp.server.filters.authorization import CallAuthorization
 from pykcp.server.media.answers import PlainError
 from pykcp.wire.exchange import IncomingRequest
 
@@ -70,12 +71,71 @@ class OnAnotherShard(PlainError):
 
 
 class HiddenDenial(Exception):
-    """A refusal that tells what there is: for those who may know."""
+    """A denial that discloses what exists: only for users who may know it."""
 
-    def __init__(self, refusal: StatusError, check: Callable[[Call], Awaitable[None]]) -> None:
-        """`check` refuses others as it would if there was something that they may not enter."""
-        super().__init__(str(refusal))
-        self.refusal, self.check = refusal, check
+    def __init__(self, denial: StatusError, check: Callable[[Call], Awaitable[None]]) -> None:
+        """`check` raises for other users what it raises for something they may not enter."""
+        super().__init__(str(denial))
+        self.denial, self.check = denial, check
+
+
+class Clusters(Protocol):
+    def resolve(self, call: Call) -> Pending:
+        """Set the call's cluster, or raise if its path leads to none.
+
+        A coroutine answers the call: the cluster is served by another server.
+        """
+
+
+class ClusterPresence(Protocol):
+    def __call__(self, call: Call) -> None:
+        """Raises Forbidden if the call's cluster does not exist and the call does not create it."""
+
+
+class FindCluster:
+    """Finds the logical cluster that a path means; forwards requests to mounted workspaces."""
+
+    def __init__(self, clusters: Clusters, sign_in: SignIn) -> None:
+        self._clusters, self._sign_in = clusters, sign_in
+
+    def around(self, inner: Handler) -> Handler:
+        resolve = self._clusters.resolve
+
+        def find_cluster(call: Call) -> Pending:
+            try:
+                forwarded = resolve(call)
+            except HiddenDenial as hidden:
+                return self._disclose(call, hidden)
+            return inner(call) if forwarded is None else forwarded
+
+        return find_cluster
+
+    async def _disclose(self, call: Call, hidden: HiddenDenial) -> None:
+        """Deny the call in words that depend on what its user may know."""
+        if not call.is_vouched:
+            found = await self._sign_in.authenticate(call)
+            call.user = found.user
+            waiting = call.audit.received() if call.audit is not None else None
+            if waiting is not None:
+                await waiting
+        await hidden.check(call)
+        raise hidden.denial
+
+
+class ExistingCluster:
+    """Refuses calls for logical clusters that do not exist."""
+
+    def __init__(self, presence: ClusterPresence) -> None:
+        self._presence = presence
+
+    def around(self, inner: Handler) -> Handler:
+        presence = self._presence
+
+        def check_presence(call: Call) -> Pending:
+            presence(call)
+            return inner(call)
+
+        return check_presence
 
 
 class ClusterResolver:
@@ -87,8 +147,8 @@ class ClusterResolver:
     ) -> None:
         self._index, self._authorization, self._mounts = index, authorization, mounts
 
-    def resolve(self, call: Call) -> Coroutine[Any, Any, None] | None:
-        """Set the call's cluster, or answer it otherwise. Raises Withheld."""
+    def resolve(self, call: Call) -> Pending:
+        """Set the call's cluster, or answer it otherwise. Raises HiddenDenial."""
         info = call.info
         path = info.cluster
         if not path:
@@ -112,6 +172,13 @@ class ClusterResolver:
             self._check_use(call, path)
         return None
 
+    def check(self, call: Call) -> None:
+        """Refuse a call whose cluster, given by its name, may not be used: it may be inactive."""
+        try:
+            self.resolve(call)
+        except HiddenDenial as hidden:
+            raise hidden.denial from hidden
+
     def _home_of_account(self, call: Call) -> str:
         """The logical cluster that a request without one is for, if a service account sent it.
 
@@ -128,29 +195,29 @@ class ClusterResolver:
             info.cluster = call.cluster = cluster
         return cluster
 
-    def _follow(self, call: Call, path: str) -> Coroutine[Any, Any, None] | None:
+    def _follow(self, call: Call, path: str) -> Pending:
         try:
-            return self._lead(call, path)
+            return self._resolve_path(call, path)
         except HiddenDenial:
             if not self._authorization.is_open(call):
                 raise
             call.cluster = ""
             return None
 
-    def _lead(self, call: Call, path: str) -> Coroutine[Any, Any, None] | None:
+    def _resolve_path(self, call: Call, path: str) -> Pending:
         place = self._index.walk(path)
         if place is None:
-            raise self._withheld(path, _no_workspace(path))
+            raise self._hidden(path, _no_workspace(path))
         if not place.is_available:
-            raise self._withheld(path, WorkspaceUnavailable())
+            raise self._hidden(path, WorkspaceUnavailable())
         if place.mount_url:
             if self._mounts is None:
-                raise self._withheld(path, _no_workspace(path))
+                raise self._hidden(path, _no_workspace(path))
             return self._mounts.forward(call, place.mount_url)
         inactive = self._index.inactive(place.cluster)
         if inactive is None:
             is_away = place.shard and place.shard != self._index.shard_name
-            raise self._withheld(path, OnAnotherShard() if is_away else _no_workspace(path))
+            raise self._hidden(path, OnAnotherShard() if is_away else _no_workspace(path))
         call.cluster = place.cluster
         if inactive:
             self._check_use(call, place.cluster)
@@ -160,14 +227,14 @@ class ClusterResolver:
         if not call.info.path.startswith(_WHEN_INACTIVE) and not self._authorization.is_open(call):
             call.cluster = cluster
             why = "logical cluster is marked inactive"
-            refusal = Forbidden.resource("core.kcp.io", "logicalclusters", cluster, why)
-            raise HiddenDenial(refusal, self._authorization.check)
+            denial = Forbidden.resource("core.kcp.io", "logicalclusters", cluster, why)
+            raise HiddenDenial(denial, self._authorization.check)
 
-    def _withheld(self, path: str, refusal: StatusError) -> HiddenDenial:
-        """For those who see the Workspace, or that there is none, at the last step towards it."""
+    def _hidden(self, path: str, denial: StatusError) -> HiddenDenial:
+        """For users who may get the Workspace at the last step of the path that exists."""
         above, name = self._index.nearest(path)
         return HiddenDenial(
-            refusal, lambda call: self._authorization.check_sight(call, above, name)
+            denial, lambda call: self._authorization.check_visible(call, above, name)
         )
 
 
