@@ -86,8 +86,15 @@ class Dispatcher:
         self._authorization = authorization
 
     def handle(self, call: Call) -> Pending:
-        if call.info.is_resource:
-            return self._serve_resource_request(call)
+        info = call.info
+        if not info.is_resource:
+            return self._handle_path(call)
+        resource = self._resources.find(
+            call.cluster, info.group, info.version, info.resource, info.identity
+        )
+        return self._serve(call, resource) if resource is not None else self._not_found(call)
+
+    def _handle_path(self, call: Call) -> Pending:
         if self._resources.is_loaded(call.cluster):
             return self._paths.handle(call)
         return self._load_then_handle_path(call)
@@ -99,13 +106,8 @@ class Dispatcher:
         if pending is not None:
             await pending
 
-    def _serve_resource_request(self, call: Call) -> Pending:
+    def _not_found(self, call: Call) -> Pending:
         info = call.info
-        resource = self._resources.find(
-            call.cluster, info.group, info.version, info.resource, info.identity
-        )
-        if resource is not None:
-            return self._serve(call, resource)
         if is_wildcard(call.cluster) and not info.identity and info.verb in ("list", "watch"):
             return self._serve_partial(call)
         if not self._resources.is_loaded(call.cluster):

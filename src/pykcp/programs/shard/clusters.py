@@ -14,8 +14,8 @@ from pykcp.machinery.status import Expired
 from pykcp.registry.keys import cluster_of_prefix, kind_prefix, object_key
 from pykcp.registry.paths import PathIndex, ResolvedStep
 from pykcp.registry.watch.hub import WatchHub
-from pykcp.server.filters.authorization import attributes_of
 from pykcp.server.call import Call
+from pykcp.server.filters.authorization import attributes_of
 from pykcp.server.media.answers import PlainError
 from pykcp.storage.interface import Event, Store
 

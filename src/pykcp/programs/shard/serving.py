@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykcp.aio.owner import TaskOwner, describe
 from pykcp.auth.authn.chain import Authentication
@@ -19,18 +19,20 @@ from pykcp.registry.catalog.old_names import WithOldNames
 from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.server.app import ApiServer
-from pykcp.server.filters.authorization import CallAuthorization
-from pykcp.server.filters.clusters import ClusterResolver
+from pykcp.server.chain import OwnParts, SharedParts
+from pykcp.server.dispatch import Dispatcher, RemoteResources, StoredVerbs
 from pykcp.server.documents.discovery import Discovery
 from pykcp.server.documents.openapi import OpenAPI
+from pykcp.server.filters.authorization import CallAuthorization
+from pykcp.server.filters.clusters import ClusterPresence, ClusterResolver
 from pykcp.server.filters.flow_control import FlowControl, FlowSettings
 from pykcp.server.filters.flow_cost import CostLimits
 from pykcp.server.filters.flow_queue import SeatLimits
 from pykcp.server.filters.flow_room import RoomLimits
-from pykcp.server.filters.homes import Homes
+from pykcp.server.filters.homes import HomeWorkspaces
+from pykcp.server.filters.impersonation import Impersonation
 from pykcp.server.filters.mounts import MountProxy
 from pykcp.server.health import Health
-from pykcp.server.filters.impersonation import Impersonation
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.paths import DebugView, PathHandlers
 from pykcp.server.subresources import Answered
@@ -54,6 +56,14 @@ def make_audit(settings: ShardSettings, store: Store, metrics: Registry) -> Audi
     return AuditFilter(trail, WorkspacePaths(store).of)
 
 
+class ServingParts(NamedTuple):
+    server: ApiServer
+    shared: SharedParts
+    resolver: ClusterResolver
+    verbs: StoredVerbs
+    presence: ClusterPresence
+
+
 def make_server(  # a composition root: every part by name
     settings: ShardSettings,
     store: Store,
@@ -70,11 +80,12 @@ def make_server(  # a composition root: every part by name
     lookup: ObjectLookup,
     workers: WorkerPool | None,
     egress: Egress,
-) -> ApiServer:
+    remote: RemoteResources | None,
+) -> ServingParts:
     authorization = CallAuthorization(authorizer, Impersonation(authorizer))
     homes = None
     if settings.home_workspaces:
-        homes = Homes(store, client, lookup, authorizer, authorization)
+        homes = HomeWorkspaces(store, client, lookup, authorizer, authorization)
     mounts = MountProxy(
         egress.mounts,
         settings.mount_proxy_client_cert_file,
@@ -98,18 +109,13 @@ def make_server(  # a composition root: every part by name
         issuer=credentials,
         debug=debug,
     )
-    return ApiServer(
-        authentication=authentication,
-        authorization=authorization,
-        presence=clusters.check,
-        clusters=ClusterResolver(clusters, authorization, mounts),
-        directory=directory,
-        paths=paths,
-        answered=Answered(authentication, authorizer, credentials.policy, client),
-        metrics=RequestMetrics(metrics),
-        flow=flow,
-        audit=audit,
-        homes=homes,
+    resolver = ClusterResolver(clusters, authorization, mounts)
+    verbs = StoredVerbs(Answered(authentication, authorizer, credentials.policy, client))
+    shared = SharedParts(authentication, RequestMetrics(metrics), flow, audit)
+    own = OwnParts(resolver, authorization, clusters.check, homes)
+    dispatcher = Dispatcher(directory, paths, verbs, authorization, remote)
+    return ServingParts(
+        ApiServer(shared, own, dispatcher.handle), shared, resolver, verbs, clusters.check
     )
 
 

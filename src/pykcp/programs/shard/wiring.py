@@ -54,11 +54,13 @@ from pykcp.registry.watch.hub import WatchHub
 from pykcp.server.filters.sending import Sender
 from pykcp.server.health import Health
 from pykcp.server.large.work import WorkerWork
+from pykcp.server.mount import FrontDoor, ServiceRoutes
 from pykcp.storage.interface import SEALED_INDEX, Store
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
 from pykcp.virtual.elsewhere import VirtualResources
 from pykcp.virtual.forwarding import RemoteServer
-from pykcp.virtual.serving import Front, Host
+from pykcp.virtual.remote import RemoteWorkspaces
+from pykcp.virtual.serving import Host, VirtualWorkspaces
 from pykcp.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class Shard:
     bound: BoundResources
     lookup: ObjectLookup
     client: LocalClient
-    server: Front
+    server: FrontDoor
     health: Health
     metrics: Registry
     credentials: Credentials
@@ -219,7 +221,14 @@ def wire(
     )
     owner.start_restartable("sign-in", external.run)
     audit = make_audit(settings, store, metrics)
-    server = make_server(
+    services_below = ServiceRoutes()
+    remote = None
+    if "CacheAPIs" in settings.gates:
+        bound.find_storage = partial(find_storage, lookup)
+        remote = _virtual_resources(
+            settings, bound, directory, lookup, services_below, egress
+        ).serve
+    serving = make_server(
         settings,
         store,
         directory,
@@ -235,27 +244,37 @@ def wire(
         lookup,
         workers,
         egress,
+        remote,
     )
+    server = serving.server
     now, window = services.sources.now, settings.workspace_undelete_window
     trash = Trash(store, directory, lookup, now, window)
     shown = VirtualSettings(settings.shard_name, settings.gates)
-    front = Front(
-        Host(server, authorizer, lambda: credentials.address, workers),
+    address = lambda: credentials.address  # noqa: E731
+    host = Host(
+        serving.shared,
+        authorizer,
+        serving.presence,
+        serving.resolver.check,
+        serving.verbs,
+        server.take_over,
+        remote,
+        address,
+        workers,
+    )
+    local = VirtualWorkspaces(
+        host,
         virtual_workspaces(
             store, directory, bound, lookup, authorizer, cache, clusters.inactive, trash, shown
         )
         if settings.run_virtual_workspaces or settings.shard_virtual_workspace_url
         else (),
-        _elsewhere(settings, owner),
     )
-    if "CacheAPIs" in settings.gates:
-        bound.find_storage = partial(find_storage, lookup)
-        server.elsewhere = _virtual_resources(
-            settings, bound, directory, lookup, front, egress
-        ).serve
-    address = lambda: credentials.address  # noqa: E731
-    front.mount("cache", make_cache_server(cache, authentication, Registry(), address))
-    for check in front.checks:
+    away = _elsewhere(settings, owner)
+    services_below.mount_default(local if away is None else RemoteWorkspaces(away, local))
+    services_below.mount("cache", make_cache_server(cache, authentication, Registry(), address))
+    front = FrontDoor(server, services_below)
+    for check in () if away else local.checks:
         health.add(check, lambda: None, only_ready=True)
     metrics.add(*_gauges(store, hub), *process_metrics())
     if settings.encryption_provider_config:
@@ -314,7 +333,7 @@ def _virtual_resources(
     bound: BoundResources,
     directory: Directory,
     lookup: ObjectLookup,
-    front: Front,
+    services: ServiceRoutes,
     egress: Egress,
 ) -> VirtualResources:
     sender = Sender(
@@ -323,7 +342,7 @@ def _virtual_resources(
         settings.shard_client_cert_file,
         settings.shard_client_key_file,
     )
-    return VirtualResources(bound, directory, lookup, settings.shard_name, front, sender.send)
+    return VirtualResources(bound, directory, lookup, settings.shard_name, services, sender.send)
 
 
 def _elsewhere(settings: ShardSettings, owner: TaskOwner) -> RemoteServer | None:
