@@ -14,8 +14,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Self
 
-from pykcp.storage.interface import Condition, PutKey, Query, Store, Value
+from pykcp.storage.interface import Condition, Query, Store, Value
 from pykcp.storage.memory import MemoryStore
+from pykcp.storage.operations import PutKey
 from pykcp.storage.sqlite import SQLiteStore
 from pykcp.storage.testing import EtcdProcess
 

@@ -15,19 +15,9 @@ import pytest
 from pykcp.storage.encryption import EncryptedStore
 from pykcp.storage.encryption.config import EncryptionConfig, EncryptionProvider, Key, ResourceRule
 from pykcp.storage.errors import Compacted, FutureRevision, RevisionMismatch
-from pykcp.storage.interface import (
-    Check,
-    Condition,
-    DeleteKey,
-    Event,
-    Operation,
-    Page,
-    PutKey,
-    Query,
-    Store,
-    Value,
-)
+from pykcp.storage.interface import Condition, Event, Page, Query, Store, Value
 from pykcp.storage.memory import MemoryStore
+from pykcp.storage.operations import Check, DeleteKey, Operation, PutKey
 from pykcp.storage.sqlite import SQLiteStore
 from pykcp.storage.testing import EtcdProcess, find_etcd
 

@@ -50,7 +50,7 @@ class Deferred:
         self._made: Any = None
 
     def wants(self, request: AdmissionRequest) -> bool:
-        if request.context.is_newborn:
+        if request.context.is_new:
             return False
         known = self._known.get(self._place(request))
         if known is NONE or (known is not None and not self._hooks(known)):

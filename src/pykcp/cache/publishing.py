@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from pykcp.auth.user import MASTERS, User
+from pykcp.cache.kinds import make_cached, schemaless
 from pykcp.cache.scopes import join, split
 from pykcp.cache.server import Cache
 from pykcp.controllers.cache.published import Copy
 from pykcp.controllers.cache.replication_plan import ORIGINAL_VERSION
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.registry.codec import decode, reopen
+from pykcp.machinery.status import NotFound
+from pykcp.registry.codec import decode
+from pykcp.registry.context import RequestContext
 from pykcp.registry.keys import SHARD_END, object_key, resource_prefix, split_key
-from pykcp.storage.interface import DeleteKey, Event
+from pykcp.registry.verbs.delete import delete
+from pykcp.registry.verbs.deletion import DeleteOptions
+from pykcp.storage.interface import Event
 from pykcp.types import Object
+
+_SYSTEM = User("system:kcp:cache", groups=(MASTERS,))
 
 
 class CachePublisher:
@@ -55,11 +63,21 @@ class CachePublisher:
     async def purge(
         self, kind: GroupVersionResource, identity: str, cluster: str, name: str
     ) -> None:
-        prefix = resource_prefix(kind.group, kind.resource, identity)
-        entry = self._cache.store.get(object_key(prefix, join(self._shard, cluster), "", name))
-        if entry is not None:
-            last = reopen(entry.value)
-            await self._cache.store.write((DeleteKey(entry.key, last, entry.revision),))
+        # The resource may not be served any more, so it is not looked up but made.
+        definition = schemaless(
+            kind.group,
+            kind.resource,
+            kind.resource,
+            (kind.version,),
+            namespaced=False,
+            identity=identity,
+        )
+        resource = make_cached(definition, kind.version, self._cache.services)
+        context = RequestContext(join(self._shard, cluster), _SYSTEM)
+        try:
+            await delete(resource, context, "", name, DeleteOptions())
+        except NotFound:
+            return
 
     def listen(self, callback: Callable[[Copy], None]) -> None:
         own = self._shard

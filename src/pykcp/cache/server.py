@@ -69,6 +69,7 @@ class Cache:
     """Writes and reads; its clusters are places (`scopes.join`)."""
     replica: CacheReplica
     health: Health
+    services: Services
 
 
 def make_cache(store: Store, own_shard: str = "") -> Cache:
@@ -84,7 +85,8 @@ def make_cache(store: Store, own_shard: str = "") -> Cache:
     health = Health()
     health.add("etcd", store.health)
     client = CacheClient(directory, "system:kcp:cache")
-    return Cache(store, hub, directory, client, CacheReplica(store, own_shard), health)
+    replica = CacheReplica(store, own_shard)
+    return Cache(store, hub, directory, client, replica, health, services)
 
 
 class CacheDirectory(Directory):

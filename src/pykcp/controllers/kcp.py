@@ -22,8 +22,7 @@ from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.tenancy import mounts, workspace_admins, workspace_types, workspaces
 from pykcp.controllers.tenancy.initializers import BindingsInitializer, UniversalInitializer
 from pykcp.controllers.tenancy.mounts import MountController
-from pykcp.controllers.tenancy.provisioning import Births
-from pykcp.controllers.tenancy.trash import Trash
+from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
 from pykcp.controllers.tenancy.trash_sweeping import TrashSweeping
 from pykcp.controllers.tenancy.workspace_admins import WorkspaceAdmins
 from pykcp.controllers.tenancy.workspace_types import WorkspaceTypes
@@ -34,6 +33,7 @@ from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.verbs.restore import Trash
 from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.interface import Store
 
@@ -60,20 +60,22 @@ def make(
     def client(name: str) -> LocalClient:
         return LocalClient(directory, f"system:serviceaccount:kube-system:{name}")
 
-    births = Births(lookup, lambda namespace: ca_map(namespace, ca_bundle), shard_name, now)
+    provisioning = WorkspaceProvisioning(
+        lookup, lambda namespace: ca_map(namespace, ca_bundle), shard_name, now
+    )
     made: list[ControllerSpec] = [
-        Workspaces(store, client(workspaces.NAME), lookup, births, shard_name, now, metrics),
+        Workspaces(store, client(workspaces.NAME), lookup, provisioning, shard_name, now, metrics),
         LogicalClusterController(
             store, client(logical_clusters.NAME), lookup, shard_name, now, metrics
         ),
         ClusterDeletion(store, client(cluster_deletion.NAME), directory, trash, now, metrics),
         TrashSweeping(store, trash, clock, metrics),
         UniversalInitializer(store, client("kcp-universal"), metrics),
-        BindingsInitializer(store, client("kcp-apibinder"), lookup, births, now, metrics),
+        BindingsInitializer(store, client("kcp-apibinder"), lookup, provisioning, now, metrics),
         WorkspaceAdmins(client(workspace_admins.NAME), lookup, metrics),
         WorkspaceTypes(store, client(workspace_types.NAME), lookup, now, metrics),
         DefaultBindings(
-            ApiObjects(store, lookup), client(default_bindings.NAME), births, now, metrics
+            ApiObjects(store, lookup), client(default_bindings.NAME), provisioning, now, metrics
         ),
     ]
     if "WorkspaceMounts" in gates:

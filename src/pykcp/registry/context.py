@@ -35,9 +35,9 @@ class RequestContext:
     authorize_create: Callable[[], Awaitable[None]] | None = None
     """Asked before an update creates what it finds missing; may refuse."""
     forthcoming: frozenset[str] = frozenset()
-    """Namespaces that the same write creates, so that others of its objects can lie in them."""
-    is_newborn: bool = False
-    """The same write makes the logical cluster: there is nothing in it yet that has a say."""
+    """Namespaces that the same write creates, for its other objects."""
+    is_new: bool = False
+    """The same write makes the logical cluster: nothing in it can refuse a write yet."""
 
     _warned: int = 0
     """The length of all warnings."""

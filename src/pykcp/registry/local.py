@@ -25,7 +25,13 @@ from pykcp.registry.verbs.deletion import DeleteOptions
 from pykcp.registry.verbs.large import Edited, create_large
 from pykcp.registry.verbs.read import ListOptions, list_objects
 from pykcp.registry.verbs.templates import TemplateCopy
-from pykcp.registry.verbs.transaction import Create, FromTemplate, Update, Write, write_together
+from pykcp.registry.verbs.transaction import (
+    Create,
+    FromTemplate,
+    Update,
+    Write,
+    transaction,
+)
 from pykcp.registry.verbs.update import ObjectChange, update
 from pykcp.storage.interface import Store
 from pykcp.types import Object
@@ -54,13 +60,15 @@ class LocalClient:
     def _store(self) -> Store:
         return self.resource("", NAMESPACES).services.store
 
-    def new(self, cluster: str, kind: GroupVersionResource, obj: Object) -> Create:
+    def to_create(self, cluster: str, kind: GroupVersionResource, obj: Object) -> Create:
         return Create(self.resource(cluster, kind), cluster, obj)
 
-    def cast(self, cluster: str, kind: GroupVersionResource, alike: TemplateCopy) -> FromTemplate:
-        return FromTemplate(self.resource(cluster, kind), cluster, alike)
+    def from_template(
+        self, cluster: str, kind: GroupVersionResource, copy: TemplateCopy
+    ) -> FromTemplate:
+        return FromTemplate(self.resource(cluster, kind), cluster, copy)
 
-    def changed(
+    def to_update(
         self,
         cluster: str,
         kind: GroupVersionResource,
@@ -171,9 +179,9 @@ class LocalClient:
         )
         return await self._object(resource, written.value)
 
-    async def write_together(self, writes: Sequence[Write]) -> None:
-        """Creates, changes of spec and status alike, removals: all of them or none."""
-        await write_together(self._store, self._context, writes)
+    async def transaction(self, writes: Sequence[Write]) -> None:
+        """Creates, updates of spec and status alike, deletions: all of them or none."""
+        await transaction(self._store, self._context, writes)
 
     async def apply(
         self, cluster: str, kind: GroupVersionResource, obj: Object, *, force: bool = False

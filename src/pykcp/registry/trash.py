@@ -1,7 +1,7 @@
 """Where deleted workspaces are kept until they are gone for good. Pure.
 
 Every object that was in a workspace lies under its own key with a mark in front and in the
-logical cluster `system:trash`, where nobody lists, watches or counts it:
+logical cluster `system:trash`, where no request lists, watches or counts it:
 
     core/secrets/<cluster>/<namespace>/<name>
     ~core/secrets/system:trash/<cluster>/<namespace>/<name>
@@ -21,16 +21,18 @@ from pykcp.registry import codec
 from pykcp.registry.indexes.apis import bindings_to_schema
 from pykcp.registry.indexes.entries import OF_KIND, KindIndex, index_entries
 from pykcp.registry.keys import kind_prefix, object_key, split_key
-from pykcp.storage.interface import DeleteKey, Entry, PutKey, Value
+from pykcp.storage.interface import Entry, Store, Value
 from pykcp.storage.keys import TRASH as MARK
+from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.types import Object
 
 CLUSTER = "system:trash"
 RECORDS = f"{MARK}tenancy.pykcp.io/trash/"
 UNFINISHED = "trash-unfinished"
-"""Records of workspaces that are on their way back."""
+"""Records of workspaces that are being restored."""
 RESTORING, RESTORED = "restoring", "restored"
 _BINDINGS = kind_prefix(API_BINDINGS)
+_EVENTS = "core/events/"
 
 
 def content_of(cluster: str) -> str:
@@ -62,8 +64,20 @@ def original_key(key: str) -> str:
     return f"{prefix[len(MARK) :]}{cluster}/{place}"
 
 
-def thrown(entry: Entry) -> tuple[DeleteKey, PutKey]:
-    """What takes an object out of a workspace, as any deletion does, and keeps it."""
+def moved_to_trash(store: Store, entry: Entry) -> tuple[DeleteKey] | tuple[DeleteKey, PutKey]:
+    """What deletes an object of a workspace, as watchers see it, and keeps it in the trash.
+
+    Events are not kept, nor is an object that took the place of one that is in the trash already:
+    it was made while its workspace was being deleted.
+    """
+    deletion, kept = moved(entry)
+    if entry.key.startswith(_EVENTS) or store.get(kept.key) is not None:
+        return (deletion,)
+    return deletion, kept
+
+
+def moved(entry: Entry) -> tuple[DeleteKey, PutKey]:
+    """The deletion of an object, and what puts it into the trash."""
     cluster = split_key(entry.key).cluster
     value = codec.reopen(entry.value)
     indexes = [content_of(cluster)]
@@ -74,13 +88,13 @@ def thrown(entry: Entry) -> tuple[DeleteKey, PutKey]:
 
 
 def _schemas_of(binding: Object) -> Iterable[str]:
-    """Bound schemas stay for as long as somebody may come back who uses them."""
+    """Bound schemas stay for as long as a binding in the trash may be restored."""
     for bound in (binding.get("status") or {}).get("boundResources") or ():
         yield bindings_to_schema(bound["schema"]["UID"])
 
 
-def returned(entry: Entry) -> PutKey:
-    """What puts an object back where it was, just as it was."""
+def restored(entry: Entry) -> PutKey:
+    """What puts an object of the trash back into its workspace, unchanged."""
     key = original_key(entry.key)
     parts = split_key(key)
     stored = codec.decode(entry.value)
@@ -92,9 +106,9 @@ def returned(entry: Entry) -> PutKey:
 
 
 def generations(owners: Mapping[str, Collection[str]]) -> dict[str, int]:
-    """How long the longest line of owners above each is; who is in a circle comes last.
+    """How long the longest chain of owners above each is; members of a cycle come last.
 
-    Objects may own one another in any number of ways: each is looked at once.
+    Objects may own one another in any number of ways: each is visited once.
     """
     below: dict[str, list[str]] = {}
     missing = {key: len(above) for key, above in owners.items()}
@@ -137,6 +151,8 @@ class Record(NamedTuple):
     logical_cluster: Object
     """Both as they were stored at the end."""
     state: str = ""
+    requested_by: Object = {}  # noqa: RUF012 — never changed
+    """The user who asked to restore it, as in reviews; empty if that was not asked for."""
 
     @property
     def name(self) -> str:
@@ -164,4 +180,5 @@ class Record(NamedTuple):
 
 def record_from(value: bytes) -> Record:
     stored = codec.decode(value)
-    return Record(*(stored[field] for field in Record._fields))
+    # Records of earlier versions lack the fields that came later.
+    return Record(**{field: stored[field] for field in Record._fields if field in stored})

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pykcp.storage.errors import RevisionMismatch
-from pykcp.storage.interface import Check, DeleteKey, Event, Operation, PutKey
+from pykcp.storage.interface import Event
+from pykcp.storage.operations import Check, DeleteKey, Operation, PutKey
 from pykcp.storage.terms import join_indexes
 
 

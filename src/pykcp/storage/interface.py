@@ -24,16 +24,11 @@ from typing import NamedTuple, Protocol
 
 from pykcp.machinery.terms import TERM_SEPARATOR as TERM_SEPARATOR  # noqa: PLC0414 — part of this API
 from pykcp.machinery.terms import Condition as Condition  # noqa: PLC0414 — likewise
+from pykcp.storage.operations import Operation
+from pykcp.storage.values import Value as Value  # noqa: PLC0414 — likewise
 
 SEALED_INDEX = "sealed"
 """Every encrypted value carries this index entry, so that a store says at once if it has any."""
-
-
-class Value(NamedTuple):
-    """Bytes around the place of the revision: head + str(revision) + tail."""
-
-    head: bytes
-    tail: bytes
 
 
 class Entry(NamedTuple):
@@ -47,36 +42,6 @@ class Entry(NamedTuple):
     """It would be stored otherwise today (another encryption key): writing it again, even
     unchanged, is worth while."""
 
-
-class PutKey(NamedTuple):
-    """Write a value if the key is at revision `expect` (0: absent, None: whatever)."""
-
-    key: str
-    value: Value
-    terms: str = ""
-    indexes: tuple[str, ...] = ()
-    expect: int | None = None
-
-
-class DeleteKey(NamedTuple):
-    """Remove a key; `value` is what watchers see as its last state (with the new revision).
-
-    A key that is not there cannot be deleted: Mismatch, found at 0.
-    """
-
-    key: str
-    value: Value
-    expect: int | None = None
-
-
-class Check(NamedTuple):
-    """Only compare: the key must be at revision `expect` (0: absent)."""
-
-    key: str
-    expect: int
-
-
-Operation = PutKey | DeleteKey | Check
 
 Keys = list[str]
 Revisions = list[int]

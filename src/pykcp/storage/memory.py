@@ -10,9 +10,10 @@ from pykcp.machinery.terms import matcher
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange, StoredRow
 from pykcp.storage.errors import Compacted, FutureRevision
-from pykcp.storage.interface import Entry, Event, Keys, Operation, Page, Query, Revisions
+from pykcp.storage.interface import Entry, Event, Keys, Page, Query, Revisions
 from pykcp.storage.keys import start_of_range
 from pykcp.storage.listeners import Listeners
+from pykcp.storage.operations import Operation
 from pykcp.storage.size_limit import SizeLimit
 from pykcp.storage.terms import is_filtered, split_indexes
 

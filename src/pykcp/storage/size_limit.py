@@ -18,7 +18,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from pykcp.storage.errors import StoreFull
-from pykcp.storage.interface import DeleteKey, Entry, Operation, PutKey
+from pykcp.storage.interface import Entry
+from pykcp.storage.operations import DeleteKey, Operation, PutKey
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.cache.server import Cache
-from pykcp.controllers.tenancy.trash import Trash
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.verbs.restore import Trash
 from pykcp.storage.interface import Store
 from pykcp.virtual.apiexport import ApiExportWorkspace
 from pykcp.virtual.apiexport.surface import ViewKinds

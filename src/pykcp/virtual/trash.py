@@ -1,4 +1,4 @@
-"""`/services/trash/clusters/<parent>/workspaces`: deleted workspaces, and their way back.
+"""`/services/trash/clusters/<parent>/workspaces`: deleted workspaces, and restoring them.
 
 Ours, not kcp's, and only there if deleted workspaces are kept. Listing them takes `list` on the
 workspaces of the parent, restoring one takes `create` and `get`. A workspace is restored only if
@@ -16,15 +16,12 @@ from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from pykcp.auth.authz.attributes import Attributes, Decision, forbidden
-from pykcp.controllers.tenancy.trash import Trash
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.machinery.status import MethodNotAllowed, NotFound
-from pykcp.registry import codec
-from pykcp.registry.context import RequestContext
 from pykcp.registry.trash import Record
-from pykcp.registry.verbs.create import create as create_object
+from pykcp.registry.verbs.restore import Trash
 from pykcp.server.call import Call
 from pykcp.server.media.answers import PageNotFound, send_object
 from pykcp.types import Object
@@ -125,8 +122,7 @@ class TrashView(VirtualView):
             item = self._item(record)
             if record.parent != call.cluster:
                 await self._check_rights(call, record)
-            await self._check_creation(call, record)
-            await self._trash.restore(record)
+            await self._trash.restore(record, call.user)
             restored.append(item)
             waiting.extend(reversed(children))
         send_object(call, _list(restored))
@@ -136,22 +132,6 @@ class TrashView(VirtualView):
         decision = await self._may_restore(call, record.parent, record.name)
         if not decision.allowed:
             raise forbidden(_attributes(call, "create", record.name), decision.reason)
-
-    async def _check_creation(self, call: Call, record: Record) -> None:
-        """Refuse what could not be created now: its type, quotas and limits are asked again."""
-        resource = self._parts.directory.find(record.parent, *WORKSPACES)
-        if resource is None:
-            raise NotFound.resource(WORKSPACES.group, WORKSPACES.resource, record.name)
-        given = record.workspace
-        spec = {k: v for k, v in (given.get("spec") or {}).items() if k in ("type", "location")}
-        wanted: Object = {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {"name": record.name},
-            "spec": codec.copy(spec),
-        }
-        context = RequestContext(record.parent, call.user, dry_run=True)
-        await create_object(resource, context, "", wanted)
 
 
 def _attributes(call: Call, verb: str, name: str = "") -> Attributes:

@@ -78,7 +78,7 @@ def test_what_a_workspace_starts_with(org: TestClient) -> None:
 
 
 def test_later_workspaces_start_with_the_same_as_the_first(alice: TestClient) -> None:
-    """They are cast in a mould; nothing of the first is left in them."""
+    """They are made from a template; nothing of the first is left in them."""
     org = alice.in_cluster(f"root:{'org' + str(next(_numbers))}")
     make_workspace(alice, org.prefix.rpartition(":")[2], type={"name": "organization"})
     kinds = (

@@ -1,6 +1,6 @@
 """`kill -9` in the middle of creating and deleting workspaces: each is complete afterwards, or gone.
 
-Workers make and delete workspaces, flat and in trees, of a type that is born at once and of one
+Workers make and delete workspaces, flat and in trees, of a type that is provisioned at once and of one
 whose bindings take several writes, and put something into them. The server is killed in the
 middle, started again, and what it holds then is compared with what was acknowledged.
 """
@@ -244,7 +244,7 @@ class Storm:
 
     @staticmethod
     def _offer(root: TestClient) -> None:
-        """An export that claims something: binding it takes more than the birth of a workspace."""
+        """An export that claims something: binding it takes more than provisioning a workspace."""
         claims = [{"group": "", "resource": "configmaps", "verbs": ["*"]}]
         assert root.post(SCHEMAS, schema()).status == 201
         body = export("cowboys", resources=[RESOURCE], permissionClaims=claims)

@@ -16,7 +16,8 @@ import pathlib
 import sys
 
 from pykcp.storage.errors import RevisionMismatch, StoreError
-from pykcp.storage.interface import DeleteKey, Operation, PutKey, Store, Value
+from pykcp.storage.interface import Store, Value
+from pykcp.storage.operations import DeleteKey, Operation, PutKey
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore
 
 WRITERS = 16

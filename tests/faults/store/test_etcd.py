@@ -22,7 +22,8 @@ from pykcp.storage.errors import Compacted, InUse, StoreError, StoreFull, StoreU
 from pykcp.storage.etcd import EtcdSettings, EtcdStore, messages
 from pykcp.storage.etcd.client import EtcdClient, parse_server
 from pykcp.storage.etcd.envelope import etcd_revision_of
-from pykcp.storage.interface import DeleteKey, Event, PutKey, Query, Value
+from pykcp.storage.interface import Event, Query, Value
+from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.storage.testing import EtcdProcess, find_etcd, free_ports
 
 pytestmark = pytest.mark.skipif(

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pykcp.storage.errors import Corrupt, InUse, StoreError, StoreFull, StoreUnavailable
-from pykcp.storage.interface import PutKey, Query, Value
+from pykcp.storage.interface import Query, Value
+from pykcp.storage.operations import PutKey
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore, files
 
 BODY = b"x" * 1500

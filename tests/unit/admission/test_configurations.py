@@ -13,7 +13,8 @@ from pykcp.registry.codec import encode
 from pykcp.registry.context import RequestContext
 from pykcp.registry.keys import object_key, resource_prefix
 from pykcp.registry.verbs.admitting import AdmissionRequest
-from pykcp.storage.interface import DeleteKey, PutKey, Value
+from pykcp.storage.interface import Value
+from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.storage.sqlite import SQLiteStore
 
 GROUP = "admissionregistration.k8s.io"

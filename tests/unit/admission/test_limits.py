@@ -26,8 +26,9 @@ from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.local import LocalClient
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.watch.hub import WatchHub
-from pykcp.storage.interface import Operation, Revisions
+from pykcp.storage.interface import Revisions
 from pykcp.storage.memory import MemoryStore
+from pykcp.storage.operations import Operation
 from pykcp.types import Object
 
 COUNT = "count/configmaps"

@@ -13,8 +13,9 @@ from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.objects import pages
 from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from pykcp.registry.keys import kind_prefix
-from pykcp.storage.interface import Entry, Page, PutKey, Query, Value
+from pykcp.storage.interface import Entry, Page, Query, Value
 from pykcp.storage.memory import MemoryStore
+from pykcp.storage.operations import PutKey
 
 MANY = 3000
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
-from pykcp.storage.interface import Event, PutKey, Value
+from pykcp.storage.interface import Event, Value
 from pykcp.storage.memory import MemoryStore
+from pykcp.storage.operations import PutKey
 
 
 async def _put(store: MemoryStore, *keys: str) -> None:

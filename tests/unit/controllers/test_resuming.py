@@ -18,7 +18,7 @@ from pykcp.machinery.resources import (
     SERVICE_ACCOUNTS,
 )
 from pykcp.registry import codec
-from pykcp.storage.interface import PutKey
+from pykcp.storage.operations import PutKey
 from pykcp.types import Object
 
 if TYPE_CHECKING:

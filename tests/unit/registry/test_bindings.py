@@ -12,8 +12,8 @@ from pykcp.registry import codec
 from pykcp.registry.catalog.bindings import NOTHING, BoundResource, bound_set, decode_binding
 from pykcp.registry.catalog.bound_discovery import BoundDiscovery
 from pykcp.registry.keys import kind_prefix, object_key
-from pykcp.storage.interface import PutKey
 from pykcp.storage.memory import MemoryStore
+from pykcp.storage.operations import PutKey
 from pykcp.types import Object
 
 

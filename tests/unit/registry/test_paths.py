@@ -8,8 +8,9 @@ from pykcp.machinery.resources import WORKSPACES
 from pykcp.registry import codec
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.paths import PathIndex, ResolvedStep
-from pykcp.storage.interface import DeleteKey, Entry, PutKey
+from pykcp.storage.interface import Entry
 from pykcp.storage.memory import MemoryStore
+from pykcp.storage.operations import DeleteKey, PutKey
 
 
 def _key(parent: str, name: str) -> str:

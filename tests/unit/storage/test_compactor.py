@@ -6,8 +6,9 @@ import pytest
 
 from pykcp.storage.compactor import Compactor
 from pykcp.storage.errors import Compacted, StoreFull
-from pykcp.storage.interface import PutKey, Query, Value
+from pykcp.storage.interface import Query, Value
 from pykcp.storage.memory import MemoryStore
+from pykcp.storage.operations import PutKey
 
 
 class Clock:

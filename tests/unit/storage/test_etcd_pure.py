@@ -32,7 +32,8 @@ from pykcp.storage.etcd.envelope import (
     revision_of,
     unpack,
 )
-from pykcp.storage.interface import Check, DeleteKey, Operation, PutKey, Value
+from pykcp.storage.interface import Value
+from pykcp.storage.operations import Check, DeleteKey, Operation, PutKey
 
 KEYSPACE = Keyspace("/registry")
 WRITER = 7

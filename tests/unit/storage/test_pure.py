@@ -12,18 +12,10 @@ from pykcp.machinery.terms import matcher
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredRow
 from pykcp.storage.errors import RevisionMismatch
-from pykcp.storage.interface import (
-    TERM_SEPARATOR,
-    Check,
-    Condition,
-    DeleteKey,
-    Event,
-    Operation,
-    PutKey,
-    Value,
-)
+from pykcp.storage.interface import TERM_SEPARATOR, Condition, Event, Value
 from pykcp.storage.keys import end_of_prefix, start_of_range
 from pykcp.storage.listeners import Listeners
+from pykcp.storage.operations import Check, DeleteKey, Operation, PutKey
 from pykcp.storage.ring import EVENT_OVERHEAD, RecentEvents
 from pykcp.storage.terms import join_indexes, split_indexes, sql_conditions
 

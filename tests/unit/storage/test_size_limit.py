@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pykcp.storage.errors import StoreFull
-from pykcp.storage.interface import DeleteKey, Entry, PutKey, Query, Value
+from pykcp.storage.interface import Entry, Query, Value
 from pykcp.storage.memory import MemoryStore
+from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.storage.size_limit import RESERVE_BYTES, SizeLimit
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore
 

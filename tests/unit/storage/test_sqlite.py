@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from pykcp.storage.errors import Compacted, RevisionMismatch, StoreFull
-from pykcp.storage.interface import Condition, DeleteKey, Event, PutKey, Query, Value
+from pykcp.storage.interface import Condition, Event, Query, Value
+from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.storage.sqlite import SQLiteSettings, SQLiteStore, scans, sweeps
 
 BODY = b"x" * 1500

@@ -15,7 +15,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
@@ -25,8 +24,8 @@ from pykcp.observe.metrics import LabelledGauge, Registry
 from pykcp.registry import codec
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix
-from pykcp.registry.verbs.admitting import AdmissionRequest
-from pykcp.storage.interface import Event, Operation, Query, Store
+from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
+from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 ANNOTATION = "core.kcp.io/max-total-objects"
@@ -84,7 +83,7 @@ class ObjectCountLimit:
         store.listen(self._follow)
 
     def wants(self, request: AdmissionRequest) -> bool:
-        if request.operation != "CREATE" or request.context.is_newborn:
+        if request.operation != "CREATE" or request.context.is_new:
             return False
         limit = self._limits.get(request.context.cluster)
         if limit is not None and limit <= 0:
@@ -99,24 +98,27 @@ class ObjectCountLimit:
         if request.context.dry_run:
             _check(request, await self._counted(cluster), limit)
         else:
-            request.reserve(partial(self._reserve, request, limit))
+            request.reserve(self._reserve)
 
     @asynccontextmanager
-    async def _reserve(
-        self, request: AdmissionRequest, limit: int
-    ) -> AsyncIterator[Sequence[Operation]]:
-        cluster = request.context.cluster
-        count = await self._counted(cluster)
-        _check(request, count, limit)
-        key = request.resource.key(cluster, request.namespace, request.name)
-        if key in count.pending:
-            yield ()  # somebody else is creating the same: only one of us will
-            return
-        count.pending.add(key)
+    async def _reserve(self, requests: Sequence[AdmissionRequest]) -> AsyncIterator[Counts]:
+        added: list[tuple[_Count, str]] = []
         try:
+            for request in requests:
+                cluster = request.context.cluster
+                limit = self._limit(cluster)
+                if limit <= 0:
+                    continue  # lifted a moment ago
+                count = await self._counted(cluster)
+                _check(request, count, limit)
+                key = request.resource.key(cluster, request.namespace, request.name)
+                if key not in count.pending:  # else another request creates the same object
+                    count.pending.add(key)
+                    added.append((count, key))
             yield ()
         finally:
-            count.pending.discard(key)
+            for count, key in added:
+                count.pending.discard(key)
 
     def _limit(self, cluster: str) -> int:
         limit = self._limits.get(cluster)

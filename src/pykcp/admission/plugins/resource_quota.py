@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from pykcp.machinery import quantity
@@ -26,10 +25,10 @@ from pykcp.machinery.quantity import QuantityError
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden, qualified
 from pykcp.registry import codec
-from pykcp.registry.indexes.entries import index_entries
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix
-from pykcp.registry.verbs.admitting import AdmissionRequest
-from pykcp.storage.interface import Entry, Event, Operation, PutKey, Query, Store
+from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
+from pykcp.registry.verbs.reservations import counted
+from pykcp.storage.interface import Entry, Event, Query, Store
 from pykcp.types import Object
 
 RESOURCE_QUOTAS = GroupVersionResource("", "v1", "resourcequotas")
@@ -196,6 +195,18 @@ class Quotas:
                 del self._turns[place]
 
 
+class _Charge:
+    """What a write adds to the count of one quota."""
+
+    __slots__ = ("cluster", "entry", "more", "quota")
+
+    def __init__(self, entry: Entry, cluster: str) -> None:
+        self.entry, self.cluster = entry, cluster
+        self.quota = codec.decode(entry.value)
+        self.more: dict[str, str] = {}
+        """What is used after the write, by name."""
+
+
 class ResourceQuota:
     name = "KCPKubeResourceQuota"
     operations = ("CREATE",)
@@ -207,7 +218,7 @@ class ResourceQuota:
         resource = request.resource
         if request.operation != "CREATE" or resource.definition.ephemeral:
             return False
-        if request.context.is_newborn:
+        if request.context.is_new:
             return False
         if self._quotas.known(request.context.cluster, request.namespace) == ():
             return False
@@ -217,41 +228,57 @@ class ResourceQuota:
         if not await self._quotas.keys(request.context.cluster, request.namespace):
             return
         if request.context.dry_run:
-            await self._charge(request)  # judged only: a dry run writes nothing
+            await self._charge((request,))  # judged only: a dry run writes nothing
         else:
-            request.reserve(partial(self._reserve, request))
+            request.reserve(self._reserve)
 
     @asynccontextmanager
-    async def _reserve(self, request: AdmissionRequest) -> AsyncIterator[Sequence[Operation]]:
+    async def _reserve(self, requests: Sequence[AdmissionRequest]) -> AsyncIterator[Counts]:
+        places = {await self._place(request) for request in requests}
+        async with AsyncExitStack() as turns:
+            for cluster, namespace in sorted(places):  # all in one order, so that none blocks
+                await turns.enter_async_context(self._quotas.turn(cluster, namespace))
+            yield await self._charge(requests)
+
+    async def _place(self, request: AdmissionRequest) -> tuple[str, str]:
+        """Cluster and namespace in which creates take turns to be counted."""
         cluster, namespace = request.context.cluster, request.namespace
         wide = f"{PREFIX}{cluster}/{WIDE_NAMESPACE}/"
         if any(key.startswith(wide) for key in await self._quotas.keys(cluster, namespace)):
-            namespace = WIDE_NAMESPACE  # all of the cluster counts at one place
-        async with self._quotas.turn(cluster, namespace):
-            yield await self._charge(request)
+            return cluster, WIDE_NAMESPACE  # all of the cluster counts at one place
+        return cluster, namespace
 
-    async def _charge(self, request: AdmissionRequest) -> list[Operation]:
-        """What makes every quota count one more; Forbidden if one of them has no room."""
-        cluster, namespace = request.context.cluster, request.namespace
-        resource = request.resource
-        names = names_of(resource.group, resource.plural)
-        operations: list[Operation] = []
-        for key in await self._quotas.keys(cluster, namespace):
-            entry = self._store.get(key)
-            if entry is None:
-                continue  # deleted a moment ago
-            quota = codec.decode(entry.value)
-            hard = (quota.get("spec") or {}).get("hard") or {}
-            counted = [name for name in names if name in hard]
-            if not counted or is_scoped(quota):
-                continue
-            used = await self._usage(request, quota, counted)
-            exceeded = [name for name in counted if amount(used[name]) + 1 > amount(hard[name])]
-            if exceeded:
-                raise _exceeded(request, quota, exceeded, used, hard)
-            more = {name: str(amount(used[name]) + 1) for name in counted}
-            operations.append(_with_used(entry, quota, cluster, more))
-        return operations
+    async def _charge(self, requests: Sequence[AdmissionRequest]) -> Counts:
+        """What makes every quota count these creates; Forbidden if one of them has no room."""
+        charges: dict[str, _Charge] = {}
+        for request in requests:
+            for key in await self._quotas.keys(request.context.cluster, request.namespace):
+                charge = charges.get(key)
+                if charge is None:
+                    entry = self._store.get(key)
+                    if entry is None:
+                        continue  # deleted a moment ago
+                    charge = charges[key] = _Charge(entry, request.context.cluster)
+                await self._count(request, charge)
+        return [
+            counted(charge.entry, _with_used(charge.quota, charge.more), charge.cluster)
+            for charge in charges.values()
+            if charge.more
+        ]
+
+    async def _count(self, request: AdmissionRequest, charge: _Charge) -> None:
+        """Count one more object; Forbidden if that is more than the quota allows."""
+        quota, resource = charge.quota, request.resource
+        hard = (quota.get("spec") or {}).get("hard") or {}
+        names = [n for n in names_of(resource.group, resource.plural) if n in hard]
+        if not names or is_scoped(quota):
+            return
+        used = await self._usage(request, quota, names)
+        used |= {name: charge.more[name] for name in names if name in charge.more}
+        exceeded = [name for name in names if amount(used[name]) + 1 > amount(hard[name])]
+        if exceeded:
+            raise _exceeded(request, quota, exceeded, used, hard)
+        charge.more |= {name: str(amount(used[name]) + 1) for name in names}
 
     async def _usage(
         self, request: AdmissionRequest, quota: Object, names: Sequence[str]
@@ -281,12 +308,10 @@ def _used(quota: Object) -> dict[str, Any]:
     return status.get("used") or {}
 
 
-def _with_used(entry: Entry, quota: Object, cluster: str, used: dict[str, str]) -> PutKey:
+def _with_used(quota: Object, used: dict[str, str]) -> Object:
     status = dict(quota.get("status") or {})
     status["used"] = {**_used(quota), **used}
-    changed = {**quota, "status": status}
-    indexes = index_entries(cluster, changed)
-    return PutKey(entry.key, codec.encode(changed, cluster), entry.terms, indexes, entry.revision)
+    return {**quota, "status": status}
 
 
 def _exceeded(

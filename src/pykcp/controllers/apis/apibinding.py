@@ -250,7 +250,7 @@ class APIBindings:
         seen = self._writing[key] = []
         try:
             if attempt.takes:
-                await self._client.write_together(self._writes(key, attempt))
+                await self._client.transaction(self._writes(key, attempt))
             else:
                 await self._client.update(key.cluster, API_BINDINGS, attempt.binding, "status")
         except NotFound:
@@ -282,8 +282,8 @@ class APIBindings:
             meta.set_annotation(live, resource_locks.ANNOTATION, resource_locks.text(after))
 
         return [
-            self._client.changed(key.cluster, API_BINDINGS, key.name, say),
-            self._client.changed(key.cluster, LOGICAL_CLUSTERS, "cluster", lock),
+            self._client.to_update(key.cluster, API_BINDINGS, key.name, say),
+            self._client.to_update(key.cluster, LOGICAL_CLUSTERS, "cluster", lock),
         ]
 
     def _tell(self, before: Object, attempt: Attempt) -> None:

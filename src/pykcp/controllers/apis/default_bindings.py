@@ -18,7 +18,7 @@ from pykcp.controllers.runtime.fan_out import add_indexed
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.tenancy.initializers import default_binding
-from pykcp.controllers.tenancy.provisioning import Births
+from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
 from pykcp.machinery import meta
 from pykcp.machinery.conditions import is_true
 from pykcp.machinery.kcp import clusters, hashes
@@ -63,11 +63,16 @@ class DefaultBindings:
         self,
         objects: ApiObjects,
         client: Client,
-        births: Births,
+        provisioning: WorkspaceProvisioning,
         now: Timestamps,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._objects, self._client, self._births, self._now = objects, client, births, now
+        self._objects, self._client, self._provisioning, self._now = (
+            objects,
+            client,
+            provisioning,
+            now,
+        )
         self._waiting: set[str] = set()
         """Logical clusters whose bindings were not complete when they were looked at."""
         self.controller: Controller[str] = Controller(
@@ -116,7 +121,7 @@ class DefaultBindings:
         if not path:
             return
         try:
-            types = self._births.types_of(path, kind)
+            types = self._provisioning.types_of(path, kind)
         except workspace_types.BadType:
             return  # nothing that could be done about it here
         kept = [one for one in types if is_maintaining(one)]

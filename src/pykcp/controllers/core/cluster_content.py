@@ -94,17 +94,14 @@ def _served(definition: ResourceDefinition) -> GroupVersionResource:
     return GroupVersionResource(definition.group, versions[0], definition.plural)
 
 
-def gone(cluster: str, item: ContentItem) -> Delete:
+def deletion(cluster: str, item: ContentItem) -> Delete:
     metadata = item.metadata
     return Delete(item.resource, cluster, metadata.namespace, metadata.name, item.entry)
 
 
-def keys_of(cluster: str, items: list[ContentItem]) -> list[str]:
-    """In the order in which they go: what holds others behind those, and roles last."""
-    return [
-        item.resource.key(cluster, item.metadata.namespace, item.metadata.name)
-        for item in sorted(items, key=lambda item: (is_role(item), _is_holder(item)))
-    ]
+def in_deletion_order(items: list[ContentItem]) -> list[ContentItem]:
+    """What holds others comes after those, and roles come last."""
+    return sorted(items, key=lambda item: (is_role(item), _is_holder(item)))
 
 
 def _is_holder(item: ContentItem) -> bool:

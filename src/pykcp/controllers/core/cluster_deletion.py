@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
@@ -25,16 +26,15 @@ from pykcp.controllers.core.cluster_content import (
     RBAC,
     ContentItem,
     RemainingContent,
-    gone,
+    deletion,
     holders,
+    in_deletion_order,
     is_role,
-    keys_of,
     remains_message,
 )
 from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
 from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.tenancy.trash import CHUNK, Trash
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
 from pykcp.machinery.kcp.conditions import INFO
@@ -44,7 +44,8 @@ from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.indexes.entries import DELETING
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.local import LocalClient
-from pykcp.registry.verbs.transaction import Delete, Raw, Write
+from pykcp.registry.verbs.restore import CHUNK, Trash
+from pykcp.registry.verbs.transaction import Delete, Write
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
@@ -157,7 +158,7 @@ class ClusterDeletion:
             wanted = [item for item in items if item.is_kept] if workspace else items
             return await self._delete_what_goes(found, wanted)
         if workspace:
-            await self._throw_away(found, items, workspace)
+            await self._move_to_trash(found, items, workspace)
         else:
             await self._remove(found, items)
         if meta.finalizers(found) != [lifecycle.DELETION_FINALIZER]:
@@ -181,7 +182,7 @@ class ClusterDeletion:
             if item.is_kept or holds_kept(item):
                 marked.append(item)
             elif item.resource.group != RBAC or item.resource.namespaced:
-                going.append(gone(name, item))
+                going.append(deletion(name, item))
         for start in range(0, len(marked), _AT_A_TIME):
             some = marked[start : start + _AT_A_TIME]
             for found in await asyncio.gather(*(self._delete(name, item) for item in some)):
@@ -189,7 +190,7 @@ class ClusterDeletion:
             await self._let_others_go_first()
         for start in range(0, len(going), _CHUNK):
             try:
-                await self._client.write_together(going[start : start + _CHUNK])
+                await self._client.transaction(going[start : start + _CHUNK])
             except StatusError as error:
                 errors.append(error.message)
         is_here = any(not item.is_workspace for item in kept)
@@ -257,41 +258,42 @@ class ClusterDeletion:
         last = self._itself(cluster)
         rest = max(0, len(going) - 1) // _CHUNK * _CHUNK
         for start in range(0, rest, _CHUNK):
-            chunk = [gone(name, item) for item in going[start : start + _CHUNK]]
-            await self._client.write_together(chunk)
-        # Some of it may have been thrown away by a server that would have kept all of it.
+            chunk = [deletion(name, item) for item in going[start : start + _CHUNK]]
+            await self._client.transaction(chunk)
+        # A server that keeps deleted workspaces may have moved some of it to the trash.
         await self._trash.empty(name)
-        writes: list[Write] = [gone(name, item) for item in going[rest:]]
-        await self._client.write_together([*writes, *last])
+        writes: list[Write] = [deletion(name, item) for item in going[rest:]]
+        await self._client.transaction([*writes, *last])
 
     def _kept_workspace(self, cluster: Object) -> Delete | None:
         """The workspace of a cluster that is kept for a while; None if it is not."""
         return self._workspace_of(cluster) if self._trash.window else None
 
-    async def _throw_away(
+    async def _move_to_trash(
         self, cluster: Object, items: list[ContentItem], workspace: Delete
     ) -> None:
-        """As `_remove`, but what goes is kept where nobody sees it."""
+        """As `_remove`, but its content is kept in the trash."""
         if meta.finalizers(cluster) != [lifecycle.DELETION_FINALIZER]:
-            return  # terminators are still at work; they are not robbed of what they look after
+            return  # terminators are still at work on its content
         name = meta.cluster(cluster)
-        if self._trash.is_coming_back(name):
-            raise Requeue("its return from the trash is not complete")
-        keys = keys_of(name, items)
-        while len(keys) > CHUNK:
-            await self._client.write_together([Raw(self._trash.throw(keys[:CHUNK]))])
-            del keys[:CHUNK]
-            if len(keys) <= CHUNK:  # what came meanwhile goes along
+        if self._trash.is_restoring(name):
+            raise Requeue("it is still being restored from the trash")
+        going = in_deletion_order(items)
+        while len(going) > CHUNK:
+            await self._client.transaction(_to_trash(name, going[:CHUNK]))
+            del going[:CHUNK]
+            if len(going) <= CHUNK:  # the last ones go along with what was created meanwhile
                 items = await self._content.of(name)
                 if any(item.is_kept for item in items):
-                    raise Requeue("something new is in the way")
-                keys = keys_of(name, items)
+                    raise Requeue("something new blocks the deletion")
+                going = in_deletion_order(items)
         resource = workspace.resource
-        record = self._trash.record(resource.key(workspace.cluster, "", workspace.name), cluster)
+        key = resource.key(workspace.cluster, "", workspace.name)
+        record = self._trash.new_record(key, cluster)
         if record is None:
             raise Requeue("it is gone")
-        operations = [*self._trash.throw(keys), record]
-        await self._client.write_together([Raw(operations), *self._itself(cluster)])
+        last = [*_to_trash(name, going), record, *self._itself(cluster)]
+        await self._client.transaction(last)
 
     def _itself(self, cluster: Object) -> list[Write]:
         name, client = meta.cluster(cluster), self._client
@@ -300,7 +302,7 @@ class ClusterDeletion:
             left = [f for f in meta.finalizers(live) if f != lifecycle.DELETION_FINALIZER]
             live["metadata"]["finalizers"] = left
 
-        writes: list[Write] = [client.changed(name, LOGICAL_CLUSTERS, "cluster", let_go)]
+        writes: list[Write] = [client.to_update(name, LOGICAL_CLUSTERS, "cluster", let_go)]
         if meta.finalizers(cluster) != [lifecycle.DELETION_FINALIZER]:
             return writes  # terminators are still at work
         workspace = self._workspace_of(cluster)
@@ -329,13 +331,18 @@ class ClusterDeletion:
         for start in range(0, len(items), _CHUNK):
             if self._is_inhabited(cluster):
                 return
-            chunk = [gone(cluster, item) for item in items[start : start + _CHUNK]]
-            await self._client.write_together(chunk)
+            chunk = [deletion(cluster, item) for item in items[start : start + _CHUNK]]
+            await self._client.transaction(chunk)
 
     def _is_inhabited(self, cluster: str) -> bool:
         """Whether a cluster is there, or about to be there again."""
         found = self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
-        return found is not None or self._trash.is_coming_back(cluster)
+        return found is not None or self._trash.is_restoring(cluster)
+
+
+def _to_trash(cluster: str, items: list[ContentItem]) -> list[Write]:
+    # Read again, rather than as they were listed: an update meanwhile goes along.
+    return [replace(deletion(cluster, item), entry=None, to_trash=True) for item in items]
 
 
 def _key(cluster: str) -> ObjectKey:

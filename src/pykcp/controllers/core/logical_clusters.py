@@ -8,7 +8,7 @@ from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.tenancy.provisioning import is_born_ready
+from pykcp.controllers.tenancy.provisioning import is_created_ready
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, SHARDS
 from pykcp.machinery.status import NotFound
@@ -50,7 +50,7 @@ class LogicalClusterController:
         feed.at_start(self._resume)
 
     def _on_cluster(self, event: Event) -> None:
-        if event.deleted or is_born_ready(event):
+        if event.deleted or is_created_ready(event):
             return
         key = ObjectKey(split_key(event.key).cluster, "", "cluster")
         if _DELETING in event.value and _HAS_TERMINATORS not in event.value:
@@ -84,8 +84,8 @@ class LogicalClusterController:
             return
         client = self._client
         try:
-            await client.write_together(
-                [client.changed(key.cluster, LOGICAL_CLUSTERS, "cluster", settle)]
+            await client.transaction(
+                [client.to_update(key.cluster, LOGICAL_CLUSTERS, "cluster", settle)]
             )
         except NotFound:
             return

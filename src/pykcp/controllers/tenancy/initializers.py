@@ -1,4 +1,4 @@
-"""The two initializers that kcp itself has, for what was not done at a cluster's birth.
+"""The two initializers that kcp itself has, for what provisioning left to them.
 
 `root:universal` makes the namespaces of a universal workspace, `system:apibindings` the
 default bindings of all its types.
@@ -18,7 +18,7 @@ from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.tenancy.provisioning import (
     NAMESPACES_OF_UNIVERSAL,
     UNIVERSAL,
-    Births,
+    WorkspaceProvisioning,
     universal_namespace,
 )
 from pykcp.machinery import meta
@@ -128,12 +128,12 @@ class BindingsInitializer(_Initializer):
         store: Store,
         client: LocalClient,
         lookup: ObjectLookup,
-        births: Births,
+        provisioning: WorkspaceProvisioning,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:
         super().__init__("kcp-apibinder-initializer", store, client, metrics)
-        self._lookup, self._births, self._now = lookup, births, now
+        self._lookup, self._provisioning, self._now = lookup, provisioning, now
 
     def follow(self, feed: LogFeed) -> None:
         super().follow(feed)
@@ -156,7 +156,7 @@ class BindingsInitializer(_Initializer):
         if not path:
             return None
         try:
-            types = self._births.types_of(path, kind)
+            types = self._provisioning.types_of(path, kind)
         except workspace_types.BadType as error:
             message = f"error getting WorkspaceType {path}|{kind}: {error}"
             await self._tell(cluster, "WorkspaceTypesInvalid", message)

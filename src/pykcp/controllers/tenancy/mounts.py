@@ -90,9 +90,9 @@ class MountController:
         def follow(live: Object) -> None:
             settle(live, reference, target, now)
 
-        write = self._client.changed(key.cluster, WORKSPACES, key.name, follow)
+        write = self._client.to_update(key.cluster, WORKSPACES, key.name, follow)
         try:
-            await self._client.write_together([write])
+            await self._client.transaction([write])
         except NotFound:
             return None  # it went meanwhile
         return None

@@ -1,4 +1,4 @@
-"""How a workspace comes to be: its logical cluster with all that it starts with, in one write.
+"""Provisioning of a workspace: its logical cluster with all that it starts with, in one write.
 
 What the standard initializers would do (namespaces with what belongs into them, default
 bindings, the creator's rights) is known beforehand when the exports are in order, so it is
@@ -43,7 +43,7 @@ from pykcp.machinery.resources import (
 )
 from pykcp.machinery.terms import label_term
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.registry.verbs.templates import Template, TemplateCopy
+from pykcp.registry.verbs.templates import ObjectTemplate, TemplateCopy
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 
@@ -76,10 +76,10 @@ class _Export(NamedTuple):
 
     export: Object
     known: KnownExport
-    mould: Template
+    template: ObjectTemplate
 
 
-class Births:
+class WorkspaceProvisioning:
     def __init__(
         self,
         lookup: ObjectLookup,
@@ -93,7 +93,7 @@ class Births:
         self._shard = shard_name
         self._now = now
         self._exports: dict[tuple[str, str], _Export] = {}
-        self._moulds: dict[tuple[str, str], Template] = {}
+        self._templates: dict[tuple[str, str], ObjectTemplate] = {}
 
     def types_of(self, path: str, name: str) -> list[Object]:
         """A type with all that it extends, bases first. Raises workspace_types.BadType."""
@@ -147,8 +147,8 @@ class Births:
             done.append(workspace_types.API_BINDINGS_INITIALIZER)
         creator = lifecycle.creator_of(cluster)
         if creator:
-            mould = self._mould(creator, ADMIN_BINDING)
-            made = TemplateCopy(mould, "", ADMIN_BINDING, partial(admin_binding, creator))
+            template = self._template(creator, ADMIN_BINDING)
+            made = TemplateCopy(template, "", ADMIN_BINDING, partial(admin_binding, creator))
             parts.append((CLUSTER_ROLE_BINDINGS, made))
         now = self._now()
         status: Object = {"phase": lifecycle.INITIALIZING}
@@ -163,24 +163,24 @@ class Births:
             mark_true(cluster, "APIBindingsReconciled", now)
         return ProvisioningPlan(cluster, parts)
 
-    def _mould(self, place: str, name: str) -> Template:
-        found = self._moulds.get((place, name))
+    def _template(self, place: str, name: str) -> ObjectTemplate:
+        found = self._templates.get((place, name))
         if found is None:
-            if len(self._moulds) >= _KEEP:
-                self._moulds.clear()
-            found = self._moulds[place, name] = Template()
+            if len(self._templates) >= _KEEP:
+                self._templates.clear()
+            found = self._templates[place, name] = ObjectTemplate()
         return found
 
     def _namespaces(self) -> Iterator[Part]:
         for name in NAMESPACES_OF_UNIVERSAL:
             namespace = partial(universal_namespace, name)
-            yield NAMESPACES, TemplateCopy(self._mould("", name), "", name, namespace)
-            account = self._mould(name, DEFAULT_ACCOUNT)
+            yield NAMESPACES, TemplateCopy(self._template("", name), "", name, namespace)
+            account = self._template(name, DEFAULT_ACCOUNT)
             yield (
                 SERVICE_ACCOUNTS,
                 TemplateCopy(account, name, DEFAULT_ACCOUNT, partial(_account, name)),
             )
-            ca = self._mould(name, CA_MAP)
+            ca = self._template(name, CA_MAP)
             yield CONFIG_MAPS, TemplateCopy(ca, name, CA_MAP, partial(self._ca_map, name))
 
     def _bindings(
@@ -193,12 +193,12 @@ class Births:
         """Each bound from the start; the cluster's annotation says so, too."""
         locks: dict[str, resource_locks.ResourceLock] = {}
         now = self._now()
-        for wanted, (_, export, mould) in found:
+        for wanted, (_, export, template) in found:
             name = hashes.default_binding_name(cluster, wanted.path, wanted.name)
             reference = {"path": wanted.path, "name": wanted.name}
             locks.update(locks_of(export, name))
             make = partial(bound_binding, name, reference, path, export, now)
-            yield API_BINDINGS, TemplateCopy(mould, "", name, make, (name, path))
+            yield API_BINDINGS, TemplateCopy(template, "", name, make, (name, path))
         if locks:
             annotations = logical_cluster["metadata"]["annotations"]
             annotations[resource_locks.ANNOTATION] = resource_locks.text(locks)
@@ -215,7 +215,7 @@ class Births:
                 return None
             locks = {schema.lock for schema in export.known.schemas}
             if locks & taken:
-                return None  # who of them gets it is for their controller to say
+                return None  # the binding controller decides which of them gets it
             taken |= locks
             found.append((wanted, export))
         return found
@@ -233,10 +233,10 @@ class Births:
                 return made
         known = self._read_export(export)
         if known is None:
-            return None  # what is missing today may be there tomorrow
+            return None  # not remembered: what is missing may be created later
         if len(self._exports) >= _KEEP:
             self._exports.clear()
-        made = self._exports[path, name] = _Export(export, known, Template())
+        made = self._exports[path, name] = _Export(export, known, ObjectTemplate())
         return made
 
     def _read_export(self, export: Object) -> KnownExport | None:
@@ -273,8 +273,8 @@ class Births:
         return tuple((crd.get("status") or {}).get("storedVersions") or ()) or None
 
 
-def is_born_ready(event: Event) -> bool:
-    """Whether a logical cluster came with all that it starts with: nothing is left to do."""
+def is_created_ready(event: Event) -> bool:
+    """Whether a logical cluster was created with all that it starts with: nothing is left to do."""
     return event.created and _IS_READY in event.terms and _READY in event.value
 
 
@@ -334,7 +334,7 @@ def admin_binding(user: str) -> Object:
         "kind": "ClusterRoleBinding",
         "metadata": {
             "name": ADMIN_BINDING,
-            # What its role grants; so that nobody has to write it again.
+            # What the replication controller would add: so it need not be written twice.
             "annotations": {REPLICATE: "apis.kcp.io,tenancy.kcp.io"},
         },
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"},

@@ -1,28 +1,31 @@
-"""Takes out the trash: deleted workspaces go for good when their time is over.
+"""Empties the trash: deleted workspaces are removed for good when their time is over.
 
-Records lie in the order of their deletion, so only the first has to be looked at, and there is
-one timer for it. Workspaces that were on their way back when the server stopped go on.
+Records are stored in the order of their deletion, so only the first has to be looked at, and
+there is one timer for it. Workspaces that were being restored when the server stopped go on.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.tenancy.trash import Trash
 from pykcp.machinery.meta import parse_rfc3339
-from pykcp.machinery.status import AlreadyExists
+from pykcp.machinery.status import Conflict, StatusError
 from pykcp.registry import trash
 from pykcp.registry.trash import record_from
+from pykcp.registry.verbs.restore import Trash
 from pykcp.storage.interface import Event, Query, Store
 
 NAME = "pykcp-trash"
 _NEXT = ""
 """Stands for the first record that is due."""
 _AT_A_TIME = 16
+
+_log = logging.getLogger(__name__)
 
 
 class TrashSweeping:
@@ -56,8 +59,10 @@ class TrashSweeping:
             return await self._sweep()
         try:
             await self._trash.resume(key)
-        except AlreadyExists:
-            return None  # its name is taken: it stays where it is
+        except StatusError as error:
+            if error.code >= 500 or isinstance(error, Conflict):
+                raise  # tried again
+            _log.warning("a workspace stays in the trash: %s", error)
         return None
 
     async def _sweep(self) -> float | None:

@@ -6,7 +6,7 @@ from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.controllers.runtime.controller import Controller, ObjectKey
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.tenancy.provisioning import ADMIN_BINDING, admin_binding, is_born_ready
+from pykcp.controllers.tenancy.provisioning import ADMIN_BINDING, admin_binding, is_created_ready
 from pykcp.machinery import meta
 from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, LOGICAL_CLUSTERS
 from pykcp.machinery.status import AlreadyExists
@@ -35,7 +35,7 @@ class WorkspaceAdmins:
         feed.on(_BINDINGS, self._on_binding)
 
     def _on_cluster(self, event: Event) -> None:
-        if event.created and not is_born_ready(event):  # to which it belongs from the start
+        if event.created and not is_created_ready(event):  # to which it belongs from the start
             self.controller.add(ObjectKey(split_key(event.key).cluster, "", ADMIN_BINDING))
 
     def _on_binding(self, event: Event) -> None:

@@ -1,6 +1,6 @@
 """The life of a Workspace: it is given a shard and a logical cluster, follows it, and goes with it.
 
-A workspace on this shard is made with everything in one write (`births`). Its LogicalCluster
+A workspace on this shard is made with everything in one write (`provisioning`). Its LogicalCluster
 is what counts from then on; the Workspace mirrors it.
 """
 
@@ -16,7 +16,7 @@ from pykcp.apis.kcp.workspace_types import BadType
 from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
 from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.tenancy.provisioning import Births
+from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
 from pykcp.machinery import labels, meta
 from pykcp.machinery.kcp import clusters, hashes
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
@@ -54,13 +54,13 @@ class Workspaces:
         store: Store,
         client: LocalClient,
         lookup: ObjectLookup,
-        births: Births,
+        provisioning: WorkspaceProvisioning,
         shard_name: str,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:
         self._store, self._client, self._lookup = store, client, lookup
-        self._births = births
+        self._provisioning = provisioning
         self._shard = shard_name
         self._now = now
         self.controller: Controller[ObjectKey] = Controller(
@@ -82,7 +82,7 @@ class Workspaces:
 
     def _on_cluster(self, event: Event) -> None:
         if _IS_READY in event.terms and _DELETING not in event.value and event.created:
-            return  # it was born together with its workspace
+            return  # it was provisioned together with its workspace
         owner = (decode(event.value).get("spec") or {}).get("owner") or {}
         if owner.get("resource") != WORKSPACES.resource or not owner.get("cluster"):
             return
@@ -143,7 +143,7 @@ class Workspaces:
             return
         if meta.name(shard) != self._shard:
             raise Requeue(f"shard {meta.name(shard)} is not this one")
-        await self._bear(workspace, shard)
+        await self._provision(workspace, shard)
 
     def _chosen(self, workspace: Object) -> Object | None:
         """The shard that was chosen before, if it is still there."""
@@ -171,10 +171,10 @@ class Workspaces:
 
         await self._change(workspace, mark)
 
-    async def _bear(self, workspace: Object, shard: Object) -> None:
+    async def _provision(self, workspace: Object, shard: Object) -> None:
         parent = meta.cluster(workspace)
         path = clusters.join(self._lookup.canonical_path(parent), meta.name(workspace))
-        existing = self._born(workspace)
+        existing = self._existing_cluster(workspace)
         # Never a name that the workspace asks for: names of clusters are what keeps tenants apart.
         name = meta.cluster(existing) if existing else hashes.cluster_name(os.urandom(32))
         external = _external_url(shard)
@@ -184,22 +184,22 @@ class Workspaces:
             await self._change(workspace, self._placed(name, url, shard, existing))
             return
         try:
-            plan = self._births.of_workspace(workspace, name, path, own_url)
+            plan = self._provisioning.of_workspace(workspace, name, path, own_url)
         except BadType as error:
             await self._unschedulable(workspace, str(error))
             raise Requeue(str(error)) from error
         settled = self._placed(name, url, shard, plan.cluster)
         client = self._client
-        writes: list[Write] = [client.new(name, LOGICAL_CLUSTERS, plan.cluster)]
-        writes += (client.cast(name, kind, alike) for kind, alike in plan.parts)
+        writes: list[Write] = [client.to_create(name, LOGICAL_CLUSTERS, plan.cluster)]
+        writes += (client.from_template(name, kind, copy) for kind, copy in plan.parts)
         try:
-            await client.write_together(
-                [*writes, client.changed(parent, WORKSPACES, meta.name(workspace), settled)]
+            await client.transaction(
+                [*writes, client.to_update(parent, WORKSPACES, meta.name(workspace), settled)]
             )
         except AlreadyExists as error:
             raise Requeue("its logical cluster's name is taken") from error
 
-    def _born(self, workspace: Object) -> Object | None:
+    def _existing_cluster(self, workspace: Object) -> Object | None:
         """The logical cluster that was made for the workspace already."""
         name = meta.annotation(workspace, lifecycle.CLUSTER_ANNOTATION)
         found = self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
@@ -250,7 +250,7 @@ class Workspaces:
 
         client = self._client
         name, cluster = meta.name(workspace), meta.cluster(workspace)
-        await client.write_together([client.changed(cluster, WORKSPACES, name, checked)])
+        await client.transaction([client.to_update(cluster, WORKSPACES, name, checked)])
 
     async def _mend_addresses(self) -> None:
         """A shard has other addresses: those of its workspaces follow."""
@@ -287,7 +287,7 @@ class Workspaces:
         cluster = self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
         if cluster is not None and not _is_owned(cluster, workspace):
             cluster = None
-        cluster = cluster or self._born(workspace)
+        cluster = cluster or self._existing_cluster(workspace)
         now = self._now()
         if cluster is None:
             await self._let_go(workspace)

@@ -27,7 +27,6 @@ from pykcp.controllers import kcp as kcp_controllers
 from pykcp.controllers.kube import all as kube_controllers
 from pykcp.controllers.runtime.manager import ControllerSet, join
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.tenancy.trash import Trash
 from pykcp.observe.metrics import Gauge, Registry
 from pykcp.observe.process import process_metrics
 from pykcp.programs.shard.access import AccessObjects
@@ -50,6 +49,7 @@ from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource, Services
+from pykcp.registry.verbs.restore import Trash
 from pykcp.registry.watch.hub import WatchHub
 from pykcp.server.filters.sending import Sender
 from pykcp.server.health import Health

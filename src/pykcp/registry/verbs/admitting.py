@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pykcp.machinery.schema.model import Schema
 from pykcp.registry.context import RequestContext
-from pykcp.storage.interface import Operation
+from pykcp.storage.operations import Operation
 from pykcp.types import Object
 
 if TYPE_CHECKING:
     from pykcp.registry.resource import Resource
     from pykcp.registry.verbs.deletion import DeleteOptions
 
-Reserve: TypeAlias = Callable[[], AbstractAsyncContextManager[Sequence[Operation]]]
-"""Entered just before a create is written and left when that is over: the operations commit
-together with the object, or nothing does. It may refuse. It is entered again if the write
-failed because one of its operations did."""
+Counts: TypeAlias = Sequence[Operation]
+"""What limits write along with what they count."""
+Reserve: TypeAlias = Callable[[Sequence["AdmissionRequest"]], AbstractAsyncContextManager[Counts]]
+"""Entered just before creates are written and left when that is over: the operations commit
+together with the objects, or nothing does. It is given all creates of the write that asked for
+it, may refuse, and is entered again if the write failed because one of its operations did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class AdmissionRequest:
     collection: Sequence[bytes] | None = None
     """Of a deletecollection: all that it is going to delete, told before the first one goes."""
     reservations: list[Reserve] | None = None
-    """Limits that have a say in how a create is written (quotas); None if there are none."""
+    """Limits that keep count of what is created (quotas); None if there are none."""
     can_restart: bool = False
     """Whether `Outgrown` may be raised."""
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
-
 from pykcp.apis.kube.validation.rules import Facts
 from pykcp.machinery.status import (
     OPTIMISTIC_LOCK,
@@ -19,9 +16,10 @@ from pykcp.registry import codec
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
 from pykcp.registry.resource import Resource
-from pykcp.registry.verbs.admitting import AdmissionRequest, Reserve
+from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.reservations import write_reserved
 from pykcp.storage.errors import RevisionMismatch, StoreError
-from pykcp.storage.interface import PutKey, Store
+from pykcp.storage.operations import PutKey
 from pykcp.types import Object
 
 _SYSTEM_FIELDS = (
@@ -33,7 +31,6 @@ _SYSTEM_FIELDS = (
 )
 GENERATE_TRIES = 8
 _GENERATED_LENGTH = 58
-_RESERVE_TRIES = 64
 _TERMINATING = "create not allowed while custom resource definition is terminating"
 
 
@@ -51,29 +48,63 @@ async def create(
     `is_managed`: the object comes from server-side apply and knows its managers already.
     `can_restart`: Outgrown may be raised, for a write that can be done by `create_large`, too.
     """
-    kept = prepare_new(resource, ctx, namespace, obj, is_managed=is_managed)
+    request = await mutate_new(
+        resource, ctx, namespace, obj, is_managed=is_managed, can_restart=can_restart
+    )
     metadata = obj["metadata"]
-    sources = resource.services.sources
-    now = sources.now()
-    check_terminating(resource, metadata.get("name", ""))
-    admission = resource.services.admission
-    request = AdmissionRequest(ctx, resource, "CREATE", namespace, metadata.get("name", ""), obj)
-    request.can_restart = can_restart
-    await admission.mutate(request)
-    metadata["creationTimestamp"] = now
-    metadata["uid"] = sources.uid()
-    if kept:
-        metadata.update(kept)
     is_generated = bool(metadata.get("generateName")) and not metadata.get("name")
     for attempt in range(GENERATE_TRIES if is_generated else 1):
         if is_generated:
             metadata["name"] = generated_name(metadata["generateName"], resource)
         try:
-            return await _create_named(resource, ctx, request)
+            await validate_new(request)
+            return await _write(request)
         except AlreadyExists:
             if not is_generated or attempt == GENERATE_TRIES - 1:
                 raise
     raise AssertionError
+
+
+async def mutate_new(
+    resource: Resource,
+    ctx: RequestContext,
+    namespace: str,
+    obj: Object,
+    *,
+    is_managed: bool = False,
+    can_restart: bool = False,
+) -> AdmissionRequest:
+    """A new object after mutating admission, with what the server gives it but a name."""
+    kept = prepare_new(resource, ctx, namespace, obj, is_managed=is_managed)
+    metadata = obj["metadata"]
+    name = metadata.get("name", "")
+    check_terminating(resource, name)
+    sources = resource.services.sources
+    now = sources.now()
+    request = AdmissionRequest(ctx, resource, "CREATE", namespace, name, obj)
+    request.can_restart = can_restart
+    await resource.services.admission.mutate(request)
+    metadata["creationTimestamp"] = now
+    metadata["uid"] = sources.uid()
+    if kept:
+        metadata.update(kept)
+    return request
+
+
+async def validate_new(request: AdmissionRequest, status: object | None = None) -> None:
+    """Validation of a named object, then validating admission; raises why it is refused.
+
+    `status`: what the object is given as its status, which only the system may do.
+    """
+    resource, obj = request.resource, request.obj
+    assert obj is not None
+    request.name = obj["metadata"].get("name", "")
+    judge_new(resource, request.context, obj)
+    if status is not None:
+        obj["status"] = status
+    request.reservations = None  # of a try under another name
+    await resource.services.admission.validate(request)
+    resource.rules.settle(obj)
 
 
 def prepare_new(
@@ -101,20 +132,6 @@ def generated_name(generate_name: str, resource: Resource) -> str:
     return generate_name[:_GENERATED_LENGTH] + resource.services.sources.suffix()
 
 
-async def _create_named(
-    resource: Resource, ctx: RequestContext, request: AdmissionRequest
-) -> bytes:
-    obj = request.obj
-    assert obj is not None
-    metadata = obj["metadata"]
-    request.name = metadata.get("name", "")
-    judge_new(resource, ctx, obj)
-    request.reservations = None  # of a try under another name
-    await resource.services.admission.validate(request)
-    resource.rules.settle(obj)
-    return await _write(resource, ctx, request.namespace, obj, request.reservations)
-
-
 def judge_new(resource: Resource, ctx: RequestContext, obj: Object) -> None:
     """Prepare and check what admission made of a new object; Invalid if it is wrong."""
     errors, warnings = resource.rules.before_create(obj, facts_of(resource, ctx))
@@ -140,26 +157,36 @@ def facts_of(resource: Resource, ctx: RequestContext) -> Facts:
     )
 
 
-async def _write(
-    resource: Resource,
-    ctx: RequestContext,
-    namespace: str,
-    obj: Object,
-    reservations: Sequence[Reserve] | None,
-) -> bytes:
+async def _write(request: AdmissionRequest) -> bytes:
+    resource, ctx, obj = request.resource, request.context, request.obj
+    assert obj is not None
     name = obj["metadata"]["name"]
-    key = resource.key(ctx.cluster, namespace, name)
-    store = resource.services.store
     if ctx.dry_run:
-        if store.get(key) is not None:
+        key = resource.key(ctx.cluster, request.namespace, name)
+        if resource.services.store.get(key) is not None:
             raise already_exists(resource, key, name)
         return resource.unversioned(resource.unstored_form(obj), ctx.cluster)
+    return await write_new(request, name, await creation(request))
+
+
+async def creation(request: AdmissionRequest) -> PutKey:
+    """What stores a new object that passed admission and validation."""
+    resource, cluster, obj = request.resource, request.context.cluster, request.obj
+    assert obj is not None
     check_unversioned(obj)
     stored = await resource.stored_form(obj)
-    value = resource.encode(stored, ctx.cluster)
-    indexes = resource.index_entries(ctx.cluster, stored)
-    put = PutKey(key, value, resource.terms_of(stored, ctx.cluster), indexes, 0)
-    return await write_new(resource, name, put, reservations)
+    return new_key(resource, cluster, request.namespace, stored)
+
+
+def new_key(resource: Resource, cluster: str, namespace: str, stored: Object) -> PutKey:
+    """What stores an object, in its stored form, under a name that must be free."""
+    return PutKey(
+        resource.key(cluster, namespace, stored["metadata"]["name"]),
+        resource.encode(stored, cluster),
+        resource.terms_of(stored, cluster),
+        resource.index_entries(cluster, stored),
+        0,
+    )
 
 
 def check_unversioned(obj: Object) -> None:
@@ -170,42 +197,24 @@ def check_unversioned(obj: Object) -> None:
         )
 
 
-async def write_new(
-    resource: Resource, name: str, put: PutKey, reservations: Sequence[Reserve] | None
-) -> bytes:
+async def write_new(request: AdmissionRequest, name: str, put: PutKey) -> bytes:
     """Commit a new object; AlreadyExists if there is one of that name."""
-    key, store = put.key, resource.services.store
+    resource = request.resource
+    store = resource.services.store
     try:
-        if reservations is None:
+        if request.reservations is None:
             (revision,) = await store.write((put,))
         else:
-            revision = await _write_reserved(store, put, reservations)
+            (revision,) = await write_reserved(store, (put,), (request,))
     except RevisionMismatch as error:
-        if error.key != key:
+        if error.key != put.key:
             raise Conflict.resource(
                 resource.group, resource.plural, name, OPTIMISTIC_LOCK
             ) from error
-        raise already_exists(resource, key, name) from error
+        raise already_exists(resource, put.key, name) from error
     except StoreError as error:
         raise translate(error) from error
     return await resource.own_form(codec.fill(put.value, revision))
-
-
-async def _write_reserved(store: Store, put: PutKey, reservations: Sequence[Reserve]) -> int:
-    """Write together with what limits keep count of; again while that changes under our hands."""
-    for attempt in range(_RESERVE_TRIES):
-        try:
-            async with AsyncExitStack() as held:
-                counted = [
-                    operation
-                    for reserve in reservations
-                    for operation in await held.enter_async_context(reserve())
-                ]
-                return (await store.write((*counted, put)))[-1]
-        except RevisionMismatch as mismatch:
-            if mismatch.key == put.key or attempt == _RESERVE_TRIES - 1:
-                raise
-    raise AssertionError
 
 
 def dedup_owners(ctx: RequestContext, metadata: Object) -> None:

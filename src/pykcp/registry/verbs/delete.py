@@ -24,7 +24,8 @@ from pykcp.registry.verbs.deletion import (
 )
 from pykcp.registry.verbs.read import ListOptions, find, list_objects
 from pykcp.storage.errors import RevisionMismatch, StoreError
-from pykcp.storage.interface import DeleteKey, Entry, PutKey
+from pykcp.storage.interface import Entry
+from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.types import Object
 
 _TRIES = 64

@@ -32,7 +32,8 @@ from pykcp.registry.verbs.delete import Deleted, remove
 from pykcp.registry.verbs.deletion import DeleteOptions, DeletionAction
 from pykcp.registry.verbs.object_parts import ObjectParts
 from pykcp.registry.verbs.update import Make, ObjectChange, Recipe, live_object
-from pykcp.storage.interface import DeleteKey, Entry, PutKey, Value
+from pykcp.storage.interface import Entry, Value
+from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.types import Object
 
 
@@ -368,7 +369,7 @@ async def _create_named(
             raise already_exists(resource, key, name)
         return judged.dry
     put = PutKey(key, judged.value, judged.terms, judged.indexes, 0)
-    return await write_new(resource, name, put, request.reservations)
+    return await write_new(request, name, put)
 
 
 async def update_large(

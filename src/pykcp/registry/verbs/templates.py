@@ -1,9 +1,10 @@
-"""Objects that are made over and over, alike but for a few words.
+"""Templates: objects that every new logical cluster gets, alike but for a few words.
 
-The first passes decoding, admission and validation as any object does. What came of it, with
-gaps where its words were, is the mould for those after it. That is only right where nothing
-can make a difference for later ones: in logical clusters that are made by the same write,
-which have no rules, quotas or claims of their own yet.
+The first copy is created as any object is: decoded, defaulted, admitted and validated. Its
+stored form, with gaps where its words are, is the template of those that follow, which skip
+these steps. That is right only where nothing can decide otherwise for a later copy: in logical
+clusters that the same transaction makes, which have no policies, quotas or claims of their own
+yet. `transaction` allows templates nowhere else.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import NamedTuple
 
 from pykcp.machinery.terms import TERM_SEPARATOR
 from pykcp.registry.codec import HEAD, decode, fill
-from pykcp.storage.interface import PutKey, Value
+from pykcp.storage.interface import Value
+from pykcp.storage.operations import PutKey
 from pykcp.types import Object
 
 _GAP = "\x00"
@@ -22,8 +24,8 @@ _BREAK = "\x01"
 _TIME = re.compile(r'"\d{4}-\d\d-\d\dT[^"]*"')
 
 
-class Template:
-    """Empty at first; `take` makes it of a finished object."""
+class ObjectTemplate:
+    """Empty at first; `learn` makes it of a finished object."""
 
     __slots__ = ("_order", "_pieces")
 
@@ -31,10 +33,10 @@ class Template:
         self._pieces: tuple[str, ...] = ()
         self._order: tuple[int, ...] = ()
 
-    def cast(self, words: Sequence[str]) -> tuple[Value, str, tuple[str, ...]] | None:
-        """Value, terms and index entries with these words; None if the mould is empty.
+    def instantiate(self, words: Sequence[str]) -> tuple[Value, str, tuple[str, ...]] | None:
+        """Value, terms and index entries with these words; None if the template is empty.
 
-        None as well if a word needs escapes: people choose their names, and with them paths.
+        None as well if a word needs escapes: users choose names, and with them paths.
         """
         pieces = self._pieces
         if not pieces or not _are_plain(words):
@@ -46,12 +48,13 @@ class Template:
         tail, terms, *indexes = "".join(out).split(_BREAK)
         return Value(HEAD, tail.encode()), terms, tuple(indexes)
 
-    def take(self, put: PutKey, words: Sequence[str]) -> None:
+    def learn(self, put: PutKey, words: Sequence[str]) -> None:
         """Of an object with these words, which are whole strings in it.
 
-        It stays empty if something would be left of them, or another time than theirs.
+        It stays empty if one of the words also occurs within another string, or if the object
+        has a time that is not one of the words: copies would get these wrong.
         """
-        if not _are_plain(words):
+        if put.value.head != HEAD or not _are_plain(words):
             return
         tail, terms = put.value.tail.decode(), put.terms
         for at, word in enumerate(words):
@@ -72,14 +75,15 @@ def _are_plain(words: Sequence[str]) -> bool:
 
 
 class TemplateCopy(NamedTuple):
-    """An object to be made in a mould, or to make one."""
+    """An object to be made from a template, or to make the template of."""
 
-    mould: Template
+    template: ObjectTemplate
     namespace: str
     name: str
     make: Callable[[], Object]
+    """The whole object, for the first copy."""
     words: tuple[str, ...] = ()
-    """In what it differs from others, besides its cluster, uid and times."""
+    """In what it differs from other copies, besides its cluster, uid and times."""
 
 
 def uid_and_time(put: PutKey) -> tuple[str, str]:

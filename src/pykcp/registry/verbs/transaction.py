@@ -1,30 +1,33 @@
-"""Several writes as one: all of them or none.
+"""Several writes at once: all of them, or none.
 
-Each passes its defaults, admission and validation as it would alone; then one transaction
-commits them. What is created here may bring its status with it, which only the system can
-say of something new.
+Each passes its defaults, admission, validation, quotas and limits as it would alone; then one
+write of the store commits them. An object that is created here may bring its status, which
+only the system can set on something new.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pykcp.apis.kube.validation.custom import WHOLE
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, NAMESPACES
-from pykcp.machinery.status import AlreadyExists, Conflict, Invalid, NotFound
+from pykcp.machinery.status import AlreadyExists, Conflict, NotFound
 from pykcp.registry import codec
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
 from pykcp.registry.resource import Resource
+from pykcp.registry.trash import is_trash, moved_to_trash
 from pykcp.registry.verbs.admitting import AdmissionRequest
-from pykcp.registry.verbs.create import facts_of, match_namespace
+from pykcp.registry.verbs.create import creation, mutate_new, validate_new
 from pykcp.registry.verbs.large import deletion_request
+from pykcp.registry.verbs.reservations import write_reserved
 from pykcp.registry.verbs.templates import TemplateCopy, uid_and_time
 from pykcp.registry.verbs.update import ObjectChange, prepare_update
 from pykcp.storage.errors import RevisionMismatch, StoreError
-from pykcp.storage.interface import DeleteKey, Entry, Operation, PutKey, Store
+from pykcp.storage.interface import Entry, Store
+from pykcp.storage.operations import DeleteKey, Operation, PutKey
 from pykcp.types import Object
 
 
@@ -35,18 +38,6 @@ class Create:
     resource: Resource
     cluster: str
     obj: Object
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """An object to be removed, whatever finalizers of ours it still has."""
-
-    resource: Resource
-    cluster: str
-    namespace: str
-    name: str
-    entry: Entry | None = None
-    """As it was a moment ago, if somebody has just read it; Conflict if it is another by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +52,61 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
-class FromTemplate:
-    """An object to be created in a logical cluster that the same write makes, like others there."""
+class Delete:
+    """An object to be removed, whatever finalizers of the system it still has."""
 
     resource: Resource
     cluster: str
-    alike: TemplateCopy
+    namespace: str
+    name: str
+    entry: Entry | None = None
+    """As it was read a moment ago, if it was; Conflict if it has changed since."""
+    to_trash: bool = False
+    """It is kept in the trash, from where its workspace can be restored."""
+
+
+@dataclass(frozen=True, slots=True)
+class FromTemplate:
+    """An object to be created from a template, in a logical cluster that the same write makes."""
+
+    resource: Resource
+    cluster: str
+    copy: TemplateCopy
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Operations that the store is to carry out along with the rest, as they are."""
+    """Writes of the trash's own records, which are no API objects."""
 
     operations: Sequence[Operation]
+
+    def __post_init__(self) -> None:
+        for operation in self.operations:
+            if not is_trash(operation.key):
+                raise ValueError(f"{operation.key} is an API object: create, update or delete it")
 
 
 Write = Create | Update | Delete | FromTemplate | Raw
 
 
-async def write_together(
+class _Prepared(NamedTuple):
+    operations: Sequence[Operation]
+    request: AdmissionRequest | None = None
+    """Of a create: says which limits keep count of it."""
+
+
+_NOTHING = _Prepared(())
+
+
+async def transaction(
     store: Store, context: Callable[[str], RequestContext], writes: Sequence[Write]
 ) -> None:
-    """Raises what the first refusal raises; Conflict or AlreadyExists if somebody was faster."""
+    """Raises what the first refusal raises; Conflict or AlreadyExists if another write came first.
+
+    `context`: as which user the writes are made in a logical cluster.
+    """
     operations: list[Operation] = []
+    requests: list[AdmissionRequest] = []
     contexts: dict[str, RequestContext] = {}
     for one in writes:
         if isinstance(one, Raw):
@@ -93,32 +116,38 @@ async def write_together(
         if ctx is None:
             ctx = contexts[one.cluster] = context(one.cluster)
             ctx.forthcoming = _namespaces(one.cluster, writes)
-            ctx.is_newborn = _is_newborn(one.cluster, writes)
-        operation: Operation | None
-        match one:
-            case Create():
-                operation = await _creation(one, ctx)
-            case FromTemplate():
-                operation = await _casting(one, ctx)
-            case Update():
-                operation = await _change(store, one, ctx)
-            case Delete():
-                operation = await _removal(store, one, ctx)
-        if operation is not None:
-            operations.append(operation)
+            ctx.is_new = _is_new(one.cluster, writes)
+        prepared = await _prepare(store, one, ctx)
+        operations += prepared.operations
+        if prepared.request is not None and prepared.request.reservations:
+            requests.append(prepared.request)
     if not operations:
         return
     try:
-        await store.write(operations)
+        await write_reserved(store, operations, requests)
     except RevisionMismatch as error:
         raise _lost_race(error, writes) from error
     except StoreError as error:
         raise translate(error) from error
 
 
+async def _prepare(
+    store: Store, one: Create | Update | Delete | FromTemplate, ctx: RequestContext
+) -> _Prepared:
+    match one:
+        case Create():
+            return await _create(one, ctx)
+        case FromTemplate():
+            return await _instantiate(one, ctx)
+        case Update():
+            return await _update(store, one, ctx)
+        case Delete():
+            return await _delete(store, one, ctx)
+
+
 def _namespaces(cluster: str, writes: Sequence[Write]) -> frozenset[str]:
     return frozenset(
-        _place_of(one)[1]
+        _namespace_and_name(one)[1]
         for one in writes
         if isinstance(one, Create | FromTemplate)
         and one.cluster == cluster
@@ -126,7 +155,7 @@ def _namespaces(cluster: str, writes: Sequence[Write]) -> frozenset[str]:
     )
 
 
-def _is_newborn(cluster: str, writes: Sequence[Write]) -> bool:
+def _is_new(cluster: str, writes: Sequence[Write]) -> bool:
     """Whether the writes make the logical cluster itself."""
     return any(
         isinstance(one, Create)
@@ -137,88 +166,76 @@ def _is_newborn(cluster: str, writes: Sequence[Write]) -> bool:
     )
 
 
-def _place_of(one: Create | FromTemplate) -> tuple[str, str]:
-    """Namespace and name of something new."""
+def _namespace_and_name(one: Create | FromTemplate) -> tuple[str, str]:
     if isinstance(one, FromTemplate):
-        return one.alike.namespace, one.alike.name
+        return one.copy.namespace, one.copy.name
     metadata = one.obj["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
 
 
-async def _casting(one: FromTemplate, ctx: RequestContext) -> PutKey:
-    resource, cluster, alike = one.resource, one.cluster, one.alike
+async def _create(one: Create, ctx: RequestContext) -> _Prepared:
+    resource = one.resource
+    status = one.obj.pop("status", None)
+    obj = resource.rules.decode(one.obj, [])
+    namespace = obj["metadata"].get("namespace", "")
+    request = await mutate_new(resource, ctx, namespace, obj)
+    await validate_new(request, status)
+    return _Prepared((await creation(request),), request)
+
+
+async def _instantiate(one: FromTemplate, ctx: RequestContext) -> _Prepared:
+    """The first copy is created as any object is, and the template made of it."""
+    resource, cluster, copy = one.resource, one.cluster, one.copy
+    if not ctx.is_new:
+        # The checks of the first copy hold for others only where nothing else has a say.
+        raise ValueError(f"{cluster} is not made by this transaction: no template can be used")
     sources = resource.services.sources
-    found = alike.mould.cast((cluster, sources.uid(), sources.now(), *alike.words))
-    if found is None:
-        put = await _creation(Create(resource, cluster, alike.make()), ctx)
-        alike.mould.take(put, (cluster, *uid_and_time(put), *alike.words))
-        return put
-    return PutKey(resource.key(cluster, alike.namespace, alike.name), *found, 0)
+    found = copy.template.instantiate((cluster, sources.uid(), sources.now(), *copy.words))
+    if found is not None:
+        return _Prepared((PutKey(resource.key(cluster, copy.namespace, copy.name), *found, 0),))
+    prepared = await _create(Create(resource, cluster, copy.make()), ctx)
+    (put,) = prepared.operations
+    assert isinstance(put, PutKey)
+    copy.template.learn(put, (cluster, *uid_and_time(put), *copy.words))
+    return prepared
 
 
-async def _creation(new: Create, ctx: RequestContext) -> PutKey:
-    resource, services = new.resource, new.resource.services
-    status = new.obj.pop("status", None)
-    obj = resource.rules.decode(new.obj, [])
-    metadata = obj["metadata"]
-    namespace = metadata.get("namespace", "")
-    match_namespace(resource, namespace, metadata)
-    now = services.sources.now()
-    resource.rules.manage_update(None, obj, ctx.manager, "", now)
-    request = AdmissionRequest(ctx, resource, "CREATE", namespace, metadata["name"], obj)
-    await services.admission.mutate(request)
-    metadata["creationTimestamp"] = now
-    metadata["uid"] = services.sources.uid()
-    errors, _ = resource.rules.before_create(obj, facts_of(resource, ctx))
-    if errors:
-        raise Invalid.fields(resource.error_group, resource.kind, metadata["name"], errors)
-    if status is not None:
-        obj["status"] = status
-    await services.admission.validate(request)
-    stored = await resource.stored_form(obj)
-    return PutKey(
-        resource.key(ctx.cluster, namespace, metadata["name"]),
-        resource.encode(stored, ctx.cluster),
-        resource.terms_of(stored, ctx.cluster),
-        resource.index_entries(ctx.cluster, stored),
-        0,
-    )
-
-
-async def _change(store: Store, changed: Update, ctx: RequestContext) -> Operation | None:
-    resource = changed.resource
-    entry = store.get(resource.key(changed.cluster, "", changed.name))
+async def _update(store: Store, one: Update, ctx: RequestContext) -> _Prepared:
+    resource = one.resource
+    entry = store.get(resource.key(one.cluster, "", one.name))
     if entry is None:
-        raise NotFound.resource(resource.group, resource.plural, changed.name)
+        raise NotFound.resource(resource.group, resource.plural, one.name)
 
     def make(live: Object | None) -> Object:
         copy = codec.copy(live or {})
-        made = changed.make(copy)
+        made = one.make(copy)
         new = resource.rules.decode(copy if made is None else made, [])
         codec.strip_cluster(new)
         return new
 
     change = ObjectChange(make, is_patch=True)
-    prepared = await prepare_update(resource, ctx, "", changed.name, change, WHOLE, entry)
-    return prepared.operation
+    prepared = await prepare_update(resource, ctx, "", one.name, change, WHOLE, entry)
+    return _NOTHING if prepared.operation is None else _Prepared((prepared.operation,))
 
 
-async def _removal(store: Store, gone: Delete, ctx: RequestContext) -> Operation | None:
-    resource = gone.resource
-    entry = gone.entry or store.get(resource.key(gone.cluster, gone.namespace, gone.name))
+async def _delete(store: Store, one: Delete, ctx: RequestContext) -> _Prepared:
+    resource = one.resource
+    entry = one.entry or store.get(resource.key(one.cluster, one.namespace, one.name))
     if entry is None:
-        return None
+        return _NOTHING
     value = await resource.own_form(entry.value)
-    request = deletion_request(ctx, resource, gone.namespace, gone.name, value)
+    request = deletion_request(ctx, resource, one.namespace, one.name, value)
     await resource.services.admission.mutate(request)
     await resource.services.admission.validate(request)
-    return DeleteKey(entry.key, codec.reopen(entry.value), entry.revision)
+    if one.to_trash:
+        return _Prepared(moved_to_trash(store, entry))
+    return _Prepared((DeleteKey(entry.key, codec.reopen(entry.value), entry.revision),))
 
 
 def _lost_race(error: RevisionMismatch, writes: Sequence[Write]) -> AlreadyExists | Conflict:
     for one in writes:
         if isinstance(one, Create | FromTemplate):
-            resource, (namespace, name) = one.resource, _place_of(one)
+            resource, (namespace, name) = one.resource, _namespace_and_name(one)
             if resource.key(one.cluster, namespace, name) == error.key:
                 return AlreadyExists.resource(resource.group, resource.plural, name)
     return Conflict("another write was faster, try again")

@@ -25,7 +25,8 @@ from pykcp.registry.verbs.admitting import AdmissionRequest, Outgrown, ShownKind
 from pykcp.registry.verbs.create import create, dedup_owners, facts_of
 from pykcp.registry.verbs.deletion import is_finished, is_kept_namespace
 from pykcp.storage.errors import RevisionMismatch, StoreError
-from pykcp.storage.interface import DeleteKey, Entry, PutKey
+from pykcp.storage.interface import Entry
+from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.types import Object
 
 _TRIES = 64

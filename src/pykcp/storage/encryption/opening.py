@@ -14,7 +14,8 @@ from pykcp.machinery.terms import matcher
 from pykcp.storage.encryption import sealed
 from pykcp.storage.encryption.errors import Unreadable
 from pykcp.storage.encryption.transformers import ResourceTransformers, Transformers
-from pykcp.storage.interface import SEALED_INDEX, DeleteKey, Entry, Event, Operation, PutKey, Query
+from pykcp.storage.interface import SEALED_INDEX, Entry, Event, Query
+from pykcp.storage.operations import DeleteKey, Operation, PutKey
 
 
 class Plain(NamedTuple):

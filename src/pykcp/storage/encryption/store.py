@@ -29,7 +29,6 @@ from pykcp.storage.interface import (
     Entry,
     Event,
     Keys,
-    Operation,
     Page,
     Query,
     Revisions,
@@ -37,6 +36,7 @@ from pykcp.storage.interface import (
     Store,
 )
 from pykcp.storage.listeners import Listeners
+from pykcp.storage.operations import Operation
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from pykcp.storage.errors import TooLarge
 from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.envelope import PLACES, Envelope, Keyspace, etcd_revision_of
-from pykcp.storage.interface import Check, DeleteKey, Operation, PutKey
+from pykcp.storage.operations import Check, DeleteKey, Operation, PutKey
 from pykcp.storage.terms import join_indexes
 
 MOST_TRANSACTIONS = 32

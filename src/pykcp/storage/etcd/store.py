@@ -19,7 +19,8 @@ from pykcp.storage.etcd.feed import FIRST_BACKOFF, Feed, Newest
 from pykcp.storage.etcd.mirror import Mirror
 from pykcp.storage.etcd.settings import EtcdSettings
 from pykcp.storage.etcd.writes import Writes
-from pykcp.storage.interface import Operation, Revisions
+from pykcp.storage.interface import Revisions
+from pykcp.storage.operations import Operation
 
 COMPACT_SECONDS = 30.0
 

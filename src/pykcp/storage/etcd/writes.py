@@ -24,7 +24,8 @@ from pykcp.storage.etcd.encoding import RequestEncoder, decode_answer, take
 from pykcp.storage.etcd.envelope import etcd_revision_of, revision_of
 from pykcp.storage.etcd.feed import Feed
 from pykcp.storage.failures import LastFailure
-from pykcp.storage.interface import Entry, Operation
+from pykcp.storage.interface import Entry
+from pykcp.storage.operations import Operation
 from pykcp.storage.terms import join_indexes
 
 MOST_REQUESTS = 4

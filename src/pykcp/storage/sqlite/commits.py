@@ -25,7 +25,7 @@ from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange, StoredRow
 from pykcp.storage.errors import RevisionMismatch, StoreError, StoreUnavailable
 from pykcp.storage.failures import LastFailure
-from pykcp.storage.interface import Operation
+from pykcp.storage.operations import Operation
 from pykcp.storage.sqlite import tables
 from pykcp.storage.sqlite.worker import Done, StoreThread
 

@@ -13,7 +13,8 @@ from functools import partial
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange
 from pykcp.storage.errors import FutureRevision, StoreUnavailable
-from pykcp.storage.interface import Operation, Revisions
+from pykcp.storage.interface import Revisions
+from pykcp.storage.operations import Operation
 from pykcp.storage.ring import RecentEvents
 from pykcp.storage.size_limit import SizeLimit
 from pykcp.storage.sqlite import files, scans, sweeps

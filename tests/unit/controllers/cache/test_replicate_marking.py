@@ -10,8 +10,9 @@ from pykcp.controllers.cache.replicate_marking import MarkingResult, ReplicateMa
 from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from pykcp.registry import codec
 from pykcp.registry.keys import kind_prefix, object_key
-from pykcp.storage.interface import Event, Page, PutKey, Query
+from pykcp.storage.interface import Event, Page, Query
 from pykcp.storage.memory import MemoryStore
+from pykcp.storage.operations import PutKey
 
 
 class CountingStore(MemoryStore):

@@ -1,12 +1,12 @@
-"""Moulds: what comes out differs from the first in its words and in nothing else."""
+"""Templates: a copy differs from the first in its words and in nothing else."""
 
 from __future__ import annotations
 
 import pytest
 
 from pykcp.registry import codec
-from pykcp.registry.verbs.templates import Template, uid_and_time
-from pykcp.storage.interface import PutKey
+from pykcp.registry.verbs.templates import ObjectTemplate, uid_and_time
+from pykcp.storage.operations import PutKey
 from pykcp.types import Object
 
 _NOW = "2026-01-02T03:04:05Z"
@@ -28,22 +28,22 @@ def _put(obj: Object, cluster: str, indexes: tuple[str, ...] = ()) -> PutKey:
     return PutKey(f"g/r/{cluster}//{name}", codec.encode(obj, cluster), terms, indexes, 0)
 
 
-def _filled(mould: Template, *words: str) -> PutKey | None:
-    found = mould.cast(words)
+def _filled(template: ObjectTemplate, *words: str) -> PutKey | None:
+    found = template.instantiate(words)
     return None if found is None else PutKey(f"g/r/{words[0]}//{words[3]}", *found, 0)
 
 
-def test_an_empty_mould_gives_nothing() -> None:
-    assert Template().cast(("c", "u", _NOW)) is None
+def test_an_empty_template_gives_nothing() -> None:
+    assert ObjectTemplate().instantiate(("c", "u", _NOW)) is None
 
 
 def test_only_the_words_differ() -> None:
-    mould = Template()
+    template = ObjectTemplate()
     first = _put(_object("first", data={"n": "ü\n", "same": "x"}), "c1xyz", ("i", "j"))
-    mould.take(first, ("c1xyz", *uid_and_time(first), "first"))
+    template.learn(first, ("c1xyz", *uid_and_time(first), "first"))
     later = "2027-01-01T00:00:00Z"
     second = _object("second", "u-2", later, data={"n": "ü\n", "same": "x"})
-    assert _filled(mould, "c2xyz", "u-2", later, "second") == _put(second, "c2xyz", ("i", "j"))
+    assert _filled(template, "c2xyz", "u-2", later, "second") == _put(second, "c2xyz", ("i", "j"))
 
 
 @pytest.mark.parametrize(
@@ -54,22 +54,22 @@ def test_only_the_words_differ() -> None:
         (_object(), ("owner:c1xyz:u",), "the cluster in an index entry"),
     ],
 )
-def test_what_would_be_wrong_for_others_makes_no_mould(
+def test_what_would_be_wrong_for_others_makes_no_template(
     obj: Object, indexes: tuple[str, ...], why: str
 ) -> None:
-    mould = Template()
+    template = ObjectTemplate()
     put = _put(obj, "c1xyz", indexes)
-    mould.take(put, ("c1xyz", *uid_and_time(put), "n"))
-    assert mould.cast(("c2", "u", _NOW, "n")) is None, why
+    template.learn(put, ("c1xyz", *uid_and_time(put), "n"))
+    assert template.instantiate(("c2", "u", _NOW, "n")) is None, why
 
 
 @pytest.mark.parametrize("word", ['a"b', "a\\", "a\x00b", "a\x01b", "a\x1fb", "a\n", "\u2028"])
-def test_words_that_could_be_more_than_words_are_not_cast(word: str) -> None:
-    mould = Template()
+def test_words_that_could_be_more_than_words_are_not_instantiated(word: str) -> None:
+    template = ObjectTemplate()
     first = _put(_object("first"), "c1xyz")
-    mould.take(first, ("c1xyz", *uid_and_time(first), "first"))
-    assert mould.cast(("c2", "u", _NOW, "plain ü:/@")) is not None
-    assert mould.cast(("c2", "u", _NOW, word)) is None
-    other = Template()
-    other.take(first, ("c1xyz", *uid_and_time(first), "first", word))
-    assert other.cast(("c2", "u", _NOW, "n", "x")) is None
+    template.learn(first, ("c1xyz", *uid_and_time(first), "first"))
+    assert template.instantiate(("c2", "u", _NOW, "plain ü:/@")) is not None
+    assert template.instantiate(("c2", "u", _NOW, word)) is None
+    other = ObjectTemplate()
+    other.learn(first, ("c1xyz", *uid_and_time(first), "first", word))
+    assert other.instantiate(("c2", "u", _NOW, "n", "x")) is None

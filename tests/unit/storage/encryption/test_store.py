@@ -15,8 +15,9 @@ from pykcp.storage.encryption import EncryptedStore, EncryptionConfigError, Unre
 from pykcp.storage.encryption.config import EncryptionConfig
 from pykcp.storage.encryption.reload import ConfigFollower
 from pykcp.storage.encryption.store import guarded
-from pykcp.storage.interface import Condition, DeleteKey, Event, PutKey, Query, Store, Value
+from pykcp.storage.interface import Condition, Event, Query, Store, Value
 from pykcp.storage.memory import MemoryStore
+from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.storage.sqlite import SQLiteStore
 from pykcp.storage.sqlite.store import SQLiteSettings
 

@@ -1,43 +1,66 @@
-"""Deleted workspaces: kept for a while, brought back, or gone for good.
+"""Restore: deleted workspaces are kept for a while, restored, or removed for good.
 
-What a workspace is brought back from stays until it is complete: a crash on the way leaves a
-record that says so, and the rest is done at the next start.
+A workspace is restored if it could be created now: as the user who asks, it passes admission,
+validation, quotas and limits like any new workspace, and the quotas count it in the same write.
+Its content comes back as it was stored. It passed all checks when it was written, no request can
+reach the trash, and the logical cluster that it returns to does not exist for anybody until the
+last write makes LogicalCluster and Workspace appear.
+
+The trash of a workspace stays until it is restored completely: a crash on the way leaves a record
+that says so, and the rest is done at the next start.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
-from pykcp.controllers.runtime.objects import metadata_of
+from pykcp.auth.user import MASTERS, User
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
+from pykcp.machinery.metadata import metadata_of
 from pykcp.machinery.resources import (
     API_BINDINGS,
     CUSTOM_RESOURCE_DEFINITIONS,
     LOGICAL_CLUSTERS,
     NAMESPACES,
     WORKSPACES,
-    GroupVersionResource,
 )
-from pykcp.machinery.status import AlreadyExists, Conflict, NotFound
+from pykcp.machinery.status import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
 from pykcp.registry import codec, trash
 from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.resource import Resource
 from pykcp.registry.trash import Record, record_from
+from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.create import mutate_new, new_key, validate_new
+from pykcp.registry.verbs.reservations import write_reserved
+from pykcp.registry.verbs.transaction import Raw
 from pykcp.storage.errors import RevisionMismatch, StoreError
-from pykcp.storage.interface import DeleteKey, Entry, Operation, PutKey, Store
+from pykcp.storage.interface import Entry, Store
+from pykcp.storage.operations import DeleteKey, Operation, PutKey
 from pykcp.types import Object
 
 CHUNK = 30
 """Objects of one transaction: etcd takes no more than 128 operations, and to move an object
 is three of them."""
-_EVENTS = "core/events/"
 _FIRST = tuple(map(kind_prefix, (NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS, API_BINDINGS)))
 _WORKSPACES = kind_prefix(WORKSPACES)
+_SYSTEM = User("system:apiserver", groups=(MASTERS,))
+_CHOSEN = ("type", "location")
+"""What of a workspace's spec its creator chooses; the rest is the system's."""
+_REFUSALS = (AlreadyExists, BadRequest, Forbidden, Invalid, NotFound)
 
 
 class Trash:
@@ -54,29 +77,12 @@ class Trash:
         self._now = now
         self.window = window
         self._lock = asyncio.Lock()
-        """One comes back at a time: nobody shall finish what another has finished."""
+        """One is restored at a time, so that no two requests finish the same one."""
 
-    # -- away --------------------------------------------------------------------------
+    # -- deleted workspaces ------------------------------------------------------------
 
-    def throw(self, keys: Iterable[str]) -> list[Operation]:
-        """What moves objects out of their workspace.
-
-        Events are not worth keeping, nor is what was put in the place of something that went
-        just now.
-        """
-        operations: list[Operation] = []
-        for key in keys:
-            entry = self._store.get(key)
-            if entry is None:
-                continue
-            if key.startswith(_EVENTS) or self._store.get(trash.trash_key(key)) is not None:
-                operations.append(DeleteKey(key, codec.reopen(entry.value), entry.revision))
-            else:
-                operations += trash.thrown(entry)
-        return operations
-
-    def record(self, workspace_key: str, cluster: Object) -> PutKey | None:
-        """The record of a workspace that goes now; None if it is not there."""
+    def new_record(self, workspace_key: str, cluster: Object) -> Raw | None:
+        """What records a workspace that is removed now; None if it is not there."""
         workspace = self._store.get(workspace_key)
         cluster_key = object_key(
             kind_prefix(LOGICAL_CLUSTERS), meta.cluster(cluster), "", "cluster"
@@ -88,9 +94,7 @@ class Trash:
         parent = meta.cluster(stored)
         path = clusters.join(self._lookup.canonical_path(parent), meta.name(stored))
         made = Record(self._now(), parent, path, stored, codec.decode(entry.value))
-        return _put(made, 0)
-
-    # -- what there is -----------------------------------------------------------------
+        return Raw((_put(made, 0),))
 
     def records(self, parent: str) -> Iterator[Record]:
         """Of workspaces that were in a logical cluster, the newest first."""
@@ -107,25 +111,29 @@ class Trash:
             return self._store.get(key)
         return None
 
-    def is_coming_back(self, cluster: str) -> bool:
+    def is_restoring(self, cluster: str) -> bool:
         entry = self.find(cluster)
         return entry is not None and bool(record_from(entry.value).state)
 
-    # -- back --------------------------------------------------------------------------
+    # -- restoring ---------------------------------------------------------------------
 
-    async def restore(self, record: Record) -> None:
-        """Bring a workspace back. 409 if its name is taken, 404 if it is gone."""
+    async def restore(self, record: Record, user: User) -> None:
+        """Restore a workspace for a user.
+
+        409 if its name is taken, 404 if it is not in the trash, and what creating it would raise.
+        """
         async with self._lock:
             entry = self._store.get(record.key)
             if entry is None or record_from(entry.value).state:
                 raise NotFound.resource(WORKSPACES.group, WORKSPACES.resource, record.name)
+            await self._admit_workspace(record, user, dry_run=True)  # before anything is moved
             self._check_place(record)
-            record = record._replace(state=trash.RESTORING)
+            record = record._replace(state=trash.RESTORING, requested_by=user.to_json())
             await self._write([_put(record, entry.revision)])
             await self._finish(record)
 
     async def resume(self, key: str) -> None:
-        """Go on with one that is on its way, by the key of its record."""
+        """Go on with one that is being restored, by the key of its record."""
         async with self._lock:
             entry = self._store.get(key)
             record = record_from(entry.value) if entry is not None else None
@@ -135,10 +143,10 @@ class Trash:
     async def _finish(self, record: Record) -> None:
         keys = self._store.lookup(trash.content_of(record.cluster))
         if record.state == trash.RESTORING:
-            await self._return(await self._in_order(keys))
+            await self._restore_content(await self._in_order(keys))
             try:
-                record = await self._enter(record)
-            except AlreadyExists:
+                record = await self._appear(record)
+            except _REFUSALS:
                 await self._take_back(record, keys)
                 raise
         await self.forget(record)
@@ -150,47 +158,65 @@ class Trash:
         if self._store.get(_workspace_key(record)) is not None:
             raise _taken(record)
 
-    async def _return(self, keys: Sequence[str]) -> None:
+    async def _restore_content(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), CHUNK):
             found = map(self._store.get, keys[start : start + CHUNK])
-            await self._write([trash.returned(entry) for entry in found if entry is not None])
+            await self._write([trash.restored(entry) for entry in found if entry is not None])
 
-    async def _enter(self, record: Record) -> Record:
-        """Workspace and LogicalCluster appear: from now on it can be used."""
+    async def _appear(self, record: Record) -> Record:
+        """Workspace and LogicalCluster are created again: from now on it can be used."""
         entry = self._store.get(record.key)
         assert entry is not None  # it cannot go while it says that it is being restored
         workspace, cluster = codec.copy(record.workspace), codec.copy(record.logical_cluster)
         lifecycle.revive(workspace, cluster)
+        user = _user(record.requested_by) if record.requested_by else _SYSTEM
+        of_workspace = await self._admit_workspace(record, user)
+        of_cluster = await self._admit_cluster(record, cluster)
         record = record._replace(state=trash.RESTORED)
+        operations = (
+            new_key(of_workspace.resource, record.parent, "", workspace),
+            new_key(of_cluster.resource, record.cluster, "", cluster),
+            _put(record, entry.revision),
+        )
         try:
-            await self._store.write(
-                [
-                    self._new(WORKSPACES, record.parent, workspace),
-                    self._new(LOGICAL_CLUSTERS, record.cluster, cluster),
-                    _put(record, entry.revision),
-                ]
-            )
+            await write_reserved(self._store, operations, (of_workspace, of_cluster))
         except RevisionMismatch as error:
-            if error.key == _workspace_key(record):
+            if error.key == operations[0].key:
                 raise _taken(record) from error
-            raise translate(error) from error
+            raise Conflict("another write was faster, try again") from error
         except StoreError as error:
             raise translate(error) from error
         return record
 
-    def _new(self, kind: GroupVersionResource, cluster: str, stored: Object) -> PutKey:
-        resource = self._directory.find_system(*kind)
+    async def _admit_workspace(
+        self, record: Record, user: User, *, dry_run: bool = False
+    ) -> AdmissionRequest:
+        """All checks of a new workspace, on what its creator would send; raises why not."""
+        resource = self._directory.find(record.parent, *WORKSPACES)
+        if resource is None:
+            raise NotFound.resource(WORKSPACES.group, WORKSPACES.resource, record.name)
+        spec = record.workspace.get("spec") or {}
+        chosen = {key: value for key, value in spec.items() if key in _CHOSEN}
+        obj: Object = {"metadata": {"name": record.name}, "spec": codec.copy(chosen)}
+        context = RequestContext(record.parent, user, dry_run=dry_run)
+        return await _admit(resource, context, obj)
+
+    async def _admit_cluster(self, record: Record, stored: Object) -> AdmissionRequest:
+        """All checks of a new LogicalCluster, which only the system makes."""
+        resource = self._directory.find_system(*LOGICAL_CLUSTERS)
         assert resource is not None
-        return PutKey(
-            resource.key(cluster, "", meta.name(stored)),
-            resource.encode(stored, cluster),
-            resource.terms_of(stored, cluster),
-            resource.index_entries(cluster, stored),
-            0,
-        )
+        given = stored["metadata"]
+        kept = ("name", "labels", "annotations", "finalizers")
+        obj: Object = {
+            "metadata": {key: given[key] for key in kept if key in given},
+            "spec": stored.get("spec") or {},
+        }
+        obj = codec.copy(obj)
+        codec.strip_cluster(obj)
+        return await _admit(resource, RequestContext(record.cluster, _SYSTEM, is_new=True), obj)
 
     async def _take_back(self, record: Record, keys: Sequence[str]) -> None:
-        """It cannot come back after all: what is in the trash is as it was."""
+        """It cannot be restored after all: the trash is as it was before."""
         for start in range(0, len(keys), CHUNK):
             originals = map(trash.original_key, keys[start : start + CHUNK])
             await self._write(
@@ -198,11 +224,11 @@ class Trash:
             )
         entry = self._store.get(record.key)
         if entry is not None:
-            await self._write([_put(record._replace(state=""), entry.revision)])
+            await self._write([_put(record._replace(state="", requested_by={}), entry.revision)])
 
     async def _in_order(self, keys: Sequence[str]) -> list[str]:
-        """Namespaces and kinds first, and whatever owns something before what it owns: the
-        garbage collector must not find anything whose owner is missing."""
+        """Namespaces and kinds first, and owners before what they own: the garbage collector
+        must not find anything whose owner is missing."""
         uids: dict[str, str] = {}
         owners: dict[str, list[str]] = {}
         for number, key in enumerate(keys):
@@ -223,7 +249,7 @@ class Trash:
 
         return sorted(keys, key=rank)
 
-    # -- gone --------------------------------------------------------------------------
+    # -- removing for good -------------------------------------------------------------
 
     async def forget(self, record: Record) -> None:
         """Empty the trash of a workspace, its record last."""
@@ -233,7 +259,7 @@ class Trash:
             await self._write([_delete(entry)])
 
     async def empty(self, cluster: str) -> None:
-        """Destroy what is kept of a logical cluster."""
+        """Remove what is kept of a logical cluster."""
         while keys := self._store.lookup(trash.content_of(cluster), limit=CHUNK):
             found = map(self._store.get, keys)
             await self._write([_delete(entry) for entry in found if entry is not None])
@@ -247,6 +273,20 @@ class Trash:
             raise Conflict("another write was faster, try again") from error
         except StoreError as error:
             raise translate(error) from error
+
+
+async def _admit(resource: Resource, ctx: RequestContext, obj: Object) -> AdmissionRequest:
+    """Pass an object through all that a create passes; the request knows its reservations."""
+    typed = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+    request = await mutate_new(resource, ctx, "", resource.rules.decode(typed, []))
+    await validate_new(request)
+    return request
+
+
+def _user(stored: Object) -> User:
+    extra = {key: tuple(values) for key, values in (stored.get("extra") or {}).items()}
+    groups = tuple(stored.get("groups") or ())
+    return User(stored.get("username", ""), stored.get("uid", ""), groups, extra)
 
 
 def _put(record: Record, expect: int) -> PutKey:

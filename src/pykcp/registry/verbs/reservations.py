@@ -1,0 +1,53 @@
+"""Creates that limits keep count of: written together with the new counts, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from pykcp.registry import codec
+from pykcp.registry.indexes.entries import index_entries
+from pykcp.registry.verbs.admitting import AdmissionRequest, Reserve
+from pykcp.storage.errors import RevisionMismatch
+from pykcp.storage.interface import Entry, Revisions, Store
+from pykcp.storage.operations import Operation, PutKey
+from pykcp.types import Object
+
+_TRIES = 64
+
+
+def counted(entry: Entry, limit: Object, cluster: str) -> Operation:
+    """What writes a limit with its new count, if it has not changed since it was read.
+
+    Its labels stay, so it is selected by the same terms.
+    """
+    value, indexes = codec.encode(limit, cluster), index_entries(cluster, limit)
+    return PutKey(entry.key, value, entry.terms, indexes, entry.revision)
+
+
+async def write_reserved(
+    store: Store, operations: Sequence[Operation], requests: Sequence[AdmissionRequest]
+) -> Revisions:
+    """Commit operations together with what the quotas and limits of some creates keep count of.
+
+    Tries again while a count is changed by other writes. Raises RevisionMismatch if one of the
+    operations themselves cannot be done, and what a limit raises that has no room.
+    """
+    counting: dict[Reserve, list[AdmissionRequest]] = {}
+    for request in requests:
+        for reserve in request.reservations or ():
+            counting.setdefault(reserve, []).append(request)
+    if not counting:
+        return await store.write(operations)
+    own = {operation.key for operation in operations}
+    for attempt in range(_TRIES):
+        try:
+            async with AsyncExitStack() as held:
+                counted: list[Operation] = []
+                for reserve, creates in counting.items():
+                    counted += await held.enter_async_context(reserve(creates))
+                return (await store.write((*counted, *operations)))[len(counted) :]
+        except RevisionMismatch as mismatch:
+            if mismatch.key in own or attempt == _TRIES - 1:
+                raise
+    raise AssertionError
