@@ -11,7 +11,7 @@ from pykcp.registry.codec import CLUSTER_ANNOTATION
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest, ShownKind
 from pykcp.registry.verbs.deletion import DeleteOptions
-from pykcp.registry.verbs.large import LargeRequest
+from pykcp.registry.verbs.large_request import LargeRequest
 from pykcp.types import Object
 
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}

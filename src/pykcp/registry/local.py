@@ -19,6 +19,7 @@ from pykcp.registry import codec
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import LARGE, Resource
+from pykcp.registry.verbs.changes import ObjectChange, WriteTarget
 from pykcp.registry.verbs.create import create
 from pykcp.registry.verbs.delete import delete
 from pykcp.registry.verbs.deletion import DeleteOptions
@@ -32,7 +33,7 @@ from pykcp.registry.verbs.transaction import (
     Write,
     transaction,
 )
-from pykcp.registry.verbs.update import ObjectChange, update
+from pykcp.registry.verbs.update import update
 from pykcp.storage.interface import Store
 from pykcp.types import Object
 
@@ -170,12 +171,8 @@ class LocalClient:
             return new
 
         written = await update(
-            resource,
-            self._context(cluster),
-            namespace,
-            name,
+            WriteTarget(resource, self._context(cluster), namespace, name, subresource),
             ObjectChange(changed, is_patch=True, edit=None if self._writes_own else make),
-            subresource,
         )
         return await self._object(resource, written.value)
 
@@ -197,11 +194,9 @@ class LocalClient:
             )
             return resource.rules.decode_applied(merged)
 
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
         written = await update(
-            resource,
-            self._context(cluster),
-            metadata.get("namespace", ""),
-            metadata["name"],
+            WriteTarget(resource, self._context(cluster), namespace, name),
             ObjectChange(applied, is_apply=True),
         )
         return resource.object_of(written.value)

@@ -34,7 +34,7 @@ from pykcp.storage.interface import Entry, Store, Value
 from pykcp.types import Object
 
 if TYPE_CHECKING:
-    from pykcp.registry.verbs.large import LargeWork
+    from pykcp.registry.verbs.large_work import LargeWork
 
 LARGE = 32 * 1024
 """Octets above which a write is computed by a worker process: below it takes a few milliseconds,

@@ -22,7 +22,7 @@ from pykcp.machinery.status import InternalError, StatusError, go_quote
 from pykcp.registry import codec
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest, Outgrown
-from pykcp.registry.verbs.large import LargeRequest
+from pykcp.registry.verbs.large_request import LargeRequest
 
 _LOG = logging.getLogger(__name__)
 _MUTATED = "mutation.webhook.admission.k8s.io/"

@@ -15,7 +15,8 @@ from pykcp.admission.expressions.evaluating import (
     EvaluationTooCostly,
 )
 from pykcp.admission.subject import Subject
-from pykcp.registry.verbs.large import LargeRequest, LargeWork
+from pykcp.registry.verbs.large_request import LargeRequest
+from pykcp.registry.verbs.large_work import LargeWork
 
 Found = TypeVar("Found")
 _JOBS = "pykcp.admission.policies.jobs:"

@@ -20,11 +20,12 @@ from pykcp.registry.errors import translate
 from pykcp.registry.resource import Resource
 from pykcp.registry.trash import is_trash, moved_to_trash
 from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.changes import ObjectChange, WriteTarget
 from pykcp.registry.verbs.create import creation, mutate_new, validate_new
-from pykcp.registry.verbs.large import deletion_request
+from pykcp.registry.verbs.large_request import deletion_request
 from pykcp.registry.verbs.reservations import write_reserved
 from pykcp.registry.verbs.templates import TemplateCopy, uid_and_time
-from pykcp.registry.verbs.update import ObjectChange, prepare_update
+from pykcp.registry.verbs.update import prepare_update
 from pykcp.storage.errors import RevisionMismatch, StoreError
 from pykcp.storage.interface import Entry, Store
 from pykcp.storage.operations import DeleteKey, Operation, PutKey
@@ -214,7 +215,8 @@ async def _update(store: Store, one: Update, ctx: RequestContext) -> _Prepared:
         return new
 
     change = ObjectChange(make, is_patch=True)
-    prepared = await prepare_update(resource, ctx, "", one.name, change, WHOLE, entry)
+    target = WriteTarget(resource, ctx, "", one.name, WHOLE)
+    prepared = await prepare_update(target, change, entry)
     return _NOTHING if prepared.operation is None else _Prepared((prepared.operation,))
 
 

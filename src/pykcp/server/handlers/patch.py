@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykcp.machinery.patch.strategic_custom import KUBERNETES_GROUPS
 from pykcp.machinery.schema.definition import ResourceDefinition
 from pykcp.machinery.status import UnsupportedMediaType
-from pykcp.registry.verbs.update import ObjectChange
+from pykcp.registry.verbs.changes import ObjectChange, WriteTarget
 from pykcp.registry.verbs.update import update as update_object
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import send_written
@@ -34,9 +34,8 @@ async def patch(call: Call) -> None:
         raise UnsupportedMediaType(accepted)
     check_write_options(call, "PatchOptions", is_apply=form == APPLY_PATCH)
     change = ObjectChange.of(_recipe(call, form), resource, call.context)
-    written = await update_object(
-        resource, call.context, info.namespace, info.name, change, info.subresource
-    )
+    target = WriteTarget(resource, call.context, info.namespace, info.name, info.subresource)
+    written = await update_object(target, change)
     await send_written(call, written.value, 201 if written.was_created else 200)
 
 

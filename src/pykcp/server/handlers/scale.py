@@ -13,8 +13,10 @@ from pykcp.machinery.status import BadRequest, InternalError, StatusError, Unsup
 from pykcp.registry import codec
 from pykcp.registry.catalog.native import decode_native
 from pykcp.registry.verbs.admitting import ShownKind
+from pykcp.registry.verbs.changes import ObjectChange, WriteTarget
+from pykcp.registry.verbs.preconditions import check_name
 from pykcp.registry.verbs.read import find
-from pykcp.registry.verbs.update import ObjectChange, check_name, update
+from pykcp.registry.verbs.update import update
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options
@@ -114,7 +116,8 @@ async def _write(call: Call, scale_from: Callable[[Object], Object]) -> None:
         return resource.rules.decode(new, [])
 
     change = ObjectChange(make, is_patch=True, is_managed=True, view=view)
-    written = await update(resource, call.context, info.namespace, info.name, change, "")
+    target = WriteTarget(resource, call.context, info.namespace, info.name)
+    written = await update(target, change)
     _send(call, resource.object_of(written.value))
 
 

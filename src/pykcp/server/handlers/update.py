@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykcp.registry.verbs.update import ObjectChange
+from pykcp.registry.verbs.changes import ObjectChange, WriteTarget
 from pykcp.registry.verbs.update import update as update_object
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import send_written
@@ -16,7 +16,6 @@ async def update(call: Call) -> None:
     check_write_options(call, "UpdateOptions")
     recipe = Replacement(sent_of(call), info.namespace, info.name)
     change = ObjectChange.of(recipe, resource, call.context)
-    written = await update_object(
-        resource, call.context, info.namespace, info.name, change, info.subresource
-    )
+    target = WriteTarget(resource, call.context, info.namespace, info.name, info.subresource)
+    written = await update_object(target, change)
     await send_written(call, written.value, 201 if written.was_created else 200)

@@ -15,7 +15,8 @@ from pykcp.machinery.patch import jsonpatch, mergepatch, strategic
 from pykcp.machinery.status import BadRequest, Invalid, invalid
 from pykcp.registry import codec
 from pykcp.registry.resource import Resource
-from pykcp.registry.verbs.update import Make, check_name
+from pykcp.registry.verbs.changes import Make
+from pykcp.registry.verbs.preconditions import check_name
 from pykcp.server.media import yaml_text
 from pykcp.server.media.bodies import (
     Sent,

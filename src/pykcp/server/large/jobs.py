@@ -33,19 +33,13 @@ from pykcp.registry.context import RequestContext
 from pykcp.registry.conversion.review import ConversionFailed
 from pykcp.registry.resource import Resource, Services
 from pykcp.registry.verbs.admitting import NoAdmission
+from pykcp.registry.verbs.changes import ObjectChange, Recipe, WriteTarget, live_object
 from pykcp.registry.verbs.create import check_unversioned, facts_of, judge_new, prepare_new
 from pykcp.registry.verbs.delete import check_wanted, decide
 from pykcp.registry.verbs.deletion import DeleteOptions, DeletionAction
-from pykcp.registry.verbs.large import Assigned, Doomed, Made, Patched, ValidatedObject
-from pykcp.registry.verbs.update import (
-    ObjectChange,
-    Recipe,
-    check_missing,
-    is_removed,
-    judge_changed,
-    live_object,
-    prepare_changed,
-)
+from pykcp.registry.verbs.large_work import Assigned, Doomed, Made, Patched, ValidatedObject
+from pykcp.registry.verbs.preconditions import check_missing
+from pykcp.registry.verbs.update import is_removed, judge_changed, prepare_changed
 from pykcp.server.large.refs import Asker, KindRef
 from pykcp.server.media.answers import in_form
 from pykcp.storage.interface import Value
@@ -63,7 +57,8 @@ def new_object(ref: KindRef, asker: Asker, namespace: str, recipe: Recipe, missi
     resource, ctx = _resource(ref), asker.context()
     obj = recipe.bind(resource, ctx.warn)(None)
     if missing:
-        check_missing(resource, ctx, namespace, missing, obj, is_apply=recipe.is_apply)
+        target = WriteTarget(resource, ctx, namespace, missing)
+        check_missing(target, obj, is_apply=recipe.is_apply)
     prepare_new(resource, ctx, namespace, obj, is_managed=recipe.is_apply)
     return _made(obj, ctx)
 
@@ -90,15 +85,9 @@ def changed_object(
     resource, ctx = _resource(ref), asker.context()
     make = recipe.bind(resource, ctx.warn)
     change = ObjectChange(make, is_apply=recipe.is_apply, is_patch=recipe.is_patch)
-    new = prepare_changed(
-        resource,
-        ctx,
-        name,
-        change,
-        live_object(resource, live),
-        subresource,
-        is_older=resource.is_older(live),
-    )
+    target = WriteTarget(resource, ctx, "", name, subresource)
+    old, is_older = live_object(resource, live), resource.is_older(live)
+    new = prepare_changed(target, change, old, is_older=is_older)
     return _made(new, ctx)
 
 
@@ -108,7 +97,7 @@ def judged_change(
     resource, ctx = _resource(ref), asker.context()
     new: Object = orjson.loads(text)
     old = live_object(resource, live)
-    judge_changed(resource, ctx, name, new, old, subresource)
+    judge_changed(WriteTarget(resource, ctx, "", name, subresource), new, old)
     finding = _finding(resource, ctx, new, old)
     shown = orjson.dumps(new)
     resource.rules.settle(new)

@@ -7,9 +7,9 @@ from typing import Any
 
 from pykcp.registry.context import RequestContext
 from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.changes import Recipe
 from pykcp.registry.verbs.deletion import DeleteOptions
-from pykcp.registry.verbs.large import Assigned, Doomed, Made, Patched, ValidatedObject
-from pykcp.registry.verbs.update import Recipe
+from pykcp.registry.verbs.large_work import Assigned, Doomed, Made, Patched, ValidatedObject
 from pykcp.server.large.refs import Asker, KindRef
 from pykcp.server.large.worker_calls import compute
 from pykcp.workers.pool import WorkerPool

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from pykcp.registry.context import RequestContext
+from pykcp.registry.verbs.changes import ObjectChange, WriteTarget
 from pykcp.registry.verbs.delete import delete
 from pykcp.registry.verbs.deletion import DeleteOptions
-from pykcp.registry.verbs.update import ObjectChange, update
+from pykcp.registry.verbs.update import update
 from pykcp.registry.watch import hub as hubs
 from pykcp.registry.watch.hub import Watcher, WatchHub
 from pykcp.registry.watch.selection import select
@@ -58,7 +59,8 @@ async def relabel(world: Any, name: str, **labels: str) -> None:
         assert live is not None
         return {**live, "metadata": {**live["metadata"], "labels": labels}}
 
-    await update(world.resource("configmaps"), world.context, "n", name, ObjectChange(make))
+    target = WriteTarget(world.resource("configmaps"), world.context, "n", name)
+    await update(target, ObjectChange(make))
 
 
 async def remove(world: Any, name: str) -> None:

@@ -9,7 +9,7 @@ from pykcp.apis.kube.validation.rules import Facts
 from pykcp.machinery.resources import API_RESOURCE_SCHEMAS
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.registry.verbs.create import facts_of
-from pykcp.registry.verbs.large import LargeRequest
+from pykcp.registry.verbs.large_request import LargeRequest
 from pykcp.types import Object
 
 

@@ -1,0 +1,147 @@
+"""A large write as admission sees it: its objects are decoded only if a plug-in needs them."""
+
+from __future__ import annotations
+
+import orjson
+
+from pykcp.registry import codec
+from pykcp.registry.context import RequestContext
+from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.changes import live_object
+from pykcp.registry.verbs.large_work import Made, ValidatedObject
+from pykcp.registry.verbs.object_parts import ObjectParts
+from pykcp.types import Object
+
+
+class LargeRequest(AdmissionRequest):
+    """A write whose objects are decoded only for plug-ins that look at them."""
+
+    __slots__ = ("_obj", "_old", "_old_value", "_parts", "_text", "finding")
+
+    def __init__(
+        self,
+        context: RequestContext,
+        resource: Resource,
+        operation: str,
+        namespace: str,
+        made: Made,
+        old: bytes | None = None,
+        subresource: str = "",
+    ) -> None:
+        self.finding = ""
+        """What was found by whoever judged the object; for the plug-in that asks for it."""
+        self._text = made.text
+        self._parts: ObjectParts | None = None
+        """The object while only its metadata was looked at."""
+        self._old_value = old
+        self._obj: Object | None = None
+        self._old: Object | None = None
+        super().__init__(context, resource, operation, namespace, made.name, None, None)
+        self.subresource = subresource
+
+    @property
+    def obj(self) -> Object | None:
+        if self._obj is None:
+            self._obj = orjson.loads(self.text())
+            self._parts = None
+        return self._obj
+
+    @obj.setter
+    def obj(self, value: Object | None) -> None:
+        self._obj = value
+
+    @property
+    def old(self) -> Object | None:
+        if self._old is None and self._old_value is not None:
+            self._old = live_object(self.resource, self._old_value)
+        return self._old
+
+    @old.setter
+    def old(self, value: Object | None) -> None:
+        self._old = value
+
+    @property
+    def has_object(self) -> bool:
+        return self._obj is not None or self._text != _NOTHING
+
+    @property
+    def metadata(self) -> Object:
+        if self._obj is not None or not self.has_object:
+            return super().metadata
+        return self._split().metadata
+
+    def _split(self) -> ObjectParts:
+        if self._parts is None:
+            self._parts = ObjectParts(self._text)
+        return self._parts
+
+    @property
+    def old_metadata(self) -> Object:
+        if self._old is not None or self._old_value is None:
+            return super().old_metadata
+        return ObjectParts(self._old_value).metadata
+
+    def managed_fields(self) -> object:
+        if self._obj is not None or not self.has_object:
+            return super().managed_fields()
+        return self._split().managed_fields
+
+    def may_mention(self, word: str) -> bool:
+        return self.is_decoded or word.encode() in self._text
+
+    @property
+    def is_decoded(self) -> bool:
+        """Whether a plug-in looked at the object, and may have changed it."""
+        return self._obj is not None or self._parts is not None
+
+    def text(self) -> bytes:
+        """The object as plug-ins left it."""
+        if self._obj is not None:
+            return orjson.dumps(self._obj)
+        return self._text if self._parts is None else self._parts.text()
+
+    def shown_texts(self, cluster: str = "") -> tuple[bytes, bytes] | None:
+        """The new and the old object for others to read, with type and logical cluster.
+
+        None if there is no way to tell without decoding them.
+        """
+        old, resource = self._old_value, self.resource
+        if self._obj is not None or self._old is not None:
+            return None
+        if old is not None and (resource.conversion is not None or resource.is_older(old)):
+            return None
+        return (
+            _shown_text(resource, self._split(), cluster) if self.has_object else _NOTHING,
+            _NOTHING
+            if old is None
+            else _shown_text(resource, ObjectParts(resource.served(old)), cluster),
+        )
+
+    def replace(self, text: bytes) -> None:
+        """From here on, the object is this one."""
+        self._text, self._obj, self._parts = text, None, None
+
+    def show(self, judged: ValidatedObject) -> None:
+        """From here on, the object is the one that passed validation."""
+        self.replace(judged.shown)
+        self.finding = judged.finding
+
+
+_NOTHING = b"null"
+
+
+def _shown_text(resource: Resource, parts: ObjectParts, cluster: str) -> bytes:
+    annotations = dict(parts.metadata.get("annotations") or {})
+    annotations.pop(codec.CLUSTER_ANNOTATION, None)
+    if cluster:
+        annotations[codec.CLUSTER_ANNOTATION] = cluster
+    return parts.text(annotations, kind=resource.kind, apiVersion=resource.api_version)
+
+
+def deletion_request(
+    ctx: RequestContext, resource: Resource, namespace: str, name: str, value: bytes
+) -> LargeRequest:
+    """A delete as admission sees it, with an object that is decoded only if it is looked at."""
+    nothing = Made(_NOTHING, name, "", [])
+    return LargeRequest(ctx, resource, "DELETE", namespace, nothing, value)
