@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -39,7 +38,7 @@ class SignInSettings:
     bootstrap_tokens: bool = False
 
     def problems(self) -> list[str]:
-        """Everything that is wrong and can be told without opening a file."""
+        """What is wrong with the options together."""
         out: list[str] = []
         if self.authentication_config:
             if self.is_any_oidc_given:
@@ -49,17 +48,6 @@ class SignInSettings:
                 "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* "
                 "flags are set"
             )
-        files = {
-            "authentication-config": self.authentication_config,
-            "oidc-ca-file": self.oidc_ca_file,
-            "authentication-token-webhook-config-file": self.token_webhook_config_file,
-            "authorization-webhook-config-file": self.authorization_webhook_config_file,
-        }
-        out += [
-            f"--{flag}: no such file: {path}"
-            for flag, path in files.items()
-            if path and not pathlib.Path(path).is_file()
-        ]
         versions = {
             "unsupported authentication webhook version": self.token_webhook_version,
             "unsupported webhook authorizer version": self.authorization_webhook_version,

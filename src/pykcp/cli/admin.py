@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pykcp.programs.shard.settings import ShardSettings
 
-USAGE = """Look after a shard.
+USAGE = """Administer a shard.
 
 Usage:
-  kcp admin fsck [flags]   check that what a shard holds fits together; changes nothing
+  kcp admin fsck [flags]   check the store for consistency; changes nothing
 
 Flags say where the shard's state is, as for `kcp start`: --root-directory, --etcd-servers and
 those that go with them. If the server runs, it is asked to check itself.
-The exit code is 0 if everything fits, 1 if not, 2 if it could not be checked.
+The exit code is 0 if it is consistent, 1 if not, 2 if it could not be checked.
 """
 _COULD_NOT = 2
 _PATIENCE = 600
@@ -39,16 +39,13 @@ def main(words: Sequence[str]) -> int:
 
 def fsck(words: Sequence[str]) -> int:
     from pykcp.auth.files import CredentialError
-    from pykcp.cli.flags import FlagError
-    from pykcp.cli.start_flags import START_FLAGS, settings_from
+    from pykcp.programs.kit.flags import FlagError
+    from pykcp.programs.shard.settings import ShardSettings
     from pykcp.storage.errors import StoreError
 
     try:
-        values, rest = START_FLAGS.parse(words)
-        if rest:
-            print(f'Error: unknown argument "{rest[0]}" for "kcp admin fsck"', file=sys.stderr)
-            return _COULD_NOT
-        report = _report(settings_from(values))
+        settings, _ = ShardSettings.parse(words)
+        report = _report(settings)
     except (CredentialError, FlagError, StoreError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return _COULD_NOT
@@ -59,9 +56,12 @@ def fsck(words: Sequence[str]) -> int:
 def _report(settings: ShardSettings) -> str:
     from pykcp.storage.errors import InUse
 
-    if not settings.etcd_servers and not (settings.root_directory / "store.db").exists():
+    if (
+        not settings.store.etcd_servers
+        and not (settings.generic.root_directory / "store.db").exists()
+    ):
         raise FileNotFoundError(
-            f"there is no shard in {settings.root_directory}; say where with --root-directory"
+            f"no shard found in {settings.generic.root_directory}; set --root-directory"
         )
     try:
         return asyncio.run(_offline(settings))
@@ -87,7 +87,9 @@ def _online(settings: ShardSettings) -> str:
 
     from pykcp.auth.webhook_client import load_endpoint, make_context
 
-    endpoint = load_endpoint(str(settings.root_directory / settings.kubeconfig_path), "shard-base")
+    endpoint = load_endpoint(
+        str(settings.generic.root_directory / settings.generic.kubeconfig_path), "shard-base"
+    )
     connection = HTTPSConnection(
         urlsplit(endpoint.url).netloc, context=make_context(endpoint), timeout=_PATIENCE
     )

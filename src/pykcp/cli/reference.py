@@ -11,59 +11,62 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from pykcp.cli.flags import Flag, FlagSet
+from pykcp.programs.kit.flags import (
+    ACTIVE,
+    IGNORED,
+    PENDING,
+    REFUSED,
+    Flag,
+    FlagSet,
+    shown_default,
+)
 
 _HEAD = "<!-- Written by scripts/docs; change the code, not this page. -->\n\n"
 _TYPES = {
     "string": "text", "int": "number", "bool": "switch", "duration": "duration", "strings": "list",
-    "map": "key=value,…", "pair": "key=value", "float": "number",
+    "list": "text, repeatable", "map": "key=value,…", "pair": "key=value", "float": "number",
 }  # fmt: skip
 
 
 def flags_page() -> str:
-    """Every flag of `kcp start`, by section."""
-    from pykcp.cli.start_flags import START_FLAGS
+    """Every flag of every server program, by section."""
+    from pykcp.programs.cache.settings import CacheSettings
+    from pykcp.programs.shard.settings import ShardSettings
+    from pykcp.programs.virtual.settings import VirtualWorkspacesSettings
 
     lines = [
-        "# Flags of `kcp start`",
+        "# Flags",
         "",
-        "Names, defaults and meanings are kcp's.",
-        "*No effect* marks flags that are accepted so that command lines written for kcp work.",
-        "*Refused* are those that are known but not supported yet: ignoring them would mislead.",
-        "",
+        "Flags of the server programs. Names, defaults and meanings are those of kcp; a flag may be written",
+        "`--name value` or `--name=value`, lists are separated by commas or given by repeating the flag.",
     ]
-    return _HEAD + "\n".join(lines) + "\n".join(_flag_sections(START_FLAGS))
+    for settings in (ShardSettings, CacheSettings, VirtualWorkspacesSettings):
+        lines += ["", f"## `{settings.COMMAND}`", *_flag_sections(settings.flag_set())]
+    return _HEAD + "\n".join(lines) + "\n"
 
 
 def _flag_sections(flags: FlagSet) -> Iterator[str]:
     for title, members in flags.sections:
-        yield f"\n## {title}\n"
-        yield "| flag | value | default | meaning |\n|---|---|---|---|"
-        for flag in members:
-            yield f"| `--{flag.name}` | {_TYPES[flag.kind]} | {_default(flag)} | {_meaning(flag)} |"
-    yield ""
+        shown = [flag for flag in members if flag.effect in (ACTIVE, PENDING)]
+        if shown:
+            yield f"\n### {title}\n"
+            yield "| flag | value | default | meaning |\n|---|---|---|---|"
+            yield from map(_flag_row, shown)
+    for effect, heading in (
+        (IGNORED, "Accepted for compatibility; ignored. A warning is logged if one is given"),
+        (REFUSED, "Not supported; the program does not start with one of these"),
+    ):
+        names = sorted(flag.name for flag in flags.flags if flag.effect == effect)
+        if names:
+            yield f"\n{heading}: {', '.join(f'`--{name}`' for name in names)}."
 
 
-def _default(flag: Flag) -> str:
-    default = flag.default
-    if default in ("", None, [], {}):
-        return ""
-    if isinstance(default, bool):
-        return f"`{str(default).lower()}`"
-    if flag.kind == "duration":
-        return f"`{default:g}s`"
-    if isinstance(default, dict):
-        return f"`{','.join(f'{k}={v}' for k, v in default.items())}`"
-    return f"`{','.join(default)}`" if isinstance(default, list) else f"`{default}`"
-
-
-def _meaning(flag: Flag) -> str:
-    if flag.is_refused:
-        return "*Refused.*"
-    if flag.is_ignored:
-        known = "" if flag.help == "Known to kcp." else f" {_cell(flag.help)}"
-        return f"*No effect.*{known}"
-    return _cell(flag.help) + (" *Hidden.*" if flag.is_hidden else "")
+def _flag_row(flag: Flag) -> str:
+    default = shown_default(flag)
+    meaning = _cell(flag.help) + (" *Hidden.*" if flag.is_hidden else "")
+    if flag.effect == PENDING and "Not in effect yet." not in meaning:
+        meaning += " Not in effect yet."
+    return f"| `--{flag.name}` | {_TYPES[flag.kind]} | {f'`{default}`' if default else ''} | {meaning} |"
 
 
 def _cell(text: str) -> str:

@@ -213,6 +213,28 @@ class ClientSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedCertificate:
+    """A certificate for the host names that clients ask for (SNI)."""
+
+    cert_file: str
+    """PEM with the certificate and its intermediates."""
+
+    key_file: str
+    """PEM with its private key."""
+
+    names: tuple[str, ...]
+    """In lower case; `*.` at the beginning stands for one label, `*` for every name."""
+
+    def matches(self, host: str) -> bool:
+        """Whether it is for this host name, which is in lower case."""
+        return any(
+            name in (host, "*")
+            or (name.startswith("*.") and host.partition(".")[2] == name[2:] != "")
+            for name in self.names
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class TLSSettings:
     """Whose certificate to show and whether to ask for the client's."""
 
@@ -236,3 +258,12 @@ class TLSSettings:
 
     reload_interval: float = 10.0
     """Seconds after which a new connection makes the listener look whether the files changed."""
+
+    min_version: str = "1.2"
+    """Lowest version of TLS to accept: 1.2 or 1.3."""
+
+    ciphers: tuple[str, ...] = ()
+    """Cipher suites for TLS 1.2, by OpenSSL's names; empty: those that HTTP/2 allows."""
+
+    named: tuple[NamedCertificate, ...] = ()
+    """Certificates for certain host names, shown instead of the first one."""

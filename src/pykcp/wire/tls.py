@@ -34,6 +34,8 @@ _RECORD = 16384
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2: those that HTTP/2 allows (RFC 9113, appendix A); 1.3 has only good ones."""
 
+_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
 _VerifyCallback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -69,15 +71,41 @@ def _leave_judging_to_application(context: ssl.SSLContext) -> bool:
 
 
 def make_context(settings: TLSSettings) -> ssl.SSLContext:
-    """A server's context: TLS 1.2 and up, HTTP/2 preferred.  Raises OSError for bad files."""
+    """A server's context: HTTP/2 preferred.  Raises OSError for bad files."""
+    context = _context(settings, settings.cert_file, settings.key_file)
+    if settings.named:
+        _choose_by_name(context, settings)
+    return context
+
+
+def _choose_by_name(context: ssl.SSLContext, settings: TLSSettings) -> None:
+    """Show the certificate of the host name that the client asks for.
+
+    A name that a certificate has counts more than one that a wildcard of it covers.
+    """
+    made = [(one, _context(settings, one.cert_file, one.key_file)) for one in settings.named]
+    exact = {name: other for one, other in reversed(made) for name in one.names}
+
+    def choose(session: ssl.SSLObject, host: str | None, _: ssl.SSLContext) -> None:
+        if host is None:
+            return
+        host = host.lower()
+        found = exact.get(host) or next((c for one, c in made if one.matches(host)), None)
+        if found is not None:
+            session.context = found
+
+    context.sni_callback = choose
+
+
+def _context(settings: TLSSettings, cert_file: str, key_file: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_ciphers(_CIPHERS)
+    context.minimum_version = _VERSIONS[settings.min_version]
+    context.set_ciphers(":".join(settings.ciphers) or _CIPHERS)
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     # All that is left is good, so the client may choose what its machine does fastest.
     context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     context.set_alpn_protocols(["h2", "http/1.1"])
-    context.load_cert_chain(settings.cert_file, settings.key_file)
+    context.load_cert_chain(cert_file, key_file)
     if settings.request_client_certificate:
         _request_client_certificates(context, settings.client_ca_file)
     return context
@@ -125,7 +153,9 @@ class ServingCertificate:
         self._seen = seen
 
     def _look(self) -> tuple[tuple[int, int, int], ...]:
-        files = (self._settings.cert_file, self._settings.key_file)
+        settings = self._settings
+        files = [settings.cert_file, settings.key_file]
+        files += [file for one in settings.named for file in (one.cert_file, one.key_file)]
         found = (Path(file).stat() for file in files)
         return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in found)
 

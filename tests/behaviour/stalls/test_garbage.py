@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from pykcp.programs.shard.process import running_shard
-from pykcp.programs.shard.settings import ShardSettings
 from pykcp.server.call import Call
 from pykcp.testing.client import TestClient
 from pykcp.testing.kubeconfig import read_access
+from pykcp.testing.settings import shard_settings
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -45,13 +45,7 @@ def _write(kubeconfig: pathlib.Path) -> list[int]:
 async def test_bodies_need_no_garbage_collector(
     tmp_path: pathlib.Path, no_collections: None
 ) -> None:
-    settings = ShardSettings(
-        root_directory=tmp_path / ".kcp",
-        bind_address="127.0.0.1",
-        secure_port=0,
-        bind_free_port=True,
-    )
-    async with running_shard(settings):
+    async with running_shard(shard_settings(tmp_path / ".kcp")):
         statuses = await asyncio.to_thread(_write, tmp_path / ".kcp" / "admin.kubeconfig")
         assert statuses == [201, 409, 200, 409, 200, 200]
         left = [o for o in gc.get_objects() if isinstance(o, Call)]

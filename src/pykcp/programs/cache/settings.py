@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-import ipaddress
 import pathlib
-from dataclasses import dataclass
+
+from pykcp.programs.kit.checks import not_negative
+from pykcp.programs.kit.groups.authorization import AllowedPathOptions
+from pykcp.programs.kit.groups.client_ca import ClientCAOptions
+from pykcp.programs.kit.groups.logging import LoggingOptions
+from pykcp.programs.kit.groups.root_directory import RootDirectoryOptions
+from pykcp.programs.kit.groups.serving import ServingOptions
+from pykcp.programs.kit.groups.store import EMBEDDED_ETCD, ETCD_TUNING
+from pykcp.programs.kit.options import OptionGroup, option, pending
+from pykcp.programs.kit.settings import ProgramSettings
 
 
-@dataclass(frozen=True, slots=True)
-class CacheSettings:
-    root_directory: pathlib.Path = pathlib.Path(".kcp-cache")
-    """Where it keeps what shards publish, and a certificate if it has to make one."""
-    bind_address: str = "0.0.0.0"  # noqa: S104  # kcp's default: all addresses
-    secure_port: int = 6443
-    """0 takes any free port."""
-    tls_cert_file: str = ""
-    tls_private_key_file: str = ""
-    client_ca_file: str = ""
-    """Whose certificates count. Without it nobody gets in."""
-    authorization_always_allow_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
-    synthetic_delay: float = 0.0
-    """Seconds that every request waits: for tests of what depends on a slow cache."""
-    verbosity: int = 2
-    logging_format: str = "text"
+class CacheOptions(OptionGroup):
+    TITLE = "Cache"
+    OTHER = (*ETCD_TUNING, *EMBEDDED_ETCD)
+
+    synthetic_delay: float = option(
+        "Time that every request waits; for tests.", 0.0, check=not_negative
+    )
+    etcd_servers: tuple[str, ...] = pending("etcd servers to store everything in.", ())
+    etcd_prefix: str = pending("Prefix of all keys in etcd.", "/registry")
+    etcd_cafile: str = pending("CA bundle (PEM) of etcd's servers.")
+    etcd_certfile: str = pending("Client certificate (PEM) for etcd.")
+    etcd_keyfile: str = pending("Key of --etcd-certfile.")
+
+
+class CacheSettings(ProgramSettings):
+    COMMAND = "cache-server"
+
+    generic: RootDirectoryOptions = RootDirectoryOptions(root_directory=pathlib.Path(".kcp-cache"))
+    serving: ServingOptions = ServingOptions()
+    client_ca: ClientCAOptions = ClientCAOptions()
+    authorization: AllowedPathOptions = AllowedPathOptions()
+    cache: CacheOptions = CacheOptions()
+    logging: LoggingOptions = LoggingOptions()
     shutdown_seconds: float = 5.0
-
-    def problems(self) -> list[str]:
-        """Everything that is wrong with these settings."""
-        out = []
-        if not 0 <= self.secure_port <= 65535:
-            out.append(f"--secure-port {self.secure_port} is not a valid port")
-        try:
-            ipaddress.ip_address(self.bind_address)
-        except ValueError:
-            out.append(f"--bind-address {self.bind_address!r} is not an IP address")
-        for flag in ("tls_cert_file", "tls_private_key_file", "client_ca_file"):
-            path = getattr(self, flag)
-            if path and not pathlib.Path(path).is_file():
-                out.append(f"--{flag.replace('_', '-')}: no such file: {path}")
-        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
-            out.append("--tls-cert-file and --tls-private-key-file must be given together")
-        if self.logging_format not in ("text", "json"):
-            out.append(f"--logging-format {self.logging_format!r} must be text or json")
-        return out

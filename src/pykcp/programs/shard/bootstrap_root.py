@@ -28,10 +28,11 @@ from pykcp.machinery.resources import (
     WORKSPACE_TYPES,
 )
 from pykcp.machinery.status import BadRequest
+from pykcp.programs.kit.settings import SettingsError
 from pykcp.programs.shard import bootstrap_exports, root_objects
 from pykcp.programs.shard.bootstrap_steps import change, ensure, put
 from pykcp.programs.shard.root_objects import BOOTSTRAPPER, CREATE_ONLY
-from pykcp.programs.shard.settings import SettingsError, ShardSettings
+from pykcp.programs.shard.settings import ShardSettings
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
 
@@ -61,19 +62,19 @@ class RootOptions:
 def root_options(settings: ShardSettings, address: str) -> RootOptions:
     """`address`: host and port under which the server is reached."""
     own = f"https://{address}"
-    base = settings.shard_base_url or own
+    base = settings.shard.shard_base_url or own
     urls = ShardURLs(
         base,
-        settings.shard_external_url or base,
-        settings.shard_virtual_workspace_url or base,
+        settings.shard.shard_external_url or base,
+        settings.shard.shard_virtual_workspace_url or base,
     )
-    gates = frozenset(name for name, is_on in settings.feature_gates.items() if is_on)
-    given = settings.root_identities_file
+    gates = frozenset(name for name, is_on in settings.features.feature_gates.items() if is_on)
+    given = settings.shard.root_identities_file
     return RootOptions(
-        settings.shard_name,
+        settings.shard.shard_name,
         urls,
-        settings.batteries,
-        settings.home_creator_groups,
+        settings.generic.batteries,
+        settings.tenancy.home_creator_groups,
         gates,
         read_identities(given) if given else None,
     )

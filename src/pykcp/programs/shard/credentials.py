@@ -9,18 +9,11 @@ from collections.abc import Sequence
 
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authn.interface import TokenAuthenticator
-from pykcp.auth.authn.request_header import HeaderNames, RequestHeaders
 from pykcp.auth.authn.service_account import BoundTokens, SecretTokens
 from pykcp.auth.authn.static_tokens import admin_tokens as admin_authenticator
 from pykcp.auth.authn.static_tokens import parse_token_file
 from pykcp.auth.authn.x509 import CertificateVerifier, ClientCertificates
-from pykcp.auth.certificates import (
-    ServingFiles,
-    ensure_client_ca,
-    ensure_serving,
-    ensure_signing_key,
-    serving_hosts,
-)
+from pykcp.auth.certificates import ensure_client_ca, ensure_signing_key
 from pykcp.auth.claims import LEGACY_ISSUER, legacy_claims
 from pykcp.auth.external import ExternalSignIn
 from pykcp.auth.kubeconfig import KubeconfigPaths, admin_tokens, write_admin_kubeconfig
@@ -42,63 +35,62 @@ from pykcp.types import Object
 class Credentials:
     def __init__(self, settings: ShardSettings) -> None:
         self._settings = settings
-        self._root = settings.root_directory
+        self._root = settings.generic.root_directory
         now = time.time()
-        self.serving = self._serving_files(now)
+        self.serving = settings.serving.files(self._root, settings.generic.external_hostname)
         self.client_ca = self._client_ca(now)
         self._paths = KubeconfigPaths(
-            self._root / settings.kubeconfig_path, self._root / settings.admin_token_path
+            self._root / settings.generic.kubeconfig_path,
+            self._root / settings.generic.admin_token_path,
         )
         self._tokens = admin_tokens(self._paths, lambda: str(uuid.uuid4()))
-        key_file = settings.service_account_signing_key_file
+        key_file = settings.service_accounts.service_account_signing_key_file
         signing_key = ensure_signing_key(
             pathlib.Path(key_file) if key_file else self._root / "sa.key"
         )
-        self._signer = TokenSigner(signing_key, settings.service_account_issuer)
+        self._signer = TokenSigner(signing_key, settings.service_accounts.issuer)
         secret_key = signing_key
-        if settings.service_account_private_key_file:
-            secret_key = pathlib.Path(settings.service_account_private_key_file).read_bytes()
+        if settings.service_accounts.service_account_private_key_file:
+            secret_key = pathlib.Path(
+                settings.service_accounts.service_account_private_key_file
+            ).read_bytes()
         self._secret_signer = TokenSigner(secret_key, LEGACY_ISSUER)
-        self._audiences = settings.api_audiences or (settings.service_account_issuer,)
+        self._audiences = settings.service_accounts.api_audiences or (
+            settings.service_accounts.issuer,
+        )
         self.policy = TokenPolicy(
-            self._signer, self._audiences, int(settings.service_account_max_expiration)
+            self._signer,
+            self._audiences,
+            int(settings.service_accounts.service_account_max_token_expiration),
         )
         self._keys = self._verification_keys()
         self.address = ""
         """host:port under which this server is known."""
 
-    def _serving_files(self, now: float) -> ServingFiles:
-        settings = self._settings
-        if settings.tls_cert_file:
-            certificate = pathlib.Path(settings.tls_cert_file)
-            key = pathlib.Path(settings.tls_private_key_file)
-            return ServingFiles(certificate, key, certificate.read_bytes())
-        hosts = serving_hosts(settings.external_hostname, settings.bind_address)
-        return ensure_serving(self._root, hosts, now)
-
     def _client_ca(self, now: float) -> bytes:
-        if self._settings.client_ca_file:
-            return pathlib.Path(self._settings.client_ca_file).read_bytes()
-        return ensure_client_ca(self._root, now).certificate
+        given = self._settings.client_ca.bundle()
+        return ensure_client_ca(self._root, now).certificate if given is None else given
 
     @property
     def root_ca(self) -> str:
         """The CA by which clients inside can trust this server."""
-        if self._settings.root_ca_file:
-            return pathlib.Path(self._settings.root_ca_file).read_text()
+        if self._settings.service_accounts.root_ca_file:
+            return pathlib.Path(self._settings.service_accounts.root_ca_file).read_text()
         return self.serving.ca.decode()
 
     def publish(self, port: int) -> None:
         """Write the admin kubeconfig, now that the port is known."""
-        host = self._settings.external_hostname or _reachable(self._settings.bind_address)
+        host = self._settings.generic.external_hostname or _reachable(
+            self._settings.serving.bind_address
+        )
         self.address = f"{host}:{port}"
-        if "admin" in self._settings.batteries:
+        if "admin" in self._settings.generic.batteries:
             write_admin_kubeconfig(
                 self._paths,
                 f"https://{self.address}",
                 self.serving.ca,
                 self._tokens,
-                with_user="user" in self._settings.batteries,
+                with_user="user" in self._settings.generic.batteries,
             )
 
     def external_sign_in(self, client: LocalClient) -> ExternalSignIn:
@@ -107,7 +99,7 @@ class Credentials:
         return ExternalSignIn(
             settings.sign_in,
             self._audiences,
-            (settings.service_account_issuer,),
+            (settings.service_accounts.issuer,),
             StoredObjects(client),
         )
 
@@ -121,24 +113,28 @@ class Credentials:
         settings = self._settings
         audiences = self._audiences
         verifier = TokenVerifier(self._keys)
-        lookup = StoredObjects(client) if settings.service_account_lookup else None
+        lookup = StoredObjects(client) if settings.service_accounts.service_account_lookup else None
         tokens: list[TokenAuthenticator] = []
-        if settings.token_auth_file:
-            text = pathlib.Path(settings.token_auth_file).read_text()
-            tokens.append(parse_token_file(text, settings.token_auth_file).authenticator(audiences))
+        if settings.authentication.token_auth_file:
+            text = pathlib.Path(settings.authentication.token_auth_file).read_text()
+            tokens.append(
+                parse_token_file(text, settings.authentication.token_auth_file).authenticator(
+                    audiences
+                )
+            )
         tokens += [
             SecretTokens(verifier, audiences, lookup),
-            BoundTokens((settings.service_account_issuer,), verifier, audiences, lookup),
+            BoundTokens((settings.service_accounts.issuer,), verifier, audiences, lookup),
             *external.tokens(),
             *more,
         ]
         authentication = Authentication(
             clock=time.time,
             admin=admin_authenticator(self._tokens, lambda: str(uuid.uuid4()), audiences),
-            proxy=self._proxy(),
+            proxy=settings.request_header.authenticator(),
             certificates=ClientCertificates(CertificateVerifier(self.client_ca)),
             tokens=tokens,
-            anonymous=external.anonymous(settings.anonymous_auth),
+            anonymous=external.anonymous(settings.authentication.anonymous_auth),
             api_audiences=audiences,
         )
         external.on_change(authentication.forget)
@@ -149,22 +145,8 @@ class Credentials:
         """For which tokens must be good here."""
         return tuple(self._audiences)
 
-    def _proxy(self) -> RequestHeaders | None:
-        settings = self._settings
-        if not settings.requestheader_client_ca_file:
-            return None
-        bundle = pathlib.Path(settings.requestheader_client_ca_file).read_bytes()
-        names = HeaderNames.parse(
-            settings.requestheader_username_headers,
-            settings.requestheader_uid_headers,
-            settings.requestheader_group_headers,
-            settings.requestheader_extra_headers_prefix,
-        )
-        verifier = CertificateVerifier(bundle, "request header CA")
-        return RequestHeaders(verifier, settings.requestheader_allowed_names, names)
-
     def _verification_keys(self) -> list[VerificationKey]:
-        files = self._settings.service_account_key_files
+        files = self._settings.service_accounts.service_account_key_files
         if not files:
             own = (self._signer.verification_key, self._secret_signer.verification_key)
             return list({key.key_id: key for key in own}.values())
@@ -176,7 +158,7 @@ class Credentials:
 
     def configuration(self) -> bytes:
         uri = f"https://{self.address}/openid/v1/jwks"
-        return openid_configuration(self._settings.service_account_issuer, uri, self._keys)
+        return openid_configuration(self._settings.service_accounts.issuer, uri, self._keys)
 
     def keys(self) -> bytes:
         return jwks(self._keys)

@@ -38,16 +38,16 @@ class Egress(NamedTuple):
 
 
 def make_egress(settings: ShardSettings, metrics: Registry, owner: TaskOwner) -> Egress:
-    allow, deny = settings.tenant_egress_allow, settings.tenant_egress_deny
-    stores = list(_sockets(settings.etcd_servers, _ETCD))
+    allow, deny = settings.egress.tenant_egress_allow, settings.egress.tenant_egress_deny
+    stores = list(_sockets(settings.store.etcd_servers, _ETCD))
     urls = (
-        settings.shard_base_url,
-        settings.shard_external_url,
-        settings.shard_virtual_workspace_url,
+        settings.shard.shard_base_url,
+        settings.shard.shard_external_url,
+        settings.shard.shard_virtual_workspace_url,
     )
     guarded = Destinations(allow, deny, [*stores, *_sockets(urls, _HTTPS)])
-    short = Shares(settings.tenant_egress_connections)
-    long = Shares(settings.tenant_egress_forwards)
+    short = Shares(settings.egress.tenant_egress_connections)
+    long = Shares(settings.egress.tenant_egress_forwards)
     names = HostNames()
     egress = Egress(
         webhooks=Outbound(guarded, names, short),

@@ -3,67 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import signal
-import sys
+from collections.abc import Iterable
 
 from pykcp.aio.garbage import Collector
 from pykcp.aio.owner import TaskOwner
-from pykcp.auth.files import CredentialError
 from pykcp.cache.storing import start_store as start_cache_store
-from pykcp.observe import logging as logs
-from pykcp.observe.audit.policy import PolicyError
 from pykcp.observe.loop_meter import LoopMeter
 from pykcp.observe.stalls import StallWatchdog
+from pykcp.programs.kit.run import run_program
 from pykcp.programs.shard.bootstrap import bootstrap
 from pykcp.programs.shard.bootstrap_root import bootstrap_root, root_options
 from pykcp.programs.shard.connections import connection_metrics
 from pykcp.programs.shard.credentials import Credentials
-from pykcp.programs.shard.settings import SettingsError, ShardSettings
+from pykcp.programs.shard.settings import ShardSettings
 from pykcp.programs.shard.wiring import Shard, make_controllers, make_store, start_store, wire
 from pykcp.server.held import identify
 from pykcp.storage.compactor import Compactor
-from pykcp.storage.errors import StoreError
-from pykcp.wire.listener import Listener, ListenError
-from pykcp.wire.settings import TLSSettings
+from pykcp.wire.listener import Listener
 
-_log = logging.getLogger(__name__)
 _POLICY = ("rbac/bootstrap-roles", "kcp-bootstrap-policy")
 _ROOT = ("kcp-start-informers", "kcp-start-cache-server", "kcp-start-virtual-workspaces")
 _CONTROLLERS = ("kcp-start-controllers",)
 """The steps of a start under the names that kcp's health checks have for them."""
 
 
-def run(settings: ShardSettings) -> int:
+def run(settings: ShardSettings, warnings: Iterable[str] = ()) -> int:
     """Run until a signal; the exit code of the program."""
-    logs.set_up(settings.verbosity, settings.logging_format)
-    try:
-        import uvloop
-
-        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
-    except ImportError:
-        runner = asyncio.Runner()
-    with runner:
-        try:
-            runner.run(_main(settings))
-        except (CredentialError, ListenError, PolicyError, SettingsError, StoreError) as error:
-            message = (
-                error.strerror if isinstance(error, ListenError) and error.strerror else str(error)
-            )
-            print(f"Error: {message}", file=sys.stderr)  # noqa: T201
-            return 1
-    return 0
-
-
-async def _main(settings: ShardSettings) -> None:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopping.set)
-    async with running_shard(settings):
-        _log.info("kcp is ready")
-        await stopping.wait()
-        _log.info("stopping")
+    return run_program(running_shard(settings), settings.logging, warnings)
 
 
 def _finish(shard: Shard, hooks: tuple[str, ...]) -> None:
@@ -71,8 +37,10 @@ def _finish(shard: Shard, hooks: tuple[str, ...]) -> None:
         shard.health.finish_hook(hook)
 
 
-class running_shard:  # noqa: N801  # used as `async with running(settings) as shard`
+class running_shard:  # noqa: N801  # used as `async with running_shard(settings) as shard`
     """A started shard, as a context: the tests use it too."""
+
+    NAME = "kcp"
 
     def __init__(self, settings: ShardSettings) -> None:
         self._settings = settings
@@ -82,12 +50,10 @@ class running_shard:  # noqa: N801  # used as `async with running(settings) as s
 
     async def __aenter__(self) -> Shard:
         settings = self._settings
-        settings.root_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        root = settings.generic.make_root()
         self._store = await start_store(make_store(settings))
         try:
-            self._cache_store = await start_cache_store(
-                settings.root_directory, is_sealed=bool(settings.encryption_provider_config)
-            )
+            self._cache_store = await start_cache_store(root, is_sealed=settings.store.is_encrypted)
         except BaseException:  # the store's lock must not outlive a failed start
             await self._store.stop()
             raise
@@ -96,6 +62,16 @@ class running_shard:  # noqa: N801  # used as `async with running(settings) as s
         except BaseException:  # likewise
             await self._stop_stores()
             raise
+
+    def announcement(self) -> Iterable[str]:
+        """Where it serves, where its files are, and a command to try."""
+        settings = self._settings
+        root = settings.generic.root_directory.absolute()
+        yield f"serving on {settings.serving.bind_address}:{self._shard.port}"
+        yield f"data is in {root}"
+        if "admin" in settings.generic.batteries:
+            kubeconfig = root / settings.generic.kubeconfig_path
+            yield f"admin kubeconfig is {kubeconfig}; try: kubectl --kubeconfig={kubeconfig} get workspaces"
 
     async def _stop_stores(self) -> None:
         """Those who hear of the last events of one look into the other, which must be open."""
@@ -113,15 +89,14 @@ class running_shard:  # noqa: N801  # used as `async with running(settings) as s
         self._meter = LoopMeter(shard.metrics)
         for hook in (*_POLICY, *_ROOT, *_CONTROLLERS):
             shard.health.await_hook(hook)
-        files = credentials.serving
         self._listener = Listener(
             shard.server,
-            settings.wire,
-            TLSSettings(str(files.certificate_file), str(files.key_file)),
+            settings.connections.wire,
+            settings.serving.tls(credentials.serving),
             self._meter,
         )
         shard.metrics.add(*connection_metrics(self._listener))
-        await self._listener.start(settings.bind_address, settings.secure_port)
+        await self._listener.start(settings.serving.bind_address, settings.serving.secure_port)
         try:
             await self._finish_start(shard, credentials)
         except BaseException:  # a failed start must leave nothing behind
@@ -132,7 +107,7 @@ class running_shard:  # noqa: N801  # used as `async with running(settings) as s
 
     async def _finish_start(self, shard: Shard, credentials: Credentials) -> None:
         shard.port = self._listener.port
-        shard.egress.listens_on(self._settings.bind_address, shard.port)
+        shard.egress.listens_on(self._settings.serving.bind_address, shard.port)
         credentials.publish(shard.port)
         await bootstrap(shard.client)
         _finish(shard, _POLICY)
@@ -140,15 +115,14 @@ class running_shard:  # noqa: N801  # used as `async with running(settings) as s
         _finish(shard, _ROOT)
         self._owner.start_restartable("compactor", Compactor(self._store).run)
         self._owner.start_restartable("cache-compactor", Compactor(self._cache_store).run)
-        if self._settings.run_controllers:
+        if self._settings.generic.run_controllers:
             make_controllers(shard).start(self._owner)
         _finish(shard, _CONTROLLERS)
         self._collector.start()
         self._start_meter(shard)
-        _log.info("serving on %s:%d", self._settings.bind_address, shard.port)
 
     def _start_meter(self, shard: Shard) -> None:
-        threshold = self._settings.stall_log_threshold
+        threshold = self._settings.fairness.stall_log_threshold
         if threshold:
             self._watchdog = StallWatchdog(self._meter, threshold, identify, shard.metrics)
             self._watchdog.start()

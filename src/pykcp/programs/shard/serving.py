@@ -25,10 +25,7 @@ from pykcp.server.documents.discovery import Discovery
 from pykcp.server.documents.openapi import OpenAPI
 from pykcp.server.filters.authorization import CallAuthorization
 from pykcp.server.filters.clusters import ClusterPresence, ClusterResolver
-from pykcp.server.filters.flow_control import FlowControl, FlowSettings
-from pykcp.server.filters.flow_cost import CostLimits
-from pykcp.server.filters.flow_queue import SeatLimits
-from pykcp.server.filters.flow_room import RoomLimits
+from pykcp.server.filters.flow_control import FlowControl
 from pykcp.server.filters.homes import HomeWorkspaces
 from pykcp.server.filters.impersonation import Impersonation
 from pykcp.server.filters.mounts import MountProxy
@@ -44,13 +41,12 @@ if TYPE_CHECKING:
 
 
 def make_audit(settings: ShardSettings, store: Store, metrics: Registry) -> AuditFilter | None:
-    if not settings.audit.is_on:
+    trail = settings.audit.make_trail()
+    if trail is None:
         return None
-    from pykcp.observe.audit.trail import make_trail
     from pykcp.server.filters.audit import AuditFilter
     from pykcp.server.filters.workspace_paths import WorkspacePaths
 
-    trail = make_trail(settings.audit)
     metrics.add(*trail.metrics)
     trail.start()
     return AuditFilter(trail, WorkspacePaths(store).of)
@@ -84,16 +80,16 @@ def make_server(  # a composition root: every part by name
 ) -> ServingParts:
     authorization = CallAuthorization(authorizer, Impersonation(authorizer))
     homes = None
-    if settings.home_workspaces:
+    if settings.tenancy.enable_home_workspaces:
         homes = HomeWorkspaces(store, client, lookup, authorizer, authorization)
     mounts = MountProxy(
         egress.mounts,
-        settings.mount_proxy_client_cert_file,
-        settings.mount_proxy_client_key_file,
-        settings.mount_proxy_ca_file,
+        settings.egress.mount_proxy_client_cert_file,
+        settings.egress.mount_proxy_client_key_file,
+        settings.egress.mount_proxy_ca_file,
         authentication.is_proxied,
     )
-    shown = WithOldNames(directory) if "CacheAPIs" in settings.gates else directory
+    shown = WithOldNames(directory) if "CacheAPIs" in settings.features.gates else directory
     flow = _flow_control(settings, metrics)
     debug: dict[str, DebugView] = {
         "/debug/tasks": describe,
@@ -133,7 +129,7 @@ def workspace_sign_in(
     outbound: Outbound,
 ) -> list[TokenAuthenticator]:
     """Issuers that types of workspaces bring, if they may."""
-    if not settings.feature_gates.get("WorkspaceAuthentication"):
+    if not settings.features.feature_gates.get("WorkspaceAuthentication"):
         return []
     from pykcp.auth.authn.workspace import WorkspaceTokens
     from pykcp.programs.shard.workspace_sign_in import StoredConfigurations
@@ -144,25 +140,5 @@ def workspace_sign_in(
 
 
 def _flow_control(settings: ShardSettings, metrics: Registry) -> FlowControl | None:
-    if not settings.fairness:
-        return None
-    return FlowControl(
-        FlowSettings(
-            writes=SeatLimits(settings.fairness_seats),
-            reads=SeatLimits(settings.fairness_read_seats),
-            long=SeatLimits(settings.fairness_long_seats),
-            sign_in=SeatLimits(settings.fairness_sign_in_seats),
-            seat_timeout=settings.fairness_seat_timeout,
-            costs=CostLimits(
-                user=settings.fairness_cost_per_user,
-                cluster=settings.fairness_cost_per_cluster,
-                address=settings.fairness_cost_per_address,
-                burst=settings.fairness_cost_burst,
-            ),
-            room=RoomLimits(settings.fairness_queue_length, settings.fairness_queue_bytes),
-            wait=settings.fairness_queue_wait,
-            watches_per_user=settings.fairness_watches_per_user,
-            watches_per_cluster=settings.fairness_watches_per_cluster,
-        ),
-        metrics,
-    )
+    limits = settings.fairness.flow_settings()
+    return None if limits is None else FlowControl(limits, metrics)

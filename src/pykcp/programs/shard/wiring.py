@@ -93,12 +93,7 @@ class Shard:
 
 def make_store(settings: ShardSettings) -> Store:
     """The store of a shard, with encryption at rest if it is configured."""
-    store = _bare_store(settings)
-    if not settings.encryption_provider_config:
-        return store
-    from pykcp.storage.encryption import EncryptedStore, load_config
-
-    return EncryptedStore(store, load_config(pathlib.Path(settings.encryption_provider_config)))
+    return settings.store.make(settings.generic.root_directory)
 
 
 async def start_store(store: Store) -> Store:
@@ -109,30 +104,6 @@ async def start_store(store: Store) -> Store:
     from pykcp.storage.encryption.store import guarded
 
     return guarded(store)
-
-
-def _bare_store(settings: ShardSettings) -> Store:
-    """etcd if its servers are named, otherwise one file in the root directory."""
-    if settings.etcd_servers:
-        from pykcp.storage.etcd import EtcdSettings, EtcdStore
-
-        return EtcdStore(
-            EtcdSettings(
-                servers=settings.etcd_servers,
-                prefix=settings.etcd_prefix,
-                certfile=settings.etcd_certfile,
-                keyfile=settings.etcd_keyfile,
-                cafile=settings.etcd_cafile,
-                mirror_path=settings.root_directory / "etcd-mirror.db",
-                most_bytes=settings.store_size_limit,
-            )
-        )
-    from pykcp.storage.sqlite import SQLiteStore
-    from pykcp.storage.sqlite.store import SQLiteSettings
-
-    erases = bool(settings.encryption_provider_config)
-    made = SQLiteSettings(erases=erases, most_bytes=settings.store_size_limit)
-    return SQLiteStore(settings.root_directory / "store.db", settings=made)
 
 
 def wire(
@@ -150,8 +121,8 @@ def wire(
     sources = Sources(now=Timestamps(time.time))
     egress = make_egress(settings, metrics, owner)
     quotas = Quotas(store)
-    object_count = ObjectCountLimit(store, lambda: directory, settings.total_object_limit)
-    object_count.show(metrics, settings.shard_name)
+    object_count = ObjectCountLimit(store, lambda: directory, settings.tenancy.total_object_limit)
+    object_count.show(metrics, settings.shard.shard_name)
     tenants = TenantAdmission(
         store,
         lambda: directory,
@@ -167,7 +138,7 @@ def wire(
         lambda: lookup,
         lambda: authorizer,
         lambda: directory,
-        tenants_set_limits=settings.tenant_object_limits,
+        tenants_set_limits=settings.tenancy.tenant_object_limits,
     )
     workers = _worker_pool(settings, metrics, owner)
     conversions = ConversionCalls(egress.webhooks)
@@ -195,23 +166,23 @@ def wire(
     directory.add_source(
         CustomResources(store, lambda d, version, since: make_custom(d, version, since, services))
     )
-    if "CacheAPIs" in settings.gates:
+    if "CacheAPIs" in settings.features.gates:
         directory.add_source(OldNames(lambda d, version, c: make_renamed(d, version, services, c)))
     client = LocalClient(directory, "system:apiserver", writes_own=True)
     external = credentials.external_sign_in(client)
     paths = PathIndex(store)
-    cache = make_cache(cache_store, settings.shard_name)
+    cache = make_cache(cache_store, settings.shard.shard_name)
     lookup = ObjectLookup(store, directory, paths, cache.replica)
-    clusters = ShardClusters(store, paths, hub, settings.shard_name)
-    clusters.blocks_moving = "LogicalClusterMigration" in settings.gates
+    clusters = ShardClusters(store, paths, hub, settings.shard.shard_name)
+    clusters.blocks_moving = "LogicalClusterMigration" in settings.features.gates
     access = AccessObjects(store, cache.replica)
     roles = RoleCache(access.load)
     access.follow(roles)
     ceiling = PermissionCeiling(store, roles, bound, lambda: lookup)
     authorizer = Authorizer(
         RbacChain(roles, ceiling),
-        order=settings.authorization_order,
-        always_allow_paths=settings.authorization_always_allow_paths,
+        order=settings.authorization.authorization_order,
+        always_allow_paths=settings.authorization.authorization_always_allow_paths,
         webhook=external.authorizer,
     )
     authentication = credentials.authentication(
@@ -223,7 +194,7 @@ def wire(
     audit = make_audit(settings, store, metrics)
     services_below = ServiceRoutes()
     remote = None
-    if "CacheAPIs" in settings.gates:
+    if "CacheAPIs" in settings.features.gates:
         bound.find_storage = partial(find_storage, lookup)
         remote = _virtual_resources(
             settings, bound, directory, lookup, services_below, egress
@@ -247,9 +218,9 @@ def wire(
         remote,
     )
     server = serving.server
-    now, window = services.sources.now, settings.workspace_undelete_window
+    now, window = services.sources.now, settings.tenancy.workspace_undelete_window
     trash = Trash(store, directory, lookup, now, window)
-    shown = VirtualSettings(settings.shard_name, settings.gates)
+    shown = VirtualSettings(settings.shard.shard_name, settings.features.gates)
     address = lambda: credentials.address  # noqa: E731
     host = Host(
         serving.shared,
@@ -267,7 +238,7 @@ def wire(
         virtual_workspaces(
             store, directory, bound, lookup, authorizer, cache, clusters.inactive, trash, shown
         )
-        if settings.run_virtual_workspaces or settings.shard_virtual_workspace_url
+        if settings.shard.run_virtual_workspaces or settings.shard.shard_virtual_workspace_url
         else (),
     )
     away = _elsewhere(settings, owner)
@@ -277,7 +248,7 @@ def wire(
     for check in () if away else local.checks:
         health.add(check, lambda: None, only_ready=True)
     metrics.add(*_gauges(store, hub), *process_metrics())
-    if settings.encryption_provider_config:
+    if settings.store.encryption_provider_config:
         _tend_encryption(settings, store, hub, health, metrics, owner)
     health.add("etcd", store.health)
     health.add("etcd-readiness", store.health, only_ready=True)
@@ -305,9 +276,9 @@ def wire(
 
 def _worker_pool(settings: ShardSettings, metrics: Registry, owner: TaskOwner) -> WorkerPool | None:
     """Processes that compute large requests, unless there are to be none."""
-    if not settings.workers.processes:
+    if not settings.workers.pool.processes:
         return None
-    pool = WorkerPool(settings.workers)
+    pool = WorkerPool(settings.workers.pool)
     pool.charge = lambda _, seconds: payer().charge(seconds)  # in the context of the request
     owner.start_restartable("workers", pool.serve)
     metrics.add(
@@ -338,19 +309,21 @@ def _virtual_resources(
 ) -> VirtualResources:
     sender = Sender(
         egress.virtual_resources,
-        settings.shard_virtual_workspace_ca_file,
-        settings.shard_client_cert_file,
-        settings.shard_client_key_file,
+        settings.shard.shard_virtual_workspace_ca_file,
+        settings.shard.shard_client_cert_file,
+        settings.shard.shard_client_key_file,
     )
-    return VirtualResources(bound, directory, lookup, settings.shard_name, services, sender.send)
+    return VirtualResources(
+        bound, directory, lookup, settings.shard.shard_name, services, sender.send
+    )
 
 
 def _elsewhere(settings: ShardSettings, owner: TaskOwner) -> RemoteServer | None:
     """Where virtual workspaces are visited, if not here."""
-    url = settings.shard_virtual_workspace_url
-    if settings.run_virtual_workspaces or not url:
+    url = settings.shard.shard_virtual_workspace_url
+    if settings.shard.run_virtual_workspaces or not url:
         return None
-    tls = ssl.create_default_context(cafile=settings.shard_virtual_workspace_ca_file or None)
+    tls = ssl.create_default_context(cafile=settings.shard.shard_virtual_workspace_ca_file or None)
     elsewhere = RemoteServer(url, tls)
     owner.start_restartable("virtual-workspaces", elsewhere.run)
     return elsewhere
@@ -370,8 +343,8 @@ def _tend_encryption(
     assert isinstance(store, EncryptedStore)
     store.on_unreadable = lambda key: hub.end_under(enclosing_prefixes(key)[0])
     health.add("kms-providers", store.providers_health)
-    if settings.encryption_provider_config_reload:
-        follower = ConfigFollower(pathlib.Path(settings.encryption_provider_config), store)
+    if settings.store.encryption_provider_config_automatic_reload:
+        follower = ConfigFollower(pathlib.Path(settings.store.encryption_provider_config), store)
         metrics.add(*follower.metrics)
         owner.start_restartable("encryption-config", follower.run)
 
@@ -386,7 +359,7 @@ def make_controllers(shard: Shard) -> ControllerSet:
         metrics=metrics,
         ca_bundle=credentials.root_ca,
         sign_token=credentials.sign_secret_token,
-        event_ttl=shard.settings.event_ttl,
+        event_ttl=shard.settings.tenancy.event_ttl,
         quotas=shard.quotas,
         bound=shard.bound.definitions,
     )
@@ -398,10 +371,10 @@ def make_controllers(shard: Shard) -> ControllerSet:
         lookup=shard.lookup,
         metrics=metrics,
         registry=shard.metrics,
-        shard_name=shard.settings.shard_name,
+        shard_name=shard.settings.shard.shard_name,
         ca_bundle=credentials.root_ca,
-        gates=shard.settings.gates,
-        published=CachePublisher(shard.cache, shard.settings.shard_name),
+        gates=shard.settings.features.gates,
+        published=CachePublisher(shard.cache, shard.settings.shard.shard_name),
         trash=shard.trash,
     )
     return join(shard.store, followers)

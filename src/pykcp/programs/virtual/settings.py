@@ -1,37 +1,57 @@
-"""What `virtual-workspaces workspaces` can be told."""
+"""The settings of `virtual-workspaces`."""
 
 from __future__ import annotations
 
-import pathlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+
+from pykcp.programs.kit.checks import readable_file
+from pykcp.programs.kit.flags import ignored
+from pykcp.programs.kit.groups.audit import PendingAuditOptions
+from pykcp.programs.kit.groups.client_ca import ClientCAOptions
+from pykcp.programs.kit.groups.logging import LoggingOptions
+from pykcp.programs.kit.groups.request_header import RequestHeaderOptions
+from pykcp.programs.kit.groups.serving import ServingOptions
+from pykcp.programs.kit.options import OptionGroup, option, pending
+from pykcp.programs.kit.settings import ProgramSettings
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualWorkspacesSettings:
-    kubeconfig: str
-    """How the shard is reached, as system:masters."""
-    context: str = ""
-    bind_address: str = "0.0.0.0"  # noqa: S104  # as kcp does
-    secure_port: int = 6444
-    cert_dir: pathlib.Path = pathlib.Path(".kcp")
-    tls_cert_file: str = ""
-    tls_private_key_file: str = ""
-    client_ca_file: str = ""
-    requestheader_client_ca_file: str = ""
-    requestheader_allowed_names: tuple[str, ...] = ()
-    requestheader_username_headers: tuple[str, ...] = ("X-Remote-User",)
-    requestheader_uid_headers: tuple[str, ...] = ()
-    requestheader_group_headers: tuple[str, ...] = ("X-Remote-Group",)
-    requestheader_extra_headers_prefix: tuple[str, ...] = ("X-Remote-Extra-",)
-    verbosity: int = 2
-    logging_format: str = "text"
+class ShardAccessOptions(OptionGroup):
+    """How the shard is reached whose virtual workspaces are served."""
 
-    def problems(self) -> list[str]:
-        out = []
+    TITLE = "Shard"
+    OTHER = (
+        ignored("shard-external-url", hidden=True),
+        ignored("authentication-kubeconfig"),
+        ignored("authentication-skip-lookup", "bool", True),
+        ignored("authentication-token-webhook-cache-ttl", "duration", 10.0),
+        ignored("authentication-tolerate-lookup-failure", "bool", False),
+        ignored("feature-gates", "map", {}),
+        ignored("profiler-address"),
+    )
+
+    kubeconfig: str = option(
+        "Kubeconfig of a member of system:masters on the shard.", "", check=readable_file
+    )
+    context: str = option("Context of that kubeconfig; its current one if empty.", "")
+    cache_kubeconfig: str = pending("Kubeconfig of the cache server.")
+    cache_server_kubeconfig_file: str = pending("Former name of --cache-kubeconfig.")
+    external_logical_cluster_admin_kubeconfig: str = pending(
+        "Kubeconfig of an administrator of logical clusters, through the front-proxy."
+    )
+
+    def problems(self) -> Iterator[str]:
         if not self.kubeconfig:
-            out.append("--kubeconfig is required for this command")
-        if not 0 <= self.secure_port <= 65535:
-            out.append(f"--secure-port {self.secure_port} must be between 0 and 65535")
-        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
-            out.append("--tls-cert-file and --tls-private-key-file must be given together")
-        return out
+            yield "--kubeconfig is required for this command"
+        yield from super().problems()
+
+
+class VirtualWorkspacesSettings(ProgramSettings):
+    COMMAND = "virtual-workspaces"
+
+    shard: ShardAccessOptions = ShardAccessOptions()
+    serving: ServingOptions = ServingOptions(secure_port=6444, cert_dir=".kcp")
+    client_ca: ClientCAOptions = ClientCAOptions()
+    request_header: RequestHeaderOptions = RequestHeaderOptions(requestheader_uid_headers=())
+    audit: PendingAuditOptions = PendingAuditOptions()
+    logging: LoggingOptions = LoggingOptions()
+    shutdown_seconds: float = 10.0

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from pykcp.cli.start_flags import START_FLAGS, settings_from
 from pykcp.programs.shard.settings import ShardSettings
 
 
 def _settings(*words: str) -> ShardSettings:
-    values, _ = START_FLAGS.parse(words)
-    return settings_from(values)
+    return ShardSettings.parse(words)[0]
 
 
 def test_without_flags_there_is_no_object_limit_and_requests_are_shared_fairly() -> None:
     settings = _settings()
-    assert settings.total_object_limit == 0
-    assert settings.fairness
+    assert settings.tenancy.total_object_limit == 0
+    assert settings.fairness.fairness
     assert settings.problems() == []
 
 
@@ -30,10 +28,13 @@ def test_flags_reach_the_settings() -> None:
         "--fairness-queue-wait=500ms",
         "--fairness-watches-per-user=9",
     )
-    assert (settings.total_object_limit, settings.fairness) == (70, False)
-    assert (settings.fairness_seats, settings.fairness_long_seats) == (16, 2)
-    assert (settings.fairness_queue_length, settings.fairness_queue_wait) == (3, 0.5)
-    assert settings.fairness_watches_per_user == 9
+    assert (settings.tenancy.total_object_limit, settings.fairness.fairness) == (70, False)
+    assert (settings.fairness.fairness_seats, settings.fairness.fairness_long_seats) == (16, 2)
+    assert (settings.fairness.fairness_queue_length, settings.fairness.fairness_queue_wait) == (
+        3,
+        0.5,
+    )
+    assert settings.fairness.fairness_watches_per_user == 9
 
 
 @pytest.mark.parametrize(

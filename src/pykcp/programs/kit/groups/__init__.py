@@ -1,0 +1,1 @@
+"""Option groups that programs share: one module each."""

@@ -1,0 +1,31 @@
+"""The directory in which a program keeps its state."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pykcp.programs.kit.checks import directory
+from pykcp.programs.kit.flags import FlagError
+from pykcp.programs.kit.options import OptionGroup, option
+
+
+class RootDirectoryOptions(OptionGroup):
+    TITLE = "Generic"
+
+    root_directory: pathlib.Path = option(
+        "Directory of the program's state, keys and certificates.",
+        pathlib.Path(".kcp"),
+        check=directory,
+    )
+
+    def with_given(self, given: Mapping[str, Any]) -> Self:
+        if given.get("root-directory") == "":  # pathlib would take it for the working directory
+            raise FlagError("--root-directory must not be empty")
+        return super().with_given(given)
+
+    def make_root(self) -> pathlib.Path:
+        """The directory, made if it does not exist. Raises OSError."""
+        self.root_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.root_directory

@@ -1,0 +1,219 @@
+"""Where a program listens, with which certificate, and which TLS it accepts."""
+
+from __future__ import annotations
+
+import ipaddress
+import pathlib
+import time
+from collections.abc import Iterator
+
+from pykcp.auth.certificates import (
+    ServingFiles,
+    certificate_hosts,
+    ensure_serving,
+    load_certificates,
+    serving_hosts,
+)
+from pykcp.programs.kit.checks import pair, readable_file, unreadable
+from pykcp.programs.kit.flags import ignored
+from pykcp.programs.kit.options import OptionGroup, option
+from pykcp.wire.settings import NamedCertificate, TLSSettings
+
+_VERSIONS = {"VersionTLS12": "1.2", "VersionTLS13": "1.3"}
+_TLS13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+"""Known by name and always on: neither Go nor OpenSSL lets a server choose among them."""
+_SUITES = {
+    f"TLS_{exchange}_WITH_{name}": f"{openssl}{suite}"
+    for exchange, openssl in (("ECDHE_ECDSA", "ECDHE-ECDSA-"), ("ECDHE_RSA", "ECDHE-RSA-"), ("RSA", ""))
+    for name, suite in (
+        ("AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+        ("AES_256_GCM_SHA384", "AES256-GCM-SHA384"),
+        ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
+        ("CHACHA20_POLY1305", "CHACHA20-POLY1305"),
+        ("AES_128_CBC_SHA256", "AES128-SHA256"),
+        ("AES_128_CBC_SHA", "AES128-SHA"),
+        ("AES_256_CBC_SHA", "AES256-SHA"),
+    )
+    if openssl or "CHACHA20" not in name
+}  # fmt: skip
+"""TLS 1.2: Go's names and OpenSSL's."""
+_REQUIRED = tuple(f"TLS_ECDHE_{key}_WITH_AES_128_GCM_SHA256" for key in ("RSA", "ECDSA"))
+"""HTTP/2 over TLS 1.2 demands one of these (RFC 9113, 9.2.2)."""
+
+
+def _address(flag: str, address: str) -> Iterator[str]:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        yield f"--{flag} {address!r} is not an IP address"
+
+
+def _port(flag: str, port: int) -> Iterator[str]:
+    if not 0 <= port <= 65535:
+        yield f"--{flag} {port} is not a valid port, must be between 0 and 65535"
+
+
+def _version(flag: str, version: str) -> Iterator[str]:
+    if version not in _VERSIONS:
+        yield f"--{flag}: unknown TLS version {version!r}, must be VersionTLS12 or VersionTLS13"
+
+
+def _suites(flag: str, names: tuple[str, ...]) -> Iterator[str]:
+    for name in names:
+        if name not in _SUITES and name not in _TLS13:
+            yield f"--{flag}: cipher suite {name} not supported or doesn't exist"
+
+
+def _named_pairs(flag: str, entries: tuple[str, ...]) -> Iterator[str]:
+    for text in entries:
+        files, _, _ = text.partition(":")
+        certificate, comma, key = files.partition(",")
+        if not comma or not certificate or not key or "," in key:
+            yield f"--{flag} {text!r} must be a certificate and key file, separated by a comma, and optionally a colon and names"
+        else:
+            yield from _pair_problems(flag, certificate, key)
+
+
+def _pair_problems(flag: str, certificate: str, key: str) -> Iterator[str]:
+    """A certificate and a key that belong together."""
+    for path in (certificate, key):
+        if problem := unreadable(path):
+            yield f"--{flag}: {problem}"
+            return
+    import ssl
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or "not a certificate and its key (PEM)"
+        words = str(reason).lower().replace("_", " ")
+        yield f"--{flag}: {certificate} and {key} cannot be used: {words}"
+
+
+class ServingOptions(OptionGroup):
+    TITLE = "Secure serving"
+    OTHER = (
+        ignored("permit-port-sharing", "bool", False),
+        ignored("permit-address-sharing", "bool", False),
+        ignored("livez-grace-period", "duration", 0.0),
+        ignored("max-connection-bytes-per-sec", "int", 0),
+        ignored("strict-transport-security-directives", "strings", ()),
+        ignored("tls-curve-preferences", "strings", ()),
+        ignored("disable-http2-serving", "bool", False),
+        ignored("goaway-chance"),
+        ignored("cors-allowed-origins", "strings", ()),
+        ignored("shutdown-delay-duration", "duration", 0.0),
+        ignored("shutdown-watch-termination-grace-period", "duration", 0.0),
+        ignored("shutdown-send-retry-after", "bool", False),
+    )
+
+    bind_address: str = option(
+        "IP address to listen on.",
+        "0.0.0.0",  # noqa: S104  # kcp's default: all addresses
+        check=_address,
+    )
+    secure_port: int = option("Port to serve HTTPS on; 0 takes a free one.", 6443, check=_port)
+    cert_dir: str = option(
+        "Directory of the serving certificate that is made if --tls-cert-file is not given; the root directory if empty.",
+        "",
+    )
+    tls_cert_file: str = option(
+        "Serving certificate (PEM), with intermediates. Made if not given.", "", check=readable_file
+    )
+    tls_private_key_file: str = option(
+        "Key of the serving certificate (PEM).", "", check=readable_file
+    )
+    tls_min_version: str = option(
+        "Lowest TLS version to accept: VersionTLS12 or VersionTLS13.",
+        "VersionTLS12",
+        check=_version,
+    )
+    tls_cipher_suites: tuple[str, ...] = option(
+        "Cipher suites for TLS 1.2, by their IANA names; those that HTTP/2 allows if not given. TLS 1.3 has a fixed set.",
+        (),
+        check=_suites,
+    )
+    tls_sni_cert_key: tuple[str, ...] = option(
+        "A further certificate and key file and the host names for which they are used, "
+        "cert.pem,key.pem:example.com,*.example.com; the names of the certificate if none are given. Repeatable.",
+        (),
+        kind="list",
+        check=_named_pairs,
+    )
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        files = (
+            "tls-cert-file",
+            self.tls_cert_file,
+            "tls-private-key-file",
+            self.tls_private_key_file,
+        )
+        together = list(pair(*files))
+        yield from together
+        if self.tls_cert_file and not together and not any(map(unreadable, files[1::2])):
+            yield from _pair_problems(
+                "tls-cert-file", self.tls_cert_file, self.tls_private_key_file
+            )
+        suites = self.tls_cipher_suites if self.tls_min_version == "VersionTLS12" else ()
+        if suites and not set(suites) & set(_REQUIRED):
+            yield f"--tls-cipher-suites lacks a suite that HTTP/2 requires: {' or '.join(_REQUIRED)}"
+
+    def files(self, directory: pathlib.Path, *hosts: str) -> ServingFiles:
+        """The certificate given, or one for these hosts that is made in the directory."""
+        if self.tls_cert_file:
+            certificate = pathlib.Path(self.tls_cert_file)
+            key = pathlib.Path(self.tls_private_key_file)
+            return ServingFiles(certificate, key, certificate.read_bytes())
+        where = pathlib.Path(self.cert_dir) if self.cert_dir else directory
+        where.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return ensure_serving(where, serving_hosts(*hosts, self.bind_address), time.time())
+
+    def tls(self, files: ServingFiles) -> TLSSettings:
+        chosen = (_SUITES[name] for name in self.tls_cipher_suites if name in _SUITES)
+        return TLSSettings(
+            str(files.certificate_file),
+            str(files.key_file),
+            min_version=_VERSIONS[self.tls_min_version],
+            ciphers=tuple(chosen),
+            named=tuple(_named(self.tls_sni_cert_key)),
+        )
+
+
+def _named(entries: tuple[str, ...]) -> Iterator[NamedCertificate]:
+    """Explicit names come before those of certificates, then the order given counts."""
+    parsed = []
+    for text in entries:
+        files, _, names = text.partition(":")
+        certificate, _, key = files.partition(",")
+        parsed.append((certificate, key, tuple(name for name in names.split(",") if name)))
+    for certificate, key, given in sorted(parsed, key=lambda entry: not entry[2]):
+        found = given or _names_of(pathlib.Path(certificate))
+        yield NamedCertificate(certificate, key, tuple(name.lower() for name in found))
+
+
+def _names_of(certificate: pathlib.Path) -> list[str]:
+    """The host names that a certificate is for, its common name included."""
+    from cryptography.x509.oid import NameOID
+
+    leaf = load_certificates(certificate.read_bytes(), str(certificate))[0]
+    common = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return [*(str(name.value) for name in common), *certificate_hosts(leaf)]
+
+
+class ShardServingOptions(ServingOptions):
+    """As kcp: a free port has to be asked for twice, so that none is taken by mistake."""
+
+    experimental_bind_free_port: bool = option(
+        "Listen on any free port (with --secure-port=0).", False, hidden=True
+    )
+
+    def problems(self) -> Iterator[str]:
+        port = self.secure_port
+        if not 0 <= port <= 65535 or (port == 0 and not self.experimental_bind_free_port):
+            yield f"--secure-port {port} is not a valid port, must be between 1 and 65535"
+        if port and self.experimental_bind_free_port:
+            yield "--secure-port=0 required if --experimental-bind-free-port is set"
+        for problem in super().problems():
+            if not problem.startswith("--secure-port "):
+                yield problem

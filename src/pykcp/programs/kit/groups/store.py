@@ -1,0 +1,115 @@
+"""The store: a file in the root directory, or etcd; encryption at rest."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pykcp.programs.kit.checks import ca_bundle, pair, readable_file
+from pykcp.programs.kit.flags import Flag, ignored
+from pykcp.programs.kit.options import OptionGroup, option
+
+if TYPE_CHECKING:
+    from pykcp.storage.interface import Store
+
+EMBEDDED_ETCD: tuple[Flag, ...] = (
+    ignored("embedded-etcd-directory"),
+    ignored("embedded-etcd-client-port"),
+    ignored("embedded-etcd-peer-port"),
+    ignored("embedded-etcd-listen-metrics-urls", "strings", ()),
+    ignored("embedded-etcd-wal-size-bytes"),
+    ignored("embedded-etcd-quota-backend-bytes"),
+    ignored("embedded-etcd-force-new-cluster", "bool", False),
+)
+ETCD_TUNING: tuple[Flag, ...] = (
+    ignored("etcd-compaction-interval", "duration", 300.0),
+    ignored("etcd-count-metric-poll-period", "duration", 60.0),
+    ignored("etcd-db-metric-poll-interval", "duration", 30.0),
+    ignored("etcd-healthcheck-timeout", "duration", 2.0),
+    ignored("etcd-readycheck-timeout", "duration", 2.0),
+    ignored("etcd-servers-overrides", "strings", ()),
+    ignored("storage-backend"),
+    ignored("storage-media-type", "string", "application/json"),
+    ignored("storage-initialization-timeout", "duration", 60.0),
+    ignored("lease-reuse-duration-seconds", "int", 60),
+    ignored("watch-cache", "bool", True),
+    ignored("watch-cache-sizes", "strings", ()),
+)
+EMBEDDED = "embedded"
+"""kcp's own word in --etcd-servers for no etcd."""
+
+
+def _has_etcd(flag: str, servers: tuple[str, ...]) -> Iterator[str]:
+    if not servers:
+        return
+    from importlib.util import find_spec
+
+    if find_spec("grpc") is None or find_spec("google.protobuf") is None:
+        yield f'--{flag} needs an extra that is not installed: pip install "pykcp[etcd]"'
+
+
+class StoreOptions(OptionGroup):
+    TITLE = "Storage"
+    OTHER = (*ETCD_TUNING, *EMBEDDED_ETCD)
+
+    etcd_servers: tuple[str, ...] = option(
+        "etcd servers to store everything in; an embedded store in the root directory if not given.",
+        (),
+        check=_has_etcd,
+    )
+    etcd_prefix: str = option("Prefix of all keys in etcd.", "/registry")
+    etcd_certfile: str = option("Client certificate (PEM) for etcd.", "", check=readable_file)
+    etcd_keyfile: str = option("Key of --etcd-certfile.", "", check=readable_file)
+    etcd_cafile: str = option("CA bundle (PEM) of etcd's servers.", "", check=ca_bundle)
+    store_size_limit: int = option(
+        "Bytes that the store may hold, in the root directory or in etcd; above that only deletions and changes that do not add to it are accepted. 0 is no limit.",
+        8 << 30,
+    )
+    encryption_provider_config: str = option(
+        "File with an EncryptionConfiguration: which resources are encrypted at rest, and how.",
+        "",
+        check=readable_file,
+    )
+    encryption_provider_config_automatic_reload: bool = option(
+        "Reload the encryption configuration when the file changes.", False
+    )
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        yield from pair("etcd-certfile", self.etcd_certfile, "etcd-keyfile", self.etcd_keyfile)
+
+    @property
+    def is_encrypted(self) -> bool:
+        return bool(self.encryption_provider_config)
+
+    def make(self, root: pathlib.Path) -> Store:
+        """The store, with encryption at rest if it is configured; not started."""
+        store = self._bare(root)
+        if not self.encryption_provider_config:
+            return store
+        from pykcp.storage.encryption import EncryptedStore, load_config
+
+        return EncryptedStore(store, load_config(pathlib.Path(self.encryption_provider_config)))
+
+    def _bare(self, root: pathlib.Path) -> Store:
+        limit = max(0, self.store_size_limit)
+        if self.etcd_servers:
+            from pykcp.storage.etcd import EtcdSettings, EtcdStore
+
+            return EtcdStore(
+                EtcdSettings(
+                    servers=self.etcd_servers,
+                    prefix=self.etcd_prefix,
+                    certfile=self.etcd_certfile,
+                    keyfile=self.etcd_keyfile,
+                    cafile=self.etcd_cafile,
+                    mirror_path=root / "etcd-mirror.db",
+                    most_bytes=limit,
+                )
+            )
+        from pykcp.storage.sqlite import SQLiteStore
+        from pykcp.storage.sqlite.store import SQLiteSettings
+
+        made = SQLiteSettings(erases=self.is_encrypted, most_bytes=limit)
+        return SQLiteStore(root / "store.db", settings=made)

@@ -1,0 +1,105 @@
+"""One way to run a program: logs, event loop, signals, start, readiness, drain, exit code.
+
+A mistake of the user ends the start with one line on standard error and exit code 1; a traceback
+is printed for defects only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from pykcp.auth.files import CredentialError
+from pykcp.observe.audit.policy import PolicyError
+from pykcp.programs.kit.groups.logging import LoggingOptions
+from pykcp.programs.kit.settings import SettingsError
+from pykcp.server.documents.version import GIT_VERSION
+from pykcp.storage.errors import StoreError
+
+_log = logging.getLogger(__name__)
+
+USER_ERRORS = (CredentialError, PolicyError, SettingsError, StoreError, OSError)
+"""Files, addresses and stores that cannot be used: the message is for the user."""
+
+
+class Program(Protocol):
+    """A program that can be started and stopped: an asynchronous context."""
+
+    NAME: str
+
+    async def __aenter__(self) -> object:
+        """Start, and return when the program is ready. A failed start leaves nothing behind."""
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Let requests in progress finish, then stop."""
+
+    def announcement(self) -> Iterable[str]:
+        """What to log once the program is ready: where it serves, what to try next."""
+
+
+def run_program(program: Program, logs: LoggingOptions, warnings: Iterable[str] = ()) -> int:
+    """Run until SIGINT or SIGTERM; the exit code of the process."""
+    logs.set_up()
+    _log.info("starting %s %s", program.NAME, GIT_VERSION)
+    for text in warnings:
+        _log.warning("%s", text)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        try:
+            runner.run(_serve(program))
+        except USER_ERRORS as error:
+            _log.debug("the start failed", exc_info=True)
+            print(f"Error: {described(error)}", file=sys.stderr)  # noqa: T201
+            return 1
+    return 0
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's event loop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def described(error: Exception) -> str:
+    """One line for the user."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(text.split())
+
+
+async def _serve(program: Program) -> None:
+    stopping = asyncio.Event()
+    starting = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if stopping.is_set():
+            os._exit(1)  # asked twice: the user does not want to wait for the drain
+        stopping.set()
+        if starting is not None:
+            starting.cancel()  # a start may wait for long, for instance for etcd
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        await program.__aenter__()
+    except asyncio.CancelledError:
+        _log.info("stopped before %s was ready", program.NAME)
+        return
+    starting = None
+    try:
+        for line in program.announcement():
+            _log.info("%s", line)
+        _log.info("%s is ready", program.NAME)
+        await stopping.wait()
+        _log.info("stopping")
+    finally:
+        await program.__aexit__(None, None, None)

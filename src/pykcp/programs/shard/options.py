@@ -1,0 +1,168 @@
+"""The option groups that only a shard has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pykcp.programs.kit.checks import (
+    ca_bundle,
+    https_url,
+    not_negative,
+    pair,
+    readable_file,
+)
+from pykcp.programs.kit.flags import ignored
+from pykcp.programs.kit.groups.root_directory import RootDirectoryOptions
+from pykcp.programs.kit.options import OptionGroup, option, pending
+
+BATTERIES = ("workspace-types", "admin", "user", "metrics-viewer")
+_DEFAULT_BATTERIES = ("workspace-types", "admin")
+
+
+class GenericOptions(RootDirectoryOptions):
+    OTHER = (
+        ignored("unsupported-run-individual-controllers", "strings", (), hidden=True),
+        ignored("profiler-address"),
+        ignored("profiling", "bool", True),
+        ignored("contention-profiling", "bool", False),
+        ignored("debug-socket-path"),
+        ignored("enable-logs-handler", "bool", True),
+        ignored("tracing-config-file"),
+        ignored("show-hidden-metrics-for-version"),
+        ignored("allow-metric-labels", "strings", ()),
+        ignored("allow-metric-labels-manifest"),
+        ignored("disabled-metrics", "strings", ()),
+        ignored("emulated-version", "strings", ()),
+        ignored("enable-leader-election", "bool", False),
+        ignored("leader-election-namespace", "string", "kube-system"),
+        ignored("leader-election-name", "string", "kcp-controllers"),
+        ignored("coordinated-leadership-lease-duration", "duration", 15.0),
+        ignored("coordinated-leadership-renew-deadline", "duration", 10.0),
+        ignored("coordinated-leadership-retry-period", "duration", 2.0),
+    )
+
+    kubeconfig_path: str = option(
+        "File of the admin kubeconfig, relative to the root directory.", "admin.kubeconfig"
+    )
+    admin_token_path: str = option(
+        "File of the hash of the shard-admin token, relative to the root directory.",
+        ".admin-token-store",
+        flag="authentication-admin-token-path",
+    )
+    batteries_included: tuple[str, ...] = option(
+        "Sets of objects to start with: workspace-types, admin, user, metrics-viewer. +name and -name change the default.",
+        _DEFAULT_BATTERIES,
+    )
+    run_controllers: bool = option("Run the controllers in this process.", True)
+    external_hostname: str = option("Host name under which clients reach this server.", "")
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if unknown := self.batteries.difference(BATTERIES):
+            yield f"--batteries-included: unknown batteries {sorted(unknown)}, known are {sorted(BATTERIES)}"
+
+    @property
+    def batteries(self) -> frozenset[str]:
+        """The batteries chosen: `+x` and `-x` change the default, plain names replace it."""
+        names = self.batteries_included
+        chosen = {name for name in names if name[:1] not in "+-"} or set(_DEFAULT_BATTERIES)
+        for name in names:
+            if name[:1] == "+":
+                chosen.add(name[1:])
+            elif name[:1] == "-":
+                chosen.discard(name[1:])
+        return frozenset(chosen)
+
+
+class ShardOptions(OptionGroup):
+    """The shard's place in an installation of several."""
+
+    TITLE = "Shard"
+
+    shard_name: str = option("Name of this shard; `root` makes it the root shard.", "root")
+    shard_base_url: str = option(
+        "URL at which other components reach this shard.", "", check=https_url
+    )
+    shard_external_url: str = option(
+        "URL at which users reach this shard, usually that of the front-proxy.",
+        "",
+        check=https_url,
+    )
+    shard_virtual_workspace_url: str = option(
+        "URL of the virtual workspaces of this shard.", "", check=https_url
+    )
+    shard_virtual_workspace_ca_file: str = option(
+        "CA bundle (PEM) of virtual workspaces in other processes.", "", check=ca_bundle
+    )
+    shard_client_cert_file: str = option(
+        "Client certificate (PEM) for requests to virtual workspaces in other processes.",
+        "",
+        check=readable_file,
+    )
+    shard_client_key_file: str = option("Key of --shard-client-cert-file.", "", check=readable_file)
+    run_virtual_workspaces: bool = option(
+        "Serve virtual workspaces under /services/; otherwise requests there are forwarded to --shard-virtual-workspace-url.",
+        True,
+    )
+    root_identities_file: str = option(
+        "YAML file with the identity keys of the exports in root, instead of random ones: identities, a list of export and identity.",
+        "",
+        check=readable_file,
+    )
+    shard_kubeconfig_file: str = pending("Kubeconfig of an administrator of the other shards.")
+    root_shard_kubeconfig_file: str = pending("Kubeconfig of an administrator of the root shard.")
+    cache_kubeconfig: str = pending(
+        "Kubeconfig of a cache server; the one of this process is used if empty."
+    )
+    cache_server_kubeconfig_file: str = pending("Former name of --cache-kubeconfig.")
+    logical_cluster_admin_kubeconfig: str = pending(
+        "Kubeconfig of an administrator of logical clusters, directly at the shards."
+    )
+    external_logical_cluster_admin_kubeconfig: str = pending(
+        "Kubeconfig of an administrator of logical clusters, through the front-proxy."
+    )
+    miniproxy_mapping_file: str = pending("Mapping file of a proxy inside of this process.")
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        yield from pair(
+            "shard-client-cert-file",
+            self.shard_client_cert_file,
+            "shard-client-key-file",
+            self.shard_client_key_file,
+        )
+
+
+class TenancyOptions(OptionGroup):
+    """What tenants get: homes, numbers of objects, time to undo."""
+
+    TITLE = "Workspaces"
+    OTHER = (
+        ignored("conversion-cel-transformation-timeout", "duration", 1.0),
+        ignored("logical-cluster-object-count-scan-interval", "duration", 60.0),
+    )
+
+    enable_home_workspaces: bool = option(
+        "Create a home workspace for users who request `workspaces/~` in root.", True
+    )
+    home_creator_groups: tuple[str, ...] = option(
+        "Groups whose members may have a home workspace.",
+        ("system:authenticated",),
+        flag="home-workspaces-home-creator-groups",
+    )
+    total_object_limit: int = option(
+        "Objects that a logical cluster may hold, unless its annotation core.kcp.io/max-total-objects says otherwise; 0 or less is no limit. Not for root and system clusters.",
+        0,
+        flag="logical-cluster-total-object-limit",
+    )
+    tenant_object_limits: bool = option(
+        "Let users who may update their LogicalCluster set core.kcp.io/max-total-objects on it, as in kcp. Otherwise only system privileged users may.",
+        False,
+        flag="logical-cluster-object-limit-by-tenants",
+    )
+    workspace_undelete_window: float = option(
+        "How long deleted workspaces are kept so that they can be restored; 0: not at all.",
+        0.0,
+        check=not_negative,
+    )
+    event_ttl: float = option("How long events are kept.", 3600.0)
