@@ -27,18 +27,26 @@ class TokenPolicy:
     """Longer requests are shortened, with a warning; 0: no limit."""
 
 
+def set_defaults(request: Object) -> None:
+    spec = request["spec"] = request.get("spec") or {}
+    if spec.get("expirationSeconds") is None:
+        spec["expirationSeconds"] = _DEFAULT_SECONDS
+
+
 def bound_secret_name(request: Object) -> str | None:
     """The secret a request wants its token bound to; None if to nothing.
 
     Raises NotFound for pods and nodes, of which there are none, and BadRequest for the rest.
     """
     ref = (request.get("spec") or {}).get("boundObjectRef")
-    if not ref:
+    if ref is None:
         return None
     version, kind = ref.get("apiVersion") or "", ref.get("kind") or ""
     group, slash, short = version.rpartition("/")
     name: str = ref.get("name") or ""
     if not group and kind == "Secret":
+        if not name:
+            raise BadRequest("Name parameter required.")
         return name
     if not group and kind in _ABSENT:
         raise NotFound.resource("", _ABSENT[kind], name)
@@ -56,11 +64,10 @@ def issue(
     now: float,
     token_id: str,
 ) -> tuple[Object, list[str]]:
-    """The answered TokenRequest, and warnings. Raises Invalid or Conflict."""
+    """The answered TokenRequest (with defaults set), and warnings. Raises Invalid or Conflict."""
     spec = dict(request.get("spec") or {})
     audiences: Sequence[str] = spec.get("audiences") or policy.api_audiences
-    seconds = spec.get("expirationSeconds")
-    seconds = _DEFAULT_SECONDS if seconds is None else seconds
+    seconds = spec["expirationSeconds"]
     _check_metadata(request, service_account)
     errors = _duration_errors(seconds)
     if errors:

@@ -190,6 +190,12 @@ class NotAcceptable(StatusError):
             "only the following media types are accepted: " + ", ".join(accepted), details=False
         )
 
+    @classmethod
+    def because(cls, why: str) -> NotAcceptable:
+        refusal = cls(())
+        refusal.message = why
+        return refusal
+
 
 class Conflict(StatusError):
     code, reason = 409, "Conflict"

@@ -18,7 +18,7 @@ from pykcp.registry.resource import Resource
 from pykcp.registry.watch.selection import Selection, is_large
 from pykcp.server.media import negotiation
 from pykcp.server.numbers import BadNumber, int64
-from pykcp.server.request_info import TOO_MANY_PARAMETERS, RequestInfo
+from pykcp.server.request_info import TOO_MANY_PARAMETERS, RequestInfo, name_in_field_selector
 from pykcp.wire.exchange import Exchange, Stream
 
 if TYPE_CHECKING:
@@ -152,17 +152,31 @@ class Call:
         if self.selection is not None:
             return self.selection
         info = self.info
-        return self.resource.select(info.param("labelSelector"), info.param("fieldSelector"))
+        fields = info.param("fieldSelector")
+        if info.verb == "watch" and len(info.parts) > 1:
+            fields = _of_one_object(info.parts[1], fields)
+        return self.resource.select(info.param("labelSelector"), fields)
 
     def negotiate(
         self,
         served: tuple[str, ...] = (negotiation.JSON, negotiation.YAML),
         *,
         takes_any: bool = False,
+        has_table: bool = True,
     ) -> None:
         """Settle the answer's form. `takes_any`: `application/*` is understood, too."""
         header = self.exchange.request.header("accept") or ""
-        self.accepted = negotiation.choose(header, served, takes_any=takes_any)
+        transforms = negotiation.TRANSFORMS if has_table else negotiation.WITHOUT_TABLE
+        self.accepted = negotiation.choose(header, served, transforms, takes_any=takes_any)
+
+
+def _of_one_object(name: str, selector: str) -> str:
+    """The field selector of a watch whose path names an object."""
+    if not selector:
+        return f"metadata.name={name}"
+    if name_in_field_selector(selector) != name:
+        raise BadRequest("fieldSelector metadata.name doesn't match requested name")
+    return selector
 
 
 @lru_cache(maxsize=1024)
@@ -183,11 +197,11 @@ Handler = Callable[[Call], Pending]
 
 def integer(call: Call, name: str) -> int:
     """An integer of the query; 400 in Go's words if it is none."""
-    text = call.info.param(name)
-    if not text:
+    values = call.info.query.get(name)
+    if not values:
         return 0
     try:
-        return int64(text)
+        return int64(values[0])
     except BadNumber as error:
         raise BadRequest(str(error)) from error
 

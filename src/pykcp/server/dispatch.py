@@ -119,9 +119,9 @@ class Dispatcher:
         raise self._no_such_resource(call)
 
     def _no_such_resource(self, call: Call) -> StatusError:
-        if self._resources.is_custom_group(call.cluster, call.info.group):
-            return PageNotFound()
-        return NotFound.path()
+        if self._resources.is_builtin_group(call.cluster, call.info.group):
+            return NotFound.path()
+        return PageNotFound()
 
     async def _serve_partial(self, call: Call) -> None:
         """A custom resource over all clusters, whose schemas may differ: only its metadata."""
@@ -144,7 +144,11 @@ class Dispatcher:
         if info.query:
             check_query(call)
         is_native = resource.definition.native
-        call.negotiate(SERVED if is_native else SERVED[:2], takes_any=not is_native)
+        call.negotiate(
+            SERVED if is_native else SERVED[:2],
+            takes_any=not is_native,
+            has_table=not (resource.definition.ephemeral or info.subresource == "token"),
+        )
         routing.check(call)
         if info.verb in _MAY_CREATE and not info.subresource:
             call.context.authorize_create = lambda: self._authorization.check_create(call)

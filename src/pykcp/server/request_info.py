@@ -136,7 +136,7 @@ def _read_resource(info: RequestInfo, parts: list[str]) -> None:
         info.verb = "watch"
         parts = parts[1:]
     else:
-        info.verb = _VERBS.get(info.method, info.method.lower())
+        info.verb = _VERBS.get(info.method, "")
     if parts[0] == "namespaces" and len(parts) > 1:
         info.namespace = parts[1]
         if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:

@@ -21,6 +21,8 @@ VERBS = frozenset(
 def check(call: Call) -> None:
     """Refuse what the resource does not have, as upstream's router would say it."""
     info, resource = call.info, call.resource
+    if info.verb == "watch" and info.method != "GET":
+        raise MethodNotAllowed("the server does not allow this method on the requested resource")
     if is_wildcard(call.cluster) and info.verb not in ("list", "watch"):
         raise MethodNotAllowed(
             f'{info.verb} is not supported on resources of kind "{info.resource}" '
@@ -43,6 +45,8 @@ def _check_native(info: RequestInfo, resource: Resource) -> None:
     )
     if is_misplaced or len(info.parts) > 3:
         raise NotFound.path()
+    if resource.definition.ephemeral and info.name and not info.subresource:
+        raise NotFound.path()  # reviews have no items
     verbs = resource.definition.verbs
     if info.subresource:
         verbs = subresource_verbs(resource, info.subresource)

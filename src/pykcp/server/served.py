@@ -18,8 +18,8 @@ class ServedResources(Protocol):
     async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
         """What some clusters bring, for reads of metadata over all of them."""
 
-    def is_custom_group(self, cluster: str, group: str) -> bool:
-        """Whether the group has kinds that are not built in."""
+    def is_builtin_group(self, cluster: str, group: str) -> bool:
+        """Whether the group has kinds that are built in."""
 
     def is_loaded(self, cluster: str) -> bool:
         """Whether `definitions` answers at once; otherwise `load` is awaited first."""

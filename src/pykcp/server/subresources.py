@@ -11,14 +11,17 @@ from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authz.attributes import Attributes, Decision
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import MASTERS
+from pykcp.machinery.patch.apply import FieldManager
 from pykcp.machinery.resources import SECRETS
 from pykcp.machinery.status import BadRequest, NotFound
 from pykcp.registry.catalog.native import decode_native
 from pykcp.registry.codec import strip_cluster
 from pykcp.registry.local import LocalClient
+from pykcp.registry.resource import LARGE
 from pykcp.registry.verbs.create import match_namespace
 from pykcp.registry.verbs.read import find
 from pykcp.server.call import Call
+from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options
 from pykcp.server.media.answers import send_object
 from pykcp.server.media.bodies import check_type, media_type, parse_as, raise_or_warn, read_object
@@ -26,6 +29,7 @@ from pykcp.server.media.negotiation import JSON
 from pykcp.types import Object
 
 Handler = Callable[[Call], Coroutine[Any, Any, None] | None]
+_AUTHENTICATION = "authentication.k8s.io/v1"
 _DEEP_HEADER = "x-kcp-internal-deep-subjectaccessreview"
 
 
@@ -66,9 +70,12 @@ class Answered:
         check_write_options(call, "CreateOptions")
         review = read_object(call, call.resource)
         match_namespace(call.resource, call.info.namespace, review.setdefault("metadata", {}))
+        if len(call.exchange.request.body) <= LARGE:  # a large one would take long on the loop
+            now = call.resource.services.sources.now()
+            call.resource.rules.manage_update(None, review, call.context.manager, "", now)
         answer = await self._reviews[call.resource.plural](call, review)
         head = {"kind": call.resource.kind, "apiVersion": call.resource.api_version}
-        send_object(call, {**head, **answer}, 201)
+        _send(call, {**head, **answer})
 
     def _asked(self, call: Call) -> Authorizer:
         """Whom a review asks; what the stages decide is noted if there is an audit trail."""
@@ -124,7 +131,7 @@ class Answered:
         )
         for text in warnings:
             call.context.warn(text)
-        send_object(call, answered, 201)
+        _send(call, answered)
 
     def _token_request(self, call: Call) -> Object:
         from pykcp.apis.loader import library
@@ -132,7 +139,7 @@ class Answered:
         schema = library().kind("kube/authentication_v1", "TokenRequest")
         value = parse_as(call, "TokenRequest", schema)
         body = call.exchange.request.body
-        obj = check_type(value, "TokenRequest", "authentication.k8s.io/v1", body)
+        obj = check_type(value, "TokenRequest", _AUTHENTICATION, body)
         problems: list[str] = []
         request = decode_native(
             schema, "TokenRequest", "v1", obj, problems, body if media_type(call) == JSON else None
@@ -140,11 +147,20 @@ class Answered:
         if call.context.field_validation != "Ignore":
             raise_or_warn(call.context.field_validation, problems, call.context.warn)
         strip_cluster(request)
+        request = {"kind": "TokenRequest", "apiVersion": _AUTHENTICATION, **request}
         namespace = (request.get("metadata") or {}).get("namespace")
         if namespace and namespace != call.info.namespace:
             raise BadRequest(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
+        token_request.set_defaults(request)
+        if len(body) <= LARGE:
+            now = call.resource.services.sources.now()
+            metadata = request.setdefault("metadata", {})
+            metadata.pop("managedFields", None)
+            manager = FieldManager(schema, _AUTHENTICATION, "TokenRequest", subresource="token")
+            if entries := manager.on_update(None, request, call.context.manager, now):
+                metadata["managedFields"] = entries
         return request
 
     def _bound_secret(self, call: Call, request: Object) -> Object | None:
@@ -155,6 +171,10 @@ class Answered:
         if secret is None:
             raise NotFound.resource("", "secrets", name)
         return secret
+
+
+def _send(call: Call, answer: Object) -> None:
+    send_object(call, transformed(call, answer) if call.accepted.transform else answer, 201)
 
 
 class _Noting:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.attributes import Attributes, Decision
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, API_RESOURCE_SCHEMAS
@@ -112,8 +113,11 @@ class SchemasView(FixedView):
             raise NotFound.resource(API_RESOURCE_SCHEMAS.group, API_RESOURCE_SCHEMAS.resource, name)
         send_object(call, transformed(call, schema) if call.accepted.transform else schema)
 
-    def _list(self, call: Call) -> None:
-        matches = call.select().matcher()
+    async def _list(self, call: Call) -> None:
+        # By the base: the view's own resource selects nothing, whatever the request says.
+        texts = call.info.param("labelSelector"), call.info.param("fieldSelector")
+        selection = await in_slices(self._base.select_in_steps(*texts), self._consumer)
+        matches = selection.matcher()
         found = (self._schema(cluster, name) for name, cluster in sorted(self._bound().items()))
         objects = [
             schema

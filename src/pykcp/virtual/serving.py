@@ -197,8 +197,8 @@ class _Served:
     async def find_partial(self, group: str, version: str, plural: str) -> Resource | None:
         return None
 
-    def is_custom_group(self, cluster: str, group: str) -> bool:
-        return True  # what there is not is answered as by the server of custom resources
+    def is_builtin_group(self, cluster: str, group: str) -> bool:
+        return False  # what there is not is answered as by the server of custom resources
 
     def is_loaded(self, cluster: str) -> bool:
         return True

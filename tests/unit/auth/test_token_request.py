@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykcp.auth import certificates
-from pykcp.auth.token_request import TokenPolicy, bound_secret_name, issue
+from pykcp.auth.token_request import TokenPolicy, bound_secret_name, issue, set_defaults
 from pykcp.auth.tokens import TokenSigner, TokenVerifier
 from pykcp.machinery.status import BadRequest, NotFound, StatusError
 
@@ -27,6 +27,7 @@ def ask(
 ) -> tuple[dict[str, Any], list[str]]:
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
     request |= {"metadata": metadata} | ({"spec": spec} if spec is not None else {})
+    set_defaults(request)
     policy = TokenPolicy(signer, ("https://i",), limit)
     return issue(policy, request, ACCOUNT, "c1", secret=secret, now=NOW, token_id="id")
 
@@ -103,7 +104,6 @@ def test_refusals(
     [
         (None, None),
         ({"apiVersion": "v1", "kind": "Secret", "name": "s"}, "s"),
-        ({"kind": "Secret"}, ""),
     ],
 )
 def test_the_secret_to_bind_to(ref: Any, name: str | None) -> None:
@@ -113,6 +113,8 @@ def test_the_secret_to_bind_to(ref: Any, name: str | None) -> None:
 @pytest.mark.parametrize(
     ("ref", "message"),
     [
+        ({"kind": "Secret"}, "Name parameter required."),
+        ({}, "cannot bind token to object of type /, Kind="),
         ({"apiVersion": "v1", "kind": "ConfigMap"},
          "cannot bind token to object of type /v1, Kind=ConfigMap"),
         ({"apiVersion": "apps/v1", "kind": "Secret"},

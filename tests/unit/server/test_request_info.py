@@ -57,7 +57,7 @@ def shown(info: RequestInfo) -> str:
         ("GET", "/api/v1/secrets", "fieldSelector=metadata.name%3Dy", "list core/v1 . secrets/y/."),
         ("GET", "/apis/a.b/v1/things", "", "list a.b/v1 . things/./."),
         ("GET", "/apis/a.b/v1/namespaces/x/things/y/scale", "", "get a.b/v1 x things/y/scale"),
-        ("PROPFIND", "/api/v1/secrets", "", "propfind core/v1 . secrets/./."),
+        ("PROPFIND", "/api/v1/secrets", "", " core/v1 . secrets/./."),
         ("GET", "/api/v1/namespaces/%C3%BC/secrets", "", "list core/v1 ü secrets/./."),
     ],
 )  # fmt: skip

@@ -100,11 +100,9 @@ class Directory:
                 return found
         return None
 
-    def is_custom_group(self, cluster: str, group: str) -> bool:
-        """Whether CRDs of the cluster define something in this group."""
-        return bool(group) and any(
-            d.group == group and not d.native for d in self.definitions(cluster)
-        )
+    def is_builtin_group(self, cluster: str, group: str) -> bool:
+        """Whether some kind of this group is built in rather than defined by a CRD."""
+        return any(d.group == group and d.native for d in self.definitions(cluster))
 
     def builtin(self, group: str, version: str, plural: str) -> Resource:
         """A kind that is always there, for controllers and admission."""

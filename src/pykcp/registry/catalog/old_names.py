@@ -110,7 +110,7 @@ class WithOldNames:
         self._directory = directory
         self.find = directory.find
         self.find_partial = directory.find_partial
-        self.is_custom_group = directory.is_custom_group
+        self.is_builtin_group = directory.is_builtin_group
         self.is_loaded = directory.is_loaded
         self.load = directory.load
 

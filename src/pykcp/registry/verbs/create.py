@@ -190,11 +190,15 @@ def new_key(resource: Resource, cluster: str, namespace: str, stored: Object) ->
 
 
 def check_unversioned(obj: Object) -> None:
-    """A new object has no resource version; an empty one is dropped."""
-    if obj["metadata"].pop("resourceVersion", ""):
+    """A new object has no resource version. As upstream, "0" and texts that are none are dropped."""
+    if _is_version(obj["metadata"].pop("resourceVersion", "")):
         raise StatusError(
             "resourceVersion should not be set on objects to be created", reason="", details=False
         )
+
+
+def _is_version(text: str) -> bool:
+    return text.isascii() and text.isdigit() and 0 < int(text[:20]) < 1 << 64 and len(text) <= 20
 
 
 async def write_new(request: AdmissionRequest, name: str, put: PutKey) -> bytes:

@@ -65,7 +65,7 @@ class Discovery:
         elif len(parts) == 2:
             group = parts[1]
             if not any(d.group == group and d.versions for d in definitions):
-                raise NotFound.path()
+                raise PageNotFound
             self._send(call, ("group", group), definitions, lambda d: documents.api_group(d, group))
         elif not parts[2] and any(d.group == parts[1] and not d.native for d in definitions):
             raise PageNotFound  # the server of custom resources says it in its own way
@@ -76,7 +76,8 @@ class Discovery:
         self, call: Call, definitions: tuple[ResourceDefinition, ...], group: str, version: str
     ) -> None:
         if not any(d.group == group and version in d.versions for d in definitions):
-            raise NotFound.path()
+            is_builtin = any(d.group == group and d.native for d in definitions)
+            raise NotFound.path() if is_builtin else PageNotFound
         self._send(
             call,
             ("resources", group, version),

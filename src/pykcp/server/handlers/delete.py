@@ -10,8 +10,9 @@ from pykcp.registry.verbs.deletion import DeleteOptions
 from pykcp.registry.verbs.read import Listing
 from pykcp.server.call import Call, integer
 from pykcp.server.handlers.get import transformed
-from pykcp.server.handlers.listing import list_body, list_options
+from pykcp.server.handlers.listing import list_body, list_options, send_objects
 from pykcp.server.handlers.options import dry_run_errors
+from pykcp.server.media import transforms
 from pykcp.server.media.answers import send_json, send_object, success
 from pykcp.server.media.bodies import body_of, no_kind, parse_as
 from pykcp.types import Object
@@ -42,7 +43,12 @@ async def delete_collection(call: Call) -> None:
     listing = list_options(call)
     values = await delete_objects(resource, call.context, call.info.namespace, options, listing)
     revision = resource.services.store.revision
-    send_json(call, list_body(call, Listing(values, revision, "", None)))
+    if call.accepted.transform:
+        transforms.check_list_form(call)
+        objects = [resource.object_of(value) for value in values]
+        send_objects(call, objects, {"resourceVersion": str(revision)})
+    else:
+        send_json(call, list_body(call, Listing(values, revision, "", None)))
 
 
 def delete_options(call: Call) -> DeleteOptions:
@@ -88,14 +94,16 @@ def _from_query(call: Call) -> Object:
     info = call.info
     if not info.query:
         return {}
-    out: Object = {}
-    if info.param("gracePeriodSeconds"):
+    out: Object = {"dryRun": info.query.get("dryRun", [])}
+    # A parameter that is present counts, even if it is empty.
+    if "gracePeriodSeconds" in info.query:
         out["gracePeriodSeconds"] = integer(call, "gracePeriodSeconds")
-    if info.param("propagationPolicy"):
+    if "propagationPolicy" in info.query:
         out["propagationPolicy"] = info.param("propagationPolicy")
-    if info.param("orphanDependents"):
+    if "orphanDependents" in info.query:
         out["orphanDependents"] = info.is_true("orphanDependents")
-    out["dryRun"] = [v for v in info.query.get("dryRun", ()) if v]
+    conditions = {"uid": info.param("uid"), "resourceVersion": info.param("resourceVersion")}
+    out["preconditions"] = {name: value for name, value in conditions.items() if value}
     return out
 
 

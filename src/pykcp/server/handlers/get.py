@@ -63,18 +63,24 @@ def _send(call: Call, value: bytes) -> None:
         send_json(call, call.resource.served(value) + b"\n")
 
 
-def _check_version(call: Call) -> None:
-    version = call.info.param("resourceVersion")
-    if not version or version == "0":
-        return
+def parse_revision(version: str) -> int:
+    """The revision in a query, 0 if there is none; an error that upstream does not classify."""
+    if not version:
+        return 0
     try:
-        revision = uint64(version)
+        return uint64(version)
     except BadNumber as error:
         raise StatusError(
             f"resourceVersion: Invalid value: {go_quote(version)}: {error}",
             reason="",
             details=False,
         ) from error
+
+
+def _check_version(call: Call) -> None:
+    revision = parse_revision(call.info.param("resourceVersion"))
+    if not revision:
+        return
     current = call.resource.services.store.revision
     if revision > current:
         raise too_large_revision(revision, current)
@@ -83,6 +89,7 @@ def _check_version(call: Call) -> None:
 def transformed(call: Call, obj: Object, columns: tuple[Column, ...] | None = None) -> Object:
     """One object as the table or the metadata that the client asked for."""
     accepted = call.accepted
+    transforms.check_object_form(call)
     if accepted.transform == "Table":
         metadata = {}
         if "resourceVersion" in obj["metadata"]:

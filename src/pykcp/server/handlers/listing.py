@@ -13,7 +13,7 @@ from functools import partial
 import orjson
 
 from pykcp.aio.resting import rest
-from pykcp.machinery.status import BadRequest, go_quote
+from pykcp.machinery.status import BadRequest, FieldError, go_quote
 from pykcp.registry.keys import range_prefix
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.read import PAGE_BYTES, Listing, ListOptions, Pager, decode_token
@@ -46,6 +46,7 @@ async def list_(call: Call) -> None:
 
 async def _send(call: Call, pager: Pager, room: Room) -> None:
     first = await pager.next()
+    transforms.check_list_form(call)
     if call.accepted.media_type != negotiation.JSON or call.accepted.pretty or wants_pretty(call):
         await _send_whole(call, pager, first)
     elif call.accepted.transform:
@@ -243,7 +244,7 @@ def list_options(call: Call) -> ListOptions:
     version = info.param("resourceVersion")
     match = info.param("resourceVersionMatch")
     token = info.param("continue")
-    _check_match(version, match, token)
+    _check_match(version, match, token, is_streamed="sendInitialEvents" in info.query)
     revision = parse_revision(version)
     limit = max(limit, 0)
     if token:
@@ -267,11 +268,19 @@ def parse_revision(version: str) -> int:
         raise BadRequest(f"Invalid value: {go_quote(version)}: {error}") from error
 
 
-def _check_match(version: str, match: str, token: str) -> None:
-    from pykcp.machinery.status import Invalid, forbidden, not_supported
+def _check_match(version: str, match: str, token: str, *, is_streamed: bool) -> None:
+    from pykcp.machinery.status import Invalid, forbidden
 
-    if not match:
-        return
+    errors = _match_errors(version, match, token) if match else []
+    if is_streamed:
+        errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if errors:
+        raise Invalid.fields("meta.k8s.io", "ListOptions", "", errors)
+
+
+def _match_errors(version: str, match: str, token: str) -> list[FieldError]:
+    from pykcp.machinery.status import forbidden, not_supported
+
     errors = []
     if not version:
         errors.append(
@@ -296,8 +305,7 @@ def _check_match(version: str, match: str, token: str) -> None:
                 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
             )
         )
-    if errors:
-        raise Invalid.fields("meta.k8s.io", "ListOptions", "", errors)
+    return errors
 
 
 def _continued(call: Call, token: str, limit: int, selection: object) -> ListOptions:

@@ -21,7 +21,7 @@ def check_write_options(call: Call, kind: str, *, is_apply: bool = False) -> Non
     query = call.info.query
     if not query and not is_apply:
         return
-    errors = dry_run_errors([v for v in query.get("dryRun", ()) if v])
+    errors = dry_run_errors(query.get("dryRun", []))
     manager = call.info.param("fieldManager")
     errors += manager_errors(manager)
     validation = call.info.param("fieldValidation")

@@ -6,7 +6,7 @@ import random
 
 import orjson
 
-from pykcp.machinery.status import FieldError, Invalid, forbidden, not_supported
+from pykcp.machinery.status import FieldError, Invalid, NotAcceptable, forbidden, not_supported
 from pykcp.registry.resource import Resource
 from pykcp.registry.watch.verb import (
     INITIAL_EVENTS_END,
@@ -17,14 +17,15 @@ from pykcp.registry.watch.verb import (
     watch as follow,
 )
 from pykcp.server.call import Call, integer
-from pykcp.server.handlers.listing import parse_revision
+from pykcp.server.handlers.get import parse_revision
 from pykcp.server.media import protobuf_form, transforms
 from pykcp.server.media.answers import CACHE_CONTROL, with_warnings
-from pykcp.server.media.negotiation import PROTOBUF
+from pykcp.server.media.negotiation import JSON, PROTOBUF, YAML
 from pykcp.storage.interface import Event
 from pykcp.types import Object
 from pykcp.wire.exchange import Stream
 
+_NOT_OLDER = "NotOlderThan"
 _MIN_TIMEOUT = 1800
 _MAX_TIMEOUT = 365 * 86400
 """More than the event loop's timers must be able to count."""
@@ -35,6 +36,9 @@ _PROTOBUF_HEADERS = (CACHE_CONTROL, ("content-type", protobuf_form.STREAM_TYPE))
 async def watch(call: Call) -> None:
     """Open the stream, catch up and hand over to the hub; the task ends there."""
     options = watch_options(call)
+    if call.accepted.media_type == YAML:
+        streams = (JSON, PROTOBUF) if call.resource.definition.native else (JSON,)
+        raise NotAcceptable([f"{media_type};stream=watch" for media_type in streams])
     encoder = _encoder(call)
     exchange = call.exchange
     stream: Stream
@@ -64,8 +68,8 @@ def watch_options(call: Call) -> WatchOptions:
     version = info.param("resourceVersion")
     _check_initial(call)
     revision = parse_revision(version)
-    asked = info.param("sendInitialEvents")
-    streams_list = bool(asked) and info.is_true("sendInitialEvents")
+    asked = "sendInitialEvents" in info.query
+    streams_list = asked and info.is_true("sendInitialEvents")
     sends_initial = streams_list or (not asked and revision == 0)
     since = revision
     if not sends_initial and revision == 0:
@@ -85,34 +89,29 @@ def watch_options(call: Call) -> WatchOptions:
 def _check_initial(call: Call) -> None:
     info = call.info
     match = info.param("resourceVersionMatch")
-    asked = info.param("sendInitialEvents")
+    asked = "sendInitialEvents" in info.query
+    is_legacy = info.param("resourceVersion") in ("", "0") and info.is_true("watch")
+    if not asked and not match and is_legacy:
+        # Upstream makes a streamed list of such a watch before it looks at the options.
+        asked, match = True, _NOT_OLDER
     errors: list[FieldError] = []
-    if asked:
-        if not match:
-            errors.append(
-                forbidden(
-                    "resourceVersionMatch",
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                )
+
+    def refuse(why: str) -> None:
+        errors.append(forbidden("resourceVersionMatch", why))
+
+    if asked and match != _NOT_OLDER:
+        refuse("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    if match:
+        if not asked:
+            refuse(
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
             )
-        elif match != "NotOlderThan":
-            errors.append(not_supported("resourceVersionMatch", match, ("NotOlderThan",)))
-    elif match:
-        errors.append(
-            forbidden(
-                "resourceVersionMatch",
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )
-        )
+        if match != _NOT_OLDER:
+            errors.append(not_supported("resourceVersionMatch", match, (_NOT_OLDER,)))
+        if info.param("continue"):
+            refuse("resourceVersionMatch is forbidden when continue is provided")
     if errors:
         raise Invalid.fields("meta.k8s.io", "ListOptions", "", errors)
-    if info.param("continue"):
-        raise Invalid.fields(
-            "meta.k8s.io",
-            "ListOptions",
-            "",
-            [forbidden("continue", "continue is forbidden for watch")],
-        )
 
 
 def _encoder(call: Call) -> JSONEncoder:

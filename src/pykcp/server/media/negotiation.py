@@ -73,13 +73,14 @@ def _parse_accept(header: str) -> tuple[_Clause, ...]:
     return tuple(clauses)
 
 
-_TRANSFORMS = frozenset(("Table", "PartialObjectMetadata", "PartialObjectMetadataList"))
+WITHOUT_TABLE = frozenset(("PartialObjectMetadata", "PartialObjectMetadataList"))
+TRANSFORMS = WITHOUT_TABLE | {"Table"}
 
 
 def choose(
     header: str,
     served: tuple[str, ...] = (JSON, YAML),
-    transforms: frozenset[str] = _TRANSFORMS,
+    transforms: frozenset[str] = TRANSFORMS,
     *,
     takes_any: bool = False,
 ) -> Accepted:

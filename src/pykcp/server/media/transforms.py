@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import orjson
 
 from pykcp.machinery.schema.definition import Column
-from pykcp.machinery.status import BadRequest
+from pykcp.machinery.status import BadRequest, NotAcceptable
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
 from pykcp.types import Object
@@ -23,6 +23,41 @@ def include_policy(call: Call) -> str:
             "must be 'Metadata', 'Object', 'None', or empty"
         )
     return policy or "Metadata"
+
+
+_PARTIAL = "PartialObjectMetadata"
+_PARTIAL_LIST = "PartialObjectMetadataList"
+
+
+def check_list_form(call: Call) -> None:
+    """406 for a list that is asked for as the metadata of one object."""
+    if call.accepted.transform == _PARTIAL:
+        kind = _go_type(call.resource, call.resource.definition.list_kind)
+        raise NotAcceptable.because(
+            f"you requested {_PARTIAL}, but the requested object is a list ({kind})"
+        )
+
+
+def check_object_form(call: Call) -> None:
+    """406 for one object that is asked for as a list of metadata."""
+    if call.accepted.transform == _PARTIAL_LIST:
+        kind = _go_type(call.resource, call.resource.kind)
+        raise NotAcceptable.because(
+            f"you requested {_PARTIAL_LIST}, but the requested object is not a list ({kind})"
+        )
+
+
+def _go_type(resource: Resource, kind: str) -> str:
+    """The name that upstream's messages have for a kind: that of its internal Go type."""
+    if not resource.definition.native:
+        suffix = "List" if kind.endswith("List") else ""
+        return f"*unstructured.Unstructured{suffix}"
+    package = resource.group.split(".", 1)[0]
+    return f"*{'core' if package in _IN_CORE else package}.{kind}"
+
+
+_IN_CORE = ("", "events")
+"""Groups whose internal types are those of the core group."""
 
 
 def partial(obj: Object, version: str) -> Object:

@@ -1,0 +1,134 @@
+"""Options of requests as kube-apiserver takes them: what is present counts, even if it is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pykcp.testing.client import TestClient
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+META = "application/json;as={};v=v1;g=meta.k8s.io"
+REVIEW = {"spec": {"user": "x", "resourceAttributes": {"verb": "get", "resource": "secrets"}}}
+
+
+@pytest.fixture
+def maps(cluster: TestClient) -> Iterator[TestClient]:
+    reply = cluster.post(MAPS, {"metadata": {"name": "one", "labels": {"mine": "1"}}})
+    assert reply.status == 201, reply
+    yield cluster
+    cluster.delete(f"{MAPS}/one")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "code", "message"),
+    [
+        ("GET", MAPS, "limit=", 400, 'strconv.ParseInt: parsing "": invalid syntax'),
+        ("GET", MAPS, "timeoutSeconds=", 400, 'strconv.ParseInt: parsing "": invalid syntax'),
+        ("GET", MAPS, "sendInitialEvents=", 422, "sendInitialEvents is forbidden for list"),
+        ("GET", MAPS, "sendInitialEvents=true", 422, "sendInitialEvents is forbidden for list"),
+        ("GET", MAPS, "watch=1&continue=x", 422, "is forbidden when continue is provided"),
+        ("GET", MAPS, "watch=1&resourceVersion=abc", 500, "resourceVersion: Invalid value"),
+        ("POST", MAPS, "dryRun=", 422, 'Unsupported value: [""]: supported values: "All"'),
+        ("PUT", f"{MAPS}/one", "dryRun=", 422, 'Unsupported value: [""]'),
+        ("DELETE", f"{MAPS}/one", "dryRun=", 422, 'Unsupported value: [""]'),
+        ("DELETE", f"{MAPS}/one", "gracePeriodSeconds=", 400, 'parsing "": invalid syntax'),
+        ("DELETE", f"{MAPS}/one", "propagationPolicy=", 422, 'Unsupported value: ""'),
+        ("DELETE", f"{MAPS}/one", "uid=abc", 409, "the UID in the precondition (abc)"),
+        ("DELETE", f"{MAPS}/one", "resourceVersion=1", 409, "the ResourceVersion in the"),
+        ("DELETE", "/api/v1/watch/namespaces", "", 405, "does not allow this method"),
+        ("PATCH", "/api/v1/watch/namespaces/default", "", 405, "does not allow this method"),
+        ("WATCH", MAPS, "", 405, "does not allow this method"),
+        ("GET", f"{REVIEWS}/x", "", 404, "could not find the requested resource"),
+    ],
+)
+def test_refusals(
+    maps: TestClient, method: str, path: str, query: str, code: int, message: str
+) -> None:
+    body = {"metadata": {"name": "one"}} if method in ("POST", "PUT") else None
+    reply = maps.request(method, f"{path}?{query}" if query else path, body)
+    assert (reply.status, message in reply.json["message"]) == (code, True), reply
+    assert maps.get(f"{MAPS}/one").status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "message"),
+    [
+        (f"{MAPS}/one", "PartialObjectMetadataList", "is not a list (*core.ConfigMap)"),
+        (MAPS, "PartialObjectMetadata", "is a list (*core.ConfigMapList)"),
+    ],
+)
+def test_metadata_in_a_form_that_does_not_fit(
+    maps: TestClient, path: str, form: str, message: str
+) -> None:
+    reply = maps.get(path, accept=META.format(form))
+    assert (reply.status, reply.json["reason"]) == (406, "NotAcceptable")
+    assert message in reply.json["message"]
+
+
+def test_watches_are_not_sent_as_yaml(maps: TestClient) -> None:
+    reply = maps.get(MAPS, watch="1", timeoutSeconds="1", accept="application/yaml")
+    assert reply.status == 406
+    assert b"application/json;stream=watch" in reply.body
+
+
+def test_the_older_watch_path_shows_one_object(maps: TestClient) -> None:
+    path = "/api/v1/watch/namespaces/default/configmaps/one"
+    reply = maps.get(path, timeoutSeconds="1")
+    assert [line.count(b'"name":"one"') for line in reply.body.splitlines()] == [1]
+    refused = maps.get(path, fieldSelector="metadata.name=two")
+    assert (refused.status, refused.json["message"]) == (
+        400,
+        "fieldSelector metadata.name doesn't match requested name",
+    )
+
+
+def test_a_deleted_collection_as_table(maps: TestClient) -> None:
+    path = f"{MAPS}?labelSelector=mine%3D1"
+    reply = maps.request("DELETE", path, accept=META.format("Table"))
+    assert reply.json["kind"] == "Table"
+    assert [row["cells"][0] for row in reply.json["rows"]] == ["one"]
+
+
+def test_resource_versions_of_new_objects(cluster: TestClient) -> None:
+    """As upstream: only a number above 0 is refused."""
+    for version, code in (("5", 500), ("0", 201), ("abc", 201)):
+        name = f"v{version}"
+        reply = cluster.post(MAPS, {"metadata": {"name": name, "resourceVersion": version}})
+        assert reply.status == code, reply
+
+
+def test_reviews_have_managers_and_no_tables(cluster: TestClient) -> None:
+    reply = cluster.post(REVIEWS, REVIEW)
+    (manager,) = reply.json["metadata"]["managedFields"]
+    assert manager["fieldsV1"]["f:spec"]["f:user"] == {}
+    assert cluster.request("POST", REVIEWS, REVIEW, accept=META.format("Table")).status == 406
+    partial = cluster.request("POST", REVIEWS, REVIEW, accept=META.format("PartialObjectMetadata"))
+    assert (partial.status, partial.json["kind"]) == (201, "PartialObjectMetadata")
+
+
+def test_an_empty_token_request(cluster: TestClient) -> None:
+    assert cluster.post(ACCOUNTS, {"metadata": {"name": "bot"}}).status == 201
+    reply = cluster.post(f"{ACCOUNTS}/bot/token", {})
+    assert (reply.json["kind"], reply.json["apiVersion"]) == (
+        "TokenRequest",
+        "authentication.k8s.io/v1",
+    )
+    (manager,) = reply.json["metadata"]["managedFields"]
+    assert manager["subresource"] == "token"
+    assert manager["fieldsV1"] == {"f:spec": {"f:expirationSeconds": {}}}
+    for reference, message in (
+        ({}, "cannot bind token to object of type /, Kind="),
+        ({"kind": "Secret"}, "Name parameter required."),
+    ):
+        refused = cluster.post(f"{ACCOUNTS}/bot/token", {"spec": {"boundObjectRef": reference}})
+        assert (refused.status, refused.json["message"]) == (400, message)
+
+
+@pytest.mark.parametrize("path", ["", "/v1", "/v1/things", "/v1/namespaces/default/things/x"])
+def test_unknown_groups_are_unknown_pages(cluster: TestClient, path: str) -> None:
+    reply = cluster.get(f"/apis/nosuch.example.com{path}")
+    assert (reply.status, reply.body) == (404, b"404 page not found\n")
