@@ -31,7 +31,8 @@ class BoundedCache(Generic[Key, Value]):
     Hence the more recently used half of the entries is never evicted. A true LRU would reorder
     its entries on every hit, which doubles the cost of a hit for a few percent more of them.
 
-    None is not a value: `get` returns it for a key that is not there.
+    None is not a value: `get` returns it for a key that is not there. There is no lock: when
+    several threads use a cache, an entry may get lost, but no wrong one is found.
     """
 
     __slots__ = (
@@ -110,7 +111,11 @@ class BoundedCache(Generic[Key, Value]):
             if not queue:  # what was added last costs as much as many others
                 self._age()
                 queue = self._queue
-            gone = old.pop(queue.pop(), None)
+            try:
+                gone = old.pop(queue.pop(), None)
+            except IndexError:  # another thread was faster
+                self._total = 0 if not old else self._total
+                return
             if gone is not None:  # otherwise it is in the young generation now, or was removed
                 self.evictions += 1
                 if cost is not None:
@@ -131,8 +136,8 @@ class BoundedCache(Generic[Key, Value]):
         self._queue.clear()
         self._total = 0
 
-    def keys(self) -> Iterator[Key]:
-        """The cache must not change while they are read."""
+    def __iter__(self) -> Iterator[Key]:
+        """The keys; the cache must not change while they are read."""
         return chain(self._old, self._young)
 
     def values(self) -> Iterator[Value]:

@@ -28,15 +28,15 @@ def test_what_is_put_is_found() -> None:
     assert cache.get("a") is None
     assert "b" in cache
     cache.clear()
-    assert (len(cache), list(cache.values()), list(cache.keys())) == (0, [], [])
+    assert (len(cache), list(cache.values()), list(cache)) == (0, [], [])
 
 
 def test_the_oldest_goes_first() -> None:
     """Without hits it is first in, first out, and it is full all the time."""
     cache = filled(*"abcdef")
-    assert sorted(cache.keys()) == list("cdef")
+    assert sorted(cache) == list("cdef")
     cache.put("g", "G")
-    assert sorted(cache.keys()) == list("defg")
+    assert sorted(cache) == list("defg")
 
 
 def test_what_is_used_stays() -> None:
@@ -55,9 +55,9 @@ def test_costs() -> None:
     cache.put("b", b"1234")
     assert cache.size == 8
     cache.put("c", b"123456")
-    assert (sorted(cache.keys()), cache.size) == (["b", "c"], 10)
+    assert (sorted(cache), cache.size) == (["b", "c"], 10)
     cache.put("c", b"x" * 11)
-    assert (sorted(cache.keys()), cache.size) == (["b"], 4)
+    assert (sorted(cache), cache.size) == (["b"], 4)
     cache.put("b", b"1")
     assert cache.size == 1
     cache.clear()

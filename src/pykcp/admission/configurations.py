@@ -8,7 +8,6 @@ their content, expressions by their text.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from pykcp.admission.subject import GROUP
+from pykcp.caching import BoundedCache
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import resource_prefix, split_key
 from pykcp.registry.verbs.admitting import AdmissionRequest
@@ -72,9 +72,13 @@ class Configurations:
     def __init__(self, store: Store, provider_of: ProviderOf | None = None) -> None:
         self._store = store
         self._provider_of = provider_of
-        self.known: dict[str, AdmissionHooks] = {}
+        self.known: BoundedCache[str, AdmissionHooks] = BoundedCache(
+            "admission-hooks", _KEEP_CLUSTERS
+        )
         """By logical cluster, as far as they were read; the plug-ins look here first."""
-        self._parsed: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
+        self._parsed: BoundedCache[tuple[str, bytes], Any] = BoundedCache(
+            "admission-parsed", _KEEP_PARSED
+        )
         self._changes = 0
         store.listen(self._follow)
 
@@ -98,7 +102,7 @@ class Configurations:
         for event in events:
             if event.key.startswith(_PREFIX):
                 self._changes += 1
-                self.known.pop(split_key(event.key).cluster, None)
+                self.known.pop(split_key(event.key).cluster)
 
     async def _load(self, cluster: str) -> AdmissionHooks:
         before = self._changes
@@ -106,9 +110,7 @@ class Configurations:
         if (
             before == self._changes
         ):  # otherwise it may be of yesterday: the next request reads again
-            self.known[cluster] = hooks
-            if len(self.known) > _KEEP_CLUSTERS:
-                del self.known[next(iter(self.known))]
+            self.known.put(cluster, hooks)
         return hooks
 
     def _has_any(self, cluster: str) -> bool:
@@ -166,9 +168,8 @@ class Configurations:
         key = (kind, hashlib.blake2b(text, digest_size=16).digest())
         found: Parsed | None = self._parsed.get(key)
         if found is None:
-            found = self._parsed[key] = parse(obj)
-            if len(self._parsed) > _KEEP_PARSED:
-                self._parsed.popitem(last=False)
+            found = parse(obj)
+            self._parsed.put(key, found)
         return found
 
     async def _read(self, cluster: str, plural: str) -> list[Object]:

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pykcp.aio.slices import Slices
 from pykcp.auth.authn.request_header import extra_key
 from pykcp.auth.authz.attributes import Attributes, Decision, forbidden
-from pykcp.auth.bounded import Bounded
 from pykcp.auth.scopes import has_lifecycle_group, scoped, warrants
 from pykcp.auth.user import (
     ANONYMOUS,
@@ -34,6 +33,7 @@ from pykcp.auth.user import (
     service_account_groups,
     split_service_account,
 )
+from pykcp.caching import BoundedCache
 from pykcp.machinery import names
 from pykcp.machinery.status import BadRequest, Forbidden, go_quote, invalid
 from pykcp.steps import Steps
@@ -156,7 +156,7 @@ class Impersonator:
     """Decides who may act as whom, remembering which mode worked for a requestor."""
 
     def __init__(self, remember: int = 10_000) -> None:
-        self._last: Bounded[str, _Mode] = Bounded(remember)
+        self._last: BoundedCache[str, _Mode] = BoundedCache("impersonation", remember)
 
     async def impersonate(self, authorize: Authorize, attributes: Attributes, wanted: User) -> User:
         """The new identity for the request `attributes` describe. Raises Forbidden."""

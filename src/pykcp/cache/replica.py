@@ -6,13 +6,13 @@ mirrored into a store of the same layout, and this class reads that.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 
 from pykcp.apis.catalog import definition_of
 from pykcp.cache.indexes import content_entry, identity_entry, path_entry
 from pykcp.cache.indexes import place_entry as _at
 from pykcp.cache.scopes import split
+from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import API_EXPORTS, GroupVersionResource
 from pykcp.registry.codec import decode
@@ -28,7 +28,7 @@ class CacheReplica:
         """What is of `own_shard` is left out: it is here anyway, and newer."""
         self._store = store
         self._own = f"/{own_shard}{SHARD_END}"
-        self._decoded: OrderedDict[str, tuple[int, Object]] = OrderedDict()
+        self._decoded: BoundedCache[str, tuple[int, Object]] = BoundedCache("replica", _KEEP)
 
     def get(
         self, kind: GroupVersionResource, cluster: str, name: str, namespace: str = ""
@@ -88,7 +88,4 @@ class CacheReplica:
         api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
         name = definition_of(kind.group, kind.resource).kind
         obj = {"kind": name, "apiVersion": api_version, **decode(entry.value)}
-        self._decoded[entry.key] = (entry.revision, obj)
-        if len(self._decoded) > _KEEP:
-            self._decoded.popitem(last=False)
-        return obj
+        return self._decoded.put(entry.key, (entry.revision, obj))[1]

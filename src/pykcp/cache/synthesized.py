@@ -6,7 +6,6 @@ Nothing defines them here. A ClusterCachedResource says of which kind and scope 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from pykcp.apis.catalog import ResourceDefinition
 from pykcp.cache.indexes import cluster_entry, resource_entry
 from pykcp.cache.kinds import schemaless
 from pykcp.cache.scopes import split
+from pykcp.caching import BoundedCache
 from pykcp.machinery.discovery import version_priority
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import is_wildcard, resource_prefix
@@ -49,7 +49,9 @@ class SynthesizedResources:
     def __init__(self, store: Store, make: Make) -> None:
         self._store = store
         self._make = make
-        self._made: OrderedDict[RequestedResource, dict[str, Resource]] = OrderedDict()
+        self._made: BoundedCache[RequestedResource, dict[str, Resource]] = BoundedCache(
+            "cached-resources", _KEEP
+        )
 
     def find(
         self, cluster: str, group: str, version: str, plural: str, identity: str
@@ -117,9 +119,7 @@ class SynthesizedResources:
                 identity=wanted.identity,
             )
             made = {version: self._make(definition, version) for version in wanted.versions}
-            self._made[wanted] = made
-            if len(self._made) > _KEEP:
-                self._made.popitem(last=False)
+            self._made.put(wanted, made)
         return made
 
 

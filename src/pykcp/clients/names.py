@@ -13,10 +13,10 @@ import ipaddress
 import socket
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from pykcp.caching import BoundedCache
 from pykcp.clients.destinations import Address, host_key
 from pykcp.clients.shares import Shares
 
@@ -44,7 +44,9 @@ class HostNames:
     ) -> None:
         self._get_addresses, self._clock = get_addresses, clock
         self._threads = Shares(THREADS)
-        self._known: OrderedDict[str, tuple[float, Outcome]] = OrderedDict()
+        self._known: BoundedCache[str, tuple[float, Outcome]] = BoundedCache(
+            "host-names", REMEMBERED
+        )
         self._under_way: dict[str, asyncio.Future[Outcome]] = {}
 
     async def look_up(self, host: str, keys: Sequence[str]) -> tuple[Address, ...]:
@@ -89,10 +91,7 @@ class HostNames:
 
     def _finish(self, host: str, keys: Sequence[str], outcome: Outcome) -> None:
         seconds = MISSING_SECONDS if isinstance(outcome, OSError) else FOUND_SECONDS
-        self._known[host] = (self._clock() + seconds, outcome)
-        self._known.move_to_end(host)
-        if len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+        self._known.put(host, (self._clock() + seconds, outcome))
         self._threads.release(keys)
         self._under_way.pop(host).set_result(outcome)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections import OrderedDict
 from collections.abc import Sequence
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from pykcp.caching import BoundedCache
 from pykcp.clients.destinations import Address, host_key
 
 _KEPT = 8192
@@ -23,14 +23,10 @@ class Pinned(AbstractResolver):
     """Knows the addresses that were allowed, and no others: nothing is looked up again."""
 
     def __init__(self) -> None:
-        self._addresses: OrderedDict[str, Sequence[Address]] = OrderedDict()
+        self._addresses: BoundedCache[str, Sequence[Address]] = BoundedCache("", _KEPT)
 
     def pin(self, host: str, addresses: Sequence[Address]) -> None:
-        key = host_key(host)
-        self._addresses[key] = addresses
-        self._addresses.move_to_end(key)
-        if len(self._addresses) > _KEPT:
-            self._addresses.popitem(last=False)
+        self._addresses.put(host_key(host), addresses)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET

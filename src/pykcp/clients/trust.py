@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import ssl
-from collections import OrderedDict
 
 from pykcp.aio.turns import heavy_turn
+from pykcp.caching import BoundedCache
 
 MAX_BUNDLE = 1024 * 1024
 KEPT, KEPT_BYTES = 256, 8 * 1024 * 1024
@@ -33,8 +33,10 @@ class Bundles:
 
     def __init__(self) -> None:
         self._system: ssl.SSLContext | None = None
-        self._made: OrderedDict[bytes, tuple[ssl.SSLContext, int]] = OrderedDict()
-        self._bytes = 0
+        # At most KEPT of them, and fewer if they are large.
+        self._made: BoundedCache[bytes, tuple[ssl.SSLContext, int]] = BoundedCache(
+            "ca-bundles", KEPT_BYTES, cost=lambda made: max(made[1], KEPT_BYTES // KEPT)
+        )
 
     async def context(self, bundle: bytes, tenant: str) -> ssl.SSLContext:
         """TLS that trusts the bundle, or the system's authorities if it is empty.
@@ -48,20 +50,11 @@ class Bundles:
         key = hashlib.sha256(bundle).digest()
         found = self._made.get(key)
         if found is not None:
-            self._made.move_to_end(key)
             return found[0]
         context = await _load(bundle, tenant)
-        self._keep(key, context, len(bundle))
+        if key not in self._made:  # otherwise it was made twice at the same time
+            self._made.put(key, (context, len(bundle)))
         return context
-
-    def _keep(self, key: bytes, context: ssl.SSLContext, size: int) -> None:
-        if key in self._made:  # made twice at the same time
-            return
-        self._made[key] = (context, size)
-        self._bytes += size
-        while len(self._made) > KEPT or (self._bytes > KEPT_BYTES and len(self._made) > 1):
-            _, (_, gone) = self._made.popitem(last=False)
-            self._bytes -= gone
 
 
 async def _load(bundle: bytes, tenant: str) -> ssl.SSLContext:

@@ -15,6 +15,8 @@ import time
 from functools import cache
 from typing import Any
 
+from pykcp.caching import BoundedCache
+
 MAX_MEMORY = 1 << 20
 """Bytes that one compiled pattern may need."""
 CACHE_MEMORY = 48 << 20
@@ -48,19 +50,18 @@ class TooMuchWork(Exception):
 class Regex:
     """A compiled pattern. `size` is the number of its instructions."""
 
-    __slots__ = ("_match", "_unanchored", "memory", "pattern", "size", "used")
+    __slots__ = ("_match", "_unanchored", "memory", "pattern", "size")
 
     def __init__(self, pattern: str) -> None:
         library = _library()
         found, text = _compile(library, pattern)
         self.pattern = pattern
         self.size: int = found.ProgramSize()
-        self.memory = min(_BASE_MEMORY + _MEMORY_PER_INSTRUCTION * self.size, MAX_MEMORY)
+        self.memory: int = min(_BASE_MEMORY + _MEMORY_PER_INSTRUCTION * self.size, MAX_MEMORY)
         if self.memory < MAX_MEMORY:
             found = library.RE2(_encoded(text), _options(self.memory))
         self._match = found.Match
         self._unanchored = library.RE2.Anchor.UNANCHORED
-        self.used = True
 
     def work(self, text: str) -> int:
         """Steps that a match takes at worst; a step takes a few nanoseconds."""
@@ -119,16 +120,16 @@ def _encoded(text: str) -> bytes:
 
 # --- the cache
 
-_cache: dict[str, Regex] = {}
-_refused: dict[str, RegexError] = {}
-_held = 0
+_cache: BoundedCache[str, Regex] = BoundedCache(
+    "regular-expressions", CACHE_MEMORY, cost=lambda regex: regex.memory
+)
+_refused: BoundedCache[str, RegexError] = BoundedCache("invalid-regular-expressions", _MAX_REFUSED)
 
 
 def compiled(pattern: str) -> Regex:
     """The pattern, compiled; raises RegexError."""
     found = _cache.get(pattern)
     if found is not None:
-        found.used = True
         return found
     if length(pattern) > MAX_LENGTH:
         raise RegexError(_TOO_LONG)
@@ -136,11 +137,9 @@ def compiled(pattern: str) -> Regex:
     if refused is not None:
         raise refused
     try:
-        return _remember(Regex(pattern))
+        return _cache.put(pattern, Regex(pattern))
     except RegexError as error:
-        if len(_refused) >= _MAX_REFUSED:
-            del _refused[next(iter(_refused))]
-        _refused[pattern] = error.with_traceback(None)
+        _refused.put(pattern, error.with_traceback(None))
         raise
 
 
@@ -162,21 +161,6 @@ def verdict(pattern: str) -> tuple[int, str]:
 def length(pattern: str) -> int:
     """The length of a pattern, where what takes long to compile counts for more."""
     return len(pattern) + _UNICODE_CLASS * (pattern.count("\\p") + pattern.count("\\P"))
-
-
-def _remember(regex: Regex) -> Regex:
-    """Adds a pattern and drops those that were not used since the last look at them."""
-    global _held  # noqa: PLW0603 - the memory of the one cache
-    _cache[regex.pattern] = regex
-    _held += regex.memory
-    while _held > CACHE_MEMORY:
-        oldest = _cache.pop(next(iter(_cache)))
-        if oldest.used and oldest is not regex:
-            oldest.used = False
-            _cache[oldest.pattern] = oldest
-        else:
-            _held -= oldest.memory
-    return regex
 
 
 # --- Go's syntax

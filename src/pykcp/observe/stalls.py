@@ -15,11 +15,12 @@ import pathlib
 import sys
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
+from pykcp.caching import BoundedCache
 from pykcp.observe.loop_meter import LoopMeter
 from pykcp.observe.metrics import Counter, Registry
 
@@ -100,21 +101,20 @@ class StallLog:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._known: OrderedDict[tuple[LoopHolder, str], tuple[float, int]] = OrderedDict()
+        self._known: BoundedCache[tuple[LoopHolder, str], tuple[float, int]] = BoundedCache(
+            "", _PLACES
+        )
         self._minute = (0.0, 0)
 
     def write(self, sample: StackSample, late: float, spent: float, *, is_over: bool) -> None:
         """Log a stall, unless one at the same place was logged just now."""
         now = self._clock()
         key = (sample.held, sample.places[0].partition(":")[0] if sample.places else "")
-        logged, more = self._known.get(key, (-_REPEAT_AFTER, 0))
+        logged, more = self._known.get(key) or (-_REPEAT_AFTER, 0)
         if now - logged < _REPEAT_AFTER or not self._has_room(now):
-            self._known[key] = (logged, more + 1)
+            self._known.put(key, (logged, more + 1))
             return
-        self._known[key] = (now, 0)
-        self._known.move_to_end(key)
-        if len(self._known) > _PLACES:
-            self._known.popitem(last=False)
+        self._known.put(key, (now, 0))
         held = sample.held
         _log.warning(
             "event loop late by %.0fms%s, %.0fms of CPU: handler=%s verb=%s resource=%s%s at %s",

@@ -7,11 +7,11 @@ Everything is synchronous: the replica is local, too, and fed in the background.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
+from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_EXPORTS, LOGICAL_CLUSTERS, GroupVersionResource
 from pykcp.registry.catalog.directory import Directory
@@ -54,14 +54,12 @@ class ObjectLookup:
         self._directory = directory
         self._paths = paths
         self.replica = replica
-        self._decoded: OrderedDict[str, Object] = OrderedDict()
+        self._decoded: BoundedCache[str, Object] = BoundedCache("objects", _KEEP)
         store.listen(self._follow)
 
     def _follow(self, events: Sequence[Event]) -> None:
-        decoded = self._decoded
         for event in events:
-            if event.key in decoded:
-                del decoded[event.key]
+            self._decoded.pop(event.key)
 
     def get(
         self, kind: GroupVersionResource, cluster: str, name: str, namespace: str = ""
@@ -77,10 +75,7 @@ class ObjectLookup:
             if self.replica is None:
                 return None
             return self.replica.get(kind, cluster, name, namespace)
-        obj = self._decoded[key] = resource.object_of(entry.value)
-        if len(self._decoded) > _KEEP:
-            self._decoded.popitem(last=False)
-        return obj
+        return self._decoded.put(key, resource.object_of(entry.value))
 
     def all(self, kind: GroupVersionResource, cluster: str) -> list[Object]:
         """Everything of a kind in a cluster that holds few, here or published elsewhere."""

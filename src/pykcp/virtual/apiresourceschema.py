@@ -5,10 +5,9 @@ They are in the workspaces of its providers, which it need not be able to enter.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.attributes import Attributes, Decision
+from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.status import NotFound
@@ -38,7 +37,7 @@ class ApiResourceSchemaWorkspace:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._views: OrderedDict[str, SchemasView] = OrderedDict()
+        self._views: BoundedCache[str, SchemasView] = BoundedCache("schema-views", _KEEP)
 
     def visit(self, path: str) -> Visit | None:
         head = split_head(path, 1)
@@ -55,9 +54,7 @@ class ApiResourceSchemaWorkspace:
     def _view(self, consumer: str) -> SchemasView:
         view = self._views.get(consumer)
         if view is None:
-            view = self._views[consumer] = SchemasView(consumer, self._parts)
-            if len(self._views) > _KEEP:
-                self._views.popitem(last=False)
+            view = self._views.put(consumer, SchemasView(consumer, self._parts))
         return view
 
 

@@ -7,13 +7,13 @@ in it, as far as its workspace type permits.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from pykcp.auth.authz.attributes import Attributes, Decision
 from pykcp.auth.authz.rules import Match, PolicyRule
 from pykcp.auth.user import MASTERS, User
+from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACE_TYPES
 from pykcp.machinery.status import Invalid, go_quote, invalid
@@ -79,7 +79,9 @@ class LifecycleWorkspace:
         )
         self._lifecycle = lifecycle
         self._parts = parts
-        self._views: OrderedDict[str, tuple[VirtualView, VirtualView, VirtualView]] = OrderedDict()
+        self._views: BoundedCache[str, tuple[VirtualView, VirtualView, VirtualView]] = BoundedCache(
+            name, _KEEP
+        )
 
     def visit(self, path: str) -> Visit | None:
         head = split_head(path, 1)
@@ -96,13 +98,8 @@ class LifecycleWorkspace:
         views = self._views.get(controller)
         if views is None:
             party = _Party(controller, self._lifecycle, self._parts)
-            views = self._views[controller] = (
-                AllClusters(party),
-                OneCluster(party),
-                Content(party),
-            )
-            if len(self._views) > _KEEP:
-                self._views.popitem(last=False)
+            views = AllClusters(party), OneCluster(party), Content(party)
+            self._views.put(controller, views)
         return views
 
     def _is_own(self, path: str) -> bool:

@@ -6,7 +6,6 @@ them here as if they were in their own workspace, and can only read them.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from pykcp.apis.loader import shared_type
 from pykcp.auth.authz.attributes import Attributes, Decision
 from pykcp.cache.scopes import join
 from pykcp.cache.server import Cache
+from pykcp.caching import BoundedCache
 from pykcp.controllers.cache.replication_plan import ORIGINAL_UID, ORIGINAL_VERSION
 from pykcp.machinery.conditions import is_true
 from pykcp.machinery.kcp import resource_locks
@@ -60,7 +60,9 @@ class ReplicationWorkspace:
 
     def __init__(self, parts: Parts, cache: Cache, shard: str) -> None:
         self._source = ReplicationSource(parts, cache, shard, SchemaStore(shared_type))
-        self._views: OrderedDict[tuple[str, str], ReplicationView] = OrderedDict()
+        self._views: BoundedCache[tuple[str, str], ReplicationView] = BoundedCache(
+            "replication-views", _KEEP
+        )
 
     def visit(self, path: str) -> Visit | None:
         head = split_head(path, 2)
@@ -70,9 +72,7 @@ class ReplicationWorkspace:
         key = head[0], head[1]
         view = self._views.get(key)
         if view is None:
-            view = self._views[key] = ReplicationView(*key, self._source)
-            if len(self._views) > _KEEP:
-                self._views.popitem(last=False)
+            view = self._views.put(key, ReplicationView(*key, self._source))
         return Visit(view, *place)
 
 

@@ -162,7 +162,7 @@ def test_compiled_patterns_have_a_limit_together() -> None:
         assert compiled(f"{number}[a-z]{{50}}").test("x") is False
         assert compiled("kept") is kept
     held = sum(entry.memory for entry in regex._cache.values())
-    assert held == regex._held <= regex.CACHE_MEMORY
+    assert held == regex._cache.size <= regex.CACHE_MEMORY
     assert "0[a-z]{50}" not in regex._cache
 
 

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
+from pykcp.caching import BoundedCache
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, EVENTS, LOGICAL_CLUSTERS
@@ -77,7 +78,7 @@ class ObjectCountLimit:
     def __init__(self, store: Store, directory: Callable[[], Directory], default: int) -> None:
         """`default` is the limit of clusters that say nothing; 0 or less is none."""
         self._store, self._directory, self._default = store, directory, default
-        self._limits: dict[str, int] = {}
+        self._limits: BoundedCache[str, int] = BoundedCache("object-limits", _REMEMBER_LIMITS)
         self._counts: OrderedDict[str, _Count] = OrderedDict()
         self._news = asyncio.Event()
         store.listen(self._follow)
@@ -126,9 +127,7 @@ class ObjectCountLimit:
             entry = self._store.get(object_key(_CLUSTERS, cluster, "", "cluster"))
             obj = codec.decode(entry.value) if entry else None
             limit = limit_of(cluster, obj, self._default)
-            if len(self._limits) >= _REMEMBER_LIMITS:
-                self._limits.clear()
-            self._limits[cluster] = limit
+            self._limits.put(cluster, limit)
         return limit
 
     def _follow(self, events: Sequence[Event]) -> None:
@@ -138,7 +137,7 @@ class ObjectCountLimit:
             key = event.key
             if key.startswith(_CLUSTERS):
                 cluster = key[len(_CLUSTERS) :].partition("/")[0]
-                self._limits.pop(cluster, None)
+                self._limits.pop(cluster)
                 if event.deleted:
                     counts.pop(cluster, None)
             if counts and (event.created or event.deleted) and not key.startswith(_EVENTS):

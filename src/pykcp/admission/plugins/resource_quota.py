@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from pykcp.caching import BoundedCache
 from pykcp.machinery import quantity
 from pykcp.machinery.quantity import QuantityError
 from pykcp.machinery.resources import GroupVersionResource
@@ -98,7 +99,7 @@ class Quotas:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: dict[str, tuple[Keys, Keys]] = {}
+        self._known: BoundedCache[str, tuple[Keys, Keys]] = BoundedCache("quotas", _REMEMBER)
         """By `<cluster>/<namespace>`: its quotas, and those of them that count more than it."""
         self._changes = 0
         self._turns: dict[str, _Turn] = {}
@@ -111,7 +112,7 @@ class Quotas:
             place = event.key[len(PREFIX) :].rpartition("/")[0]
             if event.created or event.deleted or self._is_news(place, event):
                 self._changes += 1
-                self._known.pop(place, None)
+                self._known.pop(place)
 
     def _is_news(self, place: str, event: Event) -> bool:
         """Whether a quota counts its whole cluster from now on, or no longer."""
@@ -152,13 +153,8 @@ class Quotas:
         found = self._known.get(place)
         if found is None and not self._store.keys(f"{PREFIX}{place}/"):
             found = _NO_QUOTAS  # an event will tell of one that comes
-            self._remember(place, found)
+            self._known.put(place, found)
         return found
-
-    def _remember(self, place: str, found: tuple[Keys, Keys]) -> None:
-        if len(self._known) >= _REMEMBER:
-            self._known.clear()
-        self._known[place] = found
 
     async def _read(self, cluster: str, namespace: str) -> tuple[Keys, Keys]:
         place = f"{cluster}/{namespace}"
@@ -175,7 +171,7 @@ class Quotas:
         found = (tuple(keys), tuple(key for key, quota in keys.items() if is_wide(quota)))
         # Not if one came or went meanwhile, or if one is seen whose event is still to come.
         if self._changes == before and page.revision <= self._store.revision:
-            self._remember(place, found)
+            self._known.put(place, found)
         return found
 
     @asynccontextmanager

@@ -6,7 +6,6 @@ an evaluation that needs another one ends with Unanswered, and is sent again wit
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from pykcp.admission.policies.mutating import patch_of
 from pykcp.admission.policies.policy import AdmissionPolicy, parse_mutating, parse_validating
 from pykcp.admission.policies.validating import PolicyVerdict, judge_values
 from pykcp.auth.user import User
+from pykcp.caching import BoundedCache
 from pykcp.types import Object
 
 _KEEP = 256
@@ -70,15 +70,11 @@ def conditions(
     return conditions_hold(compiled, evaluation, fail_open=fail_open)
 
 
-_policies: OrderedDict[bytes, AdmissionPolicy] = OrderedDict()
+_policies: BoundedCache[bytes, AdmissionPolicy] = BoundedCache("", _KEEP)
 
 
 def _policy(source: bytes, parse: Callable[[Object], AdmissionPolicy]) -> AdmissionPolicy:
     found = _policies.get(source)
     if found is None:
-        found = _policies[source] = parse(orjson.loads(source))
-        if len(_policies) > _KEEP:
-            _policies.popitem(last=False)
-    else:
-        _policies.move_to_end(source)
+        found = _policies.put(source, parse(orjson.loads(source)))
     return found

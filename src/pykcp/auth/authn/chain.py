@@ -22,10 +22,10 @@ from pykcp.auth.authn.bearer import bearer_token, websocket_token
 from pykcp.auth.authn.interface import Authenticated, CredentialRejected, TokenAuthenticator
 from pykcp.auth.authn.request_header import RequestHeaders
 from pykcp.auth.authn.x509 import ClientCertificates
-from pykcp.auth.bounded import Bounded
 from pykcp.auth.errors import aggregate
 from pykcp.auth.tokens import MAX_TOKEN
 from pykcp.auth.user import User, authenticated
+from pykcp.caching import BoundedCache
 from pykcp.machinery.status import Unauthorized, go_quote
 from pykcp.wire.exchange import IncomingRequest, PeerInfo
 
@@ -83,7 +83,7 @@ class Authentication:
         self._proxy, self._certificates = proxy, certificates
         self._tokens, self._anonymous = tuple(tokens), anonymous
         self.api_audiences = tuple(api_audiences)
-        self._known: Bounded[bytes, Authenticated] = Bounded(remember)
+        self._known: BoundedCache[bytes, Authenticated] = BoundedCache("authentication", remember)
         self._told, self._told_at = "", 0.0
 
     def peek(self, request: IncomingRequest) -> User | None:

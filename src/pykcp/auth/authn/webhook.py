@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from pykcp.aio.owner import spawn
 from pykcp.auth.authn.interface import Authenticated, CredentialRejected
-from pykcp.auth.bounded import Bounded
 from pykcp.auth.files import CredentialError
 from pykcp.auth.user import User
 from pykcp.auth.webhook_client import (
@@ -24,6 +23,7 @@ from pykcp.auth.webhook_client import (
     read_text,
     read_texts,
 )
+from pykcp.caching import BoundedCache
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class WebhookTokens:
         self._client, self._ttl = client, cache_ttl
         self._api_version = f"authentication.k8s.io/{version}"
         self._api_audiences = tuple(api_audiences)
-        self._known: Bounded[bytes, _Answer] = Bounded(_REMEMBER)
+        self._known: BoundedCache[bytes, _Answer] = BoundedCache("token-webhook", _REMEMBER)
         self._asking: dict[bytes, asyncio.Task[_Answer]] = {}
 
     async def authenticate(

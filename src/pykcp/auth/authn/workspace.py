@@ -24,10 +24,10 @@ from pykcp.auth.authn.config_validation import compile_config
 from pykcp.auth.authn.interface import Authenticated, CredentialRejected
 from pykcp.auth.authn.oidc import JwtAuthenticator, JwtTokens
 from pykcp.auth.authn.oidc_issuer import Fetcher, RemoteIssuer, TenantFetcher
-from pykcp.auth.bounded import Bounded
 from pykcp.auth.errors import aggregate
 from pykcp.auth.tokens import unverified_claims
 from pykcp.auth.user import CLUSTER_NAME_KEY, CLUSTER_SCOPE, SCOPES_KEY, User
+from pykcp.caching import BoundedCache
 from pykcp.clients.outbound import Outbound, Tenant
 from pykcp.types import Object
 
@@ -159,9 +159,11 @@ class WorkspaceTokens:
         self._types, self._outbound = types, outbound
         self._audiences = tuple(api_audiences)
         self._by_type: OrderedDict[str, TypeIssuers] = OrderedDict()
-        self._broken: Bounded[str, tuple[tuple[str, str], ...]] = Bounded(TYPES)
+        self._broken: BoundedCache[str, tuple[tuple[str, str], ...]] = BoundedCache("", TYPES)
         """Types whose configurations cannot be used, until they change."""
-        self._known: Bounded[tuple[bytes, str], _Known] = Bounded(8192)
+        self._known: BoundedCache[tuple[bytes, str], _Known] = BoundedCache(
+            "workspace-tokens", 8192
+        )
         self._retired: list[TypeIssuers] = []
         self._has_retired = asyncio.Event()
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pykcp.auth.authn.interface import Authenticated, CredentialRejected
-from pykcp.auth.bounded import Bounded
 from pykcp.auth.certificates import load_certificates
 from pykcp.auth.user import CREDENTIAL_ID_KEY, User, authenticated
+from pykcp.caching import BoundedCache
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -48,7 +48,9 @@ class CertificateVerifier:
     def __init__(self, bundle: bytes, source: str = "client CA", remember: int = 4096) -> None:
         self._bundle, self._source = bundle, source
         self._anchors: dict[bytes, list[x509.Certificate]] | None = None
-        self._seen: Bounded[bytes, VerifiedCertificate] = Bounded(remember)
+        self._seen: BoundedCache[bytes, VerifiedCertificate] = BoundedCache(
+            "certificates", remember
+        )
 
     def check_bundle(self) -> None:
         """Raise CredentialError now if the bundle is of no use, rather than at first use."""
@@ -97,7 +99,7 @@ class ClientCertificates:
 
     def __init__(self, verifier: CertificateVerifier) -> None:
         self._verifier = verifier
-        self._users: Bounded[str, User] = Bounded(4096)
+        self._users: BoundedCache[str, User] = BoundedCache("certificate-users", 4096)
 
     def authenticate(
         self, der: bytes, now: float, chain: Sequence[bytes] = ()

@@ -27,9 +27,9 @@ from pykcp.auth.authz.role_cache import (
     NotLoaded,
 )
 from pykcp.auth.authz.rules import PolicyRule
-from pykcp.auth.bounded import Bounded
 from pykcp.auth.scopes import effective_users, is_tied
 from pykcp.auth.user import MASTERS, User
+from pykcp.caching import BoundedCache
 from pykcp.steps import Steps
 from pykcp.types import JSON
 
@@ -82,7 +82,9 @@ class Authorizer:
         self._groups = frozenset(always_allow_groups)
         self._groups_first = self._order[:1] == ("AlwaysAllowGroups",)
         self._paths = PathMatcher(always_allow_paths)
-        self._known: Bounded[tuple[JSON, ...], Decision] = Bounded(remember)
+        self._known: BoundedCache[tuple[JSON, ...], Decision] = BoundedCache(
+            "authorization", remember
+        )
         self._get_state = rbac.roles.get
 
     def peek(self, cluster: str, attributes: Attributes) -> Decision | None:

@@ -31,9 +31,9 @@ from pykcp.auth.authz.role_cache import (
     RoleSource,
 )
 from pykcp.auth.authz.rules import PolicyRule
-from pykcp.auth.bounded import Bounded
 from pykcp.auth.scopes import effective_users
 from pykcp.auth.user import User
+from pykcp.caching import BoundedCache
 from pykcp.machinery.status import go_quote
 from pykcp.steps import Steps
 
@@ -74,7 +74,9 @@ class RbacChain:
     ) -> None:
         self.roles = roles
         self._ceiling = ceiling
-        self._access: Bounded[tuple[int, User], bool] = Bounded(remember)
+        self._access: BoundedCache[tuple[int, User], bool] = BoundedCache(
+            "workspace-access", remember
+        )
 
     def decide(
         self,

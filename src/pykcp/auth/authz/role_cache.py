@@ -15,7 +15,7 @@ from typing import Protocol
 
 from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.rbac import ClusterPolicy, RbacObjects
-from pykcp.auth.bounded import Bounded
+from pykcp.caching import BoundedCache
 from pykcp.steps import Steps, at_once
 from pykcp.types import Object
 
@@ -114,13 +114,15 @@ class RoleSource(Protocol):
 
 
 class RoleCache:
-    """A bounded memory of cluster states."""
+    """Cluster states by name, within bounds."""
 
     def __init__(self, load: Loader, remember: int = 2048, remember_size: int = 1_000_000) -> None:
         """Keeps so many states, of so many rules and grants together, roughly."""
         self._load = load
-        self._cost = max(1, remember_size // remember)
-        self._states: Bounded[str, ClusterState] = Bounded(remember)
+        usual = max(1, remember_size // remember)
+        self._states: BoundedCache[str, ClusterState] = BoundedCache(
+            "roles", remember, cost=lambda state: min(remember, max(1, state.size // usual))
+        )
         self._admin: ClusterState | None = None
         self._serials = count(1)
         self._tickets: dict[str, set[object]] = {}
@@ -153,7 +155,7 @@ class RoleCache:
             self._admin = None
             self.touch_all()
         else:
-            self._states.drop(cluster)
+            self._states.pop(cluster)
 
     def touch(self, cluster: str) -> None:
         """Decisions in this cluster may change, though its roles did not."""
@@ -176,7 +178,7 @@ class RoleCache:
         if state.name == ADMIN_CLUSTER:
             self._admin = state
         else:
-            self._states.put(state.name, state, max(1, state.size // self._cost))
+            self._states.put(state.name, state)
 
     def _drop_ticket(self, cluster: str, ticket: object) -> None:
         held = self._tickets.get(cluster)

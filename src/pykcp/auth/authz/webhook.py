@@ -14,10 +14,10 @@ from collections.abc import Callable
 import orjson
 
 from pykcp.auth.authz.attributes import ALLOW, Attributes, Decision, Verdict
-from pykcp.auth.bounded import Bounded
 from pykcp.auth.files import CredentialError
 from pykcp.auth.user import MASTERS
 from pykcp.auth.webhook_client import ReviewClient, WebhookError, read_flag, read_text
+from pykcp.caching import BoundedCache
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,9 @@ class WebhookAuthorizer:
             raise ValueError(f'unsupported webhook authorizer version "{version}"')
         self._client, self._version, self._clock = client, version, clock
         self._ttls = {True: authorized_ttl, False: unauthorized_ttl}
-        self._known: Bounded[bytes, tuple[Decision, float]] = Bounded(_REMEMBER)
+        self._known: BoundedCache[bytes, tuple[Decision, float]] = BoundedCache(
+            "authorization-webhook", _REMEMBER
+        )
 
     async def __call__(self, cluster: str, attributes: Attributes) -> Decision:
         if MASTERS in attributes.user.groups:

@@ -7,8 +7,7 @@ bindings: their controllers still need it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
+from pykcp.caching import BoundedCache
 from pykcp.clients.interface import Client
 from pykcp.controllers.apis.apiexport import service_url
 from pykcp.controllers.apis.endpoint_slices import SLICES
@@ -61,7 +60,7 @@ class EndpointURLs:
     ) -> None:
         """`client` writes as the shard of this name."""
         self._objects, self._client, self._shard = objects, client, shard
-        self._bound: OrderedDict[str, None] = OrderedDict()
+        self._bound: BoundedCache[str, bool] = BoundedCache("bound-exports", _REMEMBER)
         """Exports that are known to have bindings here, by their label: the most recent ones."""
         self.controller = Controller(NAME, self.reconcile, metrics=metrics)
 
@@ -81,12 +80,10 @@ class EndpointURLs:
             return
         if event.deleted:
             if not self._objects.store.lookup(bindings_of(label), limit=1):
-                self._bound.pop(label, None)
+                self._bound.pop(label)
                 self._look_at_slices(event)
         elif label not in self._bound:
-            self._bound[label] = None
-            if len(self._bound) > _REMEMBER:
-                self._bound.popitem(last=False)
+            self._bound.put(label, True)
             self._look_at_slices(event)
 
     def _look_at_slices(self, event: Event) -> None:

@@ -6,12 +6,12 @@ only that is decoded.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
+from pykcp.caching import BoundedCache
 from pykcp.controllers.apis.binding import BoundSchema, ResourceNames, Taken, held_by_crd, names_of
 from pykcp.controllers.runtime.controller import ObjectKey
 from pykcp.machinery import meta
@@ -105,7 +105,9 @@ def export_reference(binding: Object) -> tuple[str, str] | None:
 class ApiObjects:
     def __init__(self, store: Store, lookup: ObjectLookup) -> None:
         self.store, self.lookup = store, lookup
-        self._definitions: OrderedDict[str, tuple[int, Definition]] = OrderedDict()
+        self._definitions: BoundedCache[str, tuple[int, Definition]] = BoundedCache(
+            "crd-definitions", _KEEP
+        )
 
     def export(self, cluster: str, path: str, name: str) -> Object | None:
         """An export as something in this cluster refers to it. Shared: copy before changing."""
@@ -134,9 +136,7 @@ class ApiObjects:
         if known is not None and known[0] == entry.revision:
             return known[1]
         made = _definition(_decode_crd(entry.value))
-        self._definitions[key] = (entry.revision, made)
-        if len(self._definitions) > _KEEP:
-            self._definitions.popitem(last=False)
+        self._definitions.put(key, (entry.revision, made))
         return made
 
     def bound(self, uid: str) -> Definition | None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, NamedTuple
 
 from pykcp.aio.slices import Slices
+from pykcp.caching import BoundedCache
 from pykcp.clients.interface import Client
 from pykcp.controllers.kube.garbage_plan import (
     NOT_HERE,
@@ -94,7 +95,7 @@ class GarbageCollector:
         """Dependents that somebody waits for, and who does."""
         self._parked: set[str] = set()
         """Objects with an owner of a kind that is not served, until a kind is added."""
-        self._checked: dict[str, int] = {}
+        self._checked: BoundedCache[str, int] = BoundedCache("garbage-checked", _REMEMBER)
         """Objects whose owners were found to exist, with a hash of their references. The going
         of an owner is told by its own event, so they need no look until they name others."""
         self.controller: Controller[str | GoneOwner] = Controller(
@@ -125,7 +126,7 @@ class GarbageCollector:
             if event.created or self._checked.get(key) != references:
                 self.controller.add(key)
         elif self._checked:
-            self._checked.pop(key, None)  # it may name the same owners again, who may be gone
+            self._checked.pop(key)  # it may name the same owners again, who may be gone
 
     def _on_kind(self, event: Event) -> None:
         """A kind was perhaps added to a cluster: those who waited for one are looked at again."""
@@ -136,7 +137,7 @@ class GarbageCollector:
                 self.controller.add(key)
 
     def _on_deleted(self, event: Event) -> None:
-        self._checked.pop(event.key, None)
+        self._checked.pop(event.key)
         self._parked.discard(event.key)
         gone = GoneOwner(split_key(event.key).cluster, metadata_of(event.value).uid)
         if self._store.lookup(owner_entry(*gone), limit=1):
@@ -185,7 +186,7 @@ class GarbageCollector:
 
     async def _collect(self, item: GarbageItem) -> None:
         """Delete the object if none of its owners is left."""
-        self._checked.pop(item.key, None)
+        self._checked.pop(item.key)
         owners = await self._owners(item)
         is_asked = any(owner.state is OwnerState.WAITING for owner in owners)
         dependents = await self._dependents_of(item) if is_asked else Dependents.NONE
@@ -249,9 +250,7 @@ class GarbageCollector:
         start = -1 if entry is None else entry.value.find(_OWNERS)
         if entry is None or start < 0:
             return
-        if len(self._checked) >= _REMEMBER:
-            self._checked.clear()
-        self._checked[item.key] = hash(entry.value[start : entry.value.index(b"]", start)])
+        self._checked.put(item.key, hash(entry.value[start : entry.value.index(b"]", start)]))
 
     def _park(self, item: GarbageItem) -> None:
         if len(self._parked) >= _PARK:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from pykcp.aio.slices import Slices
+from pykcp.caching import BoundedCache
 from pykcp.clients.interface import Client
 from pykcp.controllers.runtime.kinds import ServedKind, ServedKinds
 from pykcp.controllers.runtime.objects import OwnerReference, metadata_of
@@ -41,13 +42,11 @@ _NAMES = uuid.UUID("6e1f1c53-2f0c-4a52-9d8c-0d1f6a1f6c11")
 class MisplacedOwners:
     def __init__(self, store: Store, client: Client, kinds: ServedKinds, now: Timestamps) -> None:
         self._store, self._client, self._kinds, self._now = store, client, kinds, now
-        self._gone: dict[str, None] = {}
+        self._gone: BoundedCache[str, bool] = BoundedCache("deleted-owners", _REMEMBER)
 
     def forget(self, uid: str) -> None:
         """This object is deleted, so it is nowhere: nobody needs to look for it."""
-        if len(self._gone) >= _REMEMBER:
-            self._gone.clear()
-        self._gone[uid] = None
+        self._gone.put(uid, True)
 
     async def report(self, key: str, references: Iterable[OwnerReference]) -> None:
         """Record a warning for each of these owners that the object names in vain."""

@@ -7,8 +7,8 @@ again for ever. The first failures are logged; how many were left out is added t
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 
+from pykcp.caching import BoundedCache
 from pykcp.machinery.status import StatusError
 from pykcp.storage.errors import StoreError
 
@@ -27,7 +27,7 @@ class _Lane:
 class FailureLog:
     def __init__(self, name: str, log: logging.Logger) -> None:
         self._name, self._log = name, log
-        self._lanes: OrderedDict[str, _Lane] = OrderedDict()
+        self._lanes: BoundedCache[str, _Lane] = BoundedCache("", _REMEMBER)
 
     def tell(self, lane: str, key: object, error: Exception, delay: float, now: float) -> None:
         """The key failed and comes back after a delay."""
@@ -46,12 +46,9 @@ class FailureLog:
         """Whether a line may be written, and how many were left out before it; None: it may not."""
         found = self._lanes.get(lane)
         if found is None:
-            found = self._lanes[lane] = _Lane(now)
-            if len(self._lanes) > _REMEMBER:
-                self._lanes.popitem(last=False)
+            found = self._lanes.put(lane, _Lane(now))
         elif now - found.began >= SECONDS:
             found.began, found.shown = now, 0
-            self._lanes.move_to_end(lane)
         if found.shown >= LINES:
             found.left_out += 1
             return None

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp import workspace_types
 from pykcp.apis.kcp_catalog import BOUND_CRDS, is_exported
+from pykcp.caching import BoundedCache
 from pykcp.controllers.apis.binding import (
     BoundSchema,
     KnownExport,
@@ -92,8 +93,12 @@ class WorkspaceProvisioning:
         self._ca_map = ca_map
         self._shard = shard_name
         self._now = now
-        self._exports: dict[tuple[str, str], _Export] = {}
-        self._templates: dict[tuple[str, str], ObjectTemplate] = {}
+        self._exports: BoundedCache[tuple[str, str], _Export] = BoundedCache(
+            "provisioned-exports", _KEEP
+        )
+        self._templates: BoundedCache[tuple[str, str], ObjectTemplate] = BoundedCache(
+            "templates", _KEEP
+        )
 
     def types_of(self, path: str, name: str) -> list[Object]:
         """A type with all that it extends, bases first. Raises workspace_types.BadType."""
@@ -166,9 +171,7 @@ class WorkspaceProvisioning:
     def _template(self, place: str, name: str) -> ObjectTemplate:
         found = self._templates.get((place, name))
         if found is None:
-            if len(self._templates) >= _KEEP:
-                self._templates.clear()
-            found = self._templates[place, name] = ObjectTemplate()
+            found = self._templates.put((place, name), ObjectTemplate())
         return found
 
     def _namespaces(self) -> Iterator[Part]:
@@ -229,15 +232,11 @@ class WorkspaceProvisioning:
             if remembered.export is export:
                 return remembered
             if remembered.export == export:  # read anew
-                made = self._exports[path, name] = remembered._replace(export=export)
-                return made
+                return self._exports.put((path, name), remembered._replace(export=export))
         known = self._read_export(export)
         if known is None:
             return None  # not remembered: what is missing may be created later
-        if len(self._exports) >= _KEEP:
-            self._exports.clear()
-        made = self._exports[path, name] = _Export(export, known, ObjectTemplate())
-        return made
+        return self._exports.put((path, name), _Export(export, known, ObjectTemplate()))
 
     def _read_export(self, export: Object) -> KnownExport | None:
         spec, status = export.get("spec") or {}, export.get("status") or {}

@@ -8,13 +8,13 @@ clusters have costs one schema.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import orjson
 
+from pykcp.caching import BoundedCache
 from pykcp.machinery.discovery import version_priority
 from pykcp.machinery.schema.crd_text import CrdText, schema_of
 from pykcp.machinery.schema.definition import ResourceDefinition, ResourceVersion, Subresource
@@ -37,8 +37,7 @@ class SchemaStore:
 
     def __init__(self, shared: Shared, keep: int = 1024) -> None:
         self.shared = shared
-        self._keep = keep
-        self._made: OrderedDict[tuple[str, bytes], Schema] = OrderedDict()
+        self._made: BoundedCache[tuple[str, bytes], Schema] = BoundedCache("", keep)
 
     def schema(self, ref: str, json: Object | None) -> Schema:
         """The schema of a kind, under its component's name, type fields and metadata included."""
@@ -46,11 +45,7 @@ class SchemaStore:
         key = (ref, hashlib.blake2b(text, digest_size=16).digest())
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = self._make(ref, json)
-            if len(self._made) > self._keep:
-                self._made.popitem(last=False)
-        else:
-            self._made.move_to_end(key)
+            found = self._made.put(key, self._make(ref, json))
         return found
 
     def _make(self, ref: str, json: Object | None) -> Schema:

@@ -12,6 +12,7 @@ from copy import copy as _copy
 from functools import cached_property
 from typing import Any
 
+from pykcp.caching import BoundedCache
 from pykcp.machinery.schema import diagnose
 from pykcp.machinery.schema.decode import DecodeError, TypedDecoder, decoder_for
 from pykcp.machinery.schema.defaulting import (
@@ -234,7 +235,7 @@ def body_schema(schema: Schema) -> Schema:
 
 _COMMON = frozenset(("apiVersion", "kind", "metadata"))
 
-_types: dict[int, CustomType] = {}
+_types: BoundedCache[int, CustomType] = BoundedCache("custom-types", _KEEP)
 
 
 def custom_type(schema: Schema, object_meta: Schema) -> CustomType:
@@ -244,7 +245,5 @@ def custom_type(schema: Schema, object_meta: Schema) -> CustomType:
     """
     found = _types.get(id(schema))
     if found is None or found.published is not schema:
-        found = _types[id(schema)] = CustomType(body_schema(schema), object_meta, schema)
-        if len(_types) > _KEEP:
-            del _types[next(iter(_types))]
+        found = _types.put(id(schema), CustomType(body_schema(schema), object_meta, schema))
     return found

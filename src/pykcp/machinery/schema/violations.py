@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from pykcp.caching import BoundedCache
 from pykcp.machinery.lazy_path import LazyPath, joined, spelled
 from pykcp.machinery.patch.gotext import show_float
 from pykcp.machinery.regex import RegexError, compiled
@@ -474,8 +475,7 @@ def _scalar_key(schema: Schema, item: Any) -> _Key | None:
     return tuple((type(v) is bool, v) for v in values)
 
 
-_enum_checks: dict[int, tuple[tuple[Any, ...], Check]] = {}
-_MAX_ENUM_CHECKS = 16
+_enum_checks: BoundedCache[int, tuple[tuple[Any, ...], Check]] = BoundedCache("enums", 16)
 
 
 def _enum_check(allowed: tuple[Any, ...]) -> Check:
@@ -483,11 +483,7 @@ def _enum_check(allowed: tuple[Any, ...]) -> Check:
     known = _enum_checks.get(id(allowed))
     if known is not None and known[0] is allowed:
         return known[1]
-    check = enum_check(allowed)
-    if len(_enum_checks) >= _MAX_ENUM_CHECKS:
-        del _enum_checks[next(iter(_enum_checks))]
-    _enum_checks[id(allowed)] = allowed, check
-    return check
+    return _enum_checks.put(id(allowed), (allowed, enum_check(allowed)))[1]
 
 
 def _enum(schema: Schema, value: Any, path: LazyPath) -> Violations:

@@ -8,11 +8,11 @@ a binding. Nothing exists for a cluster that is not in use, and events drop what
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp_catalog import BOUND_CRDS, is_exported
+from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_EXPORTS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.status import ServiceUnavailable
@@ -50,7 +50,7 @@ class BoundResources:
         self._store = store
         self._find_system = find_system
         self.find_storage: FindStorage = lambda *_: None
-        self._sets: OrderedDict[str, BoundSet] = OrderedDict()
+        self._sets: BoundedCache[str, BoundSet] = BoundedCache("bindings", _KEEP_CLUSTERS)
         self._root_identities: frozenset[str] | None = None
         self._defined = BoundDefinitions(store, make)
         self._discovery = BoundDiscovery(self._definitions)
@@ -61,7 +61,7 @@ class BoundResources:
             key = event.key
             if key.startswith(BINDINGS):
                 cluster = split_key(key).cluster
-                self._sets.pop(cluster, None)
+                self._sets.pop(cluster)
                 self._discovery.forget(cluster)
             elif key.startswith(_ROOT_EXPORTS):
                 self._root_identities = None
@@ -73,9 +73,7 @@ class BoundResources:
         """What the bindings of a cluster bring."""
         known = self._sets.get(cluster)
         if known is None:
-            known = self._sets[cluster] = bound_set(self._store, cluster)
-            if len(self._sets) > _KEEP_CLUSTERS:
-                self._sets.popitem(last=False)
+            known = self._sets.put(cluster, bound_set(self._store, cluster))
         return known
 
     def provider(self, cluster: str, group: str, plural: str) -> str | None:

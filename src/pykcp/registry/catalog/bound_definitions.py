@@ -7,13 +7,13 @@ by all clusters that bind it.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp_catalog import BOUND_CRDS
 from pykcp.apis.loader import shared_type
+from pykcp.caching import BoundedCache
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.schema.crd import (
     SchemaStore,
@@ -37,14 +37,16 @@ _KEEP = 2048
 class BoundDefinitions:
     def __init__(self, store: Store, make: MakeCustom) -> None:
         self._store, self._make = store, make
-        self._made: OrderedDict[tuple[object, ...], ResourceVersions] = OrderedDict()
+        self._made: BoundedCache[tuple[object, ...], ResourceVersions] = BoundedCache(
+            "bound-definitions", _KEEP
+        )
         """By schema, identity, whether the binding is terminating, and the kind of storage."""
         self._schemas = SchemaStore(shared_type)
 
     def forget(self, uid: str) -> None:
         """The CRD of a bound schema changed, came or went."""
         for known in [k for k in self._made if k[0] == uid]:
-            del self._made[known]
+            self._made.pop(known)
 
     def resources(self, bound: BoundResource, storage: Object | None = None) -> ResourceVersions:
         """A bound resource in all its versions; ServiceUnavailable if its schema is not here yet.
@@ -58,11 +60,10 @@ class BoundDefinitions:
             definition, revision = self._define(bound)
             if storage is not None:
                 definition = served_elsewhere(definition, kind)
-            made = self._made[key] = ResourceVersions(
+            made = ResourceVersions(
                 definition.versions, lambda version: self._make(definition, version, revision)
             )
-            if len(self._made) > _KEEP:
-                self._made.popitem(last=False)
+            self._made.put(key, made)
         return made
 
     def of_schema(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
 from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.caching import BoundedCache
 from pykcp.registry.keys import WILDCARD
 
 _KEEP = 16384
@@ -16,11 +16,13 @@ class BoundDiscovery:
     def __init__(self, read: Callable[[str], Iterator[ResourceDefinition]]) -> None:
         """`read`: the definitions of a logical cluster, made one after the other."""
         self._read = read
-        self._lists: OrderedDict[str, tuple[ResourceDefinition, ...]] = OrderedDict()
+        self._lists: BoundedCache[str, tuple[ResourceDefinition, ...]] = BoundedCache(
+            "bound-lists", _KEEP
+        )
 
     def forget(self, cluster: str) -> None:
         """The bindings of a cluster changed."""
-        self._lists.pop(cluster, None)
+        self._lists.pop(cluster)
 
     def forget_all(self) -> None:
         """A schema was bound for the first time, or is bound no longer: that is rare."""
@@ -44,7 +46,5 @@ class BoundDiscovery:
             return ()
         known = self._lists.get(cluster)
         if known is None:
-            known = self._lists[cluster] = tuple(self._read(cluster))
-            if len(self._lists) > _KEEP:
-                self._lists.popitem(last=False)
+            known = self._lists.put(cluster, tuple(self._read(cluster)))
         return known

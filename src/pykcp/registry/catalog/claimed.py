@@ -7,12 +7,12 @@ one shared value.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pykcp.aio.slices import in_slices
 from pykcp.apis.kcp.binding_rules import export_reference
+from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp import claims
 from pykcp.machinery.kcp.claims import BoundExport
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
@@ -53,7 +53,7 @@ _NONE = _Cluster()
 class AcceptedClaims:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: OrderedDict[str, _Cluster] = OrderedDict()
+        self._known: BoundedCache[str, _Cluster] = BoundedCache("accepted-claims", _KEEP_CLUSTERS)
         store.listen(self._follow)
 
     def _follow(self, events: Sequence[Event]) -> None:
@@ -68,7 +68,7 @@ class AcceptedClaims:
         if known is None or (known is _NONE and not may_accept):
             return
         if known is _NONE:
-            known = self._known[cluster] = _Cluster()
+            known = self._known.put(cluster, _Cluster())
         known.accepting.pop(name, None)
         known.unread.discard(name)
         if may_accept:
@@ -83,9 +83,7 @@ class AcceptedClaims:
         known = self._known.get(cluster)
         if known is None:
             unread = list(self._names(cluster))
-            known = self._known[cluster] = _Cluster(unread) if unread else _NONE
-            if len(self._known) > _KEEP_CLUSTERS:
-                self._known.popitem(last=False)
+            known = self._known.put(cluster, _Cluster(unread) if unread else _NONE)
         return known
 
     def _names(self, cluster: str) -> Iterator[str]:

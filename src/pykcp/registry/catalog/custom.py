@@ -8,7 +8,6 @@ Nothing exists for a cluster that nobody asks, and events forget what changed.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,6 +17,7 @@ from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp_catalog import BOUND_CRDS
 from pykcp.apis.loader import shared_type
+from pykcp.caching import BoundedCache
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd, definition_from_text
 from pykcp.machinery.schema.crd_text import CrdText, read_crd
@@ -68,9 +68,15 @@ class CustomResources:
     def __init__(self, store: Store, make: MakeCustom) -> None:
         self._store = store
         self._make = make
-        self._resources: OrderedDict[tuple[str, str], ResourceVersions] = OrderedDict()
-        self._lists: OrderedDict[str, tuple[ResourceDefinition, ...]] = OrderedDict()
-        self._bases: OrderedDict[str, ResourceDefinition] = OrderedDict()
+        self._resources: BoundedCache[tuple[str, str], ResourceVersions] = BoundedCache(
+            "custom-resources", _KEEP_DEFINITIONS
+        )
+        self._lists: BoundedCache[str, tuple[ResourceDefinition, ...]] = BoundedCache(
+            "custom-lists", _KEEP_CLUSTERS
+        )
+        self._bases: BoundedCache[str, ResourceDefinition] = BoundedCache(
+            "custom-definitions", _KEEP_DEFINITIONS
+        )
         """Definitions by content, whichever clusters have them."""
         self._schemas = SchemaStore(shared_type)
         self._changes = 0
@@ -80,8 +86,8 @@ class CustomResources:
         for event in events:
             if event.key.startswith(_PREFIX):
                 parts = split_key(event.key)
-                self._resources.pop((parts.cluster, parts.name), None)
-                self._lists.pop(parts.cluster, None)
+                self._resources.pop((parts.cluster, parts.name))
+                self._lists.pop(parts.cluster)
                 self._changes += 1
 
     def find(
@@ -128,10 +134,7 @@ class CustomResources:
             definition.versions or _last_version(text.crd),
             lambda version: self._make(definition, version, entry.revision),
         )
-        self._resources[cluster, name] = made
-        if len(self._resources) > _KEEP_DEFINITIONS:
-            self._resources.popitem(last=False)
-        return made
+        return self._resources.put((cluster, name), made)
 
     def _definition(self, cluster: str, text: CrdText) -> ResourceDefinition:
         crd = text.crd
@@ -148,9 +151,7 @@ class CustomResources:
         key = object_key(_PREFIX, cluster, "", crd["metadata"]["name"])
         source = stored_source(self._store, key)
         if base is None:
-            base = self._bases[fingerprint] = self._define(text, source, fingerprint)
-            if len(self._bases) > _KEEP_DEFINITIONS:
-                self._bases.popitem(last=False)
+            base = self._bases.put(fingerprint, self._define(text, source, fingerprint))
         # A cluster's own copy only says where it is; schemas, columns and all the rest are shared.
         return replace(base, origin=cluster, source=source)
 
@@ -192,10 +193,7 @@ class CustomResources:
     def _remember(
         self, cluster: str, found: Sequence[ResourceDefinition]
     ) -> tuple[ResourceDefinition, ...]:
-        known = self._lists[cluster] = tuple(found)
-        if len(self._lists) > _KEEP_CLUSTERS:
-            self._lists.popitem(last=False)
-        return known
+        return self._lists.put(cluster, tuple(found))
 
     def _read(self, cluster: str, key: str) -> ResourceDefinition | None:
         entry = self._store.get(key)

@@ -7,12 +7,12 @@ same things share them; they are made on first use and kept within bounds.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable
 
 import orjson
 
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.caching import BoundedCache
 from pykcp.machinery import discovery as documents
 from pykcp.machinery.status import NotFound
 from pykcp.server.call import Call
@@ -31,7 +31,9 @@ class Discovery:
         self._directory = directory
         self._address = address
         self._aggregates = aggregates
-        self._made: OrderedDict[tuple[object, ...], tuple[bytes, str]] = OrderedDict()
+        self._made: BoundedCache[tuple[object, ...], tuple[bytes, str]] = BoundedCache(
+            "discovery", _KEEP
+        )
 
     def paths(self, cluster: str) -> list[str]:
         out = ["/api", "/api/v1", "/apis", "/apis/"]
@@ -137,9 +139,7 @@ class Discovery:
         if made is None:
             body = orjson.dumps(make(definitions)) + b"\n"
             made = body, f'"{hashlib.sha512(body).hexdigest().upper()}"'
-            self._made[key] = made
-            if len(self._made) > _KEEP:
-                self._made.popitem(last=False)
+            self._made.put(key, made)
         return made
 
 

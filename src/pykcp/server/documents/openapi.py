@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from pykcp import __version__
 from pykcp.aio.owner import spawn
 from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.caching import BoundedCache
 from pykcp.machinery.status import RequestEntityTooLarge
 from pykcp.server.call import Call
 from pykcp.server.large.worker_calls import compute
@@ -49,8 +49,7 @@ class OpenAPI:
         self._workers = workers
         self._making: dict[str, asyncio.Task[bytes]] = {}
         self._is_view = is_view
-        self._made: OrderedDict[str, bytes] = OrderedDict()
-        self._held = 0
+        self._made: BoundedCache[str, bytes] = BoundedCache("openapi", _KEEP_BYTES, cost=len)
 
     def paths(self, cluster: str) -> list[str]:
         return ["/openapi/v2", "/openapi/v3", "/openapi/v3/"]
@@ -122,7 +121,6 @@ class OpenAPI:
         tag = tag_of(name, definitions)
         body = self._made.get(tag)
         if body is not None:
-            self._made.move_to_end(tag)
             return body, tag
         making = self._making.get(tag)
         if making is None:
@@ -138,10 +136,7 @@ class OpenAPI:
         body = made.result()
         if len(body) > _KEEP_BYTES // 4:
             return
-        self._made[tag] = body
-        self._held += len(body)
-        while self._held > _KEEP_BYTES and len(self._made) > 1:
-            self._held -= len(self._made.popitem(last=False)[1])
+        self._made.put(tag, body)
 
     async def _document_of(
         self, cluster: str, name: str, definitions: tuple[ResourceDefinition, ...]

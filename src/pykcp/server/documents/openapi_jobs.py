@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -12,6 +11,7 @@ import orjson
 
 from pykcp.apis.catalog import definition_of
 from pykcp.apis.loader import shared_type
+from pykcp.caching import BoundedCache
 from pykcp.machinery.openapi import v2, v3
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.machinery.schema.definition import ResourceDefinition
@@ -43,7 +43,9 @@ def document(name: str, definitions: tuple[ResourceDefinition, ...], *, is_view:
     return orjson.dumps(v3.document(definitions, name, is_view=is_view))
 
 
-_definitions: OrderedDict[tuple[bytes, tuple[str, ...]], ResourceDefinition] = OrderedDict()
+_definitions: BoundedCache[tuple[bytes, tuple[str, ...]], ResourceDefinition] = BoundedCache(
+    "", _KEEP
+)
 _schemas = SchemaStore(shared_type)
 
 
@@ -54,7 +56,5 @@ def _definition(ref: DefinitionRef) -> ResourceDefinition:
     found = _definitions.get(key)
     if found is None:
         made = definition_from_crd(orjson.loads(ref.source), _schemas)
-        found = _definitions[key] = replace(made, verbs=ref.verbs, fingerprint=key[0].hex())
-        if len(_definitions) > _KEEP:
-            _definitions.popitem(last=False)
+        found = _definitions.put(key, replace(made, verbs=ref.verbs, fingerprint=key[0].hex()))
     return found

@@ -22,6 +22,7 @@ import orjson
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.auth.authz.attributes import Decision
 from pykcp.auth.user import User
+from pykcp.caching import BoundedCache
 from pykcp.machinery.status import InternalError
 from pykcp.observe.audit.lines import MicrosecondTimestamps
 from pykcp.observe.audit.policy import (
@@ -65,8 +66,10 @@ class AuditFilter:
         self.clock = clock
         self.stamps = MicrosecondTimestamps()
         self._ids: list[str] = []
-        self._users: dict[User, bytes] = {}
-        self._annotations: dict[tuple[str, str, int], tuple[Decision | None, bytes]] = {}
+        self._users: BoundedCache[User, bytes] = BoundedCache("audit-users", _MANY)
+        self._annotations: BoundedCache[tuple[str, str, int], tuple[Decision | None, bytes]] = (
+            BoundedCache("audit-annotations", _MANY)
+        )
         self.received = UserReceived()
         """The part of the chain that comes behind authentication."""
 
@@ -104,9 +107,7 @@ class AuditFilter:
     def user_json(self, user: User) -> bytes:
         known = self._users.get(user)
         if known is None:
-            if len(self._users) >= _MANY:
-                self._users.clear()
-            known = self._users[user] = orjson.dumps(user.to_json())
+            known = self._users.put(user, orjson.dumps(user.to_json()))
         return known
 
     def annotations(self, cluster: str, decision: Decision | None) -> bytes:
@@ -116,11 +117,8 @@ class AuditFilter:
         known = self._annotations.get(key)
         if known is not None and known[0] is decision:
             return known[1]
-        if len(self._annotations) >= _MANY:
-            self._annotations.clear()
         text = _annotations_json(annotations_of(cluster, path, decision))
-        self._annotations[key] = (decision, text)
-        return text
+        return self._annotations.put(key, (decision, text))[1]
 
 
 class UserReceived:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
+from pykcp.caching import BoundedCache
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import object_key, resource_prefix
@@ -20,16 +21,14 @@ class WorkspacePaths:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: dict[str, str] = {}
+        self._known: BoundedCache[str, str] = BoundedCache("workspace-paths", _MANY)
         store.listen(self._follow)
 
     def of(self, cluster: str) -> str:
         """Empty if the cluster is not here or has no path."""
         known = self._known.get(cluster)
         if known is None:
-            if len(self._known) >= _MANY:
-                self._known.clear()
-            known = self._known[cluster] = self._read(cluster)
+            known = self._known.put(cluster, self._read(cluster))
         return known
 
     def _read(self, cluster: str) -> str:
@@ -46,4 +45,4 @@ class WorkspacePaths:
     def _follow(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.key.startswith(_PREFIX):
-                self._known.pop(event.key[len(_PREFIX) :].partition("/")[0], None)
+                self._known.pop(event.key[len(_PREFIX) :].partition("/")[0])

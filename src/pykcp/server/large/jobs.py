@@ -7,7 +7,6 @@ one job to the next.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -21,6 +20,7 @@ from pykcp.admission.plugins.kcp.api_resource_schema import schema_finding
 from pykcp.admission.schema_checks import SCHEMA_CHECKS
 from pykcp.apis.catalog import definition_of
 from pykcp.apis.loader import shared_type
+from pykcp.caching import BoundedCache
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.idle import without_idle_times
 from pykcp.machinery.resources import API_RESOURCE_SCHEMAS
@@ -208,7 +208,7 @@ def _judged(resource: Resource, ctx: RequestContext, obj: Object, shown: bytes) 
     )
 
 
-_resources: OrderedDict[tuple[Any, ...], Resource] = OrderedDict()
+_resources: BoundedCache[tuple[Any, ...], Resource] = BoundedCache("", _KEEP)
 
 
 def _resource(ref: KindRef) -> Resource:
@@ -217,11 +217,7 @@ def _resource(ref: KindRef) -> Resource:
     key = (*ref._replace(source=content),)
     found = _resources.get(key)
     if found is None:
-        found = _resources[key] = _make(ref)
-        if len(_resources) > _KEEP:
-            _resources.popitem(last=False)
-    else:
-        _resources.move_to_end(key)
+        found = _resources.put(key, _make(ref))
     return found
 
 

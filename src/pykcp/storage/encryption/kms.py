@@ -14,6 +14,7 @@ import time
 from concurrent.futures import Future
 from typing import NamedTuple
 
+from pykcp.caching import BoundedCache
 from pykcp.storage.encryption import protowire as wire
 from pykcp.storage.encryption.ciphers import AesGcm
 from pykcp.storage.encryption.errors import KeyPending, Unreadable, Unsealable
@@ -45,10 +46,10 @@ class KmsProvider:
         self._clock = clock
         self._current: DataKey | None = None
         self._confirmed = 0.0
-        self._seeds: dict[bytes, bytes] = {}
+        self._seeds: BoundedCache[bytes, bytes] = BoundedCache("kms-seeds", _MOST_SEEDS)
         """Seeds by the digest of their encrypted form."""
         self._pending: dict[bytes, Future[bytes]] = {}
-        self._tails: dict[bytes, tuple[bytes, str]] = {}
+        self._tails: BoundedCache[bytes, tuple[bytes, str]] = BoundedCache("", _MOST_SEEDS)
         """Seed and key ID by all that stands behind the sealed data: the same for a data key."""
 
     def check_status(self, status: KmsStatus) -> bool:
@@ -81,7 +82,7 @@ class KmsProvider:
         if not source.key_id:
             raise Unreadable("the key ID is empty")
         self._current = DataKey(seed, source, _tail(source))
-        self._remember(_digest(source), seed)
+        self._seeds.put(_digest(source), seed)
         self._confirmed = self._clock()
         self.problem = None
 
@@ -117,10 +118,7 @@ class KmsProvider:
             wire.get_bytes(fields, 3), wire.get_text(fields, 2), wire.get_map(fields, 4)
         )
         known = (self._seed(source), source.key_id)
-        if len(self._tails) >= _MOST_SEEDS:
-            self._tails.clear()
-        self._tails[tail] = known
-        return known
+        return self._tails.put(tail, known)
 
     def is_stale(self, data: bytes) -> bool:
         """Whether what was just opened is under another key of the KMS than the one in use."""
@@ -143,13 +141,7 @@ class KmsProvider:
             raise KeyPending(answer)
         self._pending.pop(digest, None)
         seed = answer.result()
-        self._remember(digest, seed)
-        return seed
-
-    def _remember(self, digest: bytes, seed: bytes) -> None:
-        if len(self._seeds) >= _MOST_SEEDS:
-            self._seeds.pop(next(iter(self._seeds)))
-        self._seeds[digest] = seed
+        return self._seeds.put(digest, seed)
 
 
 def _derive(seed: bytes, info: bytes) -> bytes:

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from pykcp.caching import BoundedCache
 from pykcp.storage.errors import Compacted, FutureRevision, StoreUnavailable
 from pykcp.storage.interface import Entry, Event, Keys, Page, Query
 from pykcp.storage.listeners import Listeners
@@ -29,15 +30,15 @@ class RemainingCounts:
     MOST = 512
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, int, str], int] = {}
+        self._counts: BoundedCache[tuple[str, int, str], int] = BoundedCache(
+            "remaining-counts", self.MOST
+        )
 
     def get(self, prefix: str, revision: int, after: str) -> int | None:
         return self._counts.get((prefix, revision, after))
 
     def put(self, prefix: str, revision: int, after: str, count: int) -> None:
-        if len(self._counts) >= self.MOST:
-            self._counts.clear()
-        self._counts[prefix, revision, after] = count
+        self._counts.put((prefix, revision, after), count)
 
 
 class ReadingHalf:

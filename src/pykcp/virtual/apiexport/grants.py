@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
+from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp import claims
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.registry.keys import kind_prefix, split_key
@@ -47,22 +47,20 @@ class Grants:
 
     def __init__(self, lookup: ObjectLookup) -> None:
         self._lookup = lookup
-        self._known: OrderedDict[str, dict[tuple[str, str], ClaimGrant]] = OrderedDict()
+        self._known: BoundedCache[str, dict[tuple[str, str], ClaimGrant]] = BoundedCache(
+            "claim-grants", _KEEP
+        )
 
     def follow(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.key.startswith(_PREFIX):
-                self._known.pop(split_key(event.key).cluster, None)
+                self._known.pop(split_key(event.key).cluster)
 
     def of(self, consumer: str, export_cluster: str, export: str) -> ClaimGrant | None:
         """The consumer's binding to an export; None if it has none."""
         known = self._known.get(consumer)
         if known is None:
-            known = self._known[consumer] = self._read(consumer)
-            if len(self._known) > _KEEP:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(consumer)
+            known = self._known.put(consumer, self._read(consumer))
         return known.get((export_cluster, export))
 
     def _read(self, consumer: str) -> dict[tuple[str, str], ClaimGrant]:
