@@ -1,7 +1,7 @@
 """Signed tokens (JWT) and the documents by which others verify them.
 
-Our own over `cryptography`: three algorithms, no options, nothing to misconfigure. The
-algorithm is chosen by the key and never by the token.
+Built on `cryptography` alone: docs/design/libraries.md compares it with JWT libraries. The
+algorithm is determined by the key and never by the token.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
+from joserfc import jws
+from joserfc.jwk import ECKey, KeySet, RSAKey
 
 from pykcp.auth import certificates
 from pykcp.auth.files import CredentialError
@@ -192,3 +194,23 @@ def test_a_file_may_hold_several_keys_and_certificates(keys: dict[str, bytes]) -
 def test_files_without_a_usable_key_are_refused(content: bytes) -> None:
     with pytest.raises(CredentialError):
         load_verification_keys(content, "sa.pub")
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_tokens_are_those_of_another_library(keys: dict[str, bytes], algorithm: str) -> None:
+    """joserfc verifies our tokens with our published keys, and we verify its tokens."""
+    signer = TokenSigner(keys[algorithm], "us")
+    published = KeySet.import_key_set(json.loads(jwks([signer.verification_key])))
+    token = signer.sign({"sub": "someone", "n": [1, {"x": "é"}]})
+    found = jws.deserialize_compact(token, published, algorithms=[algorithm])
+    assert found.headers() == {"alg": algorithm, "kid": signer.verification_key.key_id}
+    assert json.loads(found.payload) == {"iss": "us", "sub": "someone", "n": [1, {"x": "é"}]}
+
+    kind = RSAKey if algorithm == "RS256" else ECKey
+    theirs = jws.serialize_compact(
+        {"alg": algorithm, "typ": "JWT"},
+        b'{"sub":"another"}',
+        kind.import_key(keys[algorithm].decode()),
+        algorithms=[algorithm],
+    )
+    assert TokenVerifier([signer.verification_key]).verify(theirs) == {"sub": "another"}
