@@ -163,6 +163,17 @@ def test_a_watch_whose_conversion_fails_says_so_and_ends(boxes: TestClient, conv
     )
 
 
+def test_a_watch_whose_first_conversion_fails_ends(boxes: TestClient, converter: Any) -> None:
+    """The answer has begun, so the error is an event; a client must not wait for more."""
+    boxes.post(V1, box("a", "v1", size="1x1"))
+    converter.respond = lambda review: web.Response(status=503)
+    (last,) = list(boxes.watch(V2))
+    assert (last["type"], last["object"]["kind"]) == ("ERROR", "Status")
+    assert last["object"]["message"].startswith(
+        "conversion webhook for example.com/v1, Kind=Box failed: "
+    )
+
+
 def test_objects_are_readable_after_the_storage_version_changed(
     boxes: TestClient, converter: Any
 ) -> None:

@@ -8,9 +8,12 @@ from typing import Any
 
 from pykcp.machinery.status import BadRequest, Denied, InternalError, StatusError, Unauthorized
 from pykcp.registry.errors import translate
+from pykcp.registry.watch.verb import error_line
 from pykcp.server import constant_time
 from pykcp.server.call import Call, Handler, Pending
+from pykcp.server.media import protobuf_form
 from pykcp.server.media.answers import send_status
+from pykcp.server.media.negotiation import PROTOBUF
 from pykcp.server.metrics import RequestMetrics
 from pykcp.storage.errors import StoreError
 
@@ -76,6 +79,19 @@ class AnswerErrors:
             _log.warning(
                 "%s %s failed after its answer began: %s", call.info.method, call.info.path, error
             )
+            _end_watch(call, error)
             return
         send_status(call, error)
         self._metrics.observe(call, error.code)
+
+
+def _end_watch(call: Call, error: StatusError) -> None:
+    """A watch that fails says why in its last event; a client would wait for more otherwise."""
+    stream = call.stream
+    if stream is None or stream.closed:
+        return
+    if call.accepted.media_type == PROTOBUF:
+        stream.write(protobuf_form.frame("ERROR", error.to_json()))
+    else:
+        stream.write(error_line(error))
+    stream.end()
