@@ -25,6 +25,7 @@ import orjson
 
 from pykcp.auth.files import CredentialError, read
 from pykcp.auth.http_body import read_at_most
+from pykcp.tls_trust import verifying_context
 from pykcp.types import Object
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def make_context(endpoint: WebhookEndpoint) -> ssl.SSLContext:
         read(pathlib.Path(endpoint.authority_file)) if endpoint.authority_file else b""
     )
     try:
-        context = ssl.create_default_context(cadata=authority.decode("ascii") or None)
+        context = verifying_context(authority.decode("ascii"))
         if endpoint.skip_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -8,6 +8,7 @@ import ssl
 
 from pykcp.aio.turns import heavy_turn
 from pykcp.caching import BoundedCache
+from pykcp.tls_trust import verifying_context
 
 MAX_BUNDLE = 1024 * 1024
 KEPT, KEPT_BYTES = 256, 8 * 1024 * 1024
@@ -62,7 +63,7 @@ async def _load(bundle: bytes, tenant: str) -> ssl.SSLContext:
         raise BadBundle(f"the CA bundle is larger than {MAX_BUNDLE} bytes")
     try:
         slices = _slices(bundle.decode("ascii"))
-        context = ssl.create_default_context(cadata=slices[0])
+        context = verifying_context(slices[0])
         for more in slices[1:]:
             async with heavy_turn(tenant):
                 context.load_verify_locations(cadata=more)

@@ -49,6 +49,7 @@ class HTTPSServer:
         """With a `client_ca` clients must show a certificate of it."""
         now = time.time()
         self._authority = create_ca("test-https", now)
+        self._serving = issue_serving(self._authority, ["127.0.0.1", "localhost"], now)
         self._client_ca = client_ca
         self._responders: dict[str, Respond] = {}
         self.received: list[Received] = []
@@ -68,6 +69,12 @@ class HTTPSServer:
     def ca(self) -> str:
         """The authority to trust, as PEM."""
         return self._authority.certificate.decode()
+
+    @property
+    def leaf(self) -> str:
+        """The serving certificate itself, as PEM."""
+        end = "-----END CERTIFICATE-----"
+        return self._serving.certificate.decode().partition(end)[0] + end + "\n"
 
     def on(self, path: str, respond: Respond) -> str:
         """The URL at which `respond` answers."""
@@ -104,7 +111,7 @@ class HTTPSServer:
         self._is_up.set()
 
     def _context(self) -> ssl.SSLContext:
-        serving = issue_serving(self._authority, ["127.0.0.1", "localhost"], time.time())
+        serving = self._serving
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         with tempfile.TemporaryDirectory() as folder:
             certificate, key = pathlib.Path(folder, "crt"), pathlib.Path(folder, "key")

@@ -127,6 +127,14 @@ def test_hanging_webhooks_are_their_tenants_concern(
     assert hooks.count("/hang") == 60
 
 
+def test_a_bundle_may_hold_the_serving_certificate(cluster: TestClient, hooks: HTTPSServer) -> None:
+    """As Go trusts it: every envtest suite with webhooks does that."""
+    url = hooks.on("/leaf", review)
+    add_hook(cluster, url, hooks.leaf)
+    assert cluster.post(MAPS, {"metadata": {"name": "a"}}).status == 201
+    assert hooks.count("/leaf") == 1
+
+
 def test_the_object_is_sent_whole(cluster: TestClient, hooks: HTTPSServer) -> None:
     """A large one too, which is encoded once for all webhooks."""
     seen: list[Any] = []

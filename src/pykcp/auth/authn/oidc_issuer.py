@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,6 +25,7 @@ from pykcp.auth.tokens import OPENID_CONFIGURATION_PATH
 from pykcp.clients.outbound import Outbound, Outgoing, SendFailed, Tenant
 from pykcp.clients.trust import BadBundle
 from pykcp.machinery.status import go_quote
+from pykcp.tls_trust import verifying_context
 
 if TYPE_CHECKING:
     import aiohttp
@@ -99,7 +99,7 @@ class OperatorFetcher:
         import aiohttp
 
         if self._session is None:
-            context = ssl.create_default_context(cadata=self._authority or None)
+            context = verifying_context(self._authority or "")
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=context, limit=4),
                 timeout=aiohttp.ClientTimeout(total=FETCH_SECONDS),

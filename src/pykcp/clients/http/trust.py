@@ -6,6 +6,8 @@ import ssl
 from collections.abc import Callable
 from typing import TypeAlias
 
+from pykcp.tls_trust import verifying_context
+
 HTTP2 = ("h2", "http/1.1")
 HTTP1 = ("http/1.1",)
 Protocols: TypeAlias = tuple[str, ...]
@@ -27,10 +29,7 @@ class Trust:
         """Servers of an authority, or of the system's; with a certificate of our own, if given."""
 
         def make() -> ssl.SSLContext:
-            context = ssl.create_default_context(cafile=authority or None)
-            if authority:
-                # A kubeconfig may name a serving certificate in place of its issuer, as Go allows.
-                context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+            context = verifying_context(cafile=authority)
             if certificate:
                 context.load_cert_chain(certificate, key)
             return context

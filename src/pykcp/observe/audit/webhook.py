@@ -15,6 +15,7 @@ from typing import Any
 
 from pykcp.observe.audit.lines import event_list
 from pykcp.observe.audit.policy import PolicyError
+from pykcp.tls_trust import verifying_context
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def _target(folder: pathlib.Path, cluster: dict[str, Any], user: dict[str, Any])
 
 def _ssl(folder: pathlib.Path, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext:
     authority = _content(folder, cluster, "certificate-authority")
-    context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+    context = verifying_context(authority.decode() if authority else "")
     if cluster.get("insecure-skip-tls-verify"):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

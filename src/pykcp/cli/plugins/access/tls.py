@@ -8,10 +8,11 @@ import tempfile
 
 from pykcp.cli.plugins.access.client_config import Object, decoded
 from pykcp.cli.plugins.errors import PluginError
+from pykcp.tls_trust import trusting_leaves
 
 
 def context(cluster: Object, user: Object) -> ssl.SSLContext:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls = trusting_leaves(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
     if cluster.get("insecure-skip-tls-verify"):
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE
