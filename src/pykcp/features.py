@@ -1,4 +1,4 @@
-"""Feature gates: what is unfinished or optional, by name and stage."""
+"""Feature gates by name, with their stage and default."""
 
 from __future__ import annotations
 
@@ -13,31 +13,35 @@ class Gate:
 
 
 GATES: dict[str, Gate] = {
-    "WorkspaceMounts": Gate("alpha", False, "Workspaces whose requests go elsewhere."),
+    "WorkspaceMounts": Gate(
+        "alpha", False, "Workspaces whose requests are forwarded to another server."
+    ),
     "CacheAPIs": Gate("alpha", False, "Cached resources and the replication virtual workspace."),
     "EnableDeprecatedAPIExportVirtualWorkspacesUrls": Gate(
-        "alpha", False, "Fill the old status field of APIExports."
+        "alpha", False, "Set the deprecated status field of APIExports."
     ),
-    "WorkspaceAuthentication": Gate("alpha", False, "Token issuers of a workspace's own."),
+    "WorkspaceAuthentication": Gate("alpha", False, "Workspace-specific token issuers."),
     "LogicalClusterMigration": Gate("alpha", False, "Move logical clusters between shards."),
     "StorageVersionAPI": Gate("alpha", False, "Check storage versions before writes."),
-    # Known to Kubernetes; always on here, accepted so that command lines work.
-    "APIResponseCompression": Gate("beta", True, "Compress large answers."),
-    "ConsistentListFromCache": Gate("beta", True, "Lists are consistent here always."),
-    "ListFromCacheSnapshot": Gate("beta", True, "Pages come from one snapshot here always."),
+    # Gates of Kubernetes that are always on here; accepted for compatibility.
+    "APIResponseCompression": Gate("beta", True, "Compress large responses."),
+    "ConsistentListFromCache": Gate("beta", True, "Lists are always consistent."),
+    "ListFromCacheSnapshot": Gate("beta", True, "Pages are always read from one snapshot."),
     "OpenAPIEnums": Gate("beta", True, "Publish enums."),
-    "StreamingCollectionEncodingToJSON": Gate("beta", True, "Lists are streamed here always."),
-    "StreamingCollectionEncodingToProtobuf": Gate("beta", True, "Likewise in protobuf."),
+    "StreamingCollectionEncodingToJSON": Gate("beta", True, "Lists are always streamed."),
+    "StreamingCollectionEncodingToProtobuf": Gate("beta", True, "The same for protobuf."),
     "WatchList": Gate("beta", True, "Streaming lists."),
     "LoggingBetaOptions": Gate("beta", True, "Beta logging flags."),
-    "ContextualLogging": Gate("beta", True, "Logs carry their context."),
-    # Known to Kubernetes and switched off by kcp; nothing here depends on them.
-    "DRAExtendedResource": Gate("alpha", False, "Of no effect: there are no devices here."),
-    "SizeBasedListCostEstimate": Gate("beta", False, "Of no effect: lists are paid as they go."),
+    "ContextualLogging": Gate("beta", True, "Logs contain their context."),
+    # Gates of Kubernetes that kcp turns off; accepted for compatibility.
+    "DRAExtendedResource": Gate("alpha", False, "No effect: there are no devices."),
+    "SizeBasedListCostEstimate": Gate(
+        "beta", False, "No effect: lists are charged by measured cost."
+    ),
     "UnknownVersionInteroperabilityProxy": Gate(
-        "alpha", False, "Of no effect: all replicas of a shard serve the same."
+        "alpha", False, "No effect: all replicas of a shard serve the same resources."
     ),
     "WatchCacheInitializationPostStartHook": Gate(
-        "beta", False, "Of no effect: there is no watch cache to fill."
+        "beta", False, "No effect: there is no watch cache."
     ),
 }

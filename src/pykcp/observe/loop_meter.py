@@ -40,13 +40,13 @@ class LoopMeter:
         self._quiet = 0
         self._lateness = Histogram(
             "pykcp_event_loop_lateness_seconds",
-            "How late a timer of the event loop fired; measured every 20 ms while there is work.",
+            "Lateness of a timer of the event loop, measured every 20 ms while there is work.",
             (),
             _BOUNDS,
         )
         self._busy = Histogram(
             "pykcp_event_loop_busy_cpu_seconds",
-            "CPU time that the event loop spent between two such timers without a pause.",
+            "CPU time of the event loop between two timers.",
             (),
             _BOUNDS,
         )

@@ -147,7 +147,7 @@ class StallWatchdog:
         self._identify = identify
         self._stalls = Counter(
             "pykcp_event_loop_stalls_total",
-            "Times that the event loop was late by more than --stall-log-threshold, by the code that held it.",
+            "Stalls of the event loop longer than --stall-log-threshold, by the code that blocked it.",
             ("handler", "verb"),
             limit=_MODULES,
             open_labels=frozenset(("handler", "verb")),

@@ -19,21 +19,21 @@ class RequestMetrics:
     def __init__(self, registry: Registry) -> None:
         self._total = Counter(
             "apiserver_request_total",
-            "Requests answered, by verb, resource and HTTP code.",
+            "Requests by verb, resource and HTTP code.",
             ("verb", "group", "version", "resource", "subresource", "code"),
             limit=_SERIES,
             open_labels=_OF_TENANTS,
         )
         self._lists = Counter(
             "apiserver_cache_list_total",
-            "Lists served without asking a database elsewhere, which all lists are.",
+            "Lists served from the local store, which are all lists.",
             ("group", "index", "resource"),
             limit=_SERIES,
             open_labels=_OF_TENANTS,
         )
         self._duration = Histogram(
             "apiserver_request_duration_seconds",
-            "Time from a request's arrival to its answer, by verb; watches are not counted.",
+            "Response latency by verb, without watches.",
             ("verb",),
             _BOUNDS,
         )

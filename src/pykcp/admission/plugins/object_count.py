@@ -203,13 +203,13 @@ class ObjectCountLimit:
         metrics.add(
             LabelledGauge(
                 "kcp_logicalcluster_object_count",
-                "Objects in logical clusters that hold nine tenths of their limit or more.",
+                "Number of objects in logical clusters that have reached 90% of their limit.",
                 ("shard", "cluster"),
                 lambda: (((shard, name), count) for name, count, _ in self._nearly_full()),
             ),
             LabelledGauge(
                 "kcp_logicalcluster_object_limit",
-                "The limits of these logical clusters.",
+                "Object limit of logical clusters that have reached 90% of it.",
                 ("shard", "cluster"),
                 lambda: (((shard, name), limit) for name, _, limit in self._nearly_full()),
             ),

@@ -94,10 +94,12 @@ class ApiMetrics:
         self._label, self._clock = (shard,), clock
         self.bindings, self.exports = bindings, exports
         self._binding_ready = _durations(
-            "kcp_apibinding_ready_duration_ms", "From the creation of an APIBinding to Bound."
+            "kcp_apibinding_ready_duration_ms",
+            "Time from the creation of an APIBinding until it is Bound.",
         )
         self._export_ready = _durations(
-            "kcp_apiexport_ready_duration_ms", "From the creation of an APIExport to a valid one."
+            "kcp_apiexport_ready_duration_ms",
+            "Time from the creation of an APIExport until it is valid.",
         )
         registry.add(
             LabelledGauge(

@@ -31,17 +31,19 @@ class ControllerMetrics:
         self._queues: list[tuple[LabelValues, QueueSizes]] = []
         self.adds = Counter("workqueue_adds_total", "Keys added to a controller's queue.", _LABELS)
         self.retries = Counter(
-            "workqueue_retries_total", "Keys that failed and come back later.", _LABELS
+            "workqueue_retries_total", "Keys that failed and were requeued.", _LABELS
         )
         self.durations = Histogram(
-            "workqueue_work_duration_seconds", "How long one key took.", _LABELS, _SECONDS
+            "workqueue_work_duration_seconds", "Processing time of a key.", _LABELS, _SECONDS
         )
         registry.add(
-            self._gauge("workqueue_depth", "Keys that wait for a controller.", len),
+            self._gauge("workqueue_depth", "Keys waiting to be processed.", len),
             self._gauge(
-                "pykcp_workqueue_running", "Keys that are worked on.", lambda queue: queue.running
+                "pykcp_workqueue_running", "Keys being processed.", lambda queue: queue.running
             ),
-            self._gauge("pykcp_workqueue_delayed", "Keys for later.", lambda queue: queue.delayed),
+            self._gauge(
+                "pykcp_workqueue_delayed", "Keys scheduled for later.", lambda queue: queue.delayed
+            ),
             self.adds,
             self.retries,
             self.durations,

@@ -35,7 +35,7 @@ class Failures:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = Counter(
             "apiserver_audit_error_total",
-            "Audit events that a backend lost or could not take, by backend.",
+            "Audit events lost or rejected by a backend, by backend.",
             ("plugin",),
         )
         self._clock = clock

@@ -46,11 +46,11 @@ class AuditTrail:
         self._failures = failures or Failures()
         self._events = Counter("apiserver_audit_event_total", "Audit events generated.")
         self._levels = Counter(
-            "apiserver_audit_level_total", "Policy levels of requests.", ("level",)
+            "apiserver_audit_level_total", "Requests by audit level.", ("level",)
         )
         self.rejected = Counter(
             "apiserver_audit_requests_rejected_total",
-            "Requests refused because their audit event could not be recorded.",
+            "Requests rejected because their audit event could not be recorded.",
         )
 
     @property
@@ -62,7 +62,7 @@ class AuditTrail:
             self._failures.total,
             Gauge(
                 "pykcp_audit_buffered_events",
-                "Audit events that wait to be sent.",
+                "Audit events waiting in the buffer.",
                 lambda: sum(b.waiting for b in self._backends if isinstance(b, BatchedEvents)),
             ),
         )

@@ -11,22 +11,22 @@ def connection_metrics(listener: Listener) -> list[Metric]:
         Gauge("pykcp_connections", "Open connections.", lambda: listener.connection_count),
         Gauge(
             "pykcp_connections_refused",
-            "Connections closed at once since the start, because their address or all had too many.",
+            "Connections rejected since start because of a limit per address or in total.",
             lambda: listener.refused,
         ),
         Gauge(
             "pykcp_unsent_bytes",
-            "Bytes of responses that wait for clients to read them.",
+            "Bytes of responses not yet read by clients.",
             lambda: listener.unsent,
         ),
         Gauge(
             "pykcp_slow_readers_cut_off",
-            "Responses cut off since the start, because too much waited to be sent.",
+            "Responses aborted since start because the client read too slowly.",
             lambda: listener.shed_count,
         ),
         Gauge(
             "pykcp_buffered_request_bytes",
-            "Bytes of request bodies that are still being received.",
+            "Bytes of request bodies being received.",
             lambda: listener.buffered,
         ),
     ]

@@ -78,19 +78,19 @@ def _gauges(egress: Egress, short: Shares, long: Shares) -> list[LabelledGauge]:
     return [
         LabelledGauge(
             "pykcp_tenant_egress_connections",
-            "Requests sent for tenants that are in progress.",
+            "Outgoing requests for tenants in progress.",
             ("pool",),
             lambda: [((name,), pool.taken) for name, pool in pools],
         ),
         LabelledGauge(
             "pykcp_tenant_egress_waiting",
-            "Requests for tenants that wait for a connection.",
+            "Outgoing requests for tenants waiting for a connection.",
             ("pool",),
             lambda: [((name,), pool.waiting) for name, pool in pools],
         ),
         LabelledGauge(
             "pykcp_tenant_egress_refused",
-            "Requests for tenants to addresses that are not allowed, since the start.",
+            "Outgoing requests for tenants denied since start because of their destination.",
             ("purpose",),
             lambda: [((name,), out.refused) for name, out in outs],
         ),

@@ -284,15 +284,15 @@ def _worker_pool(settings: ShardSettings, metrics: Registry, owner: TaskOwner) -
     metrics.add(
         Gauge("pykcp_worker_processes", "Worker processes.", lambda: pool.processes),
         Gauge("pykcp_worker_jobs_waiting", "Jobs waiting for a worker.", lambda: pool.waiting),
-        Gauge("pykcp_worker_jobs_total", "Jobs done by workers.", lambda: pool.jobs),
+        Gauge("pykcp_worker_jobs_total", "Jobs completed by workers.", lambda: pool.jobs),
         Gauge(
             "pykcp_worker_cpu_seconds_total",
-            "CPU time that jobs took in workers.",
+            "CPU time of worker jobs.",
             lambda: pool.cpu_seconds,
         ),
         Gauge(
             "pykcp_worker_failures_total",
-            "Workers that died or were ended because a job took too long.",
+            "Workers that crashed or were killed because a job took too long.",
             lambda: pool.failures,
         ),
     )
@@ -382,31 +382,31 @@ def make_controllers(shard: Shard) -> ControllerSet:
 
 def _gauges(store: Store, hub: WatchHub) -> list[Gauge]:
     return [
-        Gauge("pykcp_store_revision", "The store's newest revision.", lambda: store.revision),
+        Gauge("pykcp_store_revision", "Current revision of the store.", lambda: store.revision),
         Gauge(
             "pykcp_store_compacted_revision",
-            "Older revisions are forgotten.",
+            "Revision up to which history is compacted.",
             lambda: store.compacted,
         ),
         Gauge(
             "pykcp_store_size_bytes",
-            "Bytes of the store that are in use, as last measured.",
+            "Bytes used by the store, as last measured.",
             lambda: store.size.used,
         ),
         Gauge(
             "pykcp_store_size_limit_bytes",
-            "Bytes from which on the store takes only what does not add to it; 0 is no limit.",
+            "Size limit of the store in bytes; 0 means no limit.",
             lambda: store.size.most_bytes,
         ),
         Gauge("apiserver_longrunning_requests", "Open watches.", lambda: hub.count),
         Gauge(
             "pykcp_watch_events_delivered",
-            "Events written to watchers since the start.",
+            "Events delivered to watchers since start.",
             lambda: hub.delivered,
         ),
         Gauge(
             "pykcp_watch_slow_ended",
-            "Watches ended because their client did not keep up.",
+            "Watches ended since start because the client read too slowly.",
             lambda: hub.ended_slow,
         ),
     ]

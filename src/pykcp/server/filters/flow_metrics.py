@@ -41,16 +41,16 @@ class FlowMetrics:
         costs: Callable[[], Count[str]],
     ) -> None:
         self.dispatched = Counter(
-            _NAME + "dispatched_requests_total", "Requests that got a seat.", _LABELS
+            _NAME + "dispatched_requests_total", "Requests that were assigned a seat.", _LABELS
         )
         self.rejected = Counter(
             _NAME + "rejected_requests_total",
-            "Requests rejected with 429, and why.",
+            "Requests rejected with 429, by reason.",
             (*_LABELS, "reason"),
         )
         self.waits = Histogram(
             _NAME + "request_wait_duration_seconds",
-            "Time that requests waited for a seat or for others, if they had to.",
+            "Time that requests waited for a seat or were deferred, if they had to wait.",
             (*_LABELS, "execute"),
             _BOUNDS,
         )
@@ -89,14 +89,14 @@ def _add_gauges(
         ),
         LabelledGauge(
             _NAME + "current_inqueue_requests",
-            "Requests that wait for a seat or for others.",
+            "Requests waiting for a seat or deferred.",
             _LABELS,
             queued,
         ),
-        LabelledGauge(_NAME + "nominal_limit_seats", "Seats in all.", _LABELS[:1], seats),
+        LabelledGauge(_NAME + "nominal_limit_seats", "Total number of seats.", _LABELS[:1], seats),
         LabelledTotals(
             "pykcp_flowcontrol_cost_seconds_total",
-            "Time on the event loop that requests took, by the sort of their callers.",
+            "Time on the event loop used by requests, by type of caller.",
             ("caller",),
             spent,
         ),

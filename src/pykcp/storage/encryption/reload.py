@@ -28,14 +28,14 @@ class ConfigFollower:
         self._last_success = time.time()
         self._reloads = Counter(
             "apiserver_encryption_config_controller_automatic_reloads_total",
-            "Reloads of the encryption configuration, by outcome.",
+            "Reloads of the encryption configuration, by result.",
             ("status",),
         )
         self.metrics = (
             self._reloads,
             Gauge(
                 "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds",
-                "When the encryption configuration was last taken over.",
+                "Time of the last reload of the encryption configuration.",
                 lambda: self._last_success,
             ),
         )
