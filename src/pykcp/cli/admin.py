@@ -1,4 +1,4 @@
-"""`kcp admin`: what an operator asks of a shard, whether it runs or not."""
+"""`kcp admin`: administration of a shard, whether it is running or not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ The exit code is 0 if it is consistent, 1 if not, 2 if it could not be checked.
 """
 _COULD_NOT = 2
 _PATIENCE = 600
-"""Seconds that a server may take to check itself."""
+"""Timeout in seconds for the check by a running server."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -81,7 +81,7 @@ async def _offline(settings: ShardSettings) -> str:
 
 
 def _online(settings: ShardSettings) -> str:
-    """Ask the server, as the administrator of the shard that its kubeconfig knows."""
+    """Let the running server check, with the shard administrator of its kubeconfig."""
     from http.client import HTTPSConnection
     from urllib.parse import urlsplit
 

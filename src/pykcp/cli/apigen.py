@@ -1,4 +1,4 @@
-"""The program `apigen`: CRDs in a folder become APIResourceSchemas and APIExports in another.
+"""The program `apigen`: generates APIResourceSchemas and APIExports from a directory of CRDs.
 
 A schema that has not changed keeps the name it had; one that has gets a new one, made of the date
 and the commit that is checked out. What is no longer made is removed.
@@ -74,7 +74,9 @@ class Failure(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if "--help" in words or "-h" in words:
-        print(f"Make APIResourceSchemas and APIExports out of CRDs.\n\nFlags:\n{flag_lines(FLAGS)}")
+        print(
+            f"Generate APIResourceSchemas and APIExports from CRDs.\n\nFlags:\n{flag_lines(FLAGS)}"
+        )
         return 0
     try:
         generate(read_options(words), revision())
@@ -211,7 +213,7 @@ def _read(file: pathlib.Path, version: str, kind: str) -> Object:
 
 
 def latest(previous: Schemas, current: Schemas) -> Schemas:
-    """The schemas of now, but the earlier ones where nothing has changed."""
+    """The new schemas, with unchanged ones replaced by the existing ones."""
     return {
         kind: previous[kind]
         if kind in previous and _comparable(previous[kind]) == _comparable(schema)
@@ -221,7 +223,7 @@ def latest(previous: Schemas, current: Schemas) -> Schemas:
 
 
 def _comparable(schema: Object) -> Object:
-    """A schema's spec without differences that mean nothing."""
+    """A schema's spec without insignificant differences."""
     spec = {name: value for name, value in schema["spec"].items() if value not in (None, [], {})}
     spec["versions"] = [
         {

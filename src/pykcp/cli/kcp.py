@@ -11,7 +11,7 @@ from pykcp.cli.server import HELP, ServerCommand, print_version, start, unknown_
 if TYPE_CHECKING:
     from pykcp.programs.kit.settings import ProgramSettings
 
-USAGE = """kcp serves many isolated Kubernetes-style API spaces from one light process.
+USAGE = """kcp serves many isolated Kubernetes-style API spaces from one lightweight process.
 
 Usage:
   kcp start [flags]     run a server; its state is in .kcp in this directory
@@ -21,7 +21,7 @@ Usage:
   kcp version [-o json] print the version
   kcp --help            print this text
 
-Once it runs:
+When it is running:
   export KUBECONFIG=.kcp/admin.kubeconfig
   kubectl api-resources
 """
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return unknown_command(command, "kcp", _COMMANDS)
     if rest[:1] == ["options"]:
         flags = shard_settings().flag_set()
-        print("The following flags can be given to `kcp start`:\n" + flags.usage(), end="")
+        print("Flags of `kcp start`:\n" + flags.usage(), end="")
         return 0
     return start(START, rest)
 

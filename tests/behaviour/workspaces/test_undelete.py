@@ -469,10 +469,10 @@ def test_the_plugin(shard: ServerProcess, org: TestClient) -> None:
     code, out, err = ws("undelete", "team", "--recursive")
     assert (code, out, err) == (
         0,
-        f'Workspace "{path}:team" is back.\nWorkspace "{path}:team:inner" is back.\n',
+        f'Workspace "{path}:team" restored.\nWorkspace "{path}:team:inner" restored.\n',
         "",
     )
-    assert ws("trash")[1] == "Nothing was deleted here.\n"
+    assert ws("trash")[1] == "No deleted workspaces found.\n"
     code, out, err = ws("undelete", "team")
     assert (code, err) == (1, 'Error: workspaces.tenancy.kcp.io "team" not found\n')
 

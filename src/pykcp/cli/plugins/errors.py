@@ -1,14 +1,14 @@
-"""What can go wrong in a plugin, in the words that users see."""
+"""Errors of the plugins, with the messages that users see."""
 
 from __future__ import annotations
 
 
 class PluginError(Exception):
-    """A refusal; its text is what follows `Error: `."""
+    """An error; its text is printed after `Error: `."""
 
 
 class Prefixed(PluginError):
-    """An error with the words of whoever met it in front: `creating X: not found`."""
+    """An error with a prefix that says what failed: `creating X: not found`."""
 
     def __init__(self, words: str, cause: Exception) -> None:
         super().__init__(f"{words}: {cause}")
@@ -25,7 +25,7 @@ class DeadlineExceeded(PluginError):
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The innermost error that was reported on the way."""
+    """The innermost of a chain of prefixed errors."""
     while isinstance(error, Prefixed) and error.__cause__ is not None:
         error = error.__cause__
     return error

@@ -7,19 +7,19 @@ from pykcp.cli.plugins.shell.command import Command, CommandInvocation
 from pykcp.cli.plugins.shell.flags import PluginFlag
 from pykcp.cli.plugins.ws import workspace_command
 
-_CLAIMS_EXAMPLES = """# claims of all bindings in this workspace, or of one
+_CLAIMS_EXAMPLES = """# list the claims of all bindings in this workspace, or of one binding
 kubectl kcp claims get apibinding
 kubectl kcp claims get apibinding cert-manager
 
-# answer them: by resource and group, or by the identity of the export that is claimed
+# accept or reject them by resource and group, or by the identity of the claimed export
 kubectl kcp claims accept cert-manager --resource=secrets
 kubectl kcp claims reject cert-manager --resource=gateways.networking.istio.io
 kubectl kcp claims accept cert-manager --identity-hash=5fdf7c7aaf407fd1594566869803f565bb84d22156
 """
-_BIND_EXAMPLES = """# bind the export "widgets" of root:provider, under a name of your own
+_BIND_EXAMPLES = """# bind the export "widgets" of root:provider, with a custom name
 kubectl kcp bind apiexport root:provider:widgets --name my-widgets
 
-# and answer its claims at once
+# bind it and accept one of its claims
 kubectl kcp bind apiexport root:provider:widgets --accept-permission-claim secrets.core
 """
 _SNAPSHOT_EXAMPLES = """# from a file: widgets.example.io becomes today.widgets.example.io
@@ -28,14 +28,14 @@ kubectl kcp crd snapshot -f crd.yaml --prefix today > schema.yaml
 # from a cluster
 kubectl get crd widgets.example.io -o yaml | kubectl kcp crd snapshot -f - --prefix today
 """
-_QUICKSTART = """Set up something to look at: workspaces, an API, and a consumer that binds it.
+_QUICKSTART = """Set up an example: workspaces, an API, and a consumer that binds it.
 
 Scenarios:
   api-provider  an organization with a provider of an API (cowboys) and a consumer that binds it
-  workspaces    an organization with a random tree of workspaces below it, to see how fast they are
-                made; --tree-depth, --tree-count and --tree-seed shape it
+  workspaces    an organization with a random tree of workspaces below it, to measure how fast they
+                are created; see --tree-depth, --tree-count and --tree-seed
 
---cleanup removes what an earlier run has made.
+--cleanup deletes the workspaces of an earlier run.
 """
 
 
@@ -78,21 +78,21 @@ def _quickstart(invocation: CommandInvocation) -> None:
 def _options(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.shell.help import flag_lines
 
-    print("These flags can be given to any command that talks to a server:\n")
+    print("These flags are accepted by all commands that connect to a server:\n")
     print(flag_lines([*CONNECTION_FLAGS, *LOG_FLAGS]), end="")
 
 
 def kcp_command(version: str) -> Command:
     return Command(
         "kcp",
-        "Work with kcp: workspaces, API exports and bindings, claims.",
+        "Manage kcp workspaces, API exports, bindings and permission claims.",
         children=(
             workspace_command(version, "kubectl kcp ws"),
             _bind_command(),
             _claims_command(),
             _crd_command(),
             _quickstart_command(),
-            Command("options", "List the flags that all commands share.", _options),
+            Command("options", "List the flags common to all commands.", _options),
         ),
         version=version,
         knows_children_only=True,
@@ -102,22 +102,22 @@ def kcp_command(version: str) -> Command:
 def _bind_command() -> Command:
     return Command(
         "bind",
-        "Bind APIs into the current workspace.",
+        "Bind APIs in the current workspace.",
         children=(
             Command(
                 "apiexport",
-                "Bind an APIExport of any workspace into the current one.",
+                "Bind an APIExport of another workspace in the current one.",
                 _bind,
                 usage="<workspace path>:<export name>",
                 examples=_BIND_EXAMPLES,
                 flags=(
-                    PluginFlag("name", "string", "Name of the APIBinding; the export's unless given.",
+                    PluginFlag("name", "string", "Name of the APIBinding; defaults to the name of the export.",
                          ""),
                     PluginFlag("timeout", "duration", "How long to wait until it is bound.", 30.0),
                     PluginFlag("accept-permission-claim", "list",
-                         "Claims to accept, each as resource.group (core for the core group)."),
+                         "Claims to accept, as resource.group (core for the core group)."),
                     PluginFlag("reject-permission-claim", "list",
-                         "Claims to reject, each as resource.group (core for the core group)."),
+                         "Claims to reject, as resource.group (core for the core group)."),
                     PluginFlag("accept-all-permission-claims", "bool", "Accept all claims.", False),
                     PluginFlag("reject-all-permission-claims", "bool", "Reject all claims.", False),
                     WORKSPACE_FLAG,
@@ -130,27 +130,29 @@ def _bind_command() -> Command:
 
 def _claims_command() -> Command:
     flags = (
-        PluginFlag("resource", "string", "The claims on this resource.group.", ""),
-        PluginFlag("identity-hash", "string", "The claim on the export with this identity.", ""),
+        PluginFlag("resource", "string", "Select claims by resource.group.", ""),
+        PluginFlag(
+            "identity-hash", "string", "Select the claim on the export with this identity.", ""
+        ),
         WORKSPACE_FLAG,
         *CONNECTION_FLAGS,
     )
     return Command(
         "claims",
-        "See and answer the permission claims of bindings.",
+        "List, accept and reject permission claims of bindings.",
         examples=_CLAIMS_EXAMPLES,
         children=(
             Command(
                 "get",
-                "Show claims.",
+                "List claims.",
                 children=(
                     Command(
                         "apibinding",
-                        "Show the claims of one binding, or of all.",
+                        "List the claims of one or all bindings.",
                         _show_claims,
                         usage="[<name>]",
                         flags=(WORKSPACE_FLAG, *CONNECTION_FLAGS),
-                        offers="bindings",
+                        completes="bindings",
                     ),
                 ),
             ),
@@ -160,7 +162,7 @@ def _claims_command() -> Command:
                 _accept,
                 usage="<binding>",
                 flags=flags,
-                offers="bindings",
+                completes="bindings",
             ),
             Command(
                 "reject",
@@ -168,7 +170,7 @@ def _claims_command() -> Command:
                 _reject,
                 usage="<binding>",
                 flags=flags,
-                offers="bindings",
+                completes="bindings",
             ),
         ),
     )
@@ -177,19 +179,19 @@ def _claims_command() -> Command:
 def _crd_command() -> Command:
     return Command(
         "crd",
-        "Work with CustomResourceDefinitions.",
+        "Convert CustomResourceDefinitions.",
         children=(
             Command(
                 "snapshot",
-                "Turn CRDs into APIResourceSchemas.",
+                "Convert CRDs to APIResourceSchemas.",
                 _snapshot,
                 usage="-f FILE --prefix PREFIX",
                 examples=_SNAPSHOT_EXAMPLES,
                 flags=(
-                    PluginFlag("filename", "string", "The file with the CRDs; - is standard input.", "",
+                    PluginFlag("filename", "string", "File with the CRDs; - for standard input.", "",
                          "f", choices="files"),
-                    PluginFlag("prefix", "string", "What the schema's name begins with.", ""),
-                    PluginFlag("output", "string", "yaml or json.", "yaml", "o", choices="=json|yaml"),
+                    PluginFlag("prefix", "string", "Prefix of the schema names.", ""),
+                    PluginFlag("output", "string", "Output format: yaml or json.", "yaml", "o", choices="=json|yaml"),
                 ),
             ),
         ),
@@ -199,22 +201,22 @@ def _crd_command() -> Command:
 def _quickstart_command() -> Command:
     return Command(
         "quickstart",
-        "Set up workspaces with an API, a provider and a consumer, to try things out.",
+        "Set up example workspaces with an API, a provider and a consumer.",
         _quickstart,
         long=_QUICKSTART,
         flags=(
-            PluginFlag("scenario", "string", "What to set up: api-provider or workspaces.",
+            PluginFlag("scenario", "string", "Scenario to set up: api-provider or workspaces.",
                  "api-provider", choices="=api-provider|workspaces"),
-            PluginFlag("name-prefix", "string", "What the workspaces' names begin with.", "quickstart"),
-            PluginFlag("cleanup", "bool", "Delete what an earlier run has made, with all below it.",
+            PluginFlag("name-prefix", "string", "Prefix of the workspace names.", "quickstart"),
+            PluginFlag("cleanup", "bool", "Delete the workspaces of an earlier run.",
                  False),
-            PluginFlag("enter", "bool", "Go to the consumer's workspace at the end.", False),
-            PluginFlag("with-samples", "bool", "Make objects of the API, too.", False),
-            PluginFlag("timeout", "duration", "How long everything may take.", 600.0),
-            PluginFlag("tree-depth", "int", "How deep the tree may be (workspaces).", 3),
-            PluginFlag("tree-count", "int", "How many workspaces to make (workspaces).", 50),
-            PluginFlag("tree-seed", "int", "Start of the random numbers that shape the tree; 0 takes "
-                 "the clock (workspaces).", 0),
+            PluginFlag("enter", "bool", "Enter the consumer's workspace at the end.", False),
+            PluginFlag("with-samples", "bool", "Also create objects of the API.", False),
+            PluginFlag("timeout", "duration", "Timeout of the whole command.", 600.0),
+            PluginFlag("tree-depth", "int", "Maximum depth of the tree (workspaces).", 3),
+            PluginFlag("tree-count", "int", "Number of workspaces to create (workspaces).", 50),
+            PluginFlag("tree-seed", "int", "Seed of the random tree; 0 uses the current time "
+                 "(workspaces).", 0),
             *CONNECTION_FLAGS,
         ),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The programs: what runs when `kubectl-ws` and its siblings are started."""
+"""Entry points of `kubectl-ws`, `kubectl-kcp` and the other plugin programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def kubectl_kcp() -> int:
 
 
 def complete() -> int:
-    """`kubectl_complete-ws` and its siblings: kubectl asks them what could follow."""
+    """`kubectl_complete-ws` and similar programs, which kubectl calls for completions."""
     program = os.path.basename(sys.argv[0]).replace("kubectl_complete-", "kubectl-")
     roots = {
         "kubectl-ws": _ws,

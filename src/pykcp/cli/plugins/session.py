@@ -1,4 +1,4 @@
-"""What every command needs: flags for the connection, the kubeconfig, a client."""
+"""What every command needs: connection flags, the kubeconfig, a client."""
 
 from __future__ import annotations
 
@@ -19,51 +19,47 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 CONNECTION_FLAGS = (
-    PluginFlag("kubeconfig", "string", "The kubeconfig file to use.", "", choices="files"),
+    PluginFlag("kubeconfig", "string", "Path of the kubeconfig file.", "", choices="files"),
+    PluginFlag("context", "string", "Context of the kubeconfig to use.", "", choices="contexts"),
+    PluginFlag("cluster", "string", "Cluster of the kubeconfig to use.", "", choices="clusters"),
+    PluginFlag("user", "string", "User of the kubeconfig to use.", "", choices="users"),
+    PluginFlag("namespace", "string", "Namespace of the request.", "", "n"),
+    PluginFlag("server", "string", "URL of the server; overrides the kubeconfig.", ""),
     PluginFlag(
-        "context", "string", "The context of the kubeconfig to use.", "", choices="contexts"
-    ),
-    PluginFlag(
-        "cluster", "string", "The cluster of the kubeconfig to use.", "", choices="clusters"
-    ),
-    PluginFlag("user", "string", "The user of the kubeconfig to act as.", "", choices="users"),
-    PluginFlag("namespace", "string", "The namespace of this request.", "", "n"),
-    PluginFlag("server", "string", "Address of the server, instead of the kubeconfig's.", ""),
-    PluginFlag(
-        "tls-server-name", "string", "The name that the server's certificate must carry.", ""
+        "tls-server-name", "string", "Server name used to verify the server's certificate.", ""
     ),
     PluginFlag(
         "certificate-authority",
         "string",
-        "A file with the certificate authority to trust.",
+        "File with the CA certificate of the server.",
         "",
         choices="files",
     ),
     PluginFlag(
         "insecure-skip-tls-verify",
         "bool",
-        "Do not check the server's certificate. Anybody in between can read and change everything.",
+        "Do not verify the server's certificate. This makes connections insecure.",
         False,
     ),
-    PluginFlag("proxy-url", "string", "The proxy to go through.", ""),
-    PluginFlag("disable-compression", "bool", "Ask for answers that are not compressed.", False),
-    PluginFlag("token", "string", "A bearer token to be known by.", ""),
-    PluginFlag("username", "string", "A name for basic authentication.", ""),
-    PluginFlag("password", "string", "A password for basic authentication.", ""),
+    PluginFlag("proxy-url", "string", "URL of a proxy.", ""),
+    PluginFlag("disable-compression", "bool", "Request uncompressed responses.", False),
+    PluginFlag("token", "string", "Bearer token for authentication.", ""),
+    PluginFlag("username", "string", "Username for basic authentication.", ""),
+    PluginFlag("password", "string", "Password for basic authentication.", ""),
     PluginFlag(
-        "client-certificate", "string", "A file with a client certificate.", "", choices="files"
+        "client-certificate", "string", "File with the client certificate.", "", choices="files"
     ),
     PluginFlag(
-        "client-key", "string", "A file with the client certificate's key.", "", choices="files"
+        "client-key", "string", "File with the key of the client certificate.", "", choices="files"
     ),
-    PluginFlag("as", "string", "A user to act for (impersonate).", ""),
-    PluginFlag("as-group", "list", "A group to act for; may be given several times."),
-    PluginFlag("as-uid", "string", "The UID of the user to act for.", ""),
-    PluginFlag("as-user-extra", "list", "More about the user to act for: key=value."),
+    PluginFlag("as", "string", "Username to impersonate.", ""),
+    PluginFlag("as-group", "list", "Group to impersonate; can be repeated."),
+    PluginFlag("as-uid", "string", "UID to impersonate.", ""),
+    PluginFlag("as-user-extra", "list", "Extra attributes to impersonate, as key=value."),
     PluginFlag(
         "request-timeout",
         "string",
-        "How long one request may take: 1s, 2m, 3h; 0 is without end.",
+        "Timeout of a single request: 1s, 2m, 3h; 0 means no timeout.",
         "0",
     ),
 )
@@ -71,18 +67,18 @@ CONNECTION_FLAGS = (
 WORKSPACE_FLAG = PluginFlag(
     "workspace",
     "string",
-    "The workspace to act in, instead of the current one: ':root:a' is absolute, 'a' is below the "
-    "current one, '..' is its parent.",
+    "Workspace to use instead of the current one: ':root:a' is an absolute path, 'a' a child of "
+    "the current one, '..' its parent.",
     "",
     "w",
     choices="workspaces",
 )
 
 LOG_FLAGS = (
-    PluginFlag("v", "int", "How much to tell about what is done; 6 shows the requests.", 0, "v"),
+    PluginFlag("v", "int", "Log verbosity; 6 shows the requests.", 0, "v"),
     *(
-        # kcp's plugins have them; they steer log files that are never written here
-        PluginFlag(name, kind, "Accepted, without effect.", is_hidden=True)
+        # flags of kcp's plugins for log files, which are never written here
+        PluginFlag(name, kind, "Accepted for compatibility; ignored.", is_hidden=True)
         for name, kind in (
             ("add_dir_header", "bool"),
             ("alsologtostderr", "bool"),

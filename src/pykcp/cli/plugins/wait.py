@@ -1,4 +1,4 @@
-"""Waiting for something on the server."""
+"""Polling the server for a condition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def poll(
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Ask until it is so: often at first, as most things take a moment, then less and less."""
+    """Poll until the condition is met, with an increasing interval because most operations are fast."""
     deadline = clock() + seconds
     between = FIRST_PAUSE
     while not is_done():

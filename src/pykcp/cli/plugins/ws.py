@@ -6,31 +6,29 @@ from pykcp.cli.plugins.session import CONNECTION_FLAGS, WORKSPACE_FLAG
 from pykcp.cli.plugins.shell.command import Command, CommandInvocation, WantsHelp
 from pykcp.cli.plugins.shell.flags import PluginFlag
 
-_SHORT = PluginFlag(
-    "short", "bool", "Print the path and nothing else, for a shell's prompt.", False
-)
-_INTERACTIVE = PluginFlag("interactive", "bool", "Browse the tree on a full screen.", False, "i")
-_WS_EXAMPLES = """# where am I?
+_SHORT = PluginFlag("short", "bool", "Print only the path, for example for a shell prompt.", False)
+_INTERACTIVE = PluginFlag("interactive", "bool", "Browse the tree in full-screen mode.", False, "i")
+_WS_EXAMPLES = """# print the current workspace
 {0} .
 
-# go down, up, to the top, back, and home
+# switch to a child, the parent, the root of the tree, the previous workspace, and home
 {0} team:service
 {0} ..
 {0} :
 {0} -
 {0}
 
-# go anywhere: a leading colon makes a path absolute
+# switch to an absolute path, with a leading colon
 {0} :root:org:team
 
-# make a workspace and go there
+# create a workspace and enter it
 kubectl create workspace team --enter
 
-# look around
+# show the tree of workspaces
 {0} tree
 {0} -i
 
-# keep a context for this workspace
+# create a permanent context for this workspace
 {0} create-context my-team
 """
 _DEPRECATION = (
@@ -113,20 +111,20 @@ def _create(invocation: CommandInvocation) -> None:
 def create_command(example: str, *, deprecated: str = "", version: str = "") -> Command:
     return Command(
         "create",
-        "Make a workspace below the current one, and wait until it is ready.",
+        "Create a workspace below the current one and wait until it is ready.",
         _create,
         usage="<name>",
         examples=f"{example} team --type root:team --enter",
         flags=(
-            PluginFlag("type", "string", "The workspace's type; the parent's type has a default.", "",
+            PluginFlag("type", "string", "Type of the workspace; defaults to the default child type of the parent.", "",
                  choices="types"),
-            PluginFlag("enter", "bool", "Go to the new workspace.", False),
+            PluginFlag("enter", "bool", "Enter the new workspace.", False),
             PluginFlag("ignore-existing", "bool",
-                 "It is fine if the workspace is there already (of the same type, which must be "
-                 "absolute). With --create-context, the context is overwritten.", False),
+                 "Do not fail if the workspace already exists (with the same type, given as an "
+                 "absolute path). With --create-context, the context is overwritten.", False),
             PluginFlag("location-selector", "string",
-                 "Labels of the shards that may hold the workspace.", ""),
-            PluginFlag("create-context", "string", "Make a context of this name for the workspace.", ""),
+                 "Label selector of the shards on which the workspace may be scheduled.", ""),
+            PluginFlag("create-context", "string", "Create a context with this name for the workspace.", ""),
             WORKSPACE_FLAG,
             *CONNECTION_FLAGS,
         ),
@@ -137,10 +135,10 @@ def create_command(example: str, *, deprecated: str = "", version: str = "") -> 
 
 
 def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
-    """`typed` is how a user calls it, for the examples."""
+    """`typed` is the command as users type it, for the examples."""
     return Command(
         "workspace",
-        "Move between workspaces, show them, make them.",
+        "Switch between workspaces, list and create them.",
         _go,
         usage="[<path>|..|.|-|~|:<absolute path>]",
         examples=_WS_EXAMPLES.format(typed),
@@ -149,25 +147,25 @@ def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
         children=(
             Command(
                 "use",
-                "Go to a workspace: below, '..' above, '-' before, '~' home, ':a:b' anywhere.",
+                "Switch to a workspace: a child by name, '..' parent, '-' previous, '~' home, ':a:b' absolute path.",
                 _use,
                 usage="<path>|..|.|-|~|:<absolute path>",
                 aliases=("cd",),
                 flags=(_SHORT, *CONNECTION_FLAGS),
-                offers="workspaces",
+                completes="workspaces",
             ),
             Command(
                 "current",
-                "Print the current workspace, as 'kubectl ws .' does.",
+                "Print the current workspace, same as 'kubectl ws .'.",
                 _current,
                 flags=(_SHORT, *CONNECTION_FLAGS),
             ),
             Command(
                 "tree",
-                "Print the current workspace and all below it.",
+                "Print the tree of workspaces below the current one.",
                 _tree,
                 flags=(
-                    PluginFlag("full", "bool", "Show whole paths.", False, "f"),
+                    PluginFlag("full", "bool", "Show full paths.", False, "f"),
                     _INTERACTIVE,
                     PluginFlag(
                         "wide", "bool", "Show phases of workspaces and logical clusters.", False
@@ -179,45 +177,48 @@ def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
             create_command(f"{typed} create", deprecated=_DEPRECATION, version=version),
             Command(
                 "delete",
-                "Delete workspaces, with all that is in them and below them.",
+                "Delete workspaces with all their content and all workspaces below them.",
                 _delete,
                 usage="<path>... | -l <selector>",
                 examples=f"{typed} delete team --wait\n{typed} delete -l batch=old",
                 flags=(
                     PluginFlag(
-                        "selector", "string", "Labels of the workspaces to delete.", "", "l"
+                        "selector", "string", "Label selector of the workspaces to delete.", "", "l"
                     ),
                     PluginFlag(
-                        "wait", "bool", "Wait until they are gone; say what is left.", False
+                        "wait",
+                        "bool",
+                        "Wait until they are deleted and show the remaining ones.",
+                        False,
                     ),
                     PluginFlag(
-                        "timeout", "string", "How long to wait: 30s, 5m; 0 is without end.", "0"
+                        "timeout", "string", "How long to wait: 30s, 5m; 0 means no timeout.", "0"
                     ),
                     WORKSPACE_FLAG,
                     *CONNECTION_FLAGS,
                 ),
-                offers="workspaces",
+                completes="workspaces",
             ),
             Command(
                 "trash",
-                "List the workspaces that were deleted here and can be brought back.",
+                "List deleted workspaces of the current workspace that can be restored.",
                 _trash,
                 flags=(WORKSPACE_FLAG, *CONNECTION_FLAGS),
             ),
             Command(
                 "undelete",
-                "Bring a deleted workspace back.",
+                "Restore a deleted workspace.",
                 _undelete,
                 usage="<path>",
                 examples=f"{typed} undelete team --recursive",
                 flags=(
                     PluginFlag(
-                        "recursive", "bool", "And those that were deleted with it.", False, "r"
+                        "recursive", "bool", "Also restore its child workspaces.", False, "r"
                     ),
                     PluginFlag(
                         "logical-cluster",
                         "string",
-                        "Which one, if several of that name were deleted; the last if not given.",
+                        "Logical cluster to restore if several workspaces with that name were deleted; default: the last one.",
                         "",
                     ),
                     WORKSPACE_FLAG,
@@ -226,15 +227,17 @@ def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
             ),
             Command(
                 "create-context",
-                "Make a context in the kubeconfig that stays on the current workspace.",
+                "Create a permanent context for the current workspace in the kubeconfig.",
                 _create_context,
                 usage="[<name>]",
                 flags=(
-                    PluginFlag("overwrite", "bool", "Replace a context of that name.", False),
+                    PluginFlag(
+                        "overwrite", "bool", "Replace an existing context with that name.", False
+                    ),
                     *CONNECTION_FLAGS,
                 ),
             ),
         ),
         version=version,
-        offers="workspaces",
+        completes="workspaces",
     )

@@ -61,9 +61,9 @@ def test_nobody_goes_above_the_top():
     ],
 )
 def test_tidy(typed, is_short, name, has_note):
-    wish = tidy(typed, "/home/me", is_short=is_short)
-    assert wish.name == name
-    assert wish.note == (ROOT_NOTE if has_note else "")
+    destination = tidy(typed, "/home/me", is_short=is_short)
+    assert destination.name == name
+    assert destination.note == (ROOT_NOTE if has_note else "")
 
 
 @pytest.mark.parametrize(

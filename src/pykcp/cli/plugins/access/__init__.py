@@ -1,1 +1,1 @@
-"""How a plugin gets to a server: kubeconfig files, credentials, requests."""
+"""Access to a server: kubeconfig files, credentials, requests."""

@@ -1,4 +1,4 @@
-"""From kubeconfig and flags to one server, one way to trust it and one way to be known to it."""
+"""The server, its CA and the user's credentials, from kubeconfig and flags."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _USER_FLAGS = {
 
 
 class ServerTarget(NamedTuple):
-    """A server and how to talk to it."""
+    """A server and the settings to connect to it."""
 
     host: str
-    cluster: Object = {}  # noqa: RUF012 - nobody changes it
-    user: Object = {}  # noqa: RUF012 - nobody changes it
+    cluster: Object = {}  # noqa: RUF012 - never mutated
+    user: Object = {}  # noqa: RUF012 - never mutated
     timeout: float | None = None
 
     def at(self, host: str) -> ServerTarget:
@@ -46,7 +46,7 @@ class ServerTarget(NamedTuple):
 
 
 class ClientConfig:
-    """The kubeconfig that is in force, and the flags that override parts of it.
+    """The effective kubeconfig, and the flags that override parts of it.
 
     `redirect` turns the server's URL into that of the workspace which a flag names.
     """
@@ -111,7 +111,7 @@ class ClientConfig:
         return stanzas.get(chosen or name, Stanza({}))
 
     def _cluster(self, cluster: Stanza) -> Object:
-        """Its fields under the flags: a flag that names a CA replaces all that was said about it."""
+        """The cluster's fields with flags applied: a flag for the CA replaces all CA fields."""
         fields = dict(cluster.fields)
         given = {name: self.flags[name] for name in _CLUSTER_FLAGS if self.flags.get(name)}
         if self.flags.get("insecure-skip-tls-verify"):
@@ -150,7 +150,7 @@ class ClientConfig:
             ) from None
 
     def _inside_cluster(self) -> ServerTarget:
-        """Inside a pod, its service account is the answer when nothing else is."""
+        """Use the pod's service account if nothing else is configured."""
         host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
         port = os.environ.get("KUBERNETES_SERVICE_PORT", "")
         token = f"{_ACCOUNT}/token"

@@ -1,4 +1,4 @@
-"""Credentials that another program hands out (`exec` in a kubeconfig's user)."""
+"""Credential plugins (`exec` in a kubeconfig's user)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HINT = (
 
 
 def credentials(command: Object, server: str, cluster: Object) -> Object:
-    """Run the program; its token or its certificate, as fields of a kubeconfig's user."""
+    """Run the credential plugin; returns its token or certificate as fields of a kubeconfig's user."""
     status = _checked(_answer(command, server, cluster), command)
     fields: Object = {}
     if status.get("token"):

@@ -63,7 +63,7 @@ class Kubeconfig:
 
 
 class Files(NamedTuple):
-    """Which files are meant: one named by a flag, or those of $KUBECONFIG, or the one at home."""
+    """The kubeconfig files: from a flag, from $KUBECONFIG, or the default in the home directory."""
 
     explicit: str = ""
     precedence: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Files(NamedTuple):
         return (self.explicit,) if self.explicit else self.precedence
 
     def default(self) -> str:
-        """Where new things go."""
+        """The file for new entries."""
         if self.explicit:
             return self.explicit
         existing = [name for name in self.precedence if os.path.exists(name)]
@@ -87,7 +87,7 @@ def files_of_environment(explicit: str) -> Files:
 
 
 def load(files: Files) -> Kubeconfig:
-    """All files as one, with paths made absolute; a missing file is empty unless it was asked for."""
+    """All files merged, with absolute paths; a missing file is empty unless it was given explicitly."""
     merged = Kubeconfig()
     for name in files.all():
         if not name:
@@ -155,7 +155,7 @@ def _absolute(kind: str, fields: Object, origin: str) -> Object:
 
 
 def _relative(kind: str, fields: Object, origin: str) -> Object:
-    """File names below the file's folder are written without it; others stay as they are."""
+    """Paths below the file's directory are written relative to it; others are unchanged."""
     base = os.path.dirname(os.path.abspath(origin))
     fields = dict(fields)
     for holder, name in _path_fields(kind, fields):
@@ -166,7 +166,7 @@ def _relative(kind: str, fields: Object, origin: str) -> Object:
 
 
 def modify(files: Files, wanted: Kubeconfig) -> None:
-    """Write what differs from the files as they are now, each change to the file it belongs to."""
+    """Write the changes compared with the files on disk, each to the file of its entry."""
     with _locked(files.all()):
         present = load(files)
         contents: dict[str, Object] = {}
@@ -221,7 +221,7 @@ def _write(name: str, content: Object) -> None:
 
 
 def normal(content: Object) -> Object:
-    """A file's content in the form that kubectl gives it: sorted, without what is empty."""
+    """A file's content in kubectl's format: sorted, without empty fields."""
     result = {name: value for name, value in content.items() if value not in (None, "", [], {})}
     result |= {"apiVersion": "v1", "kind": "Config"}
     result["current-context"] = content.get("current-context") or ""

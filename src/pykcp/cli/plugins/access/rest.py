@@ -33,7 +33,7 @@ _LONGEST_PAUSE = 30.0
 
 
 class _NamedTLSConnection(HTTPSConnection):
-    """HTTPS to a server whose certificate may carry another name than its address."""
+    """HTTPS to a server whose certificate may have another name than its address."""
 
     def __init__(self, *arguments: Any, server_name: str, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -47,7 +47,7 @@ class _NamedTLSConnection(HTTPSConnection):
 
 
 class RestClient:
-    """Talks to one server as one user. Not for several threads at once: `again()` makes another."""
+    """A client for one server and one user. Not thread-safe: `again()` creates another one."""
 
     def __init__(self, target: ServerTarget, verbosity: int = 0) -> None:
         host = target.host if "://" in target.host else f"https://{target.host}"
@@ -60,7 +60,7 @@ class RestClient:
         self._connection: HTTPConnection | None = None
 
     def again(self) -> RestClient:
-        """The same, with a connection of its own."""
+        """The same client with a separate connection."""
         other = RestClient.__new__(RestClient)
         other.__dict__.update(self.__dict__)
         other._connection = None
@@ -70,7 +70,7 @@ class RestClient:
         return self.request("GET", path, about=about)
 
     def discover(self, path: str) -> Any:
-        """What the server says about its APIs; of a refusal, only the code is looked at."""
+        """A discovery document; of an error, only the code is used."""
         return self.request("GET", path, reads_status=False)
 
     def request(
@@ -82,7 +82,7 @@ class RestClient:
         *,
         reads_status: bool = True,
     ) -> Any:
-        """The answer's JSON; StatusError if the server refuses, Unreachable if it is not there."""
+        """The JSON response; raises ServerError for an error status, Unreachable without a connection."""
         self._authenticate(method, path)
         content = None if body is None else json.dumps(body).encode()
         response, data = self._exchange(method, path, content)
@@ -103,7 +103,7 @@ class RestClient:
             ) from None
 
     def _authenticate(self, method: str, path: str) -> None:
-        """Find out who the user is, once, when the first request needs it."""
+        """Get the user's credentials once, when the first request needs them."""
         if self._user is not None:
             return
         try:
@@ -122,8 +122,8 @@ class RestClient:
             response, data = self._send(method, path, content)
         except (HTTPException, ConnectionError, ssl.SSLError, OSError) as error:
             self.close()
-            # a server may close a connection that is idle, just as the next request is sent; what
-            # changes something is not sent twice, as the first may have arrived
+            # the server may close an idle connection just as the next request is sent; writes are
+            # not retried, because the first one may have arrived
             if reused and method == "GET" and not isinstance(error, TimeoutError):
                 return self._exchange(method, path, content)
             raise self._failure(method, path, error) from error
@@ -178,7 +178,7 @@ class RestClient:
         return proxy
 
     def _failure(self, method: str, path: str, error: Exception) -> PluginError:
-        """Words for a request that got no answer, with the address it went to."""
+        """The error message for a request without a response, with its address."""
         word = method.capitalize()
         return Unreachable(f"{word} {quote(self.base + path)}: {self._reason(error)}")
 
@@ -208,14 +208,14 @@ class RestClient:
 
 
 def _asked_to_wait(response: HTTPResponse) -> float | None:
-    """How long a server that is busy wants us to wait before we ask again."""
+    """The delay before a retry that a busy server asks for (Retry-After)."""
     pause = response.getheader("Retry-After") or ""
     is_busy = response.status == 429 or response.status >= 500
     return min(float(pause), _LONGEST_PAUSE) if is_busy and pause.isdigit() else None
 
 
 def _user(target: ServerTarget) -> Object:
-    """The user's fields, with what an exec plugin hands out."""
+    """The user's fields, including those of a credential plugin."""
     command = target.user.get("exec")
     if not command:
         return target.user

@@ -1,4 +1,4 @@
-"""Answers of a server that are refusals."""
+"""Error responses of a server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MESSAGES = {
 
 
 class ServerError(PluginError):
-    """A refusal by the server; its text is the server's, or the client's words for a bare code."""
+    """An error response; its text is the server's, or client-go's message for a plain code."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class ServerError(PluginError):
 
 
 def status_error(code: int, body: bytes, method: str, about: str) -> ServerError:
-    """`about` names what was asked for: `workspaces.tenancy.kcp.io ~`."""
+    """`about` names the requested object: `workspaces.tenancy.kcp.io ~`."""
     try:
         status: Any = json.loads(body)
     except ValueError:

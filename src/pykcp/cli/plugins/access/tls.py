@@ -1,4 +1,4 @@
-"""TLS as a kubeconfig asks for it."""
+"""TLS settings of a kubeconfig."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _content(user: Object, name: str) -> bytes:
 
 
 def _from_memory(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """The library reads files only; this one is seen by nobody else and gone at once."""
+    """The library only reads files; this one is private and removed immediately."""
     descriptor, name = tempfile.mkstemp(prefix="kubectl-ws-")
     try:
         with open(descriptor, "wb") as file:

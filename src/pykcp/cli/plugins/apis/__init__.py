@@ -1,1 +1,1 @@
-"""Commands about APIs: binding them, answering their claims, making them out of CRDs."""
+"""Commands for APIs: bind exports, accept or reject claims, convert CRDs."""

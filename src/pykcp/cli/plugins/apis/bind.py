@@ -1,4 +1,4 @@
-"""`kubectl kcp bind apiexport`: bind an export into the current workspace."""
+"""`kubectl kcp bind apiexport`: bind an export in the current workspace."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def bind(invocation: CommandInvocation) -> None:
 
 
 def checked(reference: str, flags: Object) -> list[Object]:
-    """The claims that flags name, if the command line makes sense."""
+    """The claims given by flags; checks the command line."""
     if not reference:
         raise PluginError("`root:ws:apiexport_object` reference to bind is required as an argument")
     for one, other, words in _CONFLICTS:
@@ -87,7 +87,7 @@ def _parsed(texts: Sequence[str], state: str, word: str) -> list[Object]:
 
 
 def claim(group: str, resource: str, state: str) -> Object:
-    """An answer to a claim: all verbs, all objects."""
+    """An accepted or rejected claim, for all verbs and all objects."""
     return {
         "group": group,
         "resource": resource,
@@ -117,7 +117,7 @@ def _claims_of_export(session: Session, path: str, name: str, state: str) -> lis
 
 
 def binding(version: str, own_name: str, path: str, export: str, claims: list[Object]) -> Object:
-    """The object to create; v1alpha1 says the same in other words."""
+    """The object to create, in the given version."""
     if version not in ("v1alpha1", "v1alpha2"):
         raise PluginError(f"{version} is not supported by this plugin")
     spec: Object = {"reference": {"export": {"path": path, "name": export}}}

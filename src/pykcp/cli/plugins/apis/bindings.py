@@ -17,7 +17,7 @@ VERSIONS = ("v1alpha1", "v1alpha2")
 
 
 def preferred_version(client: RestClient, cluster: str) -> str:
-    """The version of APIBinding that this server wants to be spoken to in."""
+    """The preferred version of APIBinding of the server."""
     try:
         version = _preferred(client, f"/clusters/{cluster}/apis/apis.kcp.io")
     except PluginError as error:

@@ -1,4 +1,4 @@
-"""`kubectl kcp claims`: see and answer the permission claims of bindings."""
+"""`kubectl kcp claims`: list, accept and reject permission claims of bindings."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ reject = answer(REJECTED)
 
 
 def answered(binding: Object, state: str, *, resource: str, identity: str) -> Object:
-    """The binding with its claims answered; an identity means one claim, a resource all of it."""
+    """The binding with updated claims; an identity selects one claim, a resource all of its claims."""
     wanted_resource, _, group = resource.partition(".")
     wanted_group = "" if group == "core" else group
     is_answered = False

@@ -1,4 +1,4 @@
-"""A CustomResourceDefinition turned into an APIResourceSchema."""
+"""Conversion of a CustomResourceDefinition to an APIResourceSchema."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Reader = Callable[[Any, "DocumentPath"], Any]
 
 
 class DocumentPath(NamedTuple):
-    """Where in the document a value stands, for complaints."""
+    """Path of a value in the document, for error messages."""
 
     struct: str
     path: str

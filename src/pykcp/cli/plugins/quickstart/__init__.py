@@ -1,1 +1,1 @@
-"""`kubectl kcp quickstart`: something to look at, made in one go."""
+"""`kubectl kcp quickstart`: set up an example."""

@@ -1,4 +1,4 @@
-"""The scenario `api-provider`: somebody offers an API, somebody else uses it."""
+"""The scenario `api-provider`: a provider exports an API, a consumer binds it."""
 
 from __future__ import annotations
 

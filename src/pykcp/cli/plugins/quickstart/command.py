@@ -1,4 +1,4 @@
-"""The command itself: steps forward, or backward with `--cleanup`."""
+"""The command: runs the steps of a scenario, or undoes them with `--cleanup`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pykcp.cli.plugins.errors import PluginError, Prefixed
 from pykcp.cli.plugins.go_text import bracketed, quote
 from pykcp.cli.plugins.wait import poll
 from pykcp.cli.plugins.workspace.paths import BadURL, parse_cluster_url
-from pykcp.cli.plugins.workspace.resources import Collection, is_going, phase, url, workspaces
+from pykcp.cli.plugins.workspace.resources import Collection, is_terminating, phase, url, workspaces
 from pykcp.machinery import names
 from pykcp.machinery.kcp import clusters
 
@@ -187,6 +187,6 @@ def delete_workspace(stage: Stage, name: str) -> None:
 
 
 def _progress(workspace: Object) -> str:
-    if is_going(workspace):
+    if is_terminating(workspace):
         return "Still terminating (cascading deletion in progress)..."
     return f"Deletion pending (phase: {phase(workspace)})..."

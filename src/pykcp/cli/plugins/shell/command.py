@@ -1,4 +1,4 @@
-"""Commands and subcommands: finding the one that is meant, reading its flags, running it."""
+"""Commands and subcommands: find the command, parse its flags, run it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERSION = PluginFlag("version", "bool", "Say which version this is.", False)
 
 
 class WantsHelp(Exception):
-    """Raised by a command that was given arguments it cannot mean."""
+    """Raised by a command with invalid arguments, to print its help."""
 
 
 class CommandInvocation:
@@ -40,21 +40,21 @@ class Command(NamedTuple):
     short: str
     run: Callable[[CommandInvocation], int | None] | None = None
     usage: str = ""
-    """What stands behind the name in the usage line."""
+    """Arguments in the usage line."""
     long: str = ""
     examples: str = ""
     aliases: tuple[str, ...] = ()
     flags: tuple[PluginFlag, ...] = ()
     inherited: tuple[PluginFlag, ...] = ()
-    """Flags that all commands below have, too."""
+    """Flags inherited by all subcommands."""
     children: tuple[Command, ...] = ()
     exact_arguments: int | None = None
     deprecated: str = ""
     version: str = ""
     knows_children_only: bool = False
-    """Whether an argument that is no child's name is a mistake."""
-    offers: str = ""
-    """What completion offers as arguments."""
+    """Whether an unknown subcommand is an error."""
+    completes: str = ""
+    """Completion of its arguments: the name of a source, see completion.py."""
     parents: tuple[Command, ...] = ()
 
     def child(self, word: str) -> Command | None:
@@ -72,7 +72,7 @@ class Command(NamedTuple):
         return (*self.flags, *versioned, HELP)
 
     def known_flags(self) -> Iterator[PluginFlag]:
-        """Its own first, then those of the commands above."""
+        """The command's own flags, then inherited ones."""
         yield from self.own_flags()
         yield from self.inherited
         for parent in reversed(self.parents):
@@ -82,12 +82,12 @@ class Command(NamedTuple):
 class FoundCommand(NamedTuple):
     command: Command
     before: list[str]
-    """Flags that stood in front of the command's name."""
+    """Flags before the name of the command."""
     words: list[str]
 
 
 def find(root: Command, words: Sequence[str]) -> FoundCommand:
-    """Walk down as long as words name commands; flags on the way are kept for later."""
+    """Find the innermost subcommand; flags before it are kept."""
     command, rest, before = root, list(words), list[str]()
     index = 0
     while index < len(rest):
@@ -107,7 +107,7 @@ def find(root: Command, words: Sequence[str]) -> FoundCommand:
 
 
 def _takes_next(command: Command, word: str) -> bool:
-    """Whether the next word is this flag's value; an unknown flag is taken to have one."""
+    """Whether the next word is this flag's value; an unknown flag is assumed to have one."""
     if "=" in word:
         return False
     if word.startswith("--"):
@@ -166,7 +166,7 @@ def _suggestions(command: Command, word: str) -> str:
 
 
 def _distance(one: str, other: str) -> int:
-    """How many letters have to change to make one word the other."""
+    """The edit distance of two words."""
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
         previous, row[0] = row[0], i

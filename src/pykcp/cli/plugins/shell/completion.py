@@ -48,7 +48,7 @@ def candidates(root: Command, words: Sequence[str]) -> Completions:
     *typed, current = words
     flag = _flag_that_waits(root, typed)
     if flag is not None:
-        return _starting_with(current, _offered(flag.choices, find(root, typed[:-1]), current))
+        return _starting_with(current, _candidates(flag.choices, find(root, typed[:-1]), current))
     found = find(root, typed)
     if current.startswith("--") and "=" in current:
         return _value_behind_equals(found, current)
@@ -72,7 +72,7 @@ def _flag_that_waits(root: Command, typed: Sequence[str]) -> PluginFlag | None:
 def _value_behind_equals(found: FoundCommand, current: str) -> Completions:
     name, _, value = current[2:].partition("=")
     flags = [flag for flag in found.command.known_flags() if flag.name == name]
-    answer = _offered(flags[0].choices if flags else "", found, value)
+    answer = _candidates(flags[0].choices if flags else "", found, value)
     return Completions(
         [
             Candidate(f"--{name}={one.text}", one.description)
@@ -102,8 +102,8 @@ def _words(found: FoundCommand, current: str) -> Completions:
         for child in sorted(command.children, key=lambda child: child.name)
         if not child.deprecated
     ]
-    offered = _offered(command.offers, found, current)
-    return Completions([*children, *offered.candidates], offered.directive)
+    found_names = _candidates(command.completes, found, current)
+    return Completions([*children, *found_names.candidates], found_names.directive)
 
 
 def _starting_with(current: str, answer: Completions) -> Completions:
@@ -112,24 +112,24 @@ def _starting_with(current: str, answer: Completions) -> Completions:
     )
 
 
-def _offered(offer: str, found: FoundCommand, current: str) -> Completions:
-    """Names out of the kubeconfig or from the server; none if it cannot be asked."""
-    if offer == "":
+def _candidates(source: str, found: FoundCommand, current: str) -> Completions:
+    """Names from the kubeconfig or the server; none if it cannot be reached."""
+    if source == "":
         return Completions([])
-    if offer == "files":
+    if source == "files":
         return Completions([], FILES)
-    if offer.startswith("="):
-        return Completions([Candidate(word) for word in offer[1:].split("|")])
-    from pykcp.cli.plugins.offers import names
+    if source.startswith("="):
+        return Completions([Candidate(word) for word in source[1:].split("|")])
+    from pykcp.cli.plugins.completions import names
 
     try:
-        return names(offer, _read_leniently(found), current)
+        return names(source, _read_leniently(found), current)
     except (PluginError, OSError, ValueError):
-        return Completions([])  # half a command line need not make sense yet
+        return Completions([])  # an incomplete command line may be invalid
 
 
 def _read_leniently(found: FoundCommand) -> CommandInvocation:
-    """The flags so far; those that cannot be read yet are as if they were not there."""
+    """The flags so far; ignores all of them if one cannot be parsed yet."""
     try:
         return read(found)
     except PluginError:

@@ -1,4 +1,4 @@
-"""Flags of one command, read by the rules that kubectl's own flags follow.
+"""Flags of one command, parsed by the rules of kubectl's own flags.
 
 `--name value`, `--name=value`, `-n value`, `-nvalue`, `-abc`; flags and arguments may be mixed;
 `--` ends the flags. The first problem is reported, in the words that Go programs have for it.
@@ -24,7 +24,7 @@ class PluginFlag(NamedTuple):
     short: str = ""
     is_hidden: bool = False
     choices: str = ""
-    """What completion offers as its value: the name of an offer, see completion.py."""
+    """Completion of its value: the name of a source, see completion.py."""
 
     @property
     def takes_value(self) -> bool:
@@ -75,7 +75,7 @@ def defaults(flags: Iterable[PluginFlag]) -> Values:
 
 
 class Parser:
-    """Reads words with the flags that are known; what is no flag is kept in `arguments`."""
+    """Parses known flags; other words are kept in `arguments`."""
 
     def __init__(self, flags: Iterable[PluginFlag], values: Values) -> None:
         self._long: dict[str, PluginFlag] = {}

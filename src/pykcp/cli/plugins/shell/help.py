@@ -1,4 +1,4 @@
-"""Help texts, laid out as kubectl's users expect them."""
+"""Help texts in kubectl's layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORDS = {"string": "string", "int": "int", "duration": "duration", "list": "str
 
 
 def help_text(command: Command) -> str:
-    """What `--help` shows: what it does, how it is called, what it takes."""
+    """The text of `--help`: description, usage, flags."""
     head = (command.long or command.short).strip()
     return f"{head}\n\n{usage_text(command)}"
 

@@ -1,4 +1,4 @@
-"""From the words of a command line to an exit code."""
+"""Runs a command line and returns the exit code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pykcp.cli.plugins.shell.command import (
 
 
 def run(root: Command, words: Sequence[str], *, program: str, error_word: str = "Error") -> int:
-    """Run a command line; `error_word` is what stands in front of an error."""
+    """Run a command line; `error_word` is the prefix of error messages."""
     root = with_standard_commands(root, program)
     try:
         return _run(root, list(words))
@@ -70,7 +70,7 @@ def show_help(command: Command) -> int:
 
 
 def with_standard_commands(root: Command, program: str) -> Command:
-    """`help` and `completion`, for programs that have commands at all."""
+    """`help` and `completion`, for programs with subcommands."""
     if not root.children:
         return root
     own: list[Command] = []
@@ -80,7 +80,7 @@ def with_standard_commands(root: Command, program: str) -> Command:
 
 
 def _help_command(roots: list[Command]) -> Command:
-    """`roots` holds the program's root by the time somebody asks for help."""
+    """`roots` contains the program's root command when help is requested."""
 
     def show(invocation: CommandInvocation) -> int:
         found = find(roots[0], invocation.arguments)

@@ -1,4 +1,4 @@
-"""`kubectl ws -i`: browse the tree on a full screen, and go where Enter is pressed."""
+"""`kubectl ws -i`: browse the tree in full-screen mode and enter the selected workspace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from pykcp.cli.plugins.access.rest import RestClient
 from pykcp.cli.plugins.access.status import ServerError
-from pykcp.cli.plugins.at_once import on_all
+from pykcp.cli.plugins.concurrently import for_each
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.session import Session
 from pykcp.cli.plugins.workspace.browser_model import Apis, Browser, BrowserWorkspace, keys
@@ -23,8 +23,8 @@ from pykcp.cli.plugins.workspace.paths import cluster_of_url, topmost
 from pykcp.cli.plugins.workspace.resources import (
     Collection,
     apis,
-    is_going,
     is_mount,
+    is_terminating,
     type_name,
     url,
     workspaces,
@@ -87,7 +87,7 @@ class ServerSource:
             if error.is_not_found:
                 return []
             raise
-        made = [self._place(one, place) for one in found if not is_going(one)]
+        made = [self._place(one, place) for one in found if not is_terminating(one)]
         place.has_children = bool(made)
         return [one for one in made if one is not None]
 
@@ -109,7 +109,7 @@ class ServerSource:
         )
 
     def peek(self, places: list[BrowserWorkspace]) -> None:
-        on_all(self._client, places, self._peek)
+        for_each(self._client, places, self._peek)
 
     def _peek(self, client: RestClient, place: BrowserWorkspace) -> None:
         try:

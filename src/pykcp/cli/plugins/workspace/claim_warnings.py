@@ -1,4 +1,4 @@
-"""What users are told about permission claims that they have not answered."""
+"""Warnings about permission claims that are neither accepted nor rejected."""
 
 from __future__ import annotations
 

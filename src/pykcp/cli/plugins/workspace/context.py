@@ -1,4 +1,4 @@
-"""`kubectl ws create-context`: a context that stays on the current workspace."""
+"""`kubectl ws create-context`: create a permanent context for the current workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contexts in a kubeconfig that remember where the user is and where they were.
+"""The contexts for the current and the previous workspace in a kubeconfig.
 
 Pure: a kubeconfig goes in, the one to be written comes out.
 """
@@ -14,7 +14,7 @@ PREVIOUS = "workspace.kcp.io/previous"
 
 
 def entered(config: Kubeconfig, context: Stanza, url: str) -> Kubeconfig:
-    """Go to a URL; the context that was current becomes the previous one."""
+    """Switch to a URL; the current context becomes the previous one."""
     cluster = _cluster(config, context.get("cluster"), context.get("cluster"))
     result = config.copy()
     result.clusters[CURRENT] = cluster.having(server=url)
@@ -28,7 +28,7 @@ def entered(config: Kubeconfig, context: Stanza, url: str) -> Kubeconfig:
 
 
 def swapped(config: Kubeconfig, context: Stanza) -> Kubeconfig:
-    """Go back to the previous context; this one becomes the previous."""
+    """Switch to the previous context; the current one becomes the previous one."""
     previous = config.contexts.get(PREVIOUS)
     if previous is None:
         raise PluginError("no previous workspace found in kubeconfig")

@@ -1,4 +1,4 @@
-"""`kubectl create workspace`: make a workspace and wait until it can be used."""
+"""`kubectl create workspace`: create a workspace and wait until it is ready."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _is_absolute(kind: str) -> bool:
 
 
 def type_reference(text: str) -> Object | None:
-    """`root:universal` taken apart; without a path, the server finds it."""
+    """`root:universal` as a reference; without a path, the server resolves the name."""
     if not text:
         return None
     path, colon, name = text.rpartition(":")
@@ -74,7 +74,7 @@ def workspace(name: str, kind: Object | None, selector: Object | None) -> Object
 
 
 def _make(collection: Collection, body: Object, *, ignores_existing: bool) -> Object:
-    """Create it and say so, or say that it was there before."""
+    """Create the workspace, or get the existing one, and print which."""
     name = body["metadata"]["name"]
     try:
         made, existed = collection.create(body), False
@@ -107,7 +107,7 @@ def _check_same_type(name: str, wanted: Object | None, made: Object) -> None:
 
 
 def _ready(collection: Collection, made: Object) -> Object:
-    """The workspace once it is ready."""
+    """Wait until the workspace is ready."""
     if phase(made) == READY:
         return made
     name = made["metadata"]["name"]

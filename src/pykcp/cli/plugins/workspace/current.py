@@ -1,4 +1,4 @@
-"""`kubectl ws .` and `kubectl ws current`: where am I?"""
+"""`kubectl ws .` and `kubectl ws current`: print the current workspace."""
 
 from __future__ import annotations
 

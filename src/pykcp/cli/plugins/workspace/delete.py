@@ -1,4 +1,4 @@
-"""`kubectl ws delete`: delete workspaces with all that is below them, and watch them go."""
+"""`kubectl ws delete`: delete workspaces with everything below them, and show the progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pykcp.cli.plugins.session import Session
 from pykcp.cli.plugins.shell.command import CommandInvocation, WantsHelp
 from pykcp.cli.plugins.wait import poll
 from pykcp.cli.plugins.workspace.paths import resolve
-from pykcp.cli.plugins.workspace.resources import Collection, is_going, workspaces
+from pykcp.cli.plugins.workspace.resources import Collection, is_terminating, workspaces
 from pykcp.machinery.kcp import clusters
 
 Object = dict[str, Any]
@@ -24,19 +24,19 @@ _PAUSE = 1.0
 
 def delete(invocation: CommandInvocation) -> None:
     session = Session(invocation)
-    going = _Going(session.client)
+    deletion = _Deletion(session.client)
     if invocation["selector"]:
         if invocation.arguments:
-            raise PluginError("a name and a selector exclude each other")
-        going.select(session.current(), invocation["selector"])
+            raise PluginError("a name and a selector are mutually exclusive")
+        deletion.select(session.current(), invocation["selector"])
     else:
         if not invocation.arguments:
             raise WantsHelp
         for name in invocation.arguments:
-            going.begin(_path(session.current(), name))
+            deletion.begin(_path(session.current(), name))
     if invocation["wait"]:
         seconds = parse_duration(invocation["timeout"])
-        poll(going.is_over, seconds or _EVER, longest_pause=_PAUSE)
+        poll(deletion.is_over, seconds or _EVER, longest_pause=_PAUSE)
 
 
 def _path(current: str, name: str) -> str:
@@ -46,13 +46,13 @@ def _path(current: str, name: str) -> str:
     return path
 
 
-class _Going:
+class _Deletion:
     """Workspaces that are being deleted."""
 
     def __init__(self, client: RestClient) -> None:
         self._client = client
         self._paths: list[str] = []
-        self._told = ""
+        self._printed = ""
 
     def begin(self, path: str) -> None:
         collection, name = self._place(path)
@@ -80,11 +80,11 @@ class _Going:
         return workspaces(self._client, parent), name
 
     def is_over(self) -> bool:
-        """Whether all are gone; tells what has changed since it was last asked."""
+        """Whether all are deleted; prints the progress if it has changed."""
         left, blocked = 0, []
         for path in list(self._paths):
             workspace = self._look(path)
-            if workspace is None or not is_going(workspace):
+            if workspace is None or not is_terminating(workspace):
                 self._paths.remove(path)
                 print(f"Workspace {quote(path)} deleted.", flush=True)
                 continue
@@ -105,23 +105,23 @@ class _Going:
             raise
 
     def _below(self, path: str) -> int:
-        """How many workspaces are below one, where the server can say it."""
+        """Number of workspaces below one, or 0 if the server cannot tell."""
         try:
             return len(self._client.get(f"/services/tree/clusters/{path}")["items"])
         except PluginError:
             return 0
 
     def _tell(self, left: int, blocked: list[str]) -> None:
-        word = "workspace is" if left == 1 else "workspaces are"
-        lines = [f"{left} {word} left.", *blocked] if left else []
+        word = "workspace" if left == 1 else "workspaces"
+        lines = [f"{left} {word} remaining.", *blocked] if left else []
         text = "\n".join(lines)
-        if text and text != self._told:
+        if text and text != self._printed:
             print(text, file=sys.stderr, flush=True)
-        self._told = text
+        self._printed = text
 
 
 def _blocking(workspace: Object) -> str:
-    """What a deletion waits for, in the words of the server."""
+    """The server's message about what blocks the deletion."""
     for condition in (workspace.get("status") or {}).get("conditions") or []:
         if condition["type"] == "WorkspaceContentDeleted" and condition["status"] == "False":
             return str(condition.get("message") or "")

@@ -1,4 +1,4 @@
-"""Which workspace is meant: URLs, absolute and relative paths, `.`, `..` and friends.
+"""Resolution of workspaces: URLs, absolute and relative paths, `.` and `..`.
 
 All of it is text in, text out.
 """
@@ -20,7 +20,7 @@ ROOT_NOTE = (
 
 
 class ClusterURL(NamedTuple):
-    """A server's URL taken apart: what stands before `/clusters/`, and the path behind it."""
+    """The parts of a server's URL: before `/clusters/`, and the path after it."""
 
     base: str
     path: str
@@ -47,7 +47,7 @@ def parse_cluster_url(url: str) -> ClusterURL:
 
 
 def check_url(url: str) -> None:
-    """Refuse `host:port`, which looks like a URL and is none."""
+    """Reject `host:port`, which looks like a URL but is not one."""
     first = url.partition("/")[0]
     if "://" not in url and ":" in first:
         raise PluginError(f"parse {quote(url)}: first path segment in URL cannot contain colon")
@@ -61,7 +61,7 @@ def cluster_of_url(url: str) -> ClusterURL | None:
 
 
 def url_of_workspace(url: str, workspace: str) -> str:
-    """The URL of the workspace that a `--workspace` flag names, seen from another one."""
+    """The URL of the workspace in a `--workspace` flag, relative to another one."""
     try:
         here = parse_cluster_url(url)
     except BadURL as error:
@@ -75,7 +75,7 @@ def url_of_workspace(url: str, workspace: str) -> str:
 
 
 def resolve(current: str, name: str, above: str = "cannot go up from root") -> str:
-    """An absolute path without dots; `above` is the complaint about leaving the tree."""
+    """An absolute path without dots; `above` is the error message for leaving the tree."""
     words = name[1:] if name.startswith(":") else clusters.join(current, name)
     path = ""
     for word in words.split(":"):
@@ -91,14 +91,14 @@ def resolve(current: str, name: str, above: str = "cannot go up from root") -> s
 
 
 class NavigationTarget(NamedTuple):
-    """What was typed, tidied; `note` is told to the user."""
+    """The normalized destination; `note` is printed for the user."""
 
     name: str
     note: str = ""
 
 
 def tidy(name: str, home_folder: str, *, is_short: bool) -> NavigationTarget:
-    """The forms in which people write a path: with slashes, with the shell's idea of `~`."""
+    """Normalize a typed path: slashes, and a `~` that the shell has expanded."""
     if home_folder and name.startswith(home_folder):
         name = "~" + name[len(home_folder) :]
     name = name.replace("/", ":")
@@ -108,7 +108,7 @@ def tidy(name: str, home_folder: str, *, is_short: bool) -> NavigationTarget:
 
 
 def topmost(path: str) -> str:
-    """The first word of a path; a system cluster stands alone."""
+    """The first segment of a path; system clusters have no further segments."""
     above = clusters.parent(path)
     while above is not None:
         path, above = above, clusters.parent(above)

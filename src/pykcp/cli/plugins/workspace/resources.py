@@ -1,4 +1,4 @@
-"""Where kcp's own kinds are found on a server, and how they are asked for."""
+"""Access to kcp's own kinds on a server."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def apis(client: RestClient, cluster: str, plural: str, version: str = "v1alpha2
 
 
 def type_name(workspace: Object) -> str:
-    """`root:organization` of a workspace that says so."""
+    """The type of a workspace, such as `root:organization`."""
     reference = (workspace.get("spec") or {}).get("type") or {}
     return clusters.join(reference.get("path") or "", reference.get("name") or "")
 
@@ -76,5 +76,5 @@ def is_mount(workspace: Object) -> bool:
     return (workspace.get("spec") or {}).get("mount") is not None
 
 
-def is_going(workspace: Object) -> bool:
+def is_terminating(workspace: Object) -> bool:
     return workspace["metadata"].get("deletionTimestamp") is not None

@@ -1,6 +1,6 @@
-"""`kubectl ws trash` and `kubectl ws undelete`: deleted workspaces, and their way back.
+"""`kubectl ws trash` and `kubectl ws undelete`: list and restore deleted workspaces.
 
-Only our server keeps them, and only if it was told to.
+Only pykcp keeps deleted workspaces, and only with --workspace-undelete-window.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from pykcp.machinery.kcp import clusters
 Object = dict[str, Any]
 _HEAD = "NAME\tTYPE\tDELETED\tEXPIRES\tCHILDREN\tLOGICAL CLUSTER"
 _KEEPS_NOTHING = (
-    "this server keeps no deleted workspaces (kcp start --workspace-undelete-window), "
+    "this server does not keep deleted workspaces (see kcp start --workspace-undelete-window), "
     "or you may not create workspaces in {}"
 )
 
 
 def trash(invocation: CommandInvocation) -> None:
-    """What could be brought back to the current workspace."""
+    """List the workspaces that can be restored in the current one."""
     if invocation.arguments:
         raise WantsHelp
     session = Session(invocation)
     items = _ask(session.client, "GET", session.current(), "")
     if not items:
-        print("Nothing was deleted here.")
+        print("No deleted workspaces found.")
         return
     for line in columns([_HEAD, *map(_line, items)], padding=3):
         print(line)
@@ -58,7 +58,7 @@ def undelete(invocation: CommandInvocation) -> None:
         query.append(f"cluster={url_quote(invocation['logical-cluster'])}")
     address = f"/{name}/undelete" + (f"?{'&'.join(query)}" if query else "")
     for item in _ask(session.client, "POST", parent, address):
-        print(f"Workspace {quote(item['path'])} is back.")
+        print(f"Workspace {quote(item['path'])} restored.")
 
 
 def _ask(client: RestClient, method: str, parent: str, rest: str) -> list[Object]:
@@ -66,7 +66,7 @@ def _ask(client: RestClient, method: str, parent: str, rest: str) -> list[Object
     try:
         answer = client.request(method, path, about="deleted workspaces")
     except ServerError as error:
-        # a 404 that says what is missing is about a workspace, any other about the path
+        # a 404 with a reason is about a workspace, without one about the path
         if error.is_forbidden or (error.is_not_found and error.reason != "NotFound"):
             raise PluginError(_KEEPS_NOTHING.format(parent)) from error
         raise

@@ -1,4 +1,4 @@
-"""`kubectl ws tree`: the current workspace and what is below it."""
+"""`kubectl ws tree`: print the workspaces below the current one."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 from pykcp.cli.plugins.access.rest import RestClient
 from pykcp.cli.plugins.access.status import ServerError
-from pykcp.cli.plugins.at_once import on_all
+from pykcp.cli.plugins.concurrently import for_each
 from pykcp.cli.plugins.errors import PluginError
 from pykcp.cli.plugins.go_text import columns, quote
 from pykcp.cli.plugins.session import Session
 from pykcp.cli.plugins.shell.command import CommandInvocation, WantsHelp
 from pykcp.cli.plugins.workspace.paths import cluster_of_url
 from pykcp.cli.plugins.workspace.resources import (
-    is_going,
     is_mount,
+    is_terminating,
     logical_clusters,
     phase,
     url,
@@ -29,7 +29,7 @@ Object = dict[str, Any]
 
 @dataclass
 class WorkspaceNode:
-    """A workspace in the tree; `path` is "" for one that is not looked into (a mount)."""
+    """A workspace in the tree; `path` is "" for a mount, whose children are not listed."""
 
     label: str
     path: str = ""
@@ -45,7 +45,7 @@ def tree(invocation: CommandInvocation) -> None:
     host = session.target().host
     here = cluster_of_url(host)
     if here is None:
-        # a mount, perhaps; no mistake of the user's
+        # possibly a mount, so this is not an error
         print(f"current context URL {quote(host)} does not point directly to a kcp workspace")
         return
     if invocation["interactive"]:
@@ -66,9 +66,10 @@ def tree(invocation: CommandInvocation) -> None:
 
 
 def graft(client: RestClient, root: WorkspaceNode, *, is_full: bool) -> bool:
-    """Ask for all of it at once, which only our server answers; False: ask level by level.
+    """Fetch the whole tree with one request, which only pykcp supports; False to list level by level.
 
-    So do those who would not see all of it: they are told what they may not see.
+    Users who would not see the whole tree also list level by level, to get the errors of the
+    workspaces that they may not list.
     """
     nodes = {"": root}
     try:
@@ -78,12 +79,12 @@ def graft(client: RestClient, root: WorkspaceNode, *, is_full: bool) -> bool:
                 return False
     except PluginError:
         root.children.clear()
-        return False  # whatever it is, they shall hear it in the usual words
+        return False  # listing level by level reports the error with the usual message
     return True
 
 
 def _items(client: RestClient, path: str) -> Iterator[tuple[str, Object]]:
-    """The workspaces of a tree, parents first, each with the path of what they are below."""
+    """The workspaces of a tree, parents first, each with the path of the tree's root."""
     address = f"/services/tree/clusters/{path}?limit={_PAGE}"
     query = ""
     while True:
@@ -97,11 +98,11 @@ def _items(client: RestClient, path: str) -> Iterator[tuple[str, Object]]:
 
 
 def _attach(nodes: dict[str, WorkspaceNode], item: Object, top: str, *, is_full: bool) -> bool:
-    """Add a workspace below its parent; False if what is below it is not told."""
+    """Add a workspace below its parent; False if its children are not disclosed."""
     place = item["path"][len(top) + 1 :]
     parent = nodes.get(place.rpartition(":")[0])
     if parent is None or "deletionTimestamp" in item:
-        return True  # it is going, or what it is in
+        return True  # it is terminating, or its parent is
     if "children" not in item and "mount" not in item:
         return False
     spec = {key: item[key] for key in ("URL", "mount") if key in item}
@@ -116,10 +117,10 @@ _PAGE = 5000
 
 
 def grow(client: RestClient, root: WorkspaceNode, *, is_full: bool) -> None:
-    """Ask for the children of every node, level by level; large levels with several connections."""
+    """List the children of every node, level by level; large levels with several connections."""
     level = [root]
     while level:
-        on_all(client, level, lambda via, node: _find_children(via, node, is_full=is_full))
+        for_each(client, level, lambda via, node: _find_children(via, node, is_full=is_full))
         level = [child for node in level for child in node.children if child.path]
     for node in _walk(root):
         if node.problem is not None:
@@ -131,12 +132,12 @@ def _find_children(client: RestClient, node: WorkspaceNode, *, is_full: bool) ->
         found = workspaces(client, node.path).list()
     except ServerError as error:
         if not error.is_not_found:
-            node.problem = error  # reported in the order of the tree, not of the answers
+            node.problem = error  # reported in the order of the tree, not of the responses
         return
     node.children = [
         child_node(workspace, node.label, is_full=is_full)
         for workspace in found
-        if not is_going(workspace)
+        if not is_terminating(workspace)
     ]
 
 
@@ -144,7 +145,7 @@ def child_node(workspace: Object, parent_label: str, *, is_full: bool) -> Worksp
     name = workspace["metadata"]["name"]
     label = clusters.join(parent_label, name) if is_full else name
     if is_mount(workspace):
-        # its content is another server's, and its URL may even lead back to the parent
+        # its content is on another server, and its URL may even point to the parent
         return WorkspaceNode(f"{label} [m]")
     there = cluster_of_url(url(workspace))
     if there is None:
@@ -155,9 +156,9 @@ def child_node(workspace: Object, parent_label: str, *, is_full: bool) -> Worksp
 
 
 def _widen(client: RestClient, root: WorkspaceNode) -> None:
-    """Add both phases to the labels."""
+    """Add the phases of workspace and logical cluster to the labels."""
     nodes = [node for node in _walk(root) if node.path]
-    on_all(client, nodes, _add_phases)
+    for_each(client, nodes, _add_phases)
 
 
 def _add_phases(client: RestClient, node: WorkspaceNode) -> None:
@@ -177,7 +178,7 @@ def _walk(root: WorkspaceNode) -> Iterator[WorkspaceNode]:
 
 
 def drawn(nodes: Sequence[WorkspaceNode]) -> Iterator[str]:
-    """The tree as lines, under a dot."""
+    """The lines of the tree, below a dot."""
     yield "."
     yield from _drawn(nodes, "")
 

@@ -1,4 +1,4 @@
-"""`kubectl ws <path>`: go to a workspace."""
+"""`kubectl ws <path>`: switch to a workspace."""
 
 from __future__ import annotations
 
@@ -46,33 +46,33 @@ def use(invocation: CommandInvocation) -> None:
 
 
 def go(session: Session, typed: str, *, is_short: bool = False) -> None:
-    """Go where the words say, and tell where that is."""
-    target = session.target()  # a kubeconfig that cannot be used is reported before all else
+    """Switch to the typed workspace and print it."""
+    target = session.target()  # report an unusable kubeconfig first
     check_url(target.host)
-    wish = tidy(typed, os.path.expanduser("~"), is_short=is_short)
-    if wish.note:
-        print(wish.note, file=sys.stderr)
+    destination = tidy(typed, os.path.expanduser("~"), is_short=is_short)
+    if destination.note:
+        print(destination.note, file=sys.stderr)
     config = session.config.raw()
     context = config.contexts.get(config.current_context)
     if context is None:
         raise PluginError(f"current {quote(config.current_context)} context not found")
-    trip = Navigation(session, config, context, is_short=is_short)
-    if wish.name == "-":
-        trip.go_back()
-    elif wish.name == ".":
+    navigation = Navigation(session, config, context, is_short=is_short)
+    if destination.name == "-":
+        navigation.go_back()
+    elif destination.name == ".":
         show(target.host, is_short=is_short)
-    elif wish.name == ":":
-        here = trip.here()
-        trip.enter(here.of(topmost(here.path)))
+    elif destination.name == ":":
+        here = navigation.here()
+        navigation.enter(here.of(topmost(here.path)))
     else:
-        trip.go_to(wish.name, typed)
+        navigation.go_to(destination.name, typed)
     if not typed and not is_short:
         sys.stdout.flush()
         print(HOME_NOTE, file=sys.stderr)
 
 
 class Navigation:
-    """One way from the current context to another place."""
+    """Switches from the current context to another workspace."""
 
     def __init__(
         self, session: Session, config: Kubeconfig, context: Stanza, *, is_short: bool
@@ -119,12 +119,12 @@ class Navigation:
             for line in warnings(bindings(self._session.client, path)):
                 print(line, file=sys.stderr)
         except PluginError as error:
-            # the kubeconfig is written; that is what was asked for
+            # the kubeconfig is already written, so this is not a failure of the command
             print(f"error checking APIBindings: {error}", file=sys.stderr)
 
 
 def check(client: RestClient, path: str, name: str) -> str:
-    """Refuse a workspace that may not be entered; return the type of one that may, if known."""
+    """Reject a workspace that the user may not enter; return the type of the workspace, if known."""
     is_denied = not may_enter(client, path)
     if path == clusters.ROOT:
         kind, is_missing = "root", False
@@ -138,7 +138,7 @@ def check(client: RestClient, path: str, name: str) -> str:
 
 
 def may_enter(client: RestClient, path: str) -> bool:
-    """Whether the server tells about the APIs of this workspace: who may ask that may enter."""
+    """Whether discovery works in this workspace: users who may enter have access to discovery."""
     try:
         try:
             if client.discover(f"/clusters/{path}/api").get("versions"):
@@ -154,10 +154,10 @@ def may_enter(client: RestClient, path: str) -> bool:
 
 
 def _seen_from_parent(client: RestClient, name: str) -> tuple[str, bool]:
-    """Type, and whether the parent says that there is no such workspace.
+    """Type of the workspace, and whether it is missing in the parent.
 
-    A parent that does not answer is no obstacle: one may be let into a workspace and not into the
-    one above it.
+    Other errors of the parent are ignored: a user may have access to a workspace and not to its
+    parent.
     """
     parent, last = clusters.split(name)
     if not last or not parent or last in (".", ".."):
@@ -169,7 +169,7 @@ def _seen_from_parent(client: RestClient, name: str) -> tuple[str, bool]:
 
 
 def bindings(client: RestClient, path: str) -> list[dict[str, object]]:
-    """The APIBindings of a workspace; none if the user may not see them or the server has none."""
+    """The APIBindings of a workspace; none if they are not accessible or not served."""
     try:
         return apis(client, path, "apibindings").list()
     except ServerError as error:

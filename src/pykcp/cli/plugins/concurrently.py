@@ -1,4 +1,4 @@
-"""Many requests, several at a time."""
+"""Concurrent requests with several connections."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _HELPERS = 6
 _FEW = 4
 
 
-def on_all(client: RestClient, items: Sequence[T], act: Callable[[RestClient, T], None]) -> None:
-    """Do something with every item; with connections of their own where there are many."""
+def for_each(client: RestClient, items: Sequence[T], act: Callable[[RestClient, T], None]) -> None:
+    """Call `act` for every item; concurrently, each with its own connection, if there are many."""
     if len(items) <= _FEW:
         for item in items:
             act(client, item)

@@ -1,4 +1,4 @@
-"""Names for completion: contexts out of the kubeconfig, workspaces and bindings from the server."""
+"""Completion of names: contexts from the kubeconfig, workspaces and bindings from the server."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from pykcp.cli.plugins.workspace.resources import Collection, apis, type_name, u
 from pykcp.machinery.kcp import clusters
 
 _SECONDS = "3s"
-"""Nobody waits longer for a word to be completed."""
+"""Timeout of requests during completion."""
 _PLACES = (
-    Candidate("..", "the workspace above"),
-    Candidate("-", "the workspace before this one"),
-    Candidate("~", "your home workspace"),
-    Candidate(":", "the top of this tree"),
+    Candidate("..", "parent workspace"),
+    Candidate("-", "previous workspace"),
+    Candidate("~", "home workspace"),
+    Candidate(":", "root of this tree"),
 )
 
 
-def names(offer: str, invocation: CommandInvocation, current: str) -> Completions:
+def names(source: str, invocation: CommandInvocation, current: str) -> Completions:
     if not invocation.values.get("request-timeout", "0").strip("0"):
         invocation.values["request-timeout"] = _SECONDS
     session = Session(invocation)
-    if offer in ("contexts", "clusters", "users"):
+    if source in ("contexts", "clusters", "users"):
         return Completions(
-            [Candidate(name) for name in sorted(session.config.raw().stanzas(offer))]
+            [Candidate(name) for name in sorted(session.config.raw().stanzas(source))]
         )
-    if offer == "workspaces":
+    if source == "workspaces":
         return _workspaces(session, current)
-    if offer == "types":
+    if source == "types":
         return _types(session)
     bindings = apis(session.client, session.current(), "apibindings")
     return Completions([Candidate(one["metadata"]["name"]) for one in bindings.list()])
 
 
 def _workspaces(session: Session, typed: str) -> Completions:
-    """The workspaces below the part of the path that is complete."""
+    """Children of the complete part of the path."""
     separator = "/" if "/" in typed and ":" not in typed else ":"
     before, found, _ = typed.rpartition(separator)
     places = [] if found else [place for place in _PLACES if place.text.startswith(typed)]
     if typed == ":":
-        return Completions([Candidate(":root", "the root workspace")], NO_FILES | NO_SPACE)
+        return Completions([Candidate(":root", "root workspace")], NO_FILES | NO_SPACE)
     start = (before + (":" if before == "" and found else "")).replace("/", ":")
     children = workspaces(session.client, _parent(session, start)).list()
     candidates = [
