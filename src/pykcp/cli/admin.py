@@ -15,8 +15,8 @@ USAGE = """Administer a shard.
 Usage:
   kcp admin fsck [flags]   check the store for consistency; changes nothing
 
-Flags say where the shard's state is, as for `kcp start`: --root-directory, --etcd-servers and
-those that go with them. If the server runs, it is asked to check itself.
+Flags locate the shard's state, as for `kcp start`: --root-directory, --etcd-servers and the other
+flags of etcd. If the server is running, it performs the check itself.
 The exit code is 0 if it is consistent, 1 if not, 2 if it could not be checked.
 """
 _COULD_NOT = 2
