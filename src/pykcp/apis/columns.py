@@ -69,7 +69,7 @@ def config_map() -> tuple[Column, ...]:
 def secret() -> tuple[Column, ...]:
     return (
         NAME,
-        Column("Type", "string", "", "What the secret is for.", cell=field("type")),
+        Column("Type", "string", "", "Type of the secret.", cell=field("type")),
         Column("Data", "string", "", "Number of entries.", cell=count("data")),
         AGE,
     )
@@ -84,15 +84,21 @@ def namespace() -> tuple[Column, ...]:
 
 def lease() -> tuple[Column, ...]:
     holder = field("spec", "holderIdentity")
-    return (NAME, Column("Holder", "string", "", "Who holds the lease.", cell=holder), AGE)
+    return (NAME, Column("Holder", "string", "", "Holder of the lease.", cell=holder), AGE)
 
 
 def resource_quota() -> tuple[Column, ...]:
     return (
         NAME,
-        Column("Request", "string", "", "What is used of each limit.", cell=_quota(limits=False)),
         Column(
-            "Limit", "string", "", "What is used of each limit on limits.", cell=_quota(limits=True)
+            "Request", "string", "", "Usage and limit of each resource.", cell=_quota(limits=False)
+        ),
+        Column(
+            "Limit",
+            "string",
+            "",
+            "Usage and limit of each resource limit.",
+            cell=_quota(limits=True),
         ),
         AGE,
     )
@@ -163,15 +169,15 @@ def _event_columns(
         return str(obj.get(message, "")).strip()
 
     return (
-        Column("Last Seen", "string", "", "When it was last seen.", cell=last_seen),
+        Column("Last Seen", "string", "", "Time of the last occurrence.", cell=last_seen),
         Column("Type", "string", "", "Normal or Warning.", cell=field("type")),
-        Column("Reason", "string", "", "Why the event was sent.", cell=field("reason")),
-        Column("Object", "string", "", "The object the event is about.", cell=about),
+        Column("Reason", "string", "", "Reason of the event.", cell=field("reason")),
+        Column("Object", "string", "", "The object that the event refers to.", cell=about),
         Column("Subobject", "string", "", "Part of the object.", 1, field(target, "fieldPath")),
-        Column("Source", "string", "", "Who reported it.", 1, reporter),
-        Column("Message", "string", "", "What happened.", cell=text),
-        Column("First Seen", "string", "", "When it was first seen.", 1, first_seen),
-        Column("Count", "string", "", "How often it has been seen.", 1, occurrences),
+        Column("Source", "string", "", "Source of the event.", 1, reporter),
+        Column("Message", "string", "", "Description of the event.", cell=text),
+        Column("First Seen", "string", "", "Time of the first occurrence.", 1, first_seen),
+        Column("Count", "string", "", "Number of occurrences.", 1, occurrences),
         Column("Name", "string", "name", NAME_TEXT, 1, _name),
     )
 
@@ -183,15 +189,15 @@ def role_binding() -> tuple[Column, ...]:
 
     return (
         NAME,
-        Column("Role", "string", "", "The role that is granted.", cell=role),
+        Column("Role", "string", "", "The granted role.", cell=role),
         AGE,
-        Column("Users", "string", "", "Users who are granted it.", 1, _subjects("User")),
-        Column("Groups", "string", "", "Groups that are granted it.", 1, _subjects("Group")),
+        Column("Users", "string", "", "Users with this role.", 1, _subjects("User")),
+        Column("Groups", "string", "", "Groups with this role.", 1, _subjects("Group")),
         Column(
             "ServiceAccounts",
             "string",
             "",
-            "Service accounts that are granted it.",
+            "Service accounts with this role.",
             1,
             _subjects("ServiceAccount"),
         ),
@@ -220,10 +226,16 @@ def certificate_signing_request() -> tuple[Column, ...]:
     return (
         NAME,
         AGE,
-        Column("SignerName", "string", "", "Who is asked to sign.", cell=signer),
-        Column("Requestor", "string", "", "Who asks.", cell=field("spec", "username")),
-        Column("RequestedDuration", "string", "", "For how long it is to be valid.", cell=duration),
-        Column("Condition", "string", "", "How far the request has come.", cell=_csr_condition),
+        Column("SignerName", "string", "", "Requested signer.", cell=signer),
+        Column(
+            "Requestor",
+            "string",
+            "",
+            "User who created the request.",
+            cell=field("spec", "username"),
+        ),
+        Column("RequestedDuration", "string", "", "Requested validity.", cell=duration),
+        Column("Condition", "string", "", "State of the request.", cell=_csr_condition),
     )
 
 
@@ -274,10 +286,10 @@ def policy_binding() -> tuple[Column, ...]:
             "PolicyName",
             "string",
             "",
-            "The policy that is bound.",
+            "The bound policy.",
             cell=field("spec", "policyName"),
         ),
-        Column("ParamRef", "string", "", "The parameters it is bound with.", cell=_param_reference),
+        Column("ParamRef", "string", "", "The parameters of the binding.", cell=_param_reference),
         AGE,
     )
 
@@ -314,14 +326,14 @@ def scale() -> tuple[Column, ...]:
             "Desired",
             "integer",
             "",
-            "Replicas asked for.",
+            "Desired number of replicas.",
             cell=field("spec", "replicas", default=0),
         ),
         Column(
             "Available",
             "integer",
             "",
-            "Replicas there are.",
+            "Current number of replicas.",
             cell=field("status", "replicas", default=0),
         ),
         replace(AGE, type="date"),

@@ -29,7 +29,7 @@ async def start_store(directory: pathlib.Path, *, is_sealed: bool = False) -> St
     try:
         await store.start()
     except Corrupt as error:
-        _log.warning("the cache starts empty: %s", error)
+        _log.warning("the cache is damaged and starts empty: %s", error)
         return await _start_empty(store, path)
     if is_sealed:
         return _sealed(store)

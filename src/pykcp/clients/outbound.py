@@ -265,7 +265,7 @@ async def _pieces(body: tuple[bytes, ...]) -> AsyncIterator[memoryview]:
 async def _read(response: aiohttp.ClientResponse, limit: int) -> OutboundResponse:
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):  # which was not asked for; what it holds could be huge
-        raise SendFailed("the answer is compressed, which was not asked for")
+        raise SendFailed("the response is compressed, which was not requested")
     body = bytearray()
     async for chunk in response.content.iter_chunked(_CHUNK):
         body += chunk

@@ -54,9 +54,11 @@ class SizeLimit:
         self.used = self._measure()
         was_reached, self.is_reached = self.is_reached, 0 < self.most_bytes <= self.used
         if self.is_reached and not was_reached:
-            logger.error("the store is full: %s; deletions and reads go on", self._words())
+            logger.error(
+                "the store is full: %s; only deletions and reads are accepted", self._words()
+            )
         elif was_reached and not self.is_reached:
-            logger.warning("the store has room again: %d bytes in use", self.used)
+            logger.warning("the store has space again: %d bytes in use", self.used)
 
     def check(self, operations: Sequence[Operation], get: Get) -> None:
         """Raise StoreFull for a transaction that would add to a store that is full."""

@@ -107,7 +107,7 @@ class Listener:
             async with asyncio.timeout(seconds):
                 await self._hub.wait_until_empty()
         except TimeoutError:
-            _log.info("drain ended with %d connections open", len(self._hub.connections))
+            _log.info("drain timed out with %d open connections", len(self._hub.connections))
         await self.close()
 
     async def close(self) -> None:

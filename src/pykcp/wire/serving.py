@@ -189,7 +189,9 @@ class ConnectionHub:
         if coroutine is not None:
             self._start(exchange, coroutine)
         elif not exchange.responded:
-            _log.error("no answer to %s %s", exchange.request.method, exchange.request.path)
+            _log.error(
+                "handler did not respond to %s %s", exchange.request.method, exchange.request.path
+            )
             exchange.fail()
 
     def account_body(self, address: str, size: int, is_known: bool) -> bool:
@@ -214,7 +216,7 @@ class ConnectionHub:
         try:
             found = self.application.identify(exchange)
         except Exception:
-            _log.exception("identification of a caller failed: %s", exchange.request.path)
+            _log.exception("authentication of a request failed: %s", exchange.request.path)
             found = False
         if isinstance(found, bool):
             answer(found)
@@ -230,7 +232,7 @@ class ConnectionHub:
         try:
             is_known = await found
         except Exception:
-            _log.exception("identification of a caller failed: %s", exchange.request.path)
+            _log.exception("authentication of a request failed: %s", exchange.request.path)
             is_known = False
         answer(is_known)
 
@@ -239,7 +241,7 @@ class ConnectionHub:
         try:
             return self.application.wants_streaming(request)
         except Exception:
-            _log.exception("choice of streaming failed: %s %s", request.method, request.path)
+            _log.exception("wants_streaming failed: %s %s", request.method, request.path)
             return False
 
     def _start(self, exchange: ServedExchange, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -258,7 +260,9 @@ class ConnectionHub:
             self._report(exchange, "handler failed", error)
             exchange.fail()
         elif not exchange.responded:
-            _log.error("no answer to %s %s", exchange.request.method, exchange.request.path)
+            _log.error(
+                "handler did not respond to %s %s", exchange.request.method, exchange.request.path
+            )
             exchange.fail()
         exchange.request.body = b""  # whatever still knows the request, its body is not needed
 
@@ -328,7 +332,7 @@ class ConnectionHub:
                 break
             self.unsent.shed_count += 1
             connection.shed(min(excess, connection.unsent))
-        _log.warning("too much waits to be sent: the slowest readers lost their answers")
+        _log.warning("too many unsent bytes: aborted the responses of the slowest readers")
 
     def _press(self) -> None:
         """Somebody waits for room: who does not read at all now has no right to it."""
@@ -372,7 +376,7 @@ class ConnectionHub:
             try:
                 connection.check(now)
             except Exception:  # one connection's trouble must not stop the timer of all
-                _log.exception("check of a connection failed")
+                _log.exception("periodic check of a connection failed")
                 connection.abort()
         if len(connections) > _CHECKS_PER_TURN:
             self.loop.call_soon(self._sweep_some, connections[_CHECKS_PER_TURN:])

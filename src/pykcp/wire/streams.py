@@ -61,4 +61,4 @@ class AnswerStream:
             try:
                 callback()
             except Exception:  # the other callbacks must still be called
-                _log.exception("callback at the end of a stream failed")
+                _log.exception("end-of-stream callback failed")

@@ -116,7 +116,9 @@ def _request_client_certificates(context: ssl.SSLContext, client_ca_file: str | 
     if _leave_judging_to_application(context):
         return
     if client_ca_file is None:
-        _log.warning("client certificates cannot be asked for without a client CA file here")
+        _log.warning(
+            "client certificates cannot be requested without a client CA file on this platform"
+        )
         context.verify_mode = ssl.CERT_NONE
         return
     _log.warning("client certificates not issued by %s will fail the handshake", client_ca_file)

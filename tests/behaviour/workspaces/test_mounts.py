@@ -181,7 +181,7 @@ def test_a_mount_of_itself_is_noticed(shard: ServerProcess, root: TestClient) ->
     report(root, name, f"https://127.0.0.1:{shard.port}/clusters/root:{name}", "Ready")
     eventually(lambda: name in root.get(f"{WORKSPACES}/{name}").json["spec"].get("URL", ""))
     reply = shard.client(cluster=f"root:{name}").get("/api")
-    assert (reply.status, reply.body) == (508, b"mounts lead in circles\n")
+    assert (reply.status, reply.body) == (508, b"mount loop detected\n")
 
 
 def test_a_mount_can_be_deleted(root: TestClient) -> None:

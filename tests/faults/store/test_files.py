@@ -84,12 +84,12 @@ async def test_full_disk(tmp_path: pathlib.Path, small: MakeRoom) -> None:
     await store.start()
     written = await write_until_full(store)
     assert len(written) > 100
-    assert "no room to write" in (store.health() or "")
+    assert "no space left to write" in (store.health() or "")
     # Reads go on, and see what was acknowledged.
     assert len((await store.list(Query("/"))).values) == len(written)
     assert store.get(written[-1]) is not None
     revision = store.revision
-    with pytest.raises(StoreFull, match="no room to write"):
+    with pytest.raises(StoreFull, match="no space left to write"):
         await store.write([put(f"/more/{number}") for number in range(20)])
     small()
     (after,) = await store.write([put("/after")])

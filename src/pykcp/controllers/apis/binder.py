@@ -214,7 +214,7 @@ class Binder:
             except (StatusError, NoConversion) as error:
                 if isinstance(error, Conflict):
                     raise
-                _log.warning("the schema of a claim on %s: %s", key, error)
+                _log.warning("cannot resolve the schema of a claim on %s: %s", key, error)
 
 
 _NO_DEFINITION = (

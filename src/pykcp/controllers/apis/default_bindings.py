@@ -164,7 +164,7 @@ class DefaultBindings:
             try:
                 return await self._client.create(cluster, API_BINDINGS, wanted)
             except AlreadyExists as error:
-                raise Requeue("somebody else made its binding") from error
+                raise Requeue("another client created its binding") from error
         if found["spec"] == wanted["spec"]:
             return found
 

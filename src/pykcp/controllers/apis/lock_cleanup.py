@@ -115,7 +115,7 @@ class LockCleanup:
         try:
             locks = resource_locks.parse(annotation)
         except MalformedLocks as error:
-            _log.warning("%s: %s: %s; made anew", NAME, cluster, error)
+            _log.warning("%s: %s: %s; recreated", NAME, cluster, error)
             locks = {}
         if not locks:
             locks = _by_status(self._objects.bindings(cluster))

@@ -209,7 +209,7 @@ class BindingsInitializer(_Initializer):
         try:
             return await self._client.create(cluster, API_BINDINGS, binding)
         except AlreadyExists as error:
-            raise Requeue("somebody else made its binding") from error
+            raise Requeue("another client created its binding") from error
 
 
 def _key_of(key: str) -> ObjectKey:

@@ -62,7 +62,7 @@ class TrashSweeping:
         except StatusError as error:
             if error.code >= 500 or isinstance(error, Conflict):
                 raise  # tried again
-            _log.warning("a workspace stays in the trash: %s", error)
+            _log.warning("a workspace could not be removed from the trash: %s", error)
         return None
 
     async def _sweep(self) -> float | None:

@@ -236,7 +236,7 @@ class Workspaces:
         cluster = self._client.get(workspace["spec"]["cluster"], LOGICAL_CLUSTERS, "cluster")
         now = self._now()
         if cluster is None and not lifecycle.is_waiting_for_cluster(workspace):
-            _log.warning("%s: its LogicalCluster is gone", meta.name(workspace))
+            _log.warning("%s: its LogicalCluster does not exist", meta.name(workspace))
         await self._change(workspace, lambda live: lifecycle.mirror(live, cluster, now))
         return _DISAPPEARED_AFTER if cluster is None else None
 

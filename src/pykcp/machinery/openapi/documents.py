@@ -123,7 +123,7 @@ def _group_operation(group: str) -> Operation:
         path=f"/apis/{group}/",
         method="get",
         id=f"get{name}APIGroup",
-        description="Tell which versions of the group there are.",
+        description="List the versions of the group.",
         responses={200: f"{META}.APIGroup"},
         tags=(tag_of(group),),
         consumes=NATIVE_TYPES,
@@ -151,11 +151,11 @@ def _single_operation(name: str) -> Operation | None:
 
 
 _PLAIN_TEXTS = {
-    "api": "Tell which versions of the core group there are.",
+    "api": "List the versions of the core group.",
     "apis": "List the API groups.",
-    "version": "Tell the version of the server.",
-    _OPENID: "How tokens of service accounts can be checked.",
-    _KEYS: "Keys that tokens of service accounts are signed with.",
+    "version": "Get the version of the server.",
+    _OPENID: "OpenID configuration of the service account issuer.",
+    _KEYS: "Keys that verify service account tokens.",
 }
 
 

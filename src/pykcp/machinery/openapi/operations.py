@@ -58,22 +58,32 @@ _PARAMETERS = {
         Parameter("labelSelector", "string", "Only objects whose labels match."),
         Parameter("limit", "integer", "Answer with at most so many items and a continue token."),
         Parameter(
-            "resourceVersion", "string", "How fresh the answer has to be, or where to start."
+            "resourceVersion",
+            "string",
+            "Minimum resource version of the response, or where a watch starts.",
         ),
         Parameter("resourceVersionMatch", "string", "Exact or NotOlderThan."),
-        Parameter("sendInitialEvents", "boolean", "Begin a watch with what exists now."),
+        Parameter(
+            "sendInitialEvents",
+            "boolean",
+            "Start a watch with synthetic events for existing objects.",
+        ),
         Parameter(
             "shardSelector",
             "string",
             "Only objects of some shards. Alpha: ignored by a server that does not shard lists.",
         ),
-        Parameter("timeoutSeconds", "integer", "Ends the request after so many seconds."),
-        Parameter("watch", "boolean", "Stream changes instead of answering with a list."),
-        Parameter("dryRun", "string", "Set to All to keep nothing of what the request does."),
-        Parameter("fieldManager", "string", "Name under which the caller's fields are tracked."),
+        Parameter("timeoutSeconds", "integer", "Timeout of the request, in seconds."),
+        Parameter("watch", "boolean", "Stream changes instead of returning a list."),
+        Parameter(
+            "dryRun", "string", "Set to All to process the request without persisting the result."
+        ),
+        Parameter("fieldManager", "string", "Name of the field manager."),
         Parameter("fieldValidation", "string", "Ignore, Warn or Strict, for unknown fields."),
-        Parameter("force", "boolean", "Take over fields that others own. For apply patches."),
-        Parameter("gracePeriodSeconds", "integer", "Seconds before the object goes away."),
+        Parameter("force", "boolean", "Take over fields of other managers. For apply patches."),
+        Parameter(
+            "gracePeriodSeconds", "integer", "Grace period in seconds before the object is deleted."
+        ),
         Parameter(
             "ignoreStoreReadErrorWithClusterBreakingPotential",
             "boolean",

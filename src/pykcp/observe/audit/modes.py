@@ -113,7 +113,7 @@ class Blocking:
             self._failures.note(self._name, error)
             return self._passes
         if time.monotonic() - began > SLOW_SECONDS:
-            _log.warning("audit %s is slow: all requests waited for it", self._name)
+            _log.warning("audit backend %s is slow and blocks requests", self._name)
         return True
 
     def start(self) -> None:

@@ -105,13 +105,13 @@ class _Check:
         self._clusters: dict[str, Object] = {}
         self._workspaces: dict[tuple[str, str], Object] = {}
         self._inhabited: dict[str, str] = {}
-        """Logical clusters that hold something, and what for example."""
+        """Logical clusters with objects, and one of their keys as an example."""
         self._bindings: dict[str, dict[str, Object]] = {}
         self._schemas: set[str] = set()
         self._trashed: dict[str, str] = {}
-        """Logical clusters of which something is in the trash, and what for example."""
+        """Logical clusters with objects in the trash, and one of their keys as an example."""
         self._records: set[str] = set()
-        """Those that the trash knows of."""
+        """Logical clusters with a trash record."""
 
     async def run(self) -> Report:
         keys = self._store.keys("")
@@ -142,7 +142,7 @@ class _Check:
         cluster = (metadata.annotations or {}).get("kcp.io/cluster", "")
         found = (cluster, metadata.namespace, metadata.name)
         if found != parts[1:]:
-            self._tell("misplaced", key, f"it says that it is {'/'.join(found)}")
+            self._tell("misplaced", key, f"its metadata is that of {'/'.join(found)}")
         self._inhabited.setdefault(parts.cluster, key)
         if key.startswith(_CLUSTERS):
             self._clusters[parts.cluster] = decode(value)
@@ -176,17 +176,17 @@ class _Check:
 
     def _orphans(self) -> Iterator[Problem]:
         for cluster, example in self._trashed.items():
-            # One that is on its way there has no record yet.
+            # A cluster that is being moved to the trash has no record yet.
             if cluster not in self._records and cluster not in self._clusters:
-                yield Problem("litter", cluster, f"nobody will take it out, for example {example}")
+                yield Problem("litter", cluster, f"it has no trash record, for example {example}")
         for cluster, example in self._inhabited.items():
             if cluster in self._records:
-                continue  # on its way back
+                continue  # being restored
             if cluster not in self._clusters and not clusters.is_system(cluster):
                 yield Problem(
                     "orphaned",
                     cluster,
-                    f"it has no LogicalCluster but objects, for example {example}",
+                    f"it has objects but no LogicalCluster, for example {example}",
                 )
 
     def _workspace_problems(self, where: str, workspace: Object) -> Iterator[Problem]:
@@ -203,9 +203,9 @@ class _Check:
         cluster = self._clusters.get(name)
         if cluster is None:
             if not is_deleting:
-                yield Problem("lost", where, f"its logical cluster {name} is not here")
+                yield Problem("lost", where, f"its logical cluster {name} does not exist")
         elif _owner(cluster).get("uid") != workspace["metadata"]["uid"]:
-            yield Problem("contested", where, f"logical cluster {name} belongs to somebody else")
+            yield Problem("contested", where, f"logical cluster {name} has another owner")
 
     def _owner_problems(self, cluster: str, obj: Object) -> Iterator[Problem]:
         owner = _owner(obj)
@@ -215,7 +215,7 @@ class _Check:
         if workspace is None or workspace["metadata"]["uid"] != owner.get("uid"):
             way = f"{owner.get('cluster')}:{owner.get('name')}"
             if not obj["metadata"].get("deletionTimestamp"):
-                yield Problem("ghost", cluster, f"the workspace {way} that it belongs to is gone")
+                yield Problem("ghost", cluster, f"its workspace {way} does not exist")
 
     def _lock_problems(self, cluster: str, obj: Object) -> Iterator[Problem]:
         text = (obj["metadata"].get("annotations") or {}).get(LOCKS)
@@ -224,7 +224,11 @@ class _Check:
         bindings = self._bindings.get(cluster, {})
         for resource, lock in parse_locks(text).items():
             if lock.binding and lock.binding not in bindings:
-                yield Problem("stale-lock", cluster, f"{resource} is held by {lock.binding}")
+                yield Problem(
+                    "stale-lock",
+                    cluster,
+                    f"{resource} is locked by the missing binding {lock.binding}",
+                )
 
     def _binding_problems(self, where: str, binding: Object) -> Iterator[Problem]:
         for bound in (binding.get("status") or {}).get("boundResources") or ():

@@ -154,7 +154,9 @@ class Trash:
     def _check_place(self, record: Record) -> None:
         parent = self._lookup.logical_cluster(record.parent)
         if parent is None or meta.is_deleting(parent):
-            raise Conflict(f"the workspace that {record.path} was in is gone or being deleted")
+            raise Conflict(
+                f"the workspace that {record.path} was in does not exist or is terminating"
+            )
         if self._store.get(_workspace_key(record)) is not None:
             raise _taken(record)
 

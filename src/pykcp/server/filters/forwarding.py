@@ -151,7 +151,7 @@ class LoopDetected(PlainError):
     code = 508
 
     def __init__(self) -> None:
-        super().__init__("mounts lead in circles")
+        super().__init__("mount loop detected")
 
 
 def sent_headers(request: IncomingRequest) -> list[Header]:
@@ -206,7 +206,7 @@ def _origin(target: str) -> str:
 def address(target: str, path: str, query: str) -> str:
     """The mount's address with the request's path, which is decoded, below it."""
     if not _DOTS.isdisjoint(path.split("/")):
-        raise BadRequest("invalid path: it leads out of the mount")
+        raise BadRequest("invalid path: it escapes the mount")
     parts = urlsplit(target)
     joined = f"{parts.path.rstrip('/')}/{quote(path.lstrip('/'), safe=_IN_PATHS)}"
     queries = "&".join(q for q in (parts.query, query) if q)

@@ -77,7 +77,10 @@ class AnswerErrors:
     def _answer(self, call: Call, error: StatusError) -> None:
         if call.exchange.responded:
             _log.warning(
-                "%s %s failed after its answer began: %s", call.info.method, call.info.path, error
+                "%s %s failed after its response had started: %s",
+                call.info.method,
+                call.info.path,
+                error,
             )
             _end_watch(call, error)
             return

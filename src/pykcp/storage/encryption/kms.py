@@ -41,7 +41,7 @@ class DataKey(NamedTuple):
 class KmsProvider:
     def __init__(self, client: KmsClient, clock: Clock = time.monotonic) -> None:
         self.name = client.name
-        self.problem: str | None = "the KMS plugin has not been asked yet"
+        self.problem: str | None = "the KMS plugin has not been called yet"
         self._client = client
         self._clock = clock
         self._current: DataKey | None = None

@@ -55,7 +55,7 @@ class ConfigFollower:
             await self._store.configure(load_config(self._path))
         except StoreError as error:
             self._reloads.add(("failure",))
-            _log.error("the changed encryption configuration is not used: %s", error)
+            _log.error("the changed encryption configuration is invalid and was ignored: %s", error)
             return False
         self._reloads.add(("success",))
         self._last_success = time.time()

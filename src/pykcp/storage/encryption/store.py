@@ -207,7 +207,7 @@ class EncryptedStore:
                 opened.append(self._opening.event(event))
             except (Unreadable, KeyPending) as error:
                 # Only another server's write can be unreadable; whoever watches must start over.
-                _log.error("an event cannot be opened: %s", error)
+                _log.error("an event cannot be decrypted: %s", error)
                 if self.on_unreadable is not None:
                     self.on_unreadable(event.key)
         if opened:
@@ -307,7 +307,7 @@ def guarded(store: Store) -> Store:
     if isinstance(store, EncryptedStore) or not store.lookup(SEALED_INDEX, limit=1):
         return store
     _log.error(
-        "the store holds encrypted values, but no --encryption-provider-config is given: "
+        "the store contains encrypted values, but --encryption-provider-config is not set: "
         "they cannot be read"
     )
     return EncryptedStore(store, EncryptionConfig(()))

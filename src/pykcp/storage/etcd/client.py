@@ -96,7 +96,7 @@ class EtcdClient:
 
     async def _call(self, method: str, request: Any, response: Any, seconds: float) -> Any:
         deadline = time.monotonic() + seconds
-        refused: StoreError = NotSent("no etcd server was asked")
+        refused: StoreError = NotSent("no etcd server was tried")
         for _ in self._servers:
             server = self.server
             call = self._channel().unary_unary(

@@ -148,7 +148,9 @@ class Feed:
                 future.set_result(None)
 
     async def _fetch_again(self) -> None:
-        logger.warning("etcd has forgotten what the mirror has not seen yet: fetching everything")
+        logger.warning(
+            "etcd has compacted revisions that the mirror has not seen: fetching everything"
+        )
         while True:
             server = self._client.server
             try:
@@ -175,7 +177,7 @@ class Feed:
 
     async def _lost(self, error: StoreError, server: str) -> None:
         if self.problem is None:
-            logger.warning("lost etcd: %s", error)
+            logger.warning("connection to etcd lost: %s", error)
             self._lost_at = time.monotonic()
         self.problem = str(error)
         self._client.leave(server)
@@ -185,6 +187,6 @@ class Feed:
 
     def _found(self) -> None:
         if self.problem is not None:
-            logger.info("following etcd at %s", self._client.server)
+            logger.info("watching etcd at %s", self._client.server)
         self.problem = None
         self._backoff = FIRST_BACKOFF

@@ -73,7 +73,7 @@ class Mirror(ReadingHalf):
         try:
             is_ours = self._open_tables(source) and self.applied <= newest
         except (sqlite3.Error, StoreError) as error:
-            logger.warning("the mirror %s cannot be used, fetching it anew: %s", self._path, error)
+            logger.warning("the mirror %s cannot be used, fetching it again: %s", self._path, error)
             is_ours = False
         if not is_ours:
             self._start_over(source)
@@ -112,7 +112,7 @@ class Mirror(ReadingHalf):
             writer,
         )
         for key in decoded.foreign:
-            logger.warning("not a value of this program, ignored: %r in etcd", key)
+            logger.warning("ignoring an unknown value in etcd: %r", key)
         if decoded.changes:
             with self._translated(), transaction(connection):
                 tables.apply(connection, decoded.changes)

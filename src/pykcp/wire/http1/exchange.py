@@ -54,7 +54,9 @@ class Http1Stream(AnswerStream):
         if self._missing is not None:
             self._missing -= len(data)
             if self._missing < 0:
-                _log.error("answer longer than announced: %s", self._exchange.request.path)
+                _log.error(
+                    "response longer than its content-length: %s", self._exchange.request.path
+                )
                 self.abort()
                 return
         self._driver.send(data, is_urgent=False)
@@ -66,7 +68,7 @@ class Http1Stream(AnswerStream):
         if self.closed:
             return
         if self._missing and not self._is_mute:
-            _log.error("answer shorter than announced: %s", self._exchange.request.path)
+            _log.error("response shorter than its content-length: %s", self._exchange.request.path)
             self.abort()
             return
         if self._is_chunked and not self._is_mute:

@@ -47,7 +47,7 @@ SCHEMA: Object = {
                 "storage": True,
                 "schema": {
                     "type": "object",
-                    "description": "Somebody who rides through the wild west.",
+                    "description": "A cowboy.",
                     "properties": {
                         "apiVersion": _TEXT,
                         "kind": _TEXT,

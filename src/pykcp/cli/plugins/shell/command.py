@@ -10,7 +10,7 @@ from pykcp.cli.plugins.go_text import quote
 from pykcp.cli.plugins.shell.flags import Parser, PluginFlag, Values, defaults
 
 HELP = PluginFlag("help", "bool", "Show this help.", False, "h")
-VERSION = PluginFlag("version", "bool", "Say which version this is.", False)
+VERSION = PluginFlag("version", "bool", "Print the version.", False)
 
 
 class WantsHelp(Exception):

@@ -110,6 +110,6 @@ def _completion_command(program: str) -> Command:
 
     return Command(
         "completion",
-        "Print a script that lets your shell complete this program's words.",
+        "Print a shell completion script.",
         children=tuple(script_for(shell) for shell in shells),
     )
