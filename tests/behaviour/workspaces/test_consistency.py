@@ -58,4 +58,4 @@ def test_where_there_is_nothing() -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert "say where with --root-directory" in done.stderr
+    assert "set --root-directory" in done.stderr

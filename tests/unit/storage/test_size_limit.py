@@ -77,7 +77,7 @@ async def test_a_full_store_takes_what_does_not_add_to_it(
     await store.write([put("/new", expect=0)])
     full = [r for r in caplog.records if "the store is full" in r.message]
     assert [r.levelno for r in full] == [logging.ERROR]
-    assert "the store has room again" in caplog.text
+    assert "the store has space again" in caplog.text
 
 
 async def test_it_is_full_after_a_restart(tmp_path: pathlib.Path) -> None:

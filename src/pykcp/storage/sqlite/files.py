@@ -124,7 +124,7 @@ def translate(error: sqlite3.Error, path: pathlib.Path) -> StoreError:
         return Corrupt(f"{path} is damaged ({error}): {WHAT_TO_DO}")
     # SQLite says FULL for ENOSPC only; a quota or a limit on the file's size is an I/O error.
     if name in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
-        return StoreFull(f"no room to write {path}: {error}")
+        return StoreFull(f"no space left to write {path}: {error}")
     return StoreUnavailable(f"{path}: {error}")
 
 
