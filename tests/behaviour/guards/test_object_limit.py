@@ -213,6 +213,9 @@ def test_tenants_do_not_lift_the_limit(client: TestClient, limited: ServerProces
         assert refused.json["message"].endswith(
             f"metadata.annotations[{ANNOTATION}] can only be changed by system privileged users"
         )
+    admin = limited.client("base")  # kcp-admin, who administers the installation
+    admin.prefix = client.prefix
+    _annotate(admin, "30")
     flags = ("--logical-cluster-total-object-limit=20", "--logical-cluster-object-limit-by-tenants")
     with server(*flags) as process:
         other = make_cluster(process, "others")
