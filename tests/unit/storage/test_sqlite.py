@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from pykcp.aio.costs import set_payer
 from pykcp.storage.errors import Compacted, RevisionMismatch, StoreFull
 from pykcp.storage.interface import Condition, Event, Query, Value
 from pykcp.storage.operations import DeleteKey, PutKey
@@ -41,6 +42,15 @@ async def stores(tmp_path: pathlib.Path) -> AsyncIterator[Stores]:
     stores = Stores(tmp_path / "store")
     yield stores
     await stores.close()
+
+
+class Tenant:
+    """Who pays for a task's writes."""
+
+    def __init__(self, tenant: str) -> None:
+        self.tenant = tenant
+
+    def charge(self, seconds: float) -> None: ...
 
 
 def put(key: str, *, expect: int | None = None, body: bytes = BODY) -> PutKey:
@@ -82,6 +92,33 @@ class TestBatches:
         await fill(store, 150)
         assert sum(batches) == 150
         assert max(batches) == 40
+
+    async def test_large_writes_have_batches_of_their_own(self, stores: Stores) -> None:
+        """A small write waits for one of them, however many there are."""
+        store = await stores.open()
+        batches: list[list[str]] = []
+        store.listen(lambda events: batches.append([event.key for event in events]))
+        large = [store.write([put(f"/large/{n}", body=b"x" * 900_000)]) for n in range(9)]
+        small = [store.write([put(f"/small/{n}")]) for n in range(3)]
+        await asyncio.gather(*large, *small)
+        sizes = [len(keys) for keys in batches]
+        assert batches[1] == ["/small/0", "/small/1", "/small/2"]
+        assert sizes == [2, 3, 2, 2, 2, 1]
+
+    async def test_tenants_take_turns(self, stores: Stores) -> None:
+        store = await stores.open(batch_operations=10)
+        order: list[str] = []
+        store.listen(lambda events: order.extend(event.key for event in events))
+
+        async def write(tenant: str, count: int) -> None:
+            set_payer(Tenant(tenant))
+            await fill(store, count, f"/{tenant}/")
+
+        await asyncio.gather(*(asyncio.create_task(write(*each)) for each in (("a", 50), ("b", 5))))
+        assert [key for key in order[:10] if key.startswith("/b/")] == sorted(
+            key for key in order if key.startswith("/b/")
+        )
+        assert len(order) == 55
 
     async def test_failed_commit_is_everybodys(self, stores: Stores) -> None:
         """Also of those whose compare failed against what was never committed."""

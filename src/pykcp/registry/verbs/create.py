@@ -17,6 +17,7 @@ from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.admitting import AdmissionRequest
+from pykcp.registry.verbs.object_parts import ObjectParts
 from pykcp.registry.verbs.reservations import write_reserved
 from pykcp.storage.errors import RevisionMismatch, StoreError
 from pykcp.storage.operations import PutKey
@@ -245,7 +246,7 @@ _REPEATED_OWNERS = (
 def already_exists(resource: Resource, key: str, name: str) -> AlreadyExists:
     refusal = AlreadyExists.resource(resource.group, resource.plural, name)
     entry = resource.services.store.get(key)
-    if entry is not None and codec.decode(entry.value)["metadata"].get("deletionTimestamp"):
+    if entry is not None and ObjectParts(entry.value).metadata.get("deletionTimestamp"):
         refusal.message = f"object is being deleted: {refusal.message}"
     return refusal
 

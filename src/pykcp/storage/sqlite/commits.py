@@ -7,6 +7,9 @@ the rows of a batch that holds something large.
 While it runs the next batch gathers. When it is done, the outcome is announced
 on the loop: revision, listeners, then the writers.
 
+Transactions of different tenants take turns, and large ones have batches of their own, in turn
+with all others: somebody with many or large writes delays another's by one such batch.
+
 A compare may have seen what an earlier transaction of the same batch wrote, so
 that a Mismatch, too, is only told when the batch is safe. If COMMIT fails,
 everybody in the batch hears of it and nothing has happened.
@@ -21,11 +24,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from pykcp.aio.costs import payer
+from pykcp.aio.round_robin import RoundRobin
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange, StoredRow
 from pykcp.storage.errors import RevisionMismatch, StoreError, StoreUnavailable
 from pykcp.storage.failures import LastFailure
-from pykcp.storage.operations import Operation
+from pykcp.storage.operations import Check, Operation
 from pykcp.storage.sqlite import tables
 from pykcp.storage.sqlite.worker import Done, StoreThread
 
@@ -36,6 +41,28 @@ Maintenance = Callable[[sqlite3.Connection], object]
 _LARGE = 256 * 1024
 _LARGE_INDEX = 16 * 1024
 """Octets of a value, and of its index entries, that are written by the thread that commits."""
+_LARGE_BATCH = 1024 * 1024
+"""A batch takes no more large transactions once it has so many octets."""
+
+
+class _Transaction:
+    """What somebody waits for."""
+
+    __slots__ = ("future", "operations")
+
+    def __init__(self, operations: Sequence[Operation], future: asyncio.Future[list[int]]) -> None:
+        self.operations, self.future = operations, future
+
+
+_Waiting = RoundRobin[str, _Transaction]
+"""By who pays for the request."""
+
+
+def _is_large(operations: Sequence[Operation]) -> bool:
+    return any(
+        not isinstance(operation, Check) and len(operation.value.tail) > _LARGE
+        for operation in operations
+    )
 
 
 class CommitBatch:
@@ -88,7 +115,10 @@ class GroupCommit:
         self._announce = announce
         self._translate = translate
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[tuple[Sequence[Operation], asyncio.Future[list[int]]]] = deque()
+        self._small: _Waiting = RoundRobin()
+        self._large: _Waiting = RoundRobin()
+        self._was_large = False
+        """The last batch was one of large transactions."""
         self._maintenance: deque[tuple[Maintenance, asyncio.Future[object]]] = deque()
         self._intermissions: deque[tuple[Callable[[], None], Done]] = deque()
         self._busy = False
@@ -101,7 +131,8 @@ class GroupCommit:
     async def write(self, operations: Sequence[Operation]) -> list[int]:
         self._refuse_if_closed()
         future: asyncio.Future[list[int]] = self._loop.create_future()
-        self._queue.append((operations, future))
+        waiting = self._large if _is_large(operations) else self._small
+        waiting.add(payer().tenant, _Transaction(operations, future))
         self._wake()
         try:
             return await future
@@ -157,7 +188,7 @@ class GroupCommit:
 
     def _flush(self) -> None:
         """Start batches until one has something to commit or nobody waits."""
-        while self._queue or self._maintenance or self._intermissions:
+        while self._small or self._large or self._maintenance or self._intermissions:
             if self._intermissions:
                 work, done = self._intermissions.popleft()
                 self._worker.submit(work, partial(self._intermission_over, done))
@@ -185,22 +216,27 @@ class GroupCommit:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error:
             # Whoever waits now hears of it: trying again at once would hold the loop.
-            batch.futures += [future for _, future in self._queue]
+            for waiting in (self._small, self._large):
+                while waiting:
+                    batch.futures.append(waiting.take()[1].future)
             batch.futures += [future for _, future in self._maintenance]
-            self._queue.clear()
             self._maintenance.clear()
             raise
 
     def _fill(self, batch: CommitBatch) -> None:
         if self._maintenance:
             self._maintain(batch, *self._maintenance.popleft())
+        self._was_large = bool(self._large) and not (self._was_large and self._small)
+        waiting, most = self._small, self._most_bytes
+        if self._was_large:
+            waiting, most = self._large, min(most, _LARGE_BATCH)
         count = size = 0
-        while self._queue and size < self._most_bytes and count < self._most_operations:
-            operations, future = self._queue.popleft()
-            if not future.done():  # its caller may have given up
-                batch.futures.append(future)
-                size += self._add(batch, operations, future)
-                count += len(operations)
+        while waiting and size < most and count < self._most_operations:
+            _, transaction = waiting.take()
+            if not transaction.future.done():  # its caller may have given up
+                batch.futures.append(transaction.future)
+                size += self._add(batch, transaction.operations, transaction.future)
+                count += len(transaction.operations)
 
     def _maintain(
         self, batch: CommitBatch, work: Maintenance, future: asyncio.Future[object]
