@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pykcp.apis.catalog import definition_of
+from pykcp.caching import BoundedCache
 from pykcp.machinery.kcp import claims
 from pykcp.machinery.kcp.hashes import EXPORT_LABEL, REFLEXIVE_CLAIM_VALUE, export_label_value
 from pykcp.machinery.resources import API_BINDINGS, API_RESOURCE_SCHEMAS
@@ -46,7 +47,9 @@ class Offer:
     is_claimed: bool = False
     schema: str = ""
     """The UID of its schema."""
-    _shown: dict[Resource, Resource] = field(default_factory=dict)
+    _shown: BoundedCache[Resource, Resource] = field(
+        default_factory=lambda: BoundedCache("", _KEEP)
+    )
 
     @property
     def sign(self) -> tuple[str, str, str]:
@@ -62,11 +65,8 @@ class Offer:
             kept = tuple(verb for verb in self.verbs if verb in base.definition.verbs)
             subresources = _STATUS if "update" in self.verbs else {}
             definition = restricted(base.definition, kept, subresources, origin)
-            if len(self._shown) >= _KEEP:
-                self._shown.clear()
-            found = self._shown[base] = base.viewed(
-                definition=definition, scope=self.scope, admission=admission(base)
-            )
+            found = base.viewed(definition=definition, scope=self.scope, admission=admission(base))
+            self._shown.put(base, found)
         return found
 
 

@@ -6,6 +6,7 @@ The schema, list types and CEL rules of the body are judged by the checks passed
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pykcp.apis.kube.validation.objectmeta import (
@@ -55,70 +56,81 @@ def custom_rules(
     check_name: MetaNameRule = name_is_subdomain,
 ) -> KindRules:
     """The rules of a kind that is defined by a schema."""
-
-    def prepare_for_create(obj: Object, _: Facts) -> None:
-        if has_status:
-            obj.pop("status", None)
-        set_generation(obj)
-
-    def prepare_for_update(new: Object, old: Object, _: Facts) -> None:
-        if has_status:
-            keep(new, old, "status")
-        if _desired(new) != _desired(old):
-            bump_generation(new, old)
-
-    def prepare_whole(new: Object, old: Object, _: Facts) -> None:
-        if _spec(new) != _spec(old):
-            bump_generation(new, old)
-
-    def body(new: Object, old: Object | None, _: Facts) -> list[FieldError]:
-        errors = check(new, old)
-        return errors + scale_spec_errors(new, scale) + scale_status_errors(new, scale)
-
-    def status_body(new: Object, old: Object | None, _: Facts) -> list[FieldError]:
-        return check_status(new, old) + scale_status_errors(new, scale)
-
-    def validate(obj: Object, facts: Facts) -> list[FieldError]:
-        errors = validate_object_meta(metadata(obj), namespaced, check_name)
-        return errors + body(obj, None, facts)
-
-    def validate_update(new: Object, old: Object, facts: Facts) -> list[FieldError]:
-        errors = validate_object_meta_update(metadata(new), metadata(old))
-        return errors + body(new, old, facts)
-
-    def validate_status_update(new: Object, old: Object, facts: Facts) -> list[FieldError]:
-        errors = validate_object_meta_update(metadata(new), metadata(old))
-        return errors + status_body(new, old, facts)
-
+    kind = _CustomKind(namespaced, has_status, scale, check, check_status, check_name)
     status_rules = KindRules(
         namespaced=namespaced,
         default=default,
         prepare_for_update=_only_status,
-        validate_update=validate_status_update,
-        body=status_body,
+        validate_update=kind.validate_status_update,
+        body=kind.status_body,
         warnings=_finalizer_warnings,
         unconditional_update=False,
     )
     whole_rules = KindRules(
         namespaced=namespaced,
         default=default,
-        prepare_for_update=prepare_whole,
-        validate_update=validate_update,
-        body=body,
+        prepare_for_update=_prepare_whole,
+        validate_update=kind.validate_update,
+        body=kind.body,
         unconditional_update=False,
     )
     return KindRules(
         namespaced=namespaced,
         default=default,
-        prepare_for_create=prepare_for_create,
-        prepare_for_update=prepare_for_update,
-        validate=validate,
-        validate_update=validate_update,
-        body=body,
+        prepare_for_create=kind.prepare_for_create,
+        prepare_for_update=kind.prepare_for_update,
+        validate=kind.validate,
+        validate_update=kind.validate_update,
+        body=kind.body,
         warnings=_finalizer_warnings,
         subresources={"status": status_rules, WHOLE: whole_rules} if has_status else {},
         unconditional_update=False,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _CustomKind:
+    namespaced: bool
+    has_status: bool
+    scale: Mapping[str, Any] | None
+    check: BodyCheck
+    check_status: BodyCheck
+    check_name: MetaNameRule
+
+    def prepare_for_create(self, obj: Object, _: Facts) -> None:
+        if self.has_status:
+            obj.pop("status", None)
+        set_generation(obj)
+
+    def prepare_for_update(self, new: Object, old: Object, _: Facts) -> None:
+        if self.has_status:
+            keep(new, old, "status")
+        if _desired(new) != _desired(old):
+            bump_generation(new, old)
+
+    def body(self, new: Object, old: Object | None, _: Facts) -> list[FieldError]:
+        errors = self.check(new, old)
+        return errors + scale_spec_errors(new, self.scale) + scale_status_errors(new, self.scale)
+
+    def status_body(self, new: Object, old: Object | None, _: Facts) -> list[FieldError]:
+        return self.check_status(new, old) + scale_status_errors(new, self.scale)
+
+    def validate(self, obj: Object, facts: Facts) -> list[FieldError]:
+        errors = validate_object_meta(metadata(obj), self.namespaced, self.check_name)
+        return errors + self.body(obj, None, facts)
+
+    def validate_update(self, new: Object, old: Object, facts: Facts) -> list[FieldError]:
+        errors = validate_object_meta_update(metadata(new), metadata(old))
+        return errors + self.body(new, old, facts)
+
+    def validate_status_update(self, new: Object, old: Object, facts: Facts) -> list[FieldError]:
+        errors = validate_object_meta_update(metadata(new), metadata(old))
+        return errors + self.status_body(new, old, facts)
+
+
+def _prepare_whole(new: Object, old: Object, _: Facts) -> None:
+    if _spec(new) != _spec(old):
+        bump_generation(new, old)
 
 
 def _only_status(new: Object, old: Object, _: Facts) -> None:

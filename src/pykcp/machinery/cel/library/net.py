@@ -109,39 +109,31 @@ def _parse_v6(text: str) -> tuple[int, str]:
         rest, zone = rest.split("%", 1)
         if not zone:
             raise _error(text, "zone must be a non-empty string")
+    groups, gap = _v6_groups(text, rest)
+    if len(groups) < 8:
+        if gap < 0:
+            raise _error(text, "address string too short")
+        groups[gap:gap] = [0] * (8 - len(groups))
+    elif gap >= 0:
+        raise _error(text, "the :: must expand to at least one field of zeros")
+    value = 0
+    for group in groups:
+        value = value << 16 | group
+    return value, zone
+
+
+def _v6_groups(text: str, rest: str) -> tuple[list[int], int]:
+    """The fields, and before which of them `::` was; -1 if it was not there."""
     groups: list[int] = []
     gap = -1
     if rest.startswith("::"):
-        gap = 0
-        rest = rest[2:]
+        gap, rest = 0, rest[2:]
         if not rest:
-            return 0, zone
+            return groups, gap
     while len(groups) < 8:
-        found = _HEX.match(rest)
-        digits = found.group() if found else ""
-        if len(digits) > 4:
-            # the whole number is read before its length is looked at
-            message = "each group must have 4 or less digits"
-            if int(digits, 16) > 0xFFFF and int(digits[:5], 16) > 0xFFFF:
-                message = "IPv6 field has value >=2^16" if digits[0] == "0" else message
-            raise _error(text, message, rest)
-        if not digits:
-            raise _error(text, "each colon-separated field must have at least one digit", rest)
+        digits = _v6_digits(text, rest)
         if rest[len(digits) :].startswith("."):
-            if gap < 0 and len(groups) != 6:
-                raise _error(
-                    text, "embedded IPv4 address must replace the final 2 fields of the address",
-                    rest,
-                )  # fmt: skip
-            if len(groups) > 6:
-                raise _error(
-                    text, "too many hex fields to fit an embedded IPv4 at the end of the address",
-                    rest,
-                )  # fmt: skip
-            embedded = _parse_v4(text, rest)
-            groups += [embedded >> 16, embedded & 0xFFFF]
-            rest = ""
-            break
+            return groups + _embedded_v4(text, rest, groups, gap), gap
         groups.append(int(digits, 16))
         rest = rest[len(digits) :]
         if not rest:
@@ -154,22 +146,39 @@ def _parse_v6(text: str) -> tuple[int, str]:
         if rest[0] == ":":
             if gap >= 0:
                 raise _error(text, "multiple :: in address", rest)
-            gap = len(groups)
-            rest = rest[1:]
+            gap, rest = len(groups), rest[1:]
             if not rest:
                 break
     if rest:
         raise _error(text, "trailing garbage after address", rest)
-    if len(groups) < 8:
-        if gap < 0:
-            raise _error(text, "address string too short")
-        groups[gap:gap] = [0] * (8 - len(groups))
-    elif gap >= 0:
-        raise _error(text, "the :: must expand to at least one field of zeros")
-    value = 0
-    for group in groups:
-        value = value << 16 | group
-    return value, zone
+    return groups, gap
+
+
+def _v6_digits(text: str, rest: str) -> str:
+    found = _HEX.match(rest)
+    digits = found.group() if found else ""
+    if len(digits) > 4:
+        # Go reads the whole number before it looks at its length.
+        message = "each group must have 4 or less digits"
+        if int(digits, 16) > 0xFFFF and int(digits[:5], 16) > 0xFFFF:
+            message = "IPv6 field has value >=2^16" if digits[0] == "0" else message
+        raise _error(text, message, rest)
+    if not digits:
+        raise _error(text, "each colon-separated field must have at least one digit", rest)
+    return digits
+
+
+def _embedded_v4(text: str, rest: str, groups: list[int], gap: int) -> list[int]:
+    if gap < 0 and len(groups) != 6:
+        raise _error(
+            text, "embedded IPv4 address must replace the final 2 fields of the address", rest
+        )
+    if len(groups) > 6:
+        raise _error(
+            text, "too many hex fields to fit an embedded IPv4 at the end of the address", rest
+        )
+    embedded = _parse_v4(text, rest)
+    return [embedded >> 16, embedded & 0xFFFF]
 
 
 def _parse_addr(text: str) -> tuple[IP, str]:
