@@ -7,15 +7,26 @@ from collections.abc import Callable, Sequence
 from pykcp.aio import owner
 from pykcp.server.call import Call
 from pykcp.server.media.answers import PageNotFound, send_text
+from pykcp.wire.exchange import Header
 
 Check = Callable[[], str | None]
 """None when well, otherwise one line saying what is wrong."""
 
 
+_FAIR: tuple[Header, ...] = (
+    ("x-kubernetes-pf-flowschema-uid", "6ad4c7a1-5f0e-5d1b-9d3e-0a4c8f1e7b20"),
+    ("x-kubernetes-pf-prioritylevel-uid", "0f2b9c64-1c8a-5e37-8f55-7d6e2a9b3c41"),
+)
+"""What kubectl and Helm look for in the answer of `/livez/ping`: without it they limit themselves
+to a few requests a second, since nothing else would."""
+
+
 class Health:
     """The checks of a process; `ready` has those that only count once it is started."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_fair: bool = False) -> None:
+        """`is_fair`: API fairness is on, so that clients need not limit their own rate."""
+        self._headers = _FAIR if is_fair else ()
         self._live: dict[str, Check] = {"ping": lambda: None, "log": lambda: None}
         self._ready: dict[str, Check] = {"tasks": owner.problem}
         self._pending: set[str] = set()
@@ -78,7 +89,7 @@ class Health:
             raise PageNotFound
         problem = check()
         if problem is None:
-            send_text(call, "ok")
+            send_text(call, "ok", more=self._headers if name == "ping" else ())
         else:
             send_text(call, f"internal server error: {problem}\n", 500)
 

@@ -143,6 +143,12 @@ def test_health_answers_while_everything_is_taken(crowd: Crowd) -> None:
         assert [anybody.get(path).status for path in ("/healthz", "/livez", "/readyz")] == [200] * 3
 
 
+def test_clients_learn_that_they_need_not_limit_themselves(crowd: Crowd) -> None:
+    """kubectl and Helm look for this header before they send many requests."""
+    reply = crowd.shard.client().request("HEAD", "/livez/ping")
+    assert (reply.status, bool(reply.header("x-kubernetes-pf-flowschema-uid"))) == (200, True)
+
+
 def test_watches_are_counted_per_user_over_all_clusters(crowd: Crowd) -> None:
     """One too many is refused; ended ones make room; other users have their own."""
     watcher = crowd.user("watcher", crowd.here)

@@ -116,7 +116,7 @@ def wire(
     """Build everything on started stores."""
     loop = asyncio.get_running_loop()
     metrics = Registry()
-    health = Health()
+    health = Health(is_fair=settings.fairness.fairness)
     hub = WatchHub(store, loop)
     sources = Sources(now=Timestamps(time.time))
     egress = make_egress(settings, metrics, owner)
