@@ -132,3 +132,40 @@ def test_an_empty_token_request(cluster: TestClient) -> None:
 def test_unknown_groups_are_unknown_pages(cluster: TestClient, path: str) -> None:
     reply = cluster.get(f"/apis/nosuch.example.com{path}")
     assert (reply.status, reply.body) == (404, b"404 page not found\n")
+
+
+def test_strict_apply_finds_repeated_keys(cluster: TestClient) -> None:
+    body = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"},"data":{"a":"1","a":"2"}}'
+    kind = "application/apply-patch+yaml"
+    query = {"fieldManager": "me", "fieldValidation": "Strict"}
+    refused = cluster.patch(f"{MAPS}/m", body, kind, **query)
+    assert (refused.status, refused.json["message"]) == (
+        400,
+        (
+            "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+            '  line 1: key "a" already set in map'
+        ),
+    )
+    assert cluster.patch(f"{MAPS}/m", body, kind, fieldManager="me").status == 201
+
+
+def test_match_conditions_do_not_see_variables(cluster: TestClient) -> None:
+    rules = [
+        {
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": ["configmaps"],
+        }
+    ]
+    spec = {
+        "matchConstraints": {"resourceRules": rules},
+        "variables": [{"name": "v", "expression": "1"}],
+        "matchConditions": [{"name": "m", "expression": "variables.v == 1"}],
+        "validations": [{"expression": "variables.v == 1"}],
+    }
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    refused = cluster.post(policies, {"metadata": {"name": "p"}, "spec": spec})
+    (cause,) = refused.json["details"]["causes"]
+    assert cause["field"] == "spec.matchConditions[0].expression"
+    assert "undeclared reference to 'variables'" in cause["message"]

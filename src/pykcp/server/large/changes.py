@@ -179,11 +179,22 @@ class Applying(_OfBody):
                 self.now,
                 force=self.force,
             )
+            self._refuse_repeated_keys()
             new = resource.rules.decode_applied(merged)
             check_name(resource, self.namespace, self.name, new)
             return new
 
         return make
+
+    def _refuse_repeated_keys(self) -> None:
+        if self.sent.field_validation != "Strict":
+            return  # upstream's warning of them has line breaks, which no header can carry
+        if repeated := yaml_text.duplicates(self.sent.body):
+            lines = "".join(f"\n  {each}" for each in repeated)
+            raise BadRequest(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:"
+                + lines
+            )
 
     def _document(self) -> Object:
         try:
