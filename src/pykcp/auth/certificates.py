@@ -137,9 +137,13 @@ def ensure_ca(
     if pair is not None:
         _refuse_expired(directory / f"{name}.crt", pair, now)
         return pair
-    pair = create_ca(common_name or f"kcp-{name}", now, algorithm=algorithm)
+    pair = create_ca(common_name or _ca_name(name), now, algorithm=algorithm)
     _write_pair(directory, name, pair)
     return pair
+
+
+def _ca_name(name: str) -> str:
+    return f"kcp-{name}"
 
 
 def ensure_client_ca(directory: Path, now: float) -> KeyPair:
@@ -148,13 +152,28 @@ def ensure_client_ca(directory: Path, now: float) -> KeyPair:
 
 
 def ensure_serving(directory: Path, hosts: Sequence[str], now: float) -> ServingFiles:
-    """`apiserver.crt` and `apiserver.key`, renewed when due or when they lack a host."""
-    ca = ensure_ca(directory, SERVING_CA, now)
+    """`apiserver.crt` and `apiserver.key`, renewed when due or when they lack a host.
+
+    Files that the operator put there are used as they are, and clients trust that certificate.
+    """
+    certificate_file, key_file = directory / f"{SERVING}.crt", directory / f"{SERVING}.key"
     pair = _read_pair(directory, SERVING)
+    if pair is not None and not _is_generated(directory, pair):
+        return ServingFiles(certificate_file, key_file, pair.certificate)
+    ca = ensure_ca(directory, SERVING_CA, now)
     if pair is None or not _still_serves(pair, ca, hosts, now):
         _write_pair(directory, SERVING, issue_serving(ca, hosts, now))
-    certificate_file = directory / f"{SERVING}.crt"
-    return ServingFiles(certificate_file, directory / f"{SERVING}.key", ca.certificate)
+    return ServingFiles(certificate_file, key_file, ca.certificate)
+
+
+def _is_generated(directory: Path, pair: KeyPair) -> bool:
+    """Whether a serving certificate was issued here, by this authority or one that is gone."""
+    leaf = load_certificates(pair.certificate, SERVING)[0]
+    authority = _read_pair(directory, SERVING_CA)
+    if authority is None:
+        return leaf.issuer.rfc4514_string() == f"CN={_ca_name(SERVING_CA)}"
+    issuer = load_certificates(authority.certificate, SERVING_CA)[0]
+    return leaf.issuer == issuer.subject
 
 
 def ensure_signing_key(path: Path) -> bytes:

@@ -80,6 +80,20 @@ def test_a_serving_certificate_of_another_authority_is_replaced(tmp_path: Path) 
     assert files.certificate_file.read_bytes() != foreign.certificate
 
 
+@pytest.mark.parametrize("has_authority", [False, True])
+def test_a_serving_certificate_of_the_operators_is_used(
+    tmp_path: Path, has_authority: bool
+) -> None:
+    if has_authority:
+        certificates.ensure_ca(tmp_path, "serving-ca", NOW)
+    given = certificates.issue_serving(certificates.create_ca("ours", NOW), ["example.com"], NOW)
+    (tmp_path / "apiserver.crt").write_bytes(given.certificate)
+    (tmp_path / "apiserver.key").write_bytes(given.key)
+    files = certificates.ensure_serving(tmp_path, ["localhost"], NOW)
+    assert files.certificate_file.read_bytes() == given.certificate
+    assert files.ca == given.certificate
+
+
 def test_an_expired_authority_is_refused_and_named(tmp_path: Path) -> None:
     certificates.ensure_ca(tmp_path, "serving-ca", NOW)
     with pytest.raises(CredentialError, match=r"serving-ca\.crt expired on 2037"):
