@@ -71,7 +71,7 @@ class CacheReplica:
         return None
 
     def listen(self, callback: Callable[[tuple[str, str], str], None]) -> None:
-        """Be told what changed: group and resource, and the logical cluster."""
+        """Register a callback for changes: group, resource and logical cluster."""
 
         def changed(events: Sequence[Event]) -> None:
             for event in events:

@@ -48,7 +48,7 @@ class Client(Protocol):
         namespace: str = "",
         subresource: str = "",
     ) -> Object:
-        """Read, change and write, again if somebody was faster. NotFound if there is none.
+        """Read, change and write; retried after a conflict. NotFound if there is none.
 
         `make` changes the object in place, or returns another one; what it raises is passed on.
         """

@@ -31,7 +31,7 @@ _INT64 = re.compile(r"[+-]?[0-9]+")
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be understood; the text is what the client is told."""
+    """An invalid selector; the text is the message for the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +344,7 @@ def int64(text: str | None) -> int | None:
 
 
 # The parser. Tokens are (kind, text); `in` and `notin` are keywords only where an operator
-# is expected, elsewhere they are identifiers.
+# is expected, otherwise they are identifiers.
 
 _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n\0]+\0?)")
 _SPECIAL = frozenset(("==", "!=", "=", "!", "(", ")", ",", "<", ">"))

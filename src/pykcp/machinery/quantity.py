@@ -30,7 +30,7 @@ _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
 
 class QuantityError(ValueError):
-    """A text that is no quantity; the message is what the client is told."""
+    """An invalid quantity; the text is the message for the client."""
 
 
 _WRONG_FORMAT = f"quantities must match the regular expression '{_SPLIT}'"

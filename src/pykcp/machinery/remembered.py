@@ -1,7 +1,7 @@
-"""What was made of an object, remembered by the object's identity.
+"""A cache of values derived from objects, keyed by the identity of the object.
 
-For objects that many share and nobody changes, such as those of a cache of decoded ones: a
-lookup takes no longer for a large object than for a small one.
+For shared immutable objects, such as those in a cache of decoded ones: a lookup takes the same
+time for large and small objects.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class Forbidden(StatusError):
 
 
 class Denied(Forbidden):
-    """Refused for want of rights: neither words nor time may tell what there is."""
+    """Access denied: neither the message nor the response time may disclose what exists."""
 
 
 class NotFound(StatusError):
@@ -380,8 +380,8 @@ class FieldError:
 def within(path: str, errors: list[FieldError]) -> list[FieldError]:
     """Errors of a part, which were found without its path, as errors of the whole.
 
-    For walks that would spell the path of every part, most of which are in order. There are no
-    more than will be told.
+    For walks that would otherwise build the path of every part, most of which are valid. At most
+    as many as are reported.
     """
     out: list[FieldError] = []
     size = 0

@@ -1,4 +1,4 @@
-"""Who asks, where and how: what every verb is told besides the object itself."""
+"""The context of a request: user, logical cluster and options, passed to every verb."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RequestContext:
     """There was too much to warn of: warnings are cut to their beginnings."""
 
     def warn(self, text: str) -> None:
-        """Tell the client, once, and no more than headers can hold.
+        """Add a warning for the client, once, within the limits of HTTP headers.
 
         Once warnings are longer than four thousand characters together, each is cut, and
         those that come later are left out. The numbers are upstream's.

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 def translate(error: errors.StoreError) -> StatusError:
     """The status a client should see for a storage error that no verb handles itself.
 
-    What it says of files and addresses is for the operator: it is logged, not told.
+    Files and addresses in its message are logged, but not sent to clients.
     """
     match error:
         case errors.Compacted():

@@ -17,7 +17,7 @@ WILDCARD = "*"
 SHARD_END = "|"
 """Between shard and cluster in the keys of a cache server."""
 PREFIX_ENDS = ("/", SHARD_END)
-"""What tells a prefix from a key."""
+"""Last characters that distinguish a prefix from a key."""
 
 
 class KeyParts(NamedTuple):
@@ -65,7 +65,7 @@ def split_key(key: str) -> KeyParts:
 
 
 def enclosing_prefixes(key: str) -> tuple[str, str, str, str]:
-    """The prefixes under which somebody may watch this key, and the key itself."""
+    """The prefixes that a watch of this key may have, and the key itself."""
     resource_end = key.index("/", key.index("/") + 1) + 1
     cluster_end = key.index("/", resource_end) + 1
     namespace_end = key.index("/", cluster_end) + 1

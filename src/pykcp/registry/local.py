@@ -156,7 +156,7 @@ class LocalClient:
         namespace: str = "",
         subresource: str = "",
     ) -> Object:
-        """Read, change and write, again if somebody was faster.
+        """Read, change and write; retried after a conflict.
 
         `make` changes the object in place, or returns another one. NotFound if there is none.
         """

@@ -1,8 +1,8 @@
-"""Objects that are found wherever they live: here first, in the cache's replica second.
+"""Lookup of objects on this shard first, then in the replica of the cache server.
 
-Exports, schemas, workspace types, shards and marked roles may belong to a logical cluster
-on another shard. Whoever needs one asks here and does not see where it came from.
-Everything is synchronous: the replica is local, too, and fed in the background.
+Exports, schemas, workspace types, shards and replicated roles may be in a logical cluster
+on another shard. Callers do not need to know where an object comes from.
+Everything is synchronous: the replica is local, too, and updated in the background.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Replica(Protocol):
         """The APIExports with an identity."""
 
     def listen(self, callback: Callable[[tuple[str, str], str], None]) -> None:
-        """Be told what changed: group and resource, and the logical cluster."""
+        """Register a callback for changes: group, resource and logical cluster."""
 
 
 class ObjectLookup:
@@ -78,7 +78,7 @@ class ObjectLookup:
         return self._decoded.put(key, resource.object_of(entry.value))
 
     def all(self, kind: GroupVersionResource, cluster: str) -> list[Object]:
-        """Everything of a kind in a cluster that holds few, here or published elsewhere."""
+        """All objects of a kind in a cluster with few of them, from this shard or the replica."""
         resource = self._resource(kind)
         found: list[Object] = []
         for key in self._store.keys(f"{resource.prefix}{cluster}/"):

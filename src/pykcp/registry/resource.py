@@ -50,11 +50,11 @@ class Services:
     admission: Admission
     sources: Sources
     check_cel: CelCheck | None = None
-    """Compiles expressions in policies; None while nobody does."""
+    """Compiles expressions in policies; None if not available."""
     schema_checks: SchemaChecks | None = None
-    """Judges a CRD's defaults and CEL rules; None while nobody does."""
+    """Checks a CRD's defaults and CEL rules; None if not available."""
     call_converter: Post | None = None
-    """Calls conversion webhooks; None while nobody does."""
+    """Calls conversion webhooks; None if not available."""
     large: LargeWork | None = None
     """Does the work of large writes; None: all of it is done on the event loop."""
 
@@ -78,7 +78,7 @@ _EVERYWHERE = frozenset(("metadata.name", "metadata.namespace"))
 
 class Resource:
     ignores_finalizers = False
-    """A delete takes an object away at once, whoever still waits for it."""
+    """A delete removes an object immediately, regardless of its finalizers."""
 
     __slots__ = (
         "_has_fields",
@@ -143,7 +143,7 @@ class Resource:
         self.known_fields = own | _EVERYWHERE if own or not definition.native else None
         self._has_fields = any(v.selectable_fields for v in definition.all_versions)
         self.deprecation = definition.version(version).deprecation_warning
-        """What every user of this version is told; "" if it is not deprecated."""
+        """The deprecation warning of this version; "" if it is not deprecated."""
         self._index = OF_KIND.get(definition.strategy)
         self.rules = rules
         name = (self.group, self.plural)
@@ -197,9 +197,9 @@ class Resource:
         shown_in: str = "",
         conversion: Conversion | None = None,
     ) -> Resource:
-        """The same resource as a view shows it: fewer verbs, fewer objects, more rules.
+        """The same resource in a view: with fewer verbs, fewer objects and more rules.
 
-        `conversion`: what its objects look like there; `shown_in` tells such views apart.
+        `conversion` transforms its objects for the view; `shown_in` distinguishes such views.
         """
         view = copy.copy(self)
         view.definition = definition or self.definition

@@ -101,7 +101,7 @@ def deletion(key: str, row: StoredRow | None, revision: int, value: bytes) -> St
 
 
 def revisions(operations: Sequence[Operation], changes: Sequence[StoredChange]) -> list[int]:
-    """What `write` returns: the revision of each operation, 0 for those that only compare."""
+    """The result of `write`: the revision of each operation, 0 for pure compares."""
     made = iter(changes)
     return [0 if isinstance(operation, Check) else next(made).revision for operation in operations]
 

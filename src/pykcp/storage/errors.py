@@ -7,7 +7,7 @@ class StoreError(Exception):
     """Something the store could not do."""
 
     is_told = False
-    """What it says may be told to clients: it names no file and no address."""
+    """Whether the message may be sent to clients: it names no file and no address."""
 
 
 class RevisionMismatch(StoreError):

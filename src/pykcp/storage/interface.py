@@ -49,7 +49,7 @@ Revisions = list[int]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A range of keys: those that start with `prefix` and come after `after`."""
+    """A range of keys: those with the prefix `prefix`, after the key `after`."""
 
     prefix: str
     after: str = ""
@@ -108,7 +108,7 @@ class Event:
         self.created = created
         self.deleted = deleted
         self.memo: dict[object, bytes] | None = None
-        """Encoded forms of this event, made once by whoever needs one first."""
+        """Encoded forms of this event, created by the first watcher that needs one."""
 
 
 class Size(Protocol):
@@ -138,7 +138,7 @@ class Store(Protocol):
     async def start(self) -> None: ...
 
     async def drain(self) -> None:
-        """Take no more writes; return when what was accepted is committed and told."""
+        """Reject new writes; return when accepted ones are committed and announced to listeners."""
 
     async def stop(self) -> None:
         """Commit what was accepted, then close."""

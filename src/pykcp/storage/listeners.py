@@ -1,4 +1,4 @@
-"""Those who hear of every committed batch."""
+"""Listeners for committed batches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Filtering by terms: which values a query wants, told from their terms alone.
+"""Filtering by terms: selects the values of a query without decoding them.
 
-The same conditions are said twice: in `machinery.terms` for Python, and here as SQL for the
-scans of SQLite. The conformance suite holds both to the same answers.
+The conditions are implemented twice: in `machinery.terms` in Python, and here in SQL for the
+scans of SQLite. The conformance suite tests that both give the same results.
 """
 
 from __future__ import annotations

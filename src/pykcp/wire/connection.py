@@ -46,7 +46,7 @@ _FIRST_LOAD = _LIGHT * 0.8
 _CLOSE_GRACE = 10.0
 """Seconds that a client may take nothing of the last octets of a connection."""
 _LINGER = 0.5
-"""Seconds in which a client may go on sending what nobody wants, to read its answer; as in Go."""
+"""Seconds for which unread input of a client is discarded, so that it can read the response; as in Go."""
 _NO_TLS_ANSWER = (
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 )
@@ -89,7 +89,7 @@ class Driver(Protocol):
 
     @property
     def has_unread_input(self) -> bool:
-        """Whether the client may still be sending what nobody will read."""
+        """Whether the client may still be sending input that will not be read."""
 
     @property
     def idle_since(self) -> float | None:
@@ -344,7 +344,7 @@ class Connection(asyncio.Protocol):
                 self.peer.intermediates = self._tls.intermediates()
             is_http2 = self._tls.protocol == "h2"
         else:
-            # Without TLS nobody says what is spoken, but HTTP/2 begins like nothing else.
+            # Without TLS there is no ALPN, but HTTP/2 has a unique preface.
             data = self._sniffed + data
             self._sniffed = data
             if len(data) < 4 and PREFACE.startswith(data):

@@ -84,7 +84,7 @@ class Stream(Protocol):
         """Break the stream off so that the client cannot take it for complete."""
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call once when the stream is over, whoever ended it; at once if it is over already."""
+        """Call once when the stream has ended, on either side; immediately if it already has."""
 
 
 class WebSocket(Stream, Protocol):

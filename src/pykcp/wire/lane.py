@@ -1,10 +1,10 @@
-"""Work of connections that may wait: done a few milliseconds at a time, each in its turn.
+"""Deferrable work of connections: done for a few milliseconds at a time, in turn.
 
-What a connection brings in small amounts is worked on when it comes. A connection that keeps
-the loop busy, one whose answers are long, and all handshakes go through the lane instead: they
-take turns, a bounded piece of work each, and between two passes of a few milliseconds the loop
-serves everybody else. However many hostile connections there are, another one waits for a
-single pass; and if it has to go through the lane as well, for one turn of each owner.
+Small amounts of input are processed as they arrive. A connection that keeps the event loop busy,
+one with long responses, and all handshakes go through the lane instead: they take turns, each
+with a bounded amount of work, and between two passes of a few milliseconds the loop serves all
+others. However many hostile connections there are, another connection waits for a single pass;
+or, if it has to go through the lane as well, for one turn of each owner.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PASS_SECONDS = 0.002
 
 
 class LaneWorker(Hashable, Protocol):
-    """Somebody with a turn in the lane."""
+    """A connection, or part of one, that takes turns in the lane."""
 
     @property
     def owner(self) -> str:
@@ -47,7 +47,7 @@ class Lane:
         return len(self._queue)
 
     def add(self, worker: LaneWorker) -> None:
-        """Give a worker its turn. The caller sees to it that nobody is in line twice."""
+        """Queue a worker for a turn. The caller ensures that no worker is queued twice."""
         self._queue.add(worker.owner, worker)
         if not self._is_running:
             self._is_running = True

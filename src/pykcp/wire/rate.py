@@ -38,10 +38,10 @@ class Progress:
     def is_too_slow(
         self, now: float, taken: int, waiting: int, seconds: float, rate: float
     ) -> bool:
-        """Whether less than `rate` a second was taken for so many `seconds`.
+        """Whether less than `rate` bytes per second were read for `seconds`.
 
-        `taken` counts all octets that the client ever took, `waiting` those that it could take.
-        Nobody has to take more than was there to be taken.
+        `taken` counts all bytes that the client has ever read, `waiting` those that it could read.
+        A client is never too slow if nothing was available to read.
         """
         if not waiting:
             self._since = 0.0

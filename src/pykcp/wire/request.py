@@ -108,7 +108,7 @@ class BodyPieces:
 
 
 class BodyReader:
-    """Pieces of a body between the connection and whoever reads them."""
+    """Chunks of a request body between the connection and its reader."""
 
     __slots__ = ("_consumed", "_error", "_is_ended", "_pieces", "_start", "_waiter", "size")
 

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 _CHECKS_PER_TURN = 200
 _PRESS_SECONDS = 1.0
-"""How often those who do not read are looked for while others wait for room."""
+"""Interval of the search for stalled readers while others wait for buffer space."""
 FAILURE_TEXT = b"Internal Server Error\n"
 PLAIN_TEXT: Sequence[Header] = (("content-type", "text/plain; charset=utf-8"),)
 
@@ -274,7 +274,7 @@ class ConnectionHub:
     # -- connections ---------------------------------------------------------------------------
 
     def admit(self, connection: HubConnection) -> bool:
-        """Take a new connection in, unless its address or everybody has too many."""
+        """Accept a new connection, unless a limit per address or in total is reached."""
         settings, address = self.settings, connection.peer.address
         count = self._addresses.get(address, 0)
         self._addresses[address] = count + 1
@@ -335,7 +335,7 @@ class ConnectionHub:
         _log.warning("too many unsent bytes: aborted the responses of the slowest readers")
 
     def _press(self) -> None:
-        """Somebody waits for room: who does not read at all now has no right to it."""
+        """A response waits for buffer space: abort responses whose clients do not read at all."""
         if not self._is_pressed:
             self._is_pressed = True
             self._drop_stalled()

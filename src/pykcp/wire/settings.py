@@ -1,7 +1,6 @@
-"""What a listener may be told, with safe defaults.
+"""Settings of a listener, with safe defaults.
 
-The values for timeouts, header size and streams are those that kube-apiserver
-serves with, where it has them.
+Timeouts, header size and streams have kube-apiserver's values where it has them.
 """
 
 from __future__ import annotations
@@ -251,9 +250,9 @@ class TLSSettings:
     """
 
     client_ca_file: str | None = None
-    """Used only where the TLS library cannot be told to leave judging to the application.
+    """Used only if the TLS library cannot leave the verification to the application.
 
-    There a client whose certificate was not issued by this bundle fails the handshake.
+    Then the handshake of a client fails if its certificate was not issued by this bundle.
     """
 
     reload_interval: float = 10.0
@@ -263,7 +262,7 @@ class TLSSettings:
     """Lowest version of TLS to accept: 1.2 or 1.3."""
 
     ciphers: tuple[str, ...] = ()
-    """Cipher suites for TLS 1.2, by OpenSSL's names; empty: those that HTTP/2 allows."""
+    """Cipher suites for TLS 1.2, by OpenSSL's names; empty for those allowed by HTTP/2."""
 
     named: tuple[NamedCertificate, ...] = ()
     """Certificates for certain host names, shown instead of the first one."""

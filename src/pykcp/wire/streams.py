@@ -51,7 +51,7 @@ class AnswerStream:
             self._callbacks.append(callback)
 
     def finish(self) -> None:
-        """The stream is over, whoever ended it."""
+        """The stream has ended, on either side."""
         if self.closed:
             return
         self.closed = True

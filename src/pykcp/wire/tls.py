@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 _RECORD = 16384
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""For TLS 1.2: those that HTTP/2 allows (RFC 9113, appendix A); 1.3 has only good ones."""
+"""For TLS 1.2: the suites allowed by HTTP/2 (RFC 9113, appendix A); all of TLS 1.3 are allowed."""
 
 _VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
@@ -47,7 +47,7 @@ _ACCEPT = _VerifyCallback(_accept)  # OpenSSL keeps only its address, so it must
 
 
 def _leave_judging_to_application(context: ssl.SSLContext) -> bool:
-    """Make OpenSSL accept every client certificate; False if it cannot be told."""
+    """Make OpenSSL accept every client certificate; False if that is not possible."""
     if sys.implementation.name != "cpython":
         return False
     try:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 _PIECE = 2 * 1024 * 1024
-"""About what somebody who waits will take."""
+"""Approximate number of bytes that a waiting response needs."""
 
 
 class Unsent:
@@ -34,15 +34,15 @@ class Unsent:
         shed: Callable[[int], None] | None = None,
         press: Callable[[], None] | None = None,
     ) -> None:
-        """`shed`: give up so many octets, from a place where that is safe.
+        """`shed`: called to abort responses with so many bytes, when that is safe.
 
-        `press`: somebody waits; look who does not read at all.
+        `press`: called when a response waits, to find clients that do not read at all.
         """
         self.limit = limit
         self.total = 0
         """Octets that wait now."""
         self.shed_count = 0
-        """How often somebody lost an answer for want of room."""
+        """Number of responses aborted for lack of buffer space."""
         self._loop = loop
         self._shed = shed
         self._press = press

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TURN_SECONDS = 0.001
-"""How long frames are worked on at a go; nobody else is heard meanwhile."""
+"""Seconds of frames per turn; other connections wait in the meantime."""
 _MESSAGE_OVERHEAD = 64
 """Octets that a message costs whatever its length."""
 _CLOSE_GRACE = 5.0

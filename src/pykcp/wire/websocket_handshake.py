@@ -1,6 +1,6 @@
-"""The opening of a WebSocket (RFC 6455, section 4): is it one, and what to answer.
+"""The opening handshake of a WebSocket (RFC 6455, section 4).
 
-Apart from `websocket`, so that wsproto is imported only when somebody comes with one.
+Separate from `websocket`, so that wsproto is imported only for the first WebSocket.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _LEFT_OUT = HOP_BY_HOP | {"host", "content-length"}
 _TURN_SECONDS = 0.001
-"""How long events are worked on at a go; nobody else is heard meanwhile."""
+"""Seconds of events per turn; other connections wait in the meantime."""
 
 
 @cache

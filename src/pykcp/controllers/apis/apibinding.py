@@ -1,9 +1,9 @@
-"""kcp-apibinding: what an export offers is bound where somebody asks for it.
+"""kcp-apibinding: binds the resources of exports.
 
-One look at a binding takes it from nothing to Bound if nothing is in the way: the locks on its
-resources, which the LogicalCluster has, and its status are written together, once.
-What is in the way is remembered, per cluster, until something there changes. A change of an
-export is taken to its bindings a few at a time.
+One reconciliation takes a binding to Bound if nothing blocks it: the locks on its resources,
+which are on the LogicalCluster, and its status are written in one transaction. A blocked binding
+is recorded under its cluster and reconciled again when something there changes. After a change
+of an export its bindings are updated a few at a time.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ class APIBindings:
         finally:
             self._writing.pop(key, None)  # its export's turn may have come in between
             if len(seen) != 1:
-                self.controller.add(key)  # somebody else wrote, too, or nothing was written
+                self.controller.add(key)  # a concurrent write, or nothing was written
 
     def _writes(self, key: ObjectKey, attempt: Attempt) -> list[Update]:
         binding = attempt.binding

@@ -1,6 +1,6 @@
-"""kcp-apiexport: every export has an identity, and a slice that says where it is served.
+"""kcp-apiexport: gives every export an identity and a default endpoint slice.
 
-The identity is the hash of a secret; whoever has the secret can give it to another export.
+The identity is the hash of a secret; another export with the same secret has the same identity.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a binding's status says at each step of its way to Bound, in kcp's words. Pure.
+"""The status of a binding at each step until it is Bound, with kcp's messages. Pure.
 
-The controller (`apibinding`) finds out how things are and writes the result; nothing here
-reads or writes. Whoever makes bindings of exports that are known to be in order can have
-them complete from the start: `bound_binding`.
+The controller (`apibinding`) collects the facts and writes the result. For exports that are
+known to be valid, `bound_binding` returns a binding that is complete from the start.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class BoundSchema(NamedTuple):
     group: str
     names: ResourceNames
     stored_versions: tuple[str, ...] = ()
-    """Of the bound CRD; none for resources that are stored elsewhere."""
+    """Of the bound CRD; none for resources with virtual storage."""
 
     @property
     def lock(self) -> str:
@@ -197,7 +196,7 @@ def _entry(schema: BoundSchema, identity: str, old: Object) -> Object:
 
 
 class Taken(NamedTuple):
-    """Names that somebody in the cluster has: a bound resource's, or a CRD's."""
+    """Names in use in the cluster, by a bound resource or a CRD."""
 
     holder: str
     """Who it is, as messages say it."""
@@ -331,7 +330,7 @@ class KnownExport(NamedTuple):
     identity: str
     schemas: tuple[BoundSchema, ...]
     annotations: Mapping[str, str] = {}
-    """Those that bindings copy from it."""
+    """The annotations that bindings copy from the export."""
 
 
 def locks_of(export: KnownExport, binding: str) -> dict[str, ResourceLock]:

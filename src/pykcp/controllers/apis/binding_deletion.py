@@ -117,7 +117,7 @@ class BindingDeletion:
             return None
         if not meta.has_finalizer(binding, FINALIZER):
             self._forget(key)
-            return None  # somebody else still holds it
+            return None  # another finalizer remains
         self._waiting.setdefault(key.cluster, set()).add(key.name)
         remains = await self._delete_all(key.cluster, binding)
         after = {**binding}

@@ -1,4 +1,4 @@
-"""Bound CRDs come into being: one for each schema that somebody binds, at its first binding."""
+"""Creation of bound CRDs: one for each bound schema, at its first binding."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BoundCRDs:
             return  # another binding of the same schema was faster
 
     async def _establish(self, uid: str) -> None:
-        """Its names are nobody else's concern: bound definitions of all exports live together."""
+        """Names are not checked for conflicts: the bound definitions of all exports are in one cluster."""
         now = self._now()
 
         def settle(live: Object) -> None:

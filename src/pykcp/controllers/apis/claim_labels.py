@@ -70,7 +70,7 @@ class ClaimLabels:
         feed.on(BINDINGS, self._on_binding)
 
     def _on_binding(self, event: Event) -> None:
-        """Changes are told by the binding's controller; only a binding that goes is not."""
+        """The binding's controller reports changes, except the deletion of a binding."""
         if event.deleted and _APPLIED in event.value:
             cluster = split_key(event.key).cluster
             self.controller.add(GoneBinding(cluster, tuple(claims.applied(decode(event.value)))))
@@ -169,7 +169,7 @@ class ClaimLabels:
         return self._kinds.by_resource(cluster, group, resource)
 
     def _unknown(self, claim: ClaimKey) -> list[str]:
-        """A resource that this cluster has none of is no problem, one nobody knows is."""
+        """A resource without objects in this cluster is fine, an unknown resource is an error."""
         if claim.identity and self._objects.schema_with_identity(
             claim.identity, claim.group, claim.resource
         ):

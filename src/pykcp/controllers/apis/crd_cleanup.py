@@ -1,7 +1,7 @@
-"""kcp-crdcleanup: bound CRDs that nobody uses any more are removed, after a while.
+"""kcp-crdcleanup: deletes bound CRDs that are no longer used, after a grace period.
 
 A binding uses a definition by listing it as bound, or by accepting a claim on its resource.
-Young ones are left alone: somebody may be about to bind them.
+New definitions are kept for a while, because a binding may be about to use them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CRDCleanup:
         feed.at_start(self._resume)
 
     def _on_binding(self, event: Event) -> None:
-        """A binding that is gone; schemas that a binding gives up are told by its controller."""
+        """Handles deleted bindings; the binding's controller reports schemas that a binding gives up."""
         if not event.deleted or _CLAIMS not in event.value:
             return
         binding = decode(event.value)
@@ -68,7 +68,7 @@ class CRDCleanup:
             self.consider(meta.uid(found[0]))
 
     def consider(self, uid: str) -> None:
-        """Somebody stopped using the definition of this name."""
+        """Called when a binding stops using the definition with this name."""
         if not self._objects.store.lookup(bindings_to_schema(uid), limit=1):
             self.controller.add(uid)
 

@@ -89,7 +89,7 @@ class DefaultBindings:
             self.controller.add(ChangedType(event.key))
 
     def _on_export(self, event: Event) -> None:
-        """Only those who have it by default from a type that maintains it."""
+        """Only clusters that have the binding by default, from a type with `Maintain`."""
         if event.created or event.deleted:
             return
         parts = split_key(event.key)

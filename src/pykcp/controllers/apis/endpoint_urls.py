@@ -117,7 +117,7 @@ class EndpointURLs:
         selector = labels.parse(status.get("shardSelector") or "")
         is_bound = self._objects.is_bound(ExportName(meta.cluster(export), name))
         if is_bound and not selector.matches(meta.labels(shard)):
-            return  # on the way out: whoever uses the URL must be able to finish
+            return  # keep the URL while it is being deleted, so that its users can finish
         before = status.get("endpoints") or []
         if with_url(before, url, is_wanted=is_bound) is not before:
             await self._write(key, url, is_wanted=is_bound)

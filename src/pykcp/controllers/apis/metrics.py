@@ -34,8 +34,8 @@ class StateTally:
         settled: Object,
         known: Iterable[str],
     ) -> None:
-        """`unsettled`: the index of those that are not like `settled`; `known`: the conditions
-        that are counted. Users can write others, and labels must not grow with what they write.
+        """`unsettled`: the index of objects that differ from `settled`; `known`: the conditions that
+        are counted. Users can write other conditions, and label values must stay bounded.
         """
         self._known = frozenset(known)
         self._store, self._prefix = store, prefix

@@ -73,7 +73,7 @@ class CachedCopies:
         changed: Callable[[ObjectKey], None],
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        """`changed` is told which ClusterCachedResource has other copies than before."""
+        """`changed` is called with the ClusterCachedResource whose copies have changed."""
         self._store, self._published, self._shard = store, published, shard
         self._changed = changed
         self._feed: LogFeed | None = None

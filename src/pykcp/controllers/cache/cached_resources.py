@@ -1,7 +1,7 @@
-"""kcp-cluster-cached-resources-controller: makes ClusterCachedResources come true.
+"""kcp-cluster-cached-resources-controller: reconciles ClusterCachedResources.
 
-Each gets a finalizer, an identity and annotations that tell the cache what its objects are
-called; then its objects are copied (`cached_copies`) and counted.
+Each gets a finalizer, an identity and annotations with the names of its resource for the cache
+server; then its objects are copied (`cached_copies`) and counted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CachedResources:
         self._store, self._client, self._directory = store, client, directory
         self._published, self._now = published, now
         self._clusters: set[str] = set()
-        """Logical clusters that have any: elsewhere nothing that happens matters."""
+        """Logical clusters with ClusterCachedResources; events in other clusters are ignored."""
         self.controller: Controller[ObjectKey] = Controller(NAME, self.reconcile, metrics=metrics)
         self.copies = CachedCopies(store, published, shard, self._count_soon, metrics)
 

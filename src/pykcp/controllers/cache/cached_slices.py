@@ -174,7 +174,7 @@ class CachedSlices:
         selector = labels.parse(status.get("shardSelector") or "")
         is_bound = self._objects.is_bound(ExportName(meta.cluster(export), meta.name(export)))
         if is_bound and not selector.matches(meta.labels(shard)):
-            return  # on the way out: whoever uses the URL must be able to finish
+            return  # keep the URL while it is being deleted, so that its users can finish
         after = with_url(status.get("endpoints") or [], url, is_wanted=is_bound)
         if after:
             status["endpoints"] = after

@@ -44,4 +44,4 @@ class PublishedCopies(Protocol):
         """Remove a copy of a resource with an identity, whether it is still served or not."""
 
     def listen(self, callback: Callable[[Copy], None]) -> None:
-        """Be told of every change to a copy, whoever made it."""
+        """Register a callback for every change of a copy, by any writer."""

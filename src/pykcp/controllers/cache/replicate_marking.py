@@ -92,7 +92,7 @@ class ReplicateMarking:
             self.controller.add(MarkingResult(LOGICAL_CLUSTERS, cluster, CLUSTER))
 
     def _on_cluster(self, event: Event) -> None:
-        """Only those that are marked, or were: it may be wrong that they are not any more."""
+        """Only marked objects, and objects that were marked and may have lost the mark by mistake."""
         cluster = split_key(event.key).cluster
         if event.deleted or is_system(cluster):
             return

@@ -1,7 +1,7 @@
-"""Publishes in the cache what other shards must know, and keeps it as it is here.
+"""Publishes objects that other shards need in the cache server, and keeps the copies up to date.
 
-Copies that somebody else changed or removed there are put right, so a cache that was wiped
-fills up again. At the start versions are compared: what was published before is not read again.
+Copies that are changed or removed there are restored, so a cache that was wiped is filled again.
+At start versions are compared: unchanged objects are not read again.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Replication:
             try:
                 await write(kind, cluster, todo.copy)
             except (AlreadyExists, NotFound):
-                self.controller.add(key)  # somebody was faster: see how it is now
+                self.controller.add(key)  # a concurrent write: check the current state
 
     def _local(self, key: Original) -> Object | None:
         entry = self._store.get(_local_key(key))
@@ -130,7 +130,7 @@ class Replication:
                 yield Original(kind, cluster, split_key(key).name)
 
     async def compare(self) -> None:
-        """Find what changed while nobody looked: here, there, or by a wiped cache."""
+        """Find changes that were missed while the controller did not run, on either side."""
         for kind in PUBLISHED:
             copies = {(c, n): version for c, n, version in self._published.versions(kind)}
             async for cluster, name, version in self._originals(kind):

@@ -56,8 +56,8 @@ WHOLE = (
 ROLES = (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
 """Kinds of which the marked ones of marked logical clusters are.
 
-Others cannot matter elsewhere: rights are asked for across shards only where there are exports
-or types, and these are what marks a logical cluster. So ordinary workspaces publish nothing.
+Other objects are not needed on other shards: permissions are checked across shards only in
+clusters with exports or types, which are the marked ones. So ordinary workspaces publish nothing.
 """
 PUBLISHED = (*WHOLE, LOGICAL_CLUSTERS, *ROLES)
 

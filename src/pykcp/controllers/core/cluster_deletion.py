@@ -1,14 +1,14 @@
-"""The end of a logical cluster: all that is in it, then itself, then the workspace that owned it.
+"""Deletion of a logical cluster: its content, the LogicalCluster, and the workspace that owns it.
 
-Content is found by key prefix, kind by kind. As long as nothing in the cluster has finalizers
-that somebody else must take away, all of it goes in one write together with the LogicalCluster
-and its Workspace. Otherwise what can go goes, the rest is named in a condition and looked at
-again when content goes. Roles stay until the end, so that those who must still do something
-can. A write that was admitted before the cluster was gone may commit after it: what appears in
-a cluster that has just gone is swept up.
+Content is found by key prefix, kind by kind. If no object in the cluster has finalizers of other
+controllers, everything is deleted in one write together with the LogicalCluster and its
+Workspace. Otherwise objects without finalizers are deleted, the remaining ones are reported in a
+condition, and the cluster is reconciled again when content is deleted. Roles are deleted last, so
+that controllers with finalizers keep their permissions. A write that was admitted before the
+deletion may commit after it: objects that appear in a deleted cluster are removed.
 
-Where deleted workspaces are kept for a while (`trash`), nothing goes before all of it can, and
-then it goes there.
+If deleted workspaces are kept (`trash`), nothing is deleted until everything can be, and then it
+is moved to the trash.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class ClusterDeletion:
             self.controller.add(_key(cluster))
 
     def _look_again(self, cluster: str) -> None:
-        """Something is new about what is in the way of a cluster."""
+        """The objects that block the deletion of a cluster have changed."""
         pause = self._waiting.get(cluster)
         if pause is not None:
             self.controller.add_after(_key(cluster), pause)
@@ -211,7 +211,7 @@ class ClusterDeletion:
             await asyncio.sleep(min(waiting * _TAKES, _PATIENCE))
 
     async def _delete(self, cluster: str, item: ContentItem) -> list[str]:
-        """Mark it as deleted; whoever holds it sees that. Errors, if any."""
+        """Set the deletion timestamp, so that the owners of finalizers act. Returns errors, if any."""
         metadata = item.metadata
         if metadata.is_deleting or item.resource.plural in ("apibindings", CRDS):
             return []  # these go with what they brought
@@ -252,7 +252,7 @@ class ClusterDeletion:
             return
 
     async def _remove(self, cluster: Object, items: list[ContentItem]) -> None:
-        """Nothing is in the way: roles, the cluster and its workspace go last, and at once."""
+        """Nothing blocks the deletion: delete roles, the cluster and its workspace last, in one write."""
         name = meta.cluster(cluster)
         going = sorted(items, key=is_role)
         last = self._itself(cluster)
@@ -309,7 +309,7 @@ class ClusterDeletion:
         return [*writes, workspace] if workspace is not None else writes
 
     def _workspace_of(self, cluster: Object) -> Delete | None:
-        """The workspace that goes with a cluster, if it has one and nobody else holds it."""
+        """The workspace to delete with a cluster, if there is one without other finalizers."""
         owner = (cluster.get("spec") or {}).get("owner") or {}
         if owner.get("resource") != WORKSPACES.resource:
             return None

@@ -25,7 +25,7 @@ _PREFIX = kind_prefix(LOGICAL_CLUSTERS)
 _DELETING = b'"deletionTimestamp":"'
 _HAS_TERMINATORS = lifecycle.TERMINATORS_FINALIZER.encode()
 _SOON = 0.5
-"""Seconds until a deletion that has not finished by then is told."""
+"""Seconds after which an unfinished deletion is reported."""
 
 
 class LogicalClusterController:

@@ -37,7 +37,7 @@ def set_condition(crd: Object, kind: str, status: str, reason: str, message: str
 
 
 def after_naming(crd: Object, others: Sequence[Object], now: str) -> Object:
-    """The status once names are given out: whoever had a name keeps it."""
+    """The status after names are assigned: a definition keeps the names it already has."""
     requested: Object = crd["spec"]["names"]
     result: Object = {**crd, "status": dict(crd.get("status") or {})}
     result["status"]["conditions"] = [dict(c) for c in result["status"].get("conditions") or ()]

@@ -1,7 +1,7 @@
-"""The life of a CustomResourceDefinition: its names, its establishment, its end.
+"""The lifecycle of a CustomResourceDefinition: names, establishment, deletion.
 
-Names belong to whoever had them first within a group. A definition whose names are
-accepted is established at once; one that is deleted goes when its last object is gone.
+Names belong to the first definition in a group that uses them. A definition whose names are
+accepted is established immediately; a deleted one remains until its last object is deleted.
 """
 
 from __future__ import annotations

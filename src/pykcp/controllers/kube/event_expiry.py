@@ -54,7 +54,7 @@ class EventExpiry:
     def _on_event(self, event: Event) -> None:
         if event.deleted:
             return
-        # An event's last write is the change that is told of here, give or take a second.
+        # The change reported here is the event's last write, within a second.
         self._plan(event_written(decode(event.value))[:16])
 
     def _plan(self, minute: str) -> None:

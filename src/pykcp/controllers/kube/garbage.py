@@ -92,12 +92,12 @@ class GarbageCollector:
         self._store, self._client, self._kinds = store, client, kinds
         self._misplaced = MisplacedOwners(store, client, kinds, now)
         self._witnesses: dict[str, set[str]] = {}
-        """Dependents that somebody waits for, and who does."""
+        """Dependents that block an owner's deletion, and their owner."""
         self._parked: set[str] = set()
         """Objects with an owner of a kind that is not served, until a kind is added."""
         self._checked: BoundedCache[str, int] = BoundedCache("garbage-checked", _REMEMBER)
-        """Objects whose owners were found to exist, with a hash of their references. The going
-        of an owner is told by its own event, so they need no look until they name others."""
+        """Objects whose owners exist, with a hash of their references. The deletion of an owner has
+        its own event, so they are not checked again until their references change."""
         self.controller: Controller[str | GoneOwner] = Controller(
             NAME, self.reconcile, workers=_AT_A_TIME, lane=stored_in, metrics=metrics
         )
@@ -129,7 +129,7 @@ class GarbageCollector:
             self._checked.pop(key)  # it may name the same owners again, who may be gone
 
     def _on_kind(self, event: Event) -> None:
-        """A kind was perhaps added to a cluster: those who waited for one are looked at again."""
+        """A kind may have been added to a cluster: objects with owners of unknown kinds are retried."""
         if self._parked and not event.deleted:
             cluster = split_key(event.key).cluster
             for key in [key for key in self._parked if split_key(key).cluster == cluster]:
@@ -174,7 +174,7 @@ class GarbageCollector:
         parts = split_key(key)
         kind = self._kinds.by_prefix(parts.cluster, parts.resource_prefix)
         if kind is None:
-            return None  # its kind is no longer served: nobody can delete it through the API
+            return None  # its kind is no longer served, so it cannot be deleted through the API
         return GarbageItem(key, parts, kind, metadata_of(entry.value))
 
     def _dependents(self, cluster: str, uid: str) -> Iterator[str]:

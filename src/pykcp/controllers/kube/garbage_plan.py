@@ -23,13 +23,13 @@ class OwnerState(Enum):
     WAITING = "waiting"
     """It is being deleted and waits for its dependents to go first."""
     UNKNOWN = "unknown"
-    """Its kind is not served here, so nobody can say."""
+    """Unknown, because its kind is not served in this cluster."""
     IMPOSSIBLE = "impossible"
     """A cluster-scoped object cannot have a namespaced owner; nothing is decided by it."""
 
 
 NOT_HERE = frozenset((OwnerState.ABSENT, OwnerState.IMPOSSIBLE))
-"""Where the reference says, there is no such owner; it may live elsewhere."""
+"""The owner does not exist at the referenced location; it may exist in another namespace."""
 
 
 class Owner(NamedTuple):

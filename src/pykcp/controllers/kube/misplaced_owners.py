@@ -1,9 +1,9 @@
-"""Warnings for objects whose owner lives in another namespace, where it cannot own them.
+"""Warnings for objects whose owner is in another namespace, where it cannot own them.
 
-The collector takes such an owner for absent and removes the object, which surprises whoever
-made it; the event says why. Objects are not indexed by their uid, so the owner is looked for
-where it may well be: where others that name it have it, and under its name in other
-namespaces. Both searches are bounded.
+The garbage collector treats such an owner as absent and deletes the object, which surprises
+its creator; the event contains the reason. Objects are not indexed by their uid, so the owner
+is searched in likely namespaces: those of other objects that reference it, and those with an
+object of its name. Both searches are bounded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TELL = 16
 """How many of an object's owners are looked for: those of thousands are no mistake to explain."""
 _REMEMBER = 8192
 _NAMES = uuid.UUID("6e1f1c53-2f0c-4a52-9d8c-0d1f6a1f6c11")
-"""Names of events are made from what they tell, so that nothing is told twice."""
+"""Event names are derived from their content, so that no event is created twice."""
 
 
 class MisplacedOwners:
@@ -45,7 +45,7 @@ class MisplacedOwners:
         self._gone: BoundedCache[str, bool] = BoundedCache("deleted-owners", _REMEMBER)
 
     def forget(self, uid: str) -> None:
-        """This object is deleted, so it is nowhere: nobody needs to look for it."""
+        """This object is deleted, so it does not have to be searched."""
         self._gone.put(uid, True)
 
     async def report(self, key: str, references: Iterable[OwnerReference]) -> None:
@@ -102,7 +102,7 @@ class MisplacedOwners:
         event = warning(kind, uid, where, reference, self._now())
         try:
             await self._client.create(where.cluster, EVENTS, event)
-        except StatusError as error:  # it was told before, or the namespace takes no more
+        except StatusError as error:  # the event exists already, or the namespace is terminating
             _log.debug("no event for %s: %s", key, error)
 
 

@@ -1,9 +1,9 @@
-"""The end of a namespace: its content is deleted, then the namespace itself.
+"""Deletion of a namespace: its content, then the namespace itself.
 
-Content is found by key prefix, kind by kind. What has finalizers stays until somebody takes
-them away; the namespace is looked at again when content of it goes, and now and then in case
-that was not heard. A write that was admitted before the namespace was marked may commit after
-it is gone, so a removed namespace is swept once more a little later.
+Content is found by key prefix, kind by kind. Objects with finalizers remain until these are
+removed; the namespace is reconciled again when content is deleted, and periodically in case an
+event was missed. A write that was admitted before the namespace was terminating may commit after
+its deletion, so a removed namespace is checked once more a little later.
 """
 
 from __future__ import annotations

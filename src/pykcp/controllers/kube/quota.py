@@ -1,9 +1,9 @@
-"""What quotas have used: `status.used`, kept right as objects come and go.
+"""Usage of quotas: keeps `status.used` correct.
 
-Admission adds what is created (see `admission.plugins.resource_quota`); this controller does
-the rest: the first count of a new or changed quota, what deletions give back, and what was
-written by hand. It counts key prefixes and decodes nothing. It takes its turn in a namespace
-as creates do, so it never has to count twice because somebody was faster.
+Admission adds created objects (see `admission.plugins.resource_quota`); this controller does
+the rest: the first count of a new or changed quota, deletions, and manual changes of the status.
+It counts key prefixes and decodes nothing. It uses the same lock of a namespace as creates, so
+a count is never outdated by a concurrent create.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class ResourceQuotas:
     async def _number(
         self, place: QuotaNamespace, counted: str, prefixes: Mapping[tuple[str, str], str]
     ) -> int | None:
-        """How many there are; None for what nobody counts.
+        """The number of objects; None for resources that are not counted.
 
         Kinds that the cluster does not serve have no objects.
         """

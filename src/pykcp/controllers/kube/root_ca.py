@@ -1,8 +1,8 @@
-"""Every active namespace has a ConfigMap with the CA by which to trust this server.
+"""Publishes the server's CA in a ConfigMap of every active namespace.
 
-It is restored when somebody deletes or changes it. When the CA itself is another than at the
-last start, every namespace is visited once: one of them, `default` in `root`, shows which CA
-was published last and is therefore brought up to date after all the others.
+The ConfigMap is restored when it is deleted or changed. If the CA differs from that of the last
+start, every namespace is reconciled once: `default` in `root` records which CA was published
+last and is therefore updated after all others.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class RootCA:
                     cluster, CONFIG_MAPS, CONFIG_MAP, self._restore, namespace
                 )
         except AlreadyExists:
-            self.controller.add(key)  # somebody was faster: see whether it is right
+            self.controller.add(key)  # a concurrent write: check whether it is correct
         except NotFound:
             return  # the namespace is gone, or the object went, of which there is another event
         except StatusError as error:

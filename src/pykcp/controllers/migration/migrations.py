@@ -1,7 +1,7 @@
-"""kcp-logicalcluster-migration: how a logical cluster leaves its shard.
+"""kcp-logicalcluster-migration: moves a logical cluster to another shard.
 
-This is the origin's part up to where the destination takes over: the logical cluster is marked,
-so that nobody but other shards can use it. A migration that is given up lets go of it again.
+This is the part of the origin until the destination takes over: the logical cluster is marked,
+so that only other shards can access it. A cancelled migration removes the mark.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""A controller: a queue of keys and what is done for each.
+"""A controller: a queue of keys and a `reconcile` function.
 
-Whoever sees a change adds a key; `reconcile` makes the world right for that key, whatever
-happened to it. There is one task per controller, and while there is nothing to do it waits
-on one future. Up to `workers` keys are worked on at a time by tasks that end with the work.
+Event handlers add keys; `reconcile` makes the actual state of a key match its desired state,
+independent of the event. There is one task per controller, which waits on one future while there
+is nothing to do. Up to `workers` keys are processed concurrently by tasks that end with the work.
 
-Logical clusters take turns, and one never has all of the workers. A worker lets others on the
-event loop go on when it has used up its slice of time, also between keys that await nothing.
-Keys that take long, such as a namespace with a hundred thousand objects, do not keep the others
-waiting: while all workers are busy with such keys, there are more workers.
+Logical clusters take turns, and none can occupy all workers. A worker yields to the event loop
+when it has used up its time slice, also between keys that await nothing. Keys that take long,
+such as a namespace with a hundred thousand objects, do not block the others: while all workers
+are busy with such keys, additional workers run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 
 _LONG = 1.0
-"""Seconds after which a key no longer counts among those that are worked on at a time."""
+"""Seconds after which a running key no longer counts towards the limit of concurrent keys."""
 _MORE = 16
 """How many times the number of workers there are at most, long ones included."""
 

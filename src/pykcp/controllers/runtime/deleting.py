@@ -13,7 +13,7 @@ from pykcp.machinery.status import StatusError
 async def delete_together(
     client: Client, cluster: str, kind: GroupVersionResource, objects: Iterable[tuple[str, str]]
 ) -> list[str]:
-    """Delete objects, given as name and namespace; what was said of those that could not be."""
+    """Delete objects, given as name and namespace; returns the errors of those that failed."""
     outcomes = await asyncio.gather(
         *(
             client.delete(cluster, kind, name, namespace, propagation="Background")

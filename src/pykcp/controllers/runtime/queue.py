@@ -1,12 +1,12 @@
-"""A queue of keys: each is there once, is never worked on twice at a time, and fails gently.
+"""A queue of unique keys: each is processed by one worker at a time, and retried with backoff.
 
-Keys belong to lanes, mostly the logical cluster that they are about. Lanes take turns, so that
-a key of one does not wait for the thousands of another; a lane cannot have all workers, either.
+Keys belong to lanes, usually one per logical cluster. Lanes take turns, so that a key of one
+lane does not wait for the thousands of another; a lane cannot occupy all workers, either.
 The more keys of a lane fail, the longer each of them waits.
 
-Pure: it knows no clock and no event loop; whoever drives it says what time it is. A key that
-is added while it is being worked on is queued again when that is done, so the last change is
-always seen. Nothing is remembered of a key that is neither waiting, nor running, nor failing.
+Pure: it has no clock and no event loop; callers pass the current time. A key that is added
+while it is being processed is queued again afterwards, so the last change is always seen.
+No state is kept for a key that is neither waiting, nor running, nor failing.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class _Failure(NamedTuple):
 
 class KeyedQueue(Generic[K]):
     def __init__(self, lane: Callable[[K], str] = one_lane, at_a_time: int | None = None) -> None:
-        """`lane`: which lane a key is in, "" for those that are nobody's; `at_a_time`: keys of a
-        lane that may run at a time.
+        """`lane`: returns the lane of a key, "" for keys without one; `at_a_time`: the number of keys
+        of a lane that may run concurrently.
         """
         self._lane, self._at_a_time = lane, at_a_time
         self._ready: dict[K, str] = {}

@@ -147,7 +147,7 @@ class BindingsInitializer(_Initializer):
             self.controller.add(ObjectKey(cluster, "", "cluster"))
 
     def _on_export(self, event: Event) -> None:
-        """An export that somebody waited for may be there now."""
+        """An export that a cluster waits for may be available now."""
         if event.created:
             add_indexed(self.controller, self._store, UNSETTLED_CLUSTERS, _PREFIX, _key_of)
 

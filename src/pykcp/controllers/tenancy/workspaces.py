@@ -43,7 +43,7 @@ _ALL = ObjectKey(clusters.WILDCARD, "", "")
 _PAGE = 200
 _DISAPPEARED_AFTER = 60.0
 _SOON = 0.5
-"""Seconds until a deletion that has not finished by then is told."""
+"""Seconds after which an unfinished deletion is reported."""
 
 _log = logging.getLogger(__name__)
 
@@ -136,7 +136,7 @@ class Workspaces:
             shard = self._chosen(workspace) or self._choose(workspace)
         except labels.SelectorError as error:
             await self._unschedulable(workspace, f"spec.location.selector is invalid: {error}")
-            return  # it cannot be scheduled before somebody changes it
+            return  # it cannot be scheduled until it is changed
         if shard is None:
             why = "No available shards to schedule the workspace"
             await self._unschedulable(workspace, why)
@@ -293,7 +293,7 @@ class Workspaces:
             await self._let_go(workspace)
             return None
         if len(finalizers) > 1:
-            return None  # ours goes last
+            return None  # the controller's own finalizer is removed last
         if not meta.is_deleting(cluster):
             await self._client.delete(meta.cluster(cluster), LOGICAL_CLUSTERS, "cluster")
             return _SOON

@@ -36,9 +36,9 @@ Labels = tuple[tuple[str, str], ...]
 def combinations(
     shards: Iterable[Mapping[str, str]], dimensions: Sequence[str], more: Iterable[str]
 ) -> list[Labels]:
-    """The combinations of labels that shards have; those that lack one of them do not count.
+    """The combinations of label values of the shards; shards that lack a label are ignored.
 
-    `more`: labels by which the shards were selected, which partitions select by, too.
+    `more`: labels that selected the shards, which are added to the partitions' selectors.
     """
     keys = sorted({*dimensions, *more})
     found = {

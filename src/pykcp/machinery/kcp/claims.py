@@ -157,7 +157,7 @@ def accepted_claim(binding: Object, group: str, resource: str) -> Object | None:
 
 
 def claimed_identity(export: Object, group: str, resource: str) -> str:
-    """The identity that an export claims a resource of; "" if it is nobody's."""
+    """The identity of a claimed resource; "" if it has none."""
     for key, _ in _exported_by_resource(export).get(normalized(group, resource), ()):
         return key.identity
     return ""
@@ -217,7 +217,7 @@ def is_claim_label(key: str) -> bool:
 def labels_due(
     exports: Iterable[BoundExport], group: str, resource: str, labels: Mapping[str, str] | None
 ) -> dict[str, str]:
-    """The claim labels of an object with these labels. A selector nobody understands selects none.
+    """The claim labels of an object with these labels. An invalid selector selects none.
 
     Bindings themselves get one more: `reflexive_label`, unless their export's key is here.
     """
@@ -267,7 +267,7 @@ class ClaimsState(NamedTuple):
     expected: list[ClaimKey]
     """Exported and accepted."""
     unexpected: list[ClaimKey]
-    """Accepted, but nobody asked."""
+    """Accepted, but not requested by the export."""
     changes: list[ClaimKey]
     """Claims whose objects need new labels."""
     mismatches: list[ClaimMismatch]

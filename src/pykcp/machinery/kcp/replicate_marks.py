@@ -98,7 +98,7 @@ def role_of(binding: Object) -> str:
 
 
 def marked_value(value: str, reasons: Iterable[str]) -> str:
-    """The annotation for these reasons of ours; other people's stay. "" for none."""
+    """The annotation for these reasons, keeping unknown ones; "" for none."""
     others = {reason for reason in value.split(",") if reason and reason not in _OURS}
     return ",".join(sorted(others.union(reasons)))
 

@@ -1,8 +1,8 @@
-"""Who owns a resource in a logical cluster: one APIBinding, or a CRD of the cluster's own.
+"""Ownership of a resource in a logical cluster: one APIBinding, or a CRD of the cluster.
 
-The answer is an annotation on the LogicalCluster, a map from `<resource>.<group>` to its
-owner. Whoever comes first keeps it until it is gone. The lock of a CRD that is only about to
-be created expires, in case that fails.
+It is stored in an annotation of the LogicalCluster, a map from `<resource>.<group>` to its owner.
+The first owner keeps the resource until it is deleted. The lock of a CRD that is about to be
+created expires, in case the create fails.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def acquire(
     crds: Collection[str] = (),
     now: str,
 ) -> tuple[Locks, Locks]:
-    """The locks after taking those that are free, and those that others hold.
+    """The locks after acquiring the free ones, and the locks held by others.
 
-    `crds`: the CRDs that there are. A CRD's lock that expired is free if its CRD never came.
+    `crds`: the existing CRDs. An expired lock of a CRD is free if the CRD was never created.
     """
     after, held = dict(locks), {}
     for name in wanted:

@@ -1,6 +1,6 @@
-"""Which documents there are, and the operations in each.
+"""The OpenAPI documents and the operations in each.
 
-One for every group version, and small ones for the paths that tell what there is.
+There is one for every group version, and small ones for the discovery paths.
 """
 
 from __future__ import annotations

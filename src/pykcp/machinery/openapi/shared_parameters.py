@@ -1,6 +1,6 @@
-"""Parameters that a v2 document says once, at its top, and refers to from everywhere else.
+"""Parameters that a v2 document defines once, at its top, and references in operations.
 
-That is every parameter but those that clients look for in place, or that differ by kind.
+These are all parameters except those that clients expect in place, or that differ by kind.
 """
 
 from __future__ import annotations

@@ -62,15 +62,15 @@ class FieldManager:
         reset: Mapping[str, Fields] | None = None,
         versions: Versions | None = None,
     ) -> None:
-        """`zero`: the object before it exists, for kinds that are Go types upstream.
+        """`zero`: the object before its creation, for kinds that are Go types upstream.
 
-        A write is compared with what was there. For a custom resource that is nothing; for
-        a Go type it is the zero value, in which structs and fields that are always printed
-        are there already, and so are not added by whoever creates an object. By default
-        the schema decides (`go_type`), and the decoder knows the zero value.
+        A write is compared with the previous state. For the creation of a custom resource that is
+        nothing; for a Go type it is the zero value, which already has structs and fields that are
+        always serialized, so that the creator does not own them. By default the schema decides
+        (`go_type`), and the decoder provides the zero value.
 
-        `reset`: by version, what a write through here cannot change (status through the
-        main resource, all but status through the other): it is neither owned nor lost.
+        `reset`: by version, the fields that a write through this subresource cannot change (status
+        for the main resource, everything else for `status`): their ownership does not change.
         """
         self.api_version, self.kind, self.subresource = api_version, kind, subresource
         if zero is None and schema.go_type:

@@ -1,4 +1,4 @@
-"""What a write changes, and what that costs those who owned it."""
+"""The fields that a write changes, and the managers that lose them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Changes:
         return out
 
     def taken_from_all(self) -> Managers:
-        """The managers without what changed or went; those who are left with nothing go."""
+        """The managers without the changed and removed fields; managers without fields are dropped."""
         out = self._managers
         for who, entry in self._managers.items():
             fields = entry.fields

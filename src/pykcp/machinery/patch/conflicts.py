@@ -11,7 +11,7 @@ from pykcp.machinery.status import MAX_FIELD_ERRORS, Cause, Conflict
 
 
 class ApplyConflicts(Exception):
-    """Who owns what is in the way; becomes a status at the end."""
+    """Conflicting fields by manager; becomes a status at the end."""
 
     def __init__(self, sets: dict[Identity, Fields]) -> None:
         super().__init__()

@@ -122,7 +122,7 @@ _PLAIN = re.compile(r'(?:\.|[kv]:(?:\{"[^"\\]*":)?"[^"\\]*"\}?)\Z')
 
 
 def _have_plain_texts(order: list[str]) -> bool:
-    """Whether the texts of elements tell their order: strings only, under one name."""
+    """Whether elements can be sorted by their text: strings only, under one name."""
     if not all(map(_PLAIN.match, order)):
         return False
     heads = {element.partition(":")[2].partition(":")[0] for element in order if element[0] == "k"}

@@ -206,7 +206,7 @@ class PatchRun:
             raise unprocessable("nested too deeply to compare or to copy") from error
 
     def _place(self, operation: Object, member: str = "path") -> _Place:
-        """Walk to the container that a pointer ends in, making it ours to change."""
+        """Find the container that a pointer ends in, copying shared containers on the way."""
         pointer = operation.get(member)
         if not isinstance(pointer, str):
             raise _Missing(f"the operation has no {member}")
@@ -256,7 +256,7 @@ class PatchRun:
         value = self._place(operation, "from").get()
         target = self._place(operation)
         if value is not None:
-            # What is copied may be ours and change later: the copy must not follow.
+            # The source may be changed later in place: the copy must not change with it.
             image = gojson.encode(value)
             self._budget.copy(len(image))
             value = gojson.decode(image)

@@ -94,7 +94,7 @@ class Shape:
         raise NotImplementedError
 
     def has_exact_equality(self) -> bool:
-        """Whether `==` tells all values of this shape apart; it takes 1 for true."""
+        """Whether `==` distinguishes all values of this shape; in Python 1 == True."""
         return True
 
 

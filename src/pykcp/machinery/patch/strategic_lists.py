@@ -114,7 +114,7 @@ def _positions(order: list[Any], key: str | None) -> dict[Any, int]:
 
 
 def _name(item: JSON, key: str | None) -> Any:
-    """What tells an element from others: its merge key, or itself if there is none."""
+    """The identity of an element: its merge key, or itself if there is none."""
     if key is None:
         return identity(item)
     return identity(item.get(key) if isinstance(item, dict) else None)

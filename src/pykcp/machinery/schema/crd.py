@@ -235,7 +235,7 @@ def _subresources(kind: str, given: dict[str, Any]) -> tuple[Subresource, ...]:
 
 
 def _warning(spec: Object, kind: str, version: Object, newest: str) -> str:
-    """What users of a deprecated version are told: which newer one there is, if there is one."""
+    """The deprecation warning of a version, with the recommended newer version, if there is one."""
     if not version.get("deprecated"):
         return ""
     if version.get("deprecationWarning"):

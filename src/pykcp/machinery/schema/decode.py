@@ -9,7 +9,7 @@ The closures only find out *that* something is wrong. What it is, in Go's words 
 order, is worked out by `machinery.schema.diagnose`, on the rare path.
 
 An empty list that is always written stays one, as it does in Go's structs; upstream's
-storage, which cannot tell it from no list, comes later (`registry.native`).
+storage, which does not distinguish it from no list, is applied later (`registry.catalog.native`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ Filler: TypeAlias = Callable[[Any, bool], None]
 
 
 def compile_defaulter(schema: Schema) -> Filler:
-    """Drops nulls (if it is told to) and fills in defaults, in that order, in one pass."""
+    """Drops nulls (if requested) and sets defaults, in that order, in one pass."""
     return _Compiler().whole(schema)
 
 

@@ -1,8 +1,8 @@
-"""A resource definition: what a kind is, whoever brought it.
+"""A resource definition: the description of a kind, independent of its source.
 
-Built-in kinds, kcp's own, CRDs and bound schemas are all one of these. The registry
-turns it into verbs; discovery, OpenAPI, tables and `kubectl explain` are read off it.
-Definitions are shared and never changed; schemas and columns are made on first use.
+Built-in kinds, kcp's own, CRDs and bound schemas all have one. The registry derives verbs
+from it; discovery, OpenAPI, tables and `kubectl explain` use it as well. Definitions are
+shared and immutable; schemas and columns are created on first use.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class ResourceDefinition:
     stored_as: tuple[str, str] | None = None
     """Group and resource it is stored under, if not its own: events exist in two groups."""
     hash_version: str = ""
-    """Version that upstream stores the kind in, where ours differs; only for the hash."""
+    """The storage version of the kind upstream, if it differs; used only for the hash."""
     origin: str = ""
     """Logical cluster that the definition comes from; "" for built-in ones."""
     is_terminating: bool = False

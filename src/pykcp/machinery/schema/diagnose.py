@@ -48,7 +48,7 @@ class Number(str):
 
 
 def document(value: JSON, raw: bytes | None) -> Any:
-    """The body as written, from its text if that is at hand, else as well as can be told."""
+    """The body as written, from its text if available, otherwise reconstructed."""
     if raw is None:
         raw = orjson.dumps(value)
     return json.loads(
@@ -106,7 +106,7 @@ def strict_problems(schema: Schema, body: Any) -> list[str]:
 
 
 def kind_error(value: JSON) -> str | None:
-    """Why not even the kind of a body can be told, in Go's words; None if it can."""
+    """The error (Go's message) if the kind of a body cannot be determined; None if it can."""
     head = "couldn't get version/kind; json parse error: json: cannot unmarshal "
     if not isinstance(value, dict):
         what = _what(document(value, None)) if value is not None else None

@@ -72,7 +72,7 @@ def _is_unique(schema: Schema, value: list[Any]) -> bool:
 
 
 def list_errors(schema: Schema, value: Any) -> list[FieldError]:
-    """Items of sets, and keys of maps, that occur more than once; no more than will be told."""
+    """Duplicate items of sets and keys of maps; at most as many as are reported."""
     errors: list[FieldError] = []
     _find_errors(schema, value, None, errors)
     return errors
@@ -128,7 +128,7 @@ def _key(names: tuple[str, ...], item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _repeated(values: list[Any]) -> list[int]:
-    """Where values come for the second time; later repetitions are not told again."""
+    """Positions of the first duplicate of each value; later duplicates are not reported."""
     if len(values) < 2:
         return []
     seen: dict[Any, int] = {}

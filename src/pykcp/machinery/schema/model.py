@@ -88,7 +88,7 @@ class Schema:
     inner: Schema | None = None
     """For codecs that accept a struct or something else: the struct."""
     pointer: bool = False
-    """Unset is told from empty."""
+    """Unset differs from empty."""
     presence: str = ""
     """When a value is written: "" (not if empty), always, or omitzero (not if a zero struct)."""
 

@@ -21,7 +21,7 @@ from pykcp.machinery.schema.model import Schema
 from pykcp.types import Object
 
 Pruner: TypeAlias = Callable[[Any, LazyPath, list[str]], None]
-"""From a value, its path and the list of dropped paths, which are no more than can be told."""
+"""Takes a value, its path and the list of dropped paths, which is limited to what is reported."""
 
 _META = frozenset(("apiVersion", "kind", "metadata"))
 _EXACT = 1 << 53

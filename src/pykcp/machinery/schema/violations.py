@@ -97,7 +97,7 @@ class Violations:
         self.matches += other.matches
 
     def is_enough(self) -> bool:
-        """Whether there are more violations than will be told."""
+        """Whether there are more violations than are reported."""
         return len(self.errors) > MAX_FIELD_ERRORS
 
 
@@ -111,7 +111,7 @@ class Old:
 def schema_errors(
     schema: Schema, value: Any, old: Any = None, *, path: str = "", ratcheting: bool = False
 ) -> list[FieldError]:
-    """All violations; with `ratcheting`, those that the old object had already are left out."""
+    """All violations; with `ratcheting`, without those that the old object already had."""
     counterpart = Old(old) if ratcheting else None
     _work.begin()
     _walk.checks, _walk.branches = node_checks(_work), 0
@@ -144,7 +144,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _unchanged(schema: Schema, value: Any, old: Any) -> bool:
-    """Equal, as far as upstream can tell: fields without a schema have no counterpart."""
+    """Equality as upstream defines it: fields without a schema have no counterpart."""
     if isinstance(value, dict) and isinstance(old, dict):
         return len(value) == len(old) and all(
             key in old and child is not None and _unchanged(child, item, old[key])

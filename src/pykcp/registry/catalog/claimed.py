@@ -1,4 +1,4 @@
-"""Which claims the bindings of a logical cluster accept, for whoever labels its objects.
+"""The permission claims that the bindings of a logical cluster accept, for labelling its objects.
 
 Bindings are read on first use and again when they change, one at a time and in slices: there
 may be many, each with thousands of claims. A cluster that accepts no claims costs an entry of
@@ -37,7 +37,7 @@ class _Accepting(NamedTuple):
 
 
 class _Cluster:
-    """The bindings of one logical cluster: those that were read, and names of the others."""
+    """The bindings of one logical cluster: the decoded ones, and the names of the others."""
 
     __slots__ = ("accepting", "unread")
 

@@ -1,8 +1,8 @@
-"""Custom resources: what the CRDs of a logical cluster add to what it serves.
+"""Custom resources: the resources that the CRDs of a logical cluster define.
 
-A CRD is read from the store when a request first asks for its resource; what it
-compiles to is found by content, so that clusters with the same CRD share it.
-Nothing exists for a cluster that nobody asks, and events forget what changed.
+A CRD is read from the store by the first request for its resource; its compiled
+form is cached by content, so that clusters with the same CRD share it. A cluster
+without requests has no cache entries, and events invalidate what changed.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class NativeKind(OwnedKind):
         return before_update(rules, new, old, facts)
 
     def settle(self, obj: Object) -> None:
-        """Empty lists become null: upstream's protobuf cannot tell the two apart."""
+        """Empty lists become null: upstream's protobuf does not distinguish them."""
         lists = self._lists
         if lists is None:
             lists = self._lists = _lists_always_written(self._typed()) if self._is_packed() else ()

@@ -1,9 +1,9 @@
-"""Conversion by webhook: objects of one version become objects of another, elsewhere.
+"""Conversion of objects between versions by a webhook.
 
-Objects are stored in the storage version of the time at which they were written. Whoever
-reads the store passes what it found through `from_storage`, all of a list in one call, and
-has values as if they were stored in the version that is served; everything behind that
-knows nothing of webhooks. What is written passes through `to_storage`.
+Objects are stored in the storage version at the time of their write. Readers of the store
+pass values through `from_storage`, all of a list in one call, and get values as if they
+were stored in the served version; the code after that is independent of webhooks. Writes
+pass through `to_storage`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class WebhookConversion(ConvertedEvents):
         self._memo: dict[tuple[bytes, str], Object] = {}
 
     def is_foreign(self, value: bytes) -> bool:
-        """Whether the stored value is of another version than ours."""
+        """Whether the stored value has another version than the served one."""
         return (codec.stored_version(value) or self._unmarked) != self._own
 
     async def to_storage(self, obj: Object) -> Object:
@@ -167,7 +167,7 @@ class WebhookConversion(ConvertedEvents):
         """
         memo: dict[tuple[bytes, str], Object] = {}
         while True:
-            self._memo = memo  # make does not wait, so nobody else can come in between
+            self._memo = memo  # make is synchronous, so no other task can run in between
             try:
                 return make()
             except ConversionNeeded as needed:

@@ -1,7 +1,7 @@
-"""Index entries of exports, bindings and endpoint slices: how one finds the others.
+"""Index entries of exports, bindings and endpoint slices.
 
-An export's bindings, the exports of a schema or an identity, who still uses a bound schema,
-what is unfinished. Whoever looks something up must still look at what it finds.
+They find an export's bindings, the exports of a schema or an identity, the users of a bound
+schema, and unfinished objects. Callers must still check the objects that a lookup returns.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def bindings_of(export_label: str) -> str:
 
 
 def bindings_to_schema(uid: str) -> str:
-    """Finds the bindings that serve a bound schema; nobody asks for those of kcp's own kinds."""
+    """Finds the bindings of a bound schema; kcp's own kinds are not indexed, as they are not looked up."""
     return f"binding-uid:{uid}"
 
 

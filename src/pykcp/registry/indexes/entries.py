@@ -22,7 +22,7 @@ from pykcp.types import Object
 DELETING = "deleting"
 UNSETTLED_WORKSPACES = "unsettled:workspaces"
 MOUNTS = "mounts"
-"""Workspaces that stand for something elsewhere."""
+"""Mounted workspaces."""
 PROTECTED_WORKSPACES = "protected:workspaces"
 """Workspaces that are not to be deleted."""
 PROTECTION = "tenancy.pykcp.io/deletion-protection"

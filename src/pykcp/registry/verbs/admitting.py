@@ -71,7 +71,7 @@ class AdmissionRequest:
     deletion: DeleteOptions | None = None
     """How a DELETE is to be made."""
     collection: Sequence[bytes] | None = None
-    """Of a deletecollection: all that it is going to delete, told before the first one goes."""
+    """For a deletecollection: all objects to delete, before the first one is deleted."""
     reservations: list[Reserve] | None = None
     """Limits that keep count of what is created (quotas); None if there are none."""
     can_restart: bool = False

@@ -64,7 +64,7 @@ class Recipe(Protocol):
         """How much was sent, in octets of JSON."""
 
     def bind(self, resource: Resource, warn: Callable[[str], None]) -> Make:
-        """Read what was sent; `warn` is told what is wrong with it but accepted."""
+        """Decode the request body; `warn` is called for problems that are accepted."""
 
 
 def _unbound(_live: Object | None) -> Object:

@@ -223,7 +223,7 @@ async def write_new(request: AdmissionRequest, name: str, put: PutKey) -> bytes:
 
 
 def dedup_owners(ctx: RequestContext, metadata: Object) -> None:
-    """Equal owner references are kept once; the client is told."""
+    """Remove duplicate owner references, with a warning for the client."""
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) < 2:
         return

@@ -50,7 +50,7 @@ async def delete(
     is_collective: bool = False,
     collection: Sequence[bytes] | None = None,
 ) -> Deleted:
-    """`is_collective`: the request is for a collection, so admission is told no name."""
+    """`is_collective`: the request is for a collection, so admission gets no name."""
     for _ in range(_TRIES):
         entry = find(resource, ctx, namespace, name)
         asked = "" if is_collective else name
@@ -159,7 +159,7 @@ async def delete_collection(
                 resource, ctx, place, name, options, is_collective=True, collection=collection
             )
         except NotFound:
-            return False  # somebody else deleted it: that is what was asked for
+            return False  # it was deleted concurrently, which is the desired result
         return True
 
     done = 0

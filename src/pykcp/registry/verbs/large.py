@@ -117,7 +117,7 @@ async def _create_named(
 
 
 async def update_large(target: WriteTarget, change: ObjectChange, entry: Entry) -> bytes:
-    """One try of an update; raises Mismatch if somebody was faster."""
+    """One attempt of an update; raises Mismatch on a conflict."""
     resource, ctx, name = target.resource, target.context, target.name
     work, admission = _work(resource), resource.services.admission
     recipe: Recipe = change.recipe or await _edited(resource, ctx, change, entry.value)
@@ -166,7 +166,7 @@ async def delete_large(
     entry: Entry,
     collection: Sequence[bytes] | None,
 ) -> Deleted:
-    """One try of a delete; raises Mismatch if somebody was faster."""
+    """One attempt of a delete; raises Mismatch on a conflict."""
     doomed = await _work(resource).deletion(resource, ctx, entry.value, options)
     value = await resource.own_form(entry.value)
     request = deletion_request(ctx, resource, namespace, name, value)

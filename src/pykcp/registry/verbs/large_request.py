@@ -30,7 +30,7 @@ class LargeRequest(AdmissionRequest):
         subresource: str = "",
     ) -> None:
         self.finding = ""
-        """What was found by whoever judged the object; for the plug-in that asks for it."""
+        """Results of the checks in the worker, for the plug-in that needs them."""
         self._text = made.text
         self._parts: ObjectParts | None = None
         """The object while only its metadata was looked at."""
@@ -102,9 +102,9 @@ class LargeRequest(AdmissionRequest):
         return self._text if self._parts is None else self._parts.text()
 
     def shown_texts(self, cluster: str = "") -> tuple[bytes, bytes] | None:
-        """The new and the old object for others to read, with type and logical cluster.
+        """The JSON text of the new and the old object, with type and logical cluster.
 
-        None if there is no way to tell without decoding them.
+        None if they would have to be decoded for it.
         """
         old, resource = self._old_value, self.resource
         if self._obj is not None or self._old is not None:

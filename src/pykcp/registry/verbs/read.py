@@ -189,7 +189,7 @@ def encode_token(revision: int, start: str) -> str:
 
 
 def decode_token(token: str) -> tuple[int, str]:
-    """Revision and key (below the prefix) of a continue token; 400 if it is not one of ours."""
+    """Revision and key (below the prefix) of a continue token; 400 if the token is invalid."""
     try:
         raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         content = orjson.loads(raw)

@@ -3,8 +3,8 @@
 A workspace is restored if it could be created now: as the user who asks, it passes admission,
 validation, quotas and limits like any new workspace, and the quotas count it in the same write.
 Its content comes back as it was stored. It passed all checks when it was written, no request can
-reach the trash, and the logical cluster that it returns to does not exist for anybody until the
-last write makes LogicalCluster and Workspace appear.
+reach the trash, and the logical cluster is not accessible until the last write restores the
+LogicalCluster and the Workspace.
 
 The trash of a workspace stays until it is restored completely: a crash on the way leaves a record
 that says so, and the rest is done at the next start.

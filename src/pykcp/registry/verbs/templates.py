@@ -1,10 +1,10 @@
-"""Templates: objects that every new logical cluster gets, alike but for a few words.
+"""Templates: objects that every new logical cluster gets, equal except for a few words.
 
-The first copy is created as any object is: decoded, defaulted, admitted and validated. Its
-stored form, with gaps where its words are, is the template of those that follow, which skip
-these steps. That is right only where nothing can decide otherwise for a later copy: in logical
-clusters that the same transaction makes, which have no policies, quotas or claims of their own
-yet. `transaction` allows templates nowhere else.
+The first copy is created like any object: decoded, defaulted, admitted and validated. Its
+stored form, with placeholders for these words, is the template of later copies, which skip
+those steps. This is correct only if no policy, quota or claim could decide differently for a
+later copy: in logical clusters that the same transaction creates, which have none of their own
+yet. `transaction` rejects templates for other logical clusters.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ def _manage(
     resource, subresource = target.resource, target.shown_subresource
     rules, now = resource.rules, resource.services.sources.now()
     if is_older and rules.forget_unfit(live, new, subresource):
-        return  # upstream cannot tell either which manager owns what there
+        return  # upstream does not know the owners of its fields either
     rules.manage_update(live, new, target.context.manager, subresource, now)
 
 

@@ -1,15 +1,14 @@
-"""The watch hub: committed events to everybody who watches, each encoded once.
+"""The watch hub: delivers committed events to all watchers, each encoded once.
 
-Watchers stand under the prefix they watch (a resource, a cluster's, a
-namespace's, or one key). Those that want the same thing in the same form share a
-group, so an event is matched and encoded once per group and written to each
-member's sink as the same bytes. There is no task, queue or timer per watcher
-except the deadline the client asked for; a watcher that cannot keep up is ended
-and resumes from its resource version.
+Watchers are indexed by the prefix they watch (a resource, a cluster's, a namespace's, or
+one key). Watchers with the same selection in the same format share a group, so an event is
+matched and encoded once per group and the same bytes are written to each member's sink.
+There is no task, queue or timer per watcher except the client's deadline; a watcher that
+reads too slowly is ended and resumes from its resource version.
 
-Where few watch, they get an event when it is committed. A crowded prefix has a
-queue: its watchers get events in order, some of them at a time, and everybody
-else has the loop in between. So are the watches of a large group ended.
+On a prefix with few watchers an event is delivered when it is committed. A prefix with many
+watchers has a queue: events are delivered in order, to some watchers at a time, and other
+work runs on the event loop in between. The watches of a large group are ended the same way.
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ def departed(store: Store, event: Event) -> Event:
     """An object that left a selection, as watchers last knew it, at the revision it left."""
     value = store.get_before(event.key, event.revision)
     if value is None:
-        return event  # forgotten already: the new state tells as well who is meant
+        return event  # the old state is already compacted; the new one selects the watchers as well
     value = fill(reopen(value), event.revision)
     return Event(
         event.revision,
@@ -182,7 +181,7 @@ class WatchHub:
         self._spreads = 0
         """How many resources are watched in all their identities."""
         self.is_closed: Callable[[str], bool] | None = None
-        """Whether nobody may watch a prefix (any more): asked when a watch begins."""
+        """Whether watching a prefix is not (or no longer) allowed; checked when a watch starts."""
         self._queues: dict[str, EventQueue] = {}
         """Of crowded prefixes with events that not all of their watchers have got."""
         self._distributing: deque[Iterator[None]] = deque()

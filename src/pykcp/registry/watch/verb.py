@@ -118,7 +118,7 @@ async def watch(
 def _scope(
     resource: Resource, ctx: RequestContext, namespace: str, selection: Selection
 ) -> tuple[str, object]:
-    """The narrowest prefix to watch, and what tells this selection from others."""
+    """The narrowest prefix to watch, and a key that identifies the selection."""
     if not resource.namespaced:
         namespace = ""
     elif not namespace and not is_wildcard(ctx.cluster):

@@ -1,8 +1,8 @@
 """The local ciphers of an EncryptionConfiguration: bytes in, bytes out.
 
 Formats are upstream's: aescbc is IV and padded text, aesgcm nonce and text with tag,
-secretbox NaCl's. What is sealed carries its own place (`sealed`), so that a value
-which was moved elsewhere is noticed with every one of them.
+secretbox NaCl's. The sealed text contains the key of its row (`sealed`), so that a value
+that was copied to another row is detected with all of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kubernetes' EncryptionConfiguration: from YAML to checked data. Pure.
 
-Problems are told as upstream tells them, all at once, and never with a secret in them.
+All problems are reported together, with upstream's messages, which never contain a secret.
 """
 
 from __future__ import annotations

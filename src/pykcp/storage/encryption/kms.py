@@ -1,7 +1,7 @@
-"""The KMS v2 provider: data keys of our own, kept safe by somebody else's key.
+"""The KMS v2 provider: local data keys that are encrypted by the plugin's key.
 
-A seed is made here, encrypted by the plugin, and stored with every value that is
-sealed with a key derived from it. The plugin is asked when the process starts, when
+A seed is generated here, encrypted by the plugin, and stored with every value that is
+sealed with a key derived from it. The plugin is called when the process starts, when
 its key changes (its status is polled), and once for every seed of an earlier process.
 """
 
@@ -150,7 +150,7 @@ def _derive(seed: bytes, info: bytes) -> bytes:
 
 
 def _digest(source: Encrypted) -> bytes:
-    """What tells data keys apart: everything the plugin is shown to open it."""
+    """Identifies a data key: everything that the plugin needs to decrypt it."""
     shown = hashlib.sha256()
     for part in (source.ciphertext, source.key_id.encode(), wire.put_map(1, source.annotations)):
         shown.update(len(part).to_bytes(4, "big"))

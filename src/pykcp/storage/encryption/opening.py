@@ -66,7 +66,7 @@ class Opening:
         return sealed.seal_terms(rules.seal(terms.encode())) if terms else ""
 
     def sealed_query(self, query: Query) -> Query:
-        """The store cannot look into sealed terms, so what it looks for becomes a test of ours."""
+        """The store cannot filter by sealed terms, so the conditions are tested here instead."""
         if not query.where and query.residual is None:
             return query
         rules = self._transformers.of(query.prefix)
@@ -186,7 +186,7 @@ class Opening:
 
 
 def _failure(where: str, error: Unreadable) -> Unreadable:
-    """Named after the resource: a client that lists is told which kind cannot be read."""
+    """The error names the resource, so that the client of a list knows which kind failed."""
     kind = "/".join(where.split("/")[:2]).removeprefix("core/")
     group, slash, resource = kind.partition("/")
     shown = f"{resource}.{group}" if slash else kind

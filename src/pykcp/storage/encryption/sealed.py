@@ -1,16 +1,15 @@
-"""What is sealed, and how sealed values stand in the store. Pure.
+"""The sealed text, and the format of sealed values in the store. Pure.
 
-A value is bytes around the place of its revision, which only the store knows. So
-what is sealed is the value without it, with its key in front:
+A value consists of the bytes before and after its revision, which the store assigns. So
+the value is sealed without the revision, and with its key in front:
 
     <length of key, of terms, of head> <key> <terms> <head> <tail>
 
-and what the store is given is `Value(head=<envelope> + "@", tail="")`: it puts the
-revision behind the envelope, and reading takes it from there into the place where
-it belongs. The envelope begins with upstream's prefix (`k8s:enc:aescbc:v1:key1:`).
+and the store gets `Value(head=<envelope> + "@", tail="")`: it appends the revision to the
+envelope, and reading moves it from there to its position in the value. The envelope begins with upstream's prefix (`k8s:enc:aescbc:v1:key1:`).
 
-The key inside is compared with where the value was found. So a sealed value that
-somebody copied to another row, another tenant's say, is refused.
+The key inside is compared with the key of the row. So a sealed value that was copied
+to another row, for example another tenant's, is rejected.
 
 Terms (labels and selectable fields) are sealed too: they are in the value, and once
 more in the text that the store filters by, which becomes `\\x1fsealed:<base64>\\x1f`.

@@ -1,7 +1,7 @@
-"""A store whose values of chosen resources are sealed in the store below it.
+"""A store that encrypts the values of selected resources in the store below it.
 
-Whoever uses it sees plain values and terms; the store below, its log, its index of
-terms, its files and a mirror of etcd see sealed ones. Resources that are not
+Its users see plain values and terms; the store below, its log, its index of terms,
+its files and a mirror of etcd contain sealed ones. Resources that are not
 encrypted pass through with one comparison of their first bytes.
 """
 
@@ -75,7 +75,7 @@ class EncryptedStore:
         self._waited: set[object] = set()
         self._owner = TaskOwner("encryption")
         self.on_unreadable: Callable[[str], None] | None = None
-        """Told the key of an event that cannot be opened: watches of it must not go on."""
+        """Called with the key of an event that cannot be decrypted: its watches must end."""
         self._lookup = store.lookup
         self._get = store.get
 
@@ -206,7 +206,7 @@ class EncryptedStore:
             try:
                 opened.append(self._opening.event(event))
             except (Unreadable, KeyPending) as error:
-                # Only another server's write can be unreadable; whoever watches must start over.
+                # Only another server's write can be unreadable; its watches must end and list again.
                 _log.error("an event cannot be decrypted: %s", error)
                 if self.on_unreadable is not None:
                     self.on_unreadable(event.key)
@@ -295,7 +295,7 @@ class EncryptedStore:
 
 
 async def _settled(pending: KeyPending) -> None:
-    """Wait for the answer, whatever it is: whoever asks again is told."""
+    """Wait for the response; errors are reported to the next caller."""
     await asyncio.wait((asyncio.wrap_future(pending.answer),))
 
 

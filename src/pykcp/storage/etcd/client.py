@@ -1,9 +1,9 @@
-"""Talking to etcd: several servers, one of which is in use.
+"""A client for several etcd servers, one of which is in use.
 
-Every request has a time limit. A request that fails before it was sent goes to
-the next server; whatever else goes wrong is told to the caller, sorted by what
-it means for a write: `StoreUnavailable` (it has not happened), `UnknownOutcome` (it may
-have), `StoreFull`, `TooLarge`.
+Every request has a timeout. A request that fails before it was sent goes to the next
+server; other failures are raised, classified by what they mean for a write:
+`StoreUnavailable` (it has not been executed), `UnknownOutcome` (it may have been),
+`StoreFull`, `TooLarge`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHANNEL_OPTIONS = (
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
-    # Ours is the backoff that counts, see `feed`.
+    # The effective backoff is in `feed`.
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
@@ -41,7 +41,7 @@ REQUIRE_LEADER = (("hasleader", "true"),)
 
 
 class NotSent(StoreUnavailable):
-    """Nobody took the request; another server may."""
+    """The request was not sent; another server may accept it."""
 
 
 class UnknownOutcome(StoreUnavailable):
@@ -63,7 +63,7 @@ class EtcdClient:
         return self._servers[self._current]
 
     def leave(self, server: str) -> None:
-        """It has failed: use the next, unless somebody has changed over already."""
+        """Switch to the next server, unless another request has already done so."""
         if server == self.server:
             self._current = (self._current + 1) % len(self._servers)
 

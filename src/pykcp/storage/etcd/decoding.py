@@ -31,7 +31,7 @@ class Decoded(NamedTuple):
     changes: list[StoredChange]
     outcomes: list[EtcdOutcome]
     foreign: list[bytes]
-    """Keys under our prefix with values that are not ours."""
+    """Keys below the prefix whose values were not written by this program."""
 
 
 def decode(

@@ -34,7 +34,7 @@ class HasOperations(Protocol):
 class Encoded(NamedTuple):
     request: Any
     places: list[list[int]]
-    """For each transaction the places of its operations (-1 for those that only compare)."""
+    """For each transaction the positions of its operations (-1 for pure compares)."""
 
 
 def take(queue: deque[Any]) -> list[Any]:

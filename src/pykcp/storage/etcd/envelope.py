@@ -1,20 +1,20 @@
-"""How values and revisions of the store are kept in etcd. Pure.
+"""The format of values and revisions of the store in etcd. Pure.
 
 A value in etcd is an envelope: terms, indexes and the bytes before and after the
-place of the revision, which etcd fills in by saying when it was written.
+revision, which is derived from etcd's revision of the key.
 
-etcd gives one revision to everything in a transaction, and we send many
-transactions as one. Here every operation has a revision of its own: etcd's, with
-the operation's place in the request as its last eight bits. The place is in the
-envelope, so every server reads the same number.
+etcd assigns one revision to all operations of a transaction, and many transactions
+are sent as one. Here every operation has its own revision: etcd's, with the
+position of the operation in the request as its last eight bits. The position is in
+the envelope, so every server computes the same number.
 
-A deletion in etcd carries no value, but watchers want the last state. It is put
-into a grave in the same transaction: a key named after the place, overwritten by
-later deletions, that says which key it belongs to.
+A delete event of etcd has no value, but watchers need the last state. It is written
+to a grave in the same transaction: a key named after the position, overwritten by
+later deletions, that contains the deleted key.
 
-Whatever we write, we write the head as well: its revision in etcd is that of our
-last change. So one read of it tells how far a mirror has to be to be current,
-and that the watch will get there.
+Every request also writes the head: its revision in etcd is that of the last change.
+So one read of it returns the revision that a current mirror must have reached, and
+guarantees that the watch will deliver it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Keyspace:
     def __init__(self, prefix: str) -> None:
         self.start = "/".join(("", *filter(None, prefix.split("/")), "pykcp/")).encode()
         self.end = self.start[:-1] + b"0"
-        """Everything of ours is between start and end; others may use the same prefix."""
+        """All keys of this program are between start and end; others may use the same prefix."""
         self.data = self.start + b"data"
         self.data_end = self.start + b"datb"
         self.graves = self.start + b"graves/"

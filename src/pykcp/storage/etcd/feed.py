@@ -49,7 +49,7 @@ class Feed:
         self._keyspace = keyspace
         self._writer = writer
         self.carried_out: Callable[[EtcdOutcome], None] = lambda _: None
-        """Is told which requests of this server the mirror has received."""
+        """Called with the requests of this server that the mirror has received."""
         self._sleep = sleep
         self._watch: Watch | None = None
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -90,7 +90,7 @@ class Feed:
         return Newest(header.cluster_id, header.revision, head_of(response))
 
     async def reach(self, revision: int, seconds: float) -> None:
-        """Return when the mirror is at a revision of etcd's at which something of ours changed."""
+        """Wait until the mirror has reached a revision of etcd that changed one of the keys."""
         if self._mirror.applied >= revision:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -102,7 +102,7 @@ class Mirror(ReadingHalf):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
     def apply(self, events: Sequence[EtcdEvent], writer: int) -> list[EtcdOutcome]:
-        """Take over whole revisions of etcd's, in order; says which requests of ours they were."""
+        """Apply complete revisions of etcd, in order; returns the requests of this server in them."""
         connection = self._opened()
         decoded = decode(
             events,
@@ -127,11 +127,10 @@ class Mirror(ReadingHalf):
         self._publish(newest_of(self.applied), events)
 
     async def replace(self, pages: AsyncIterator[Any], revision: int) -> None:
-        """Start over from all that is in etcd at a revision.
+        """Replace the content by that of etcd at a revision.
 
-        Listeners hear what has changed since the last revision that was here, as
-        far as it can be told: the newest state of what changed, the last known one
-        of what is gone.
+        Listeners get the changes since the last revision of the mirror, as far as they
+        are known: the newest state of changed keys, the last known state of deleted ones.
         """
         connection = self._opened()
         reader = await self._readers.take()
@@ -243,7 +242,7 @@ class Mirror(ReadingHalf):
 
 
 class Difference:
-    """What a new state has that the old one had not, as events; keys are told in order."""
+    """The differences of a new state from the old one, as events in key order."""
 
     def __init__(self, reader: sqlite3.Connection, revision: int) -> None:
         self._reader = reader
@@ -254,7 +253,7 @@ class Difference:
         self._is_first = revision == 0
 
     def note(self, changes: Sequence[StoredChange]) -> None:
-        if self._is_first:  # nobody has seen the state before: nobody misses the events
+        if self._is_first:  # the old state was never published, so no listener misses events
             return
         for change in changes:
             self._gone_before(change.key)
@@ -275,7 +274,7 @@ class Difference:
         while self._next is not None and (key is None or self._next[0] < key):
             gone, _, terms = self._next
             entry = scans.get(self._reader, gone)
-            # When it was deleted cannot be told. Any number will do that is newer than what was
+            # The revision of the deletion is unknown. Any number will do that is newer than what was
             # seen and already forgotten: who stops there has to list again.
             self._revision += 1
             value = entry.value if entry else b""

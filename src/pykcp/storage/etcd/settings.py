@@ -1,4 +1,4 @@
-"""What a server has to be told about its etcd."""
+"""Settings of the connection to etcd."""
 
 from __future__ import annotations
 

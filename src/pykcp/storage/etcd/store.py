@@ -79,7 +79,7 @@ class EtcdStore(Mirror):
         await feed.reach(newest.head, self._settings.write_seconds)
 
     async def compact(self, revision: int) -> None:
-        """Every server compacts its own mirror; etcd is compacted by whoever comes first."""
+        """Every server compacts its own mirror; the first server to get there compacts etcd."""
         self._running_feed()
         if revision > self.revision:
             raise FutureRevision(revision, self.revision)

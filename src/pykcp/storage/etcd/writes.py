@@ -1,10 +1,10 @@
-"""Writing to etcd: transactions wait in a queue and travel together.
+"""Writing to etcd: transactions are queued and sent in batches.
 
-A write is acknowledged when etcd has carried it out and the mirror has it, so
-that whoever wrote reads what he wrote. When a request gets no answer, it may
-have been carried out nevertheless; then the mirror will tell, since every value
-names the request it came with. If the mirror has caught up with etcd and knows
-nothing of it, the write is reported as failed, outcome unknown.
+A write is acknowledged when etcd has executed it and the mirror contains it, so
+that writers read their own writes. A request without a response may have been
+executed nevertheless; the mirror can tell, because every value contains the ID of
+its request. If the mirror has caught up with etcd and does not contain it, the
+write is reported as failed with unknown outcome.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Writes:
 
     def _wake(self) -> None:
         if not self._is_woken and len(self._tasks) < MOST_REQUESTS:
-            # Not at once: whoever else is ready in this turn of the loop travels along.
+            # Deferred, so that other writes of this iteration of the event loop join the batch.
             self._is_woken = True
             asyncio.get_running_loop().call_soon(self._send)
 
@@ -162,7 +162,7 @@ class Writes:
             await self._find_out(transactions, encoded.places, request, error)
             return
         answer = decode_answer(response, len(transactions))
-        # Whoever lost wants to see what won, so both wait for the mirror.
+        # A failed compare waits for the mirror too, so that its caller sees the winning write.
         await self._feed.reach(answer.head, self._seconds)
         for transaction, is_done, places in zip(
             transactions, answer.succeeded, encoded.places, strict=True
@@ -173,7 +173,7 @@ class Writes:
                 self._mismatched(transaction)
 
     async def _send_until(self, request: Any, deadline: float) -> Any:
-        """Try again while nobody takes it, unless etcd has been away for long already."""
+        """Retry while no server accepts it, unless etcd has been unreachable for long."""
         while True:
             try:
                 return await self._client.txn(request, deadline - time.monotonic())

@@ -1,13 +1,12 @@
-"""Carrying the write-ahead log over into the file, without anybody waiting for it.
+"""Checkpoints of the write-ahead log that do not block writers.
 
-Done in two parts. The bulk is copied in a thread of its own while writers go on.
-What they have added meanwhile is copied in an intermission, a moment in which no
-transaction is open: only then is nothing left over, and the next transaction
-starts the write-ahead log from its beginning.
+A checkpoint has two parts. Most of the log is copied in a separate thread while writers
+continue. The pages they add in the meantime are copied in an intermission, a moment in
+which no transaction is open: only then is the whole log copied, and the next transaction
+restarts the log from its beginning.
 
-A reader in an old snapshot keeps the log from starting over; usually the next
-round succeeds. If the log has grown past `most_bytes`, new scans are held back
-until those under way are through.
+A reader with an old snapshot prevents the restart; usually the next round succeeds. If
+the log has grown beyond `most_bytes`, new scans wait until the running ones are done.
 """
 
 from __future__ import annotations
@@ -102,6 +101,6 @@ class Checkpoints:
         self.failure.note(error)
 
     def _copy(self) -> None:
-        """In a thread: copy what no reader stands in the way of."""
+        """In a thread: copy the pages that no reader needs in the log (a passive checkpoint)."""
         _, frames, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         self._log_bytes = frames * PAGE_BYTES

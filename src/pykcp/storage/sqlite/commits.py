@@ -66,7 +66,7 @@ def _is_large(operations: Sequence[Operation]) -> bool:
 
 
 class CommitBatch:
-    """What one COMMIT makes safe, and what is then told to whom."""
+    """The transactions of one COMMIT, and the results to announce after it."""
 
     def __init__(self) -> None:
         self.changes: list[StoredChange] = []
@@ -181,13 +181,13 @@ class GroupCommit:
 
     def _wake(self) -> None:
         if not self._busy:
-            # Not at once: whoever else is ready in this turn of the loop joins the batch.
+            # Deferred, so that other writes of this iteration of the event loop join the batch.
             self._busy = True
             self._idle.clear()
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Start batches until one has something to commit or nobody waits."""
+        """Start batches until one has something to commit or the queue is empty."""
         while self._small or self._large or self._maintenance or self._intermissions:
             if self._intermissions:
                 work, done = self._intermissions.popleft()
@@ -215,7 +215,7 @@ class GroupCommit:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error:
-            # Whoever waits now hears of it: trying again at once would hold the loop.
+            # Fail all waiting writers: retrying immediately would block the event loop.
             for waiting in (self._small, self._large):
                 while waiting:
                     batch.futures.append(waiting.take()[1].future)

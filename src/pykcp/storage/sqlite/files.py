@@ -11,7 +11,7 @@ from pykcp.storage.errors import Corrupt, InUse, StoreError, StoreFull, StoreUna
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x6B637030
-"""Written in the file's header, so that another program's file is not taken for ours."""
+"""SQLite's application ID in the file header; identifies a store of this program."""
 
 PAGE_BYTES = 8192
 """Holds five objects of 1.5 KB (a page of 4096 holds two): a fifth less disk, faster scans."""
@@ -68,7 +68,7 @@ def connect(
 
 
 def create_or_check(connection: sqlite3.Connection, path: pathlib.Path) -> None:
-    """Make the tables in a new file; refuse a file that is not ours or too new."""
+    """Create the tables in a new file; reject a file of another program or a newer version."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if tables == 0:
@@ -118,7 +118,7 @@ def make_private_file(path: pathlib.Path) -> None:
 
 
 def translate(error: sqlite3.Error, path: pathlib.Path) -> StoreError:
-    """What an error of SQLite means to those who use the store."""
+    """Translate an error of SQLite to an error of the store."""
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return Corrupt(f"{path} is damaged ({error}): {WHAT_TO_DO}")

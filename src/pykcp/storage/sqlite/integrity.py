@@ -1,7 +1,7 @@
-"""Is the file whole? Asked in the background, and only after a stop that was not in order.
+"""Integrity check of the file, in the background and only after an unclean stop.
 
-SQLite survives a crash by design; this is for disks that did not keep their word.
-It reads the whole file, so nobody waits for it.
+SQLite survives a crash by design; this detects disks that lost synced writes.
+It reads the whole file, so start-up does not wait for it.
 """
 
 from __future__ import annotations

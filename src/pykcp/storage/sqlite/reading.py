@@ -1,4 +1,4 @@
-"""The reading half of a store on SQLite tables, whoever fills them."""
+"""Reads of a store on SQLite tables, shared by the SQLite store and the mirror of etcd."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class ReadingHalf:
         connection = await self._readers.take()
         try:
             with self._translated(), scans.snapshot(connection):
-                # Whoever waited for a connection may have waited too long.
+                # The revision may have been compacted while waiting for a connection.
                 if after < self.compacted:
                     raise Compacted(after, self.compacted)
                 return await scans.history(connection, prefix, after, until, limit)

@@ -184,11 +184,11 @@ def lookup(connection: sqlite3.Connection, index: str, after: str, limit: int) -
 async def scan(
     connection: sqlite3.Connection, query: Query, at: int | None
 ) -> tuple[list[bytes], str]:
-    """Values of a range, and the last key if a limit cut it off.
+    """Values of a range, and the last key if it was cut by a limit.
 
     `at` is None for the snapshot's own revision. To know whether there is more
-    behind the limit, one more than asked for is looked at. Behind a number of bytes
-    nobody looks: there may be nothing.
+    after the limit, one more key is read. After a limit in bytes nothing more is read:
+    there may be no further keys.
     """
     rows = current_rows(connection, query) if at is None else rows_at(connection, query, at)
     wanted = query.limit + 1 if query.limit else 0

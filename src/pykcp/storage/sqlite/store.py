@@ -48,8 +48,8 @@ class SQLiteSettings:
     most_bytes: int = 0
     """What the store may hold; 0: any amount. See `pykcp.storage.size_limit`."""
     erases: bool = False
-    """Whether what is deleted is overwritten with zeros: where values are encrypted, those that
-    were plain before must not stay in unused parts of the file."""
+    """Whether deleted rows are overwritten with zeros: once values are encrypted, older plain ones
+    must not remain in unused parts of the file."""
 
 
 WRITER_CACHE_KIB = 8192

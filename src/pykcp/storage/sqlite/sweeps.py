@@ -1,14 +1,13 @@
-"""Compaction: forgetting superseded rows and giving the disk space back, in small steps.
+"""Compaction: deletes superseded rows and shrinks the file, in small steps.
 
-A row may go when the next row of its key is old enough: nobody reads the time
-in between any more. That next row names it (`prev`), so a sweep over the rows
-that have become old finds everything there is to delete, without an index. A
-tombstone that is old enough goes itself, and with it its key.
+A row can be deleted when the next row of its key is below the compacted revision, because
+no read can then see the older one. That next row references it (`prev`), so a scan of the
+rows below the compacted revision finds all rows to delete without an index. An old
+tombstone is deleted itself, together with its key.
 
-Each step is part of some batch of the group commit: it holds the writer for a
-millisecond or two, and what it has done is recorded with it, so that a sweep
-that was cut off goes on where it stopped. Afterwards the file is cut shorter, in
-intermissions of the group commit.
+Each step is part of a batch of the group commit: it takes one or two milliseconds, and its
+progress is committed with it, so that an interrupted compaction continues where it stopped.
+Afterwards the file is truncated in intermissions of the group commit.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pykcp.wire.websocket import WebSocketDriver
 
 _TURN_SECONDS = 0.001
-"""How long requests are served at a go; nobody else is heard meanwhile."""
+"""Seconds of requests per turn; other connections wait in the meantime."""
 _PIECE = 4 * 1024
 """Octets of heads or chunks that are parsed at a go."""
 
@@ -67,7 +67,7 @@ class Http1Driver:
         self._queue: deque[Http1Exchange] = deque()
         """Exchanges not yet answered to the end; the first may be with the application."""
         self.watchers: list[Http1Exchange] = []
-        """Exchanges of which somebody wants to know when their answer is taken."""
+        """Exchanges with a callback for when their response has been read by the client."""
         self._is_advancing = False
         self._has_more_due = False
         """Requests could be served for which this turn had no time."""
@@ -257,7 +257,7 @@ class Http1Driver:
             self._reject(RequestRejected(400, "malformed request"))
 
     def _note_odd_method(self, data: bytes) -> None:
-        """A request with a method of nobody's is a request all the same: the application refuses it."""
+        """A request with an unknown method is passed to the application, which rejects it."""
         odd = _ODD_REQUEST.match(data)
         if odd is not None and odd[1] not in _STANDARD_METHODS:
             self._odd_method = odd[1].decode()
@@ -320,7 +320,7 @@ class Http1Driver:
             exchange = Http1Exchange(self, request, "1.1")
             self._queue.append(exchange)
         elif exchange.is_served:
-            self.connection.abort()  # in the middle of a body that somebody is reading
+            self.connection.abort()  # in the middle of a body that a handler is reading
             return
         exchange.discard_body()
         exchange.is_complete = True

@@ -1,8 +1,8 @@
-"""HTTP/2 as a pure state machine, the client's side (RFC 9113).
+"""The client side of HTTP/2 as a pure state machine (RFC 9113).
 
-Requests are opened with `open`, their bodies sent with `send` and `end`; octets of the server go
-in through `receive`, which returns what they meant; octets for the server come out of `out`.
-There is no socket here, no clock (`receive` is told the time) and no event loop.
+Requests are opened with `open`, their bodies sent with `send` and `end`; bytes from the server
+are passed to `receive`, which returns events; bytes for the server are appended to `out`.
+There is no socket, no clock (`receive` gets the time) and no event loop.
 
 A stream's window is refilled when its data has been `consume`d: a server cannot send more of an
 answer than one stream window ahead of its reader. The connection's window is refilled as data
@@ -160,7 +160,7 @@ class Http2Client(Receiving[ResponseHead]):
     def _close_remote(self, stream: StreamState) -> None:
         stream.is_remote_open = False
         if stream.is_local_open:
-            # The answer is complete without the rest of the request: nobody will read that.
+            # The response is complete; the server will not read the rest of the request.
             self._send_reset(stream.id, CANCEL)
         self.forget(stream)
 

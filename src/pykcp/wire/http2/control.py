@@ -35,7 +35,7 @@ _SMALL_INCREMENT = 256
 
 
 class Limits(Protocol):
-    """What either side may be told: `WireSettings`, `ClientSettings`."""
+    """The settings of either side: `WireSettings`, `ClientSettings`."""
 
     @property
     def max_header_list_size(self) -> int: ...

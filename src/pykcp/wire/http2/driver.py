@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 _DRAIN_GRACE = 1.0
 """Seconds that a client has to hear of a drain before new streams are refused, as in Go."""
 _TURN_SECONDS = 0.001
-"""How long events are worked on at a go; nobody else is heard meanwhile."""
+"""Seconds of events per turn; other connections wait in the meantime."""
 _STREAMS_PER_TURN = 32
 """How many streams of a lost connection are let go of at a go."""
 
@@ -261,7 +261,7 @@ class Http2Driver:
         machine, settings = self.machine, self.hub.settings
         if machine.pending_total > settings.max_buffered_per_connection:
             return True
-        # The machine counts orphans too, but not those that the same octets have made.
+        # The state machine counts orphans too, but not those of the same input.
         load = len(machine.streams) + machine.orphans
         return machine.orphans > 0 and load > settings.max_concurrent_streams
 
@@ -310,7 +310,7 @@ class Http2Driver:
             self.hub.account_body(self.connection.peer.address, -size, exchange.is_known)
 
     def become_known(self, exchange: Http2Exchange) -> None:
-        """What has come of its body is somebody's now."""
+        """The client is authenticated now: account its buffered body accordingly."""
         size, address = exchange.buffered, self.connection.peer.address
         self.hub.account_body(address, -size, is_known=False)
         exchange.is_known = True

@@ -55,7 +55,7 @@ class StreamState:
         self.progress: Progress | None = None
         """For the caller: how fast they do."""
         self.relief_at = -1
-        """Tell by a `Relieved` event when no more than this is pending (-1: do not)."""
+        """Report with a `Relieved` event when no more than this is pending (-1: never)."""
         self.owner: Any = None
         """For the caller: what this stream belongs to."""
 

@@ -129,7 +129,7 @@ class Http2Exchange:
         self._driver.connection.flush_soon()
 
     def continue_body(self) -> None:
-        """Tell a client that waits with its body to send it."""
+        """Send 100 Continue to a client that waits with its body."""
         if self.request._head.expects_continue and self.state.is_remote_open:
             block = self._driver.hub.encoder.status(100)
             self._driver.machine.send_headers(self.state, block)
@@ -139,7 +139,7 @@ class Http2Exchange:
         """A piece of the body."""
         reader = self.request.reader
         if self.request.truncated or (self.responded and self.stream is None):
-            self._driver.machine.consume(self.state, len(data))  # nobody wants it
+            self._driver.machine.consume(self.state, len(data))  # it will not be read
         elif reader is None:
             self._collect(data, is_last)
         elif not data or self._driver.buffer(self, len(data)):

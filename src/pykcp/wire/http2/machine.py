@@ -1,24 +1,24 @@
-"""HTTP/2 as a pure state machine, the server's side (RFC 9113).
+"""The server side of HTTP/2 as a pure state machine (RFC 9113).
 
-Octets go in through `receive`, which returns what they meant; octets come out of
-`out`, a list that whoever holds the socket joins and empties.  There is no
-socket here, no clock (`receive` is told the time) and no event loop.
+Input is passed to `receive`, which returns events; output is appended to `out`, a
+list that the driver joins, writes to the socket and clears.  There is no socket,
+no clock (`receive` gets the time) and no event loop.
 
-Sending.  An answer's octets go straight to `out` while the client's windows and
-the `room` of this turn allow; the rest waits on its stream.  `pump` moves what
-waits, a frame of each ready stream in turn, so that one long list does not hold
-up the watches beside it.
+Sending.  Data of a response is appended to `out` as long as the client's windows
+and the `room` of this turn allow; the rest waits on its stream.  `pump` sends
+waiting data, one frame of each ready stream in turn, so that one long list does
+not block the watches on the same connection.
 
-Receiving.  The connection's window is topped up as data arrives, a stream's when
-its data has been `consume`d: a stream that the application does not read holds
+Receiving.  The connection's window is refilled as data arrives, a stream's when
+its data has been `consume`d: a stream that the application does not read uses
 at most one stream window of memory.
 
-A request that comes and is broken off within one `receive` leaves its event
-behind, but its stream is closed by then; the caller must look before it works.
+If a request arrives and is reset within one `receive`, its event is still returned
+but its stream is already closed; the caller must check before it starts to work.
 
 Limits against abuse: concurrent streams, header list size, CONTINUATION count,
-and two leaky buckets: one for streams broken off by the client, one for frames
-that bring nothing forward.
+and two leaky buckets: one for streams reset by the client, one for frames that
+make no progress.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Http2(Receiving[Head]):
         self._finish_body(stream, b"")
 
     def widen_receiving(self, stream: StreamState) -> None:
-        """The client may send more at a time than anybody may."""
+        """Grow the stream's receive window to that of an authenticated client."""
         more = self._stream_window - stream.receive_limit
         if more > 0 and stream.is_remote_open:
             stream.receive_limit += more

@@ -39,7 +39,7 @@ class UnsentAccount(Protocol):
 
 class NoAccount:
     def add(self, size: int) -> None:
-        """Nobody wants to know."""
+        """Ignored: there is no account."""
 
 
 class SendQueue:

@@ -27,7 +27,7 @@ class Declared:
 
     `kind` is dyn, list, map, object, or the name of a scalar type; `max_elements` bounds
     its size in characters, items or entries; `min_size` is the least number of bytes it
-    takes in JSON. `exact` tells that two values are equal in CEL just when their JSON is.
+    takes in JSON. `exact` means that two values are equal in CEL if and only if their JSON is.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Whether evaluating rules may take long, told beforehand from their text and a size.
+"""Predicts whether evaluating rules may take long, from their text and the size of an object.
 
 The static estimate bounds the cost of an expression on any object of a given size. A unit of
 cost takes a fraction of a microsecond, except in functions that are charged by the call and
@@ -41,7 +41,7 @@ def may_be_expensive(evaluated: Program | SchemaRules, object_size: int) -> bool
 
 
 def _is_charged_fairly(evaluated: Program | SchemaRules) -> bool:
-    """Whether the cost tells what every part of it does; remembered with what is evaluated."""
+    """Whether the cost model covers all of its work; cached with the expression."""
     if evaluated.charged_fairly is None:
         programs = evaluated.programs() if isinstance(evaluated, SchemaRules) else (evaluated,)
         evaluated.charged_fairly = all(_all_charged_fairly(p.root) for p in programs)

@@ -1,4 +1,4 @@
-"""What evaluation costs, as it happens.
+"""Cost of an evaluation, counted while it runs.
 
 The units and formulas are those that Kubernetes charges; a rule that stays below the
 limit there stays below it here.

@@ -30,7 +30,7 @@ def show_tokens(kinds: set[str]) -> str:
 
 @dataclass(slots=True, eq=False)
 class GrammarNode:
-    """A place in a rule. `kind` tells how the parser behaves when it is out of step there."""
+    """A position in a rule. `kind` determines the parser's error recovery there."""
 
     kind: str = "basic"
     skips: list[GrammarNode] = field(default_factory=list)

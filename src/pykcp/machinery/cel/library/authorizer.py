@@ -1,7 +1,6 @@
-"""authorizer.…check('verb'): asking whether a user may do something.
+"""authorizer.…check('verb'): checks the permissions of a user.
 
-The answer comes from outside: whoever evaluates the expression passes an `CelAuthorizer`
-with a function that decides.
+The caller that evaluates the expression passes a `CelAuthorizer` with a function that decides.
 """
 
 from __future__ import annotations

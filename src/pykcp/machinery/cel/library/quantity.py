@@ -21,7 +21,7 @@ _MAX_EXPONENT = 10_000
 
 
 class CelQuantity:
-    """`value` × 10^`scale`; `fits` tells that it is held as a small integer."""
+    """`value` × 10^`scale`; `fits` means that it is stored as a small integer."""
 
     __slots__ = ("fits", "scale", "value")
     cel_type = "kubernetes.Quantity"
@@ -62,7 +62,7 @@ class CelQuantity:
         return _sum(self, other, a - b, scale)
 
     def as_int(self) -> int | None:
-        """The integer it is, when that can be told without arithmetic on fractions."""
+        """The integer value, if it can be computed without fractions."""
         if not self.fits or self.scale < 0 or self.scale > 18:
             return None
         value = self.value * int(10**self.scale)

@@ -1,4 +1,4 @@
-"""Rules at the door: what a CRD's x-kubernetes-validations must satisfy to be accepted."""
+"""Validation of x-kubernetes-validations when a CRD is written."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class SchemaRules:
     """All rules of a schema. Build it once and keep it with the schema."""
 
     def __init__(self, schema: Schema, *, root: bool = True) -> None:
-        """`root` tells that the schema is that of a whole resource."""
+        """`root` means that the schema is that of a whole resource."""
         self._root = (
             _build(schema, schema, root=root, cardinality=1) if _holds_rules(schema) else None
         )

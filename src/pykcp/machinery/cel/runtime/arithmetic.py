@@ -230,6 +230,6 @@ def logical_not(a: Any) -> bool:
 
 
 def _mismatch(kind: str, name: str) -> EvalError:
-    """What is said of an operand: types that know any arithmetic are not told which."""
+    """The error for an operand; types that support arithmetic get no detail, as in cel-go."""
     known = _NUMBERS | _RECEIVERS | ({"list", "bytes"} if name == "_+_" else frozenset())
     return EvalError(_NO_OVERLOAD if kind in known else f"{_NO_OVERLOAD}: {name}")

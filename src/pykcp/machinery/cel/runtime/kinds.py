@@ -69,7 +69,7 @@ def go_name(value: Any) -> str:
 
 
 def fits(value: Any, wanted: Type) -> bool:
-    """Whether a function's argument takes the value; of lists and maps, the first tells."""
+    """Whether a function's argument accepts the value; for lists and maps, the first element decides."""
     if wanted.kind in ("dyn", "param"):
         return True
     kind = kind_of(value)
