@@ -1,17 +1,19 @@
 """Garbage collection in pieces that are short enough for an event loop.
 
 The interpreter collects garbage whenever enough objects were made, in the middle of any request,
-and now and then looks at all objects that there are. With one large object decoded that takes
-longer than anybody should wait. So its own schedule is switched off, and the event loop calls
-`Collector.tick` while it has work:
+and now and then looks at all objects that there are. With a large document decoded, or the rights
+of a large tenant in memory, that takes longer than anybody should wait, up to seconds. So its own
+schedule is switched off, and the event loop calls `Collector.tick` while it has work:
 
-* young objects are looked at when there are some thousand of them;
-* very many at once are nearly always one large JSON document, which reference counts free as soon
-  as it is done with: they are set aside without a look (`gc.freeze` takes no time);
-* all objects are looked at when the loop is about to have a pause, or if there are far more of
-  them than last time.
+* young objects are looked at when there are some thousand of them, survivors twice more; what
+  still exists then is set aside (`gc.freeze`, which takes no time);
+* very many new objects at once are nearly always one large JSON document, which reference counts
+  free as soon as it is done with: they are set aside without a look;
+* what was set aside is looked at when the loop is about to have a pause, unless it is too much
+  for a pause.
 
-Objects are freed by their reference counts as ever; only cycles wait for the collector.
+Objects are freed by their reference counts as ever; only cycles wait for the collector. What
+lives long and is large must not be part of one.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ from collections.abc import Callable
 _FEW = 5_000
 """New objects below which nothing is done."""
 _MANY = 50_000
-"""Objects that are looked at in one go: some milliseconds."""
+"""Objects that are looked at in one go while there is work: some milliseconds."""
 _FULL = 25_000
-"""Objects that got old since the last look at all, before a pause is used for another one."""
-_GROWTH = 1_000_000
-"""The same for a look without a pause,"""
-_GROWTH_SECONDS = 5.0
-"""if they stay for so long: a large document is gone by then."""
+"""New objects after which a pause is used for a look at all, and the part of all objects that"""
+_GROWTH = 0.25
+"""they have to be."""
+_MOST = 300_000
+"""Objects that are looked at in a pause: some ten milliseconds."""
+_COUNT_SECONDS = 60.0
+"""Counting more than that takes as long as some milliseconds, and is done once in this time."""
 
 
 class Collector:
@@ -37,26 +41,21 @@ class Collector:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._middle = 0
-        """Objects that survived one look."""
-        self._old = 0
-        """Objects that were not looked at since the last full pass, or survived two looks.
-
-        Those that were freed meanwhile are counted, too.
-        """
+        self._middle = self._old = 0
+        """Objects that survived one look, and two; those that were freed since among them."""
+        self._aside = 0
+        """Objects that were set aside since the last look at all."""
         self._settled = 0
-        """How many objects there were after the last full pass."""
-        self._has_grown = False
-        """Whether there were far more when they were last counted."""
+        """How many objects there were then."""
         self._count_at = 0.0
-        """When they may be counted again."""
+        """When they may be counted again, if there were too many."""
 
     def start(self) -> None:
         """What there is by now is going to stay: it is not looked at again before it has to be."""
         gc.disable()
         gc.collect()
-        gc.freeze()
-        self._settled = gc.get_freeze_count()
+        self._set_aside(0)
+        self._settle()
 
     def stop(self) -> None:
         """Back to the interpreter's own schedule."""
@@ -66,43 +65,45 @@ class Collector:
     def tick(self, *, is_pause: bool) -> None:
         """Collect what is due. `is_pause`: the event loop has nothing else to do."""
         young = gc.get_count()[0]
-        if is_pause and young + self._middle + self._old > _FULL:
-            self._collect_all()
+        if is_pause and self._is_all_due(young):
+            gc.unfreeze()
+            gc.collect()
+            self._set_aside(0)
+            self._settle()
         elif young > _MANY:
-            gc.freeze()
-            self._old += young + self._middle
-            self._middle = 0
+            self._set_aside(young)
         elif young > _FEW:
-            self._collect_young(young)
-        if self._old > _GROWTH and self._clock() >= self._count_at:
-            self._check_growth()
+            self._look(young)
 
-    def _collect_young(self, young: int) -> None:
-        if self._middle + young > _MANY:
+    def _is_all_due(self, young: int) -> bool:
+        new = young + self._middle + self._old + self._aside
+        if new <= max(_FULL, _GROWTH * self._settled):
+            return False
+        if self._settled + new <= _MOST:
+            return True
+        now = self._clock()
+        if now < self._count_at:
+            return False
+        self._count_at = now + _COUNT_SECONDS
+        self._set_aside(young)
+        self._settle()  # many of them may be gone
+        return self._settled <= _MOST
+
+    def _look(self, young: int) -> None:
+        """At young objects, and at older ones if there are enough of them."""
+        if self._middle + young <= _MANY:
+            self._middle += young - gc.collect(0)
+        elif self._old <= _MANY:
             self._old += self._middle + young - gc.collect(1)
             self._middle = 0
         else:
-            self._middle += young - gc.collect(0)
+            self._set_aside(young - gc.collect())
 
-    def _check_growth(self) -> None:
-        """Whether objects that seem to be old are still there, and stay."""
+    def _set_aside(self, young: int) -> None:
         gc.freeze()
-        self._middle = 0
-        had_grown, self._has_grown = (
-            self._has_grown,
-            gc.get_freeze_count() > self._settled + _GROWTH,
-        )
-        if not self._has_grown:
-            self._old = 0
-        elif had_grown:
-            self._collect_all()
-        else:
-            self._count_at = self._clock() + _GROWTH_SECONDS
+        self._aside += young + self._middle + self._old
+        self._middle = self._old = 0
 
-    def _collect_all(self) -> None:
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
+    def _settle(self) -> None:
         self._settled = gc.get_freeze_count()
-        self._old = self._middle = 0
-        self._has_grown = False
+        self._aside = 0

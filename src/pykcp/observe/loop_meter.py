@@ -90,9 +90,9 @@ class LoopMeter:
             self.on_tick(self.due, late, spent)
         self._quiet = self._quiet + 1 if spent < _QUIET_CPU else 0
         is_pause = self._quiet >= _QUIET_TICKS
-        if self.on_end is not None:
-            self.on_end(is_pause)
         if is_pause:
             self.is_awake = False
         else:
             self._schedule(self._loop)
+        if self.on_end is not None:  # the next tick shows how long that takes
+            self.on_end(is_pause)

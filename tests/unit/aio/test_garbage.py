@@ -90,17 +90,41 @@ def test_young_cycles_go_while_there_is_work(collector: Collector, generations: 
 
 
 def test_survivors_are_looked_at_again(collector: Collector, generations: list[int]) -> None:
-    """A cycle that became garbage after the first look is found by the second."""
-    node = Node()
-    found = weakref.ref(node)
+    """A cycle that became garbage after the first look is found by the second, or by the third."""
+    nodes = [Node(), Node()]
+    second, third = map(weakref.ref, nodes)
     kept = []
-    for number in range(8):
+    for number in range(18):
         kept.append(lists(9_000))
         collector.tick(is_pause=False)
         if number == 1:
-            del node
-    assert generations == [0, 0, 0, 0, 0, 1, 0, 0]
+            del nodes[0]
+        if number == 6:
+            assert second() is None
+            nodes.clear()
+    assert generations == [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 1]
+    assert third() is None
+    assert len(kept) == 18
+
+
+def test_survivors_of_three_looks_wait_for_a_pause(
+    collector: Collector, generations: list[int]
+) -> None:
+    node = Node()
+    found = weakref.ref(node)
+    kept = []
+    for _ in range(12):
+        kept.append(lists(9_000))
+        collector.tick(is_pause=False)
+    assert generations[-1] == 2
+    del node
+    for _ in range(12):
+        kept.append(lists(9_000))
+        collector.tick(is_pause=False)
+    assert found() is not None
+    collector.tick(is_pause=True)
     assert found() is None
+    assert len(kept) == 24
 
 
 def test_very_many_at_once_are_not_looked_at(collector: Collector, generations: list[int]) -> None:
@@ -120,37 +144,28 @@ def test_very_many_at_once_are_not_looked_at(collector: Collector, generations: 
     assert generations == [2]
 
 
-def test_growth_that_stays_does_not_wait_for_a_pause(
+def test_too_many_objects_for_a_pause(
     collector: Collector, generations: list[int], clock: Clock
 ) -> None:
+    """They are not looked at before most of them are gone, and counted now and then only."""
     node = garbage()
-    kept = []
-    for _ in range(12):
-        kept.append(lists(100_000))
-        collector.tick(is_pause=False)
-    assert generations == []  # it may be one large document
-    clock.now += 6
+    kept = lists(400_000)
     collector.tick(is_pause=False)
+    collector.tick(is_pause=True)
+    assert generations == []
+    assert node() is not None
+    del kept
+    more = lists(200_000)
+    collector.tick(is_pause=True)
+    assert generations == []
+    clock.now += 61
+    collector.tick(is_pause=True)
     assert generations == [2]
     assert node() is None
-    collector.tick(is_pause=False)
-    assert generations == [2]
-    assert len(kept) == 12
+    assert len(more) == 200_000
 
 
-def test_growth_that_is_over_is_none(
-    collector: Collector, generations: list[int], clock: Clock
-) -> None:
-    for _ in range(3):
-        kept = [lists(100_000) for _ in range(12)]
-        collector.tick(is_pause=False)
-        del kept
-        clock.now += 6
-        collector.tick(is_pause=False)
-    assert generations == []
-
-
-def test_what_was_freed_meanwhile_is_no_growth(
+def test_what_was_freed_meanwhile_is_no_reason(
     collector: Collector, generations: list[int]
 ) -> None:
     for _ in range(30):
