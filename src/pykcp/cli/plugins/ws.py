@@ -134,6 +134,80 @@ def create_command(example: str, *, deprecated: str = "", version: str = "") -> 
     )  # fmt: skip
 
 
+def _tree_command() -> Command:
+    return Command(
+        "tree",
+        "Print the tree of workspaces below the current one.",
+        _tree,
+        flags=(
+            PluginFlag("full", "bool", "Show full paths.", False, "f"),
+            _INTERACTIVE,
+            PluginFlag("wide", "bool", "Show phases of workspaces and logical clusters.", False),
+            WORKSPACE_FLAG,
+            *CONNECTION_FLAGS,
+        ),
+    )
+
+
+def _delete_command(typed: str) -> Command:
+    return Command(
+        "delete",
+        "Delete workspaces with all their content and all workspaces below them.",
+        _delete,
+        usage="<path>... | -l <selector>",
+        examples=f"{typed} delete team --wait\n{typed} delete -l batch=old",
+        flags=(
+            PluginFlag(
+                "selector", "string", "Label selector of the workspaces to delete.", "", "l"
+            ),
+            PluginFlag(
+                "wait",
+                "bool",
+                "Wait until they are deleted and show the remaining ones.",
+                False,
+            ),
+            PluginFlag("timeout", "string", "How long to wait: 30s, 5m; 0 means no timeout.", "0"),
+            WORKSPACE_FLAG,
+            *CONNECTION_FLAGS,
+        ),
+        completes="workspaces",
+    )
+
+
+def _undelete_command(typed: str) -> Command:
+    return Command(
+        "undelete",
+        "Restore a deleted workspace.",
+        _undelete,
+        usage="<path>",
+        examples=f"{typed} undelete team --recursive",
+        flags=(
+            PluginFlag("recursive", "bool", "Also restore its child workspaces.", False, "r"),
+            PluginFlag(
+                "logical-cluster",
+                "string",
+                "Logical cluster to restore if several workspaces with that name were deleted; default: the last one.",
+                "",
+            ),
+            WORKSPACE_FLAG,
+            *CONNECTION_FLAGS,
+        ),
+    )
+
+
+def _create_context_command() -> Command:
+    return Command(
+        "create-context",
+        "Create a permanent context for the current workspace in the kubeconfig.",
+        _create_context,
+        usage="[<name>]",
+        flags=(
+            PluginFlag("overwrite", "bool", "Replace an existing context with that name.", False),
+            *CONNECTION_FLAGS,
+        ),
+    )
+
+
 def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
     """`typed` is the command as users type it, for the examples."""
     return Command(
@@ -160,83 +234,17 @@ def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
                 _current,
                 flags=(_SHORT, *CONNECTION_FLAGS),
             ),
-            Command(
-                "tree",
-                "Print the tree of workspaces below the current one.",
-                _tree,
-                flags=(
-                    PluginFlag("full", "bool", "Show full paths.", False, "f"),
-                    _INTERACTIVE,
-                    PluginFlag(
-                        "wide", "bool", "Show phases of workspaces and logical clusters.", False
-                    ),
-                    WORKSPACE_FLAG,
-                    *CONNECTION_FLAGS,
-                ),
-            ),
+            _tree_command(),
             create_command(f"{typed} create", deprecated=_DEPRECATION, version=version),
-            Command(
-                "delete",
-                "Delete workspaces with all their content and all workspaces below them.",
-                _delete,
-                usage="<path>... | -l <selector>",
-                examples=f"{typed} delete team --wait\n{typed} delete -l batch=old",
-                flags=(
-                    PluginFlag(
-                        "selector", "string", "Label selector of the workspaces to delete.", "", "l"
-                    ),
-                    PluginFlag(
-                        "wait",
-                        "bool",
-                        "Wait until they are deleted and show the remaining ones.",
-                        False,
-                    ),
-                    PluginFlag(
-                        "timeout", "string", "How long to wait: 30s, 5m; 0 means no timeout.", "0"
-                    ),
-                    WORKSPACE_FLAG,
-                    *CONNECTION_FLAGS,
-                ),
-                completes="workspaces",
-            ),
+            _delete_command(typed),
             Command(
                 "trash",
                 "List deleted workspaces of the current workspace that can be restored.",
                 _trash,
                 flags=(WORKSPACE_FLAG, *CONNECTION_FLAGS),
             ),
-            Command(
-                "undelete",
-                "Restore a deleted workspace.",
-                _undelete,
-                usage="<path>",
-                examples=f"{typed} undelete team --recursive",
-                flags=(
-                    PluginFlag(
-                        "recursive", "bool", "Also restore its child workspaces.", False, "r"
-                    ),
-                    PluginFlag(
-                        "logical-cluster",
-                        "string",
-                        "Logical cluster to restore if several workspaces with that name were deleted; default: the last one.",
-                        "",
-                    ),
-                    WORKSPACE_FLAG,
-                    *CONNECTION_FLAGS,
-                ),
-            ),
-            Command(
-                "create-context",
-                "Create a permanent context for the current workspace in the kubeconfig.",
-                _create_context,
-                usage="[<name>]",
-                flags=(
-                    PluginFlag(
-                        "overwrite", "bool", "Replace an existing context with that name.", False
-                    ),
-                    *CONNECTION_FLAGS,
-                ),
-            ),
+            _undelete_command(typed),
+            _create_context_command(),
         ),
         version=version,
         completes="workspaces",
