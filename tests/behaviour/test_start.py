@@ -13,6 +13,7 @@ import threading
 import pytest
 import yaml
 
+from pykcp.programs.shard.settings import ShardSettings
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.server import ServerProcess, environment, server
@@ -40,6 +41,8 @@ def kcp(*words: str, directory: pathlib.Path) -> subprocess.CompletedProcess[str
         (("--bind-address=nowhere",), "Error: --bind-address 'nowhere' is not an IP address"),
         (("--token-auth-file=/no/such/file",), "Error: --token-auth-file: no such file: /no/such/file"),
         (("--feature-gates=NoSuch=true",), "Error: unrecognized feature gate: NoSuch"),
+        (("--tls-min-version=1.3",), "Error: --tls-min-version: unknown TLS version '1.3', must be VersionTLS12 or VersionTLS13"),
+        ((f"--client-ca-file={__file__}",), f"Error: --client-ca-file: {__file__} does not contain any valid certificates (PEM)"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_each(
@@ -50,6 +53,64 @@ def test_mistakes_are_one_line_each(
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == message + "\n"
     assert not (tmp_path / "kcp").exists()
+
+
+FOREIGN = (
+    "client-ca-file", "requestheader-client-ca-file", "oidc-ca-file", "root-ca-file", "etcd-cafile", "mount-proxy-ca-file",
+    "shard-virtual-workspace-ca-file", "token-auth-file", "authentication-config", "audit-policy-file",
+    "authentication-token-webhook-config-file", "authorization-webhook-config-file", "service-account-key-file",
+    "service-account-signing-key-file", "service-account-private-key-file", "encryption-provider-config", "tls-sni-cert-key",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_foreign_files_are_named(tmp_path: pathlib.Path, name: str) -> None:
+    """A file that is something else stops the start with one line that names flag and file."""
+    file = tmp_path / "foreign"
+    file.write_text("this is: [something else\n")
+    given = f"{file},{file}" if name == "tls-sni-cert-key" else str(file)
+    settings, _ = ShardSettings.parse([f"--{name}={given}"])
+    found = [problem for problem in settings.problems() if problem.startswith(f"--{name}")]
+    assert len(found) == 1
+    assert str(file) in found[0]
+    assert "\n" not in found[0]
+
+
+def test_etcd_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message is the command that installs what is missing."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    settings, _ = ShardSettings.parse(["--etcd-servers=http://127.0.0.1:2379"])
+    assert settings.problems() == [
+        '--etcd-servers needs an extra that is not installed: pip install "pykcp[etcd]"'
+    ]
+
+
+def test_a_signal_ends_a_start_that_waits(tmp_path: pathlib.Path) -> None:
+    """etcd does not answer: the start waits for it, and a stop signal ends that at once."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        words = (
+            f"--root-directory={tmp_path}",
+            f"--etcd-servers=127.0.0.1:{silent.getsockname()[1]}",
+        )
+        with subprocess.Popen(
+            [sys.executable, "-m", "pykcp", "start", *words],
+            stderr=subprocess.PIPE, text=True, env=environment(),
+        ) as process:  # fmt: skip
+            silent.accept()[0].close()
+            process.terminate()
+            _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "stopped before kcp was ready" in errors
+    assert "Traceback" not in errors
+
+
+def test_what_the_log_says_of_a_start(shard: ServerProcess) -> None:
+    """Version, address, data, kubeconfig and a command to try."""
+    log = shard.log()
+    assert "] starting kcp v1." in log
+    assert f"] serving on 127.0.0.1:{shard.port}" in log
+    assert f"] data is in {shard.root}" in log
+    assert f"try: kubectl --kubeconfig={shard.kubeconfig} get workspaces" in log
 
 
 def test_a_busy_port_is_named(tmp_path: pathlib.Path) -> None:

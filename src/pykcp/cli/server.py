@@ -30,8 +30,8 @@ def refuse(problems: Iterable[str]) -> int:
 
 def start(command: ServerCommand, words: Sequence[str]) -> int:
     """Run a server with the flags given, or print its help."""
+    from pykcp.programs.kit.errors import SettingsError
     from pykcp.programs.kit.flags import FlagError
-    from pykcp.programs.kit.settings import SettingsError
 
     settings = command.settings()
     if any(word in ("--help", "-h") for word in words):

@@ -295,8 +295,13 @@ async def serve(hello: Hello, certificates: Certificates) -> AsyncIterator[Serve
     """Start a listener: `await serve(plain=True, idle_timeout=1.0, …)`."""
     listeners: list[Listener] = []
 
-    async def start(application: Any = None, plain: bool = False, **settings: Any) -> Listener:
-        tls = None if plain else certificates.tls
+    async def start(
+        application: Any = None,
+        plain: bool = False,
+        tls: TLSSettings | None = None,
+        **settings: Any,
+    ) -> Listener:
+        tls = None if plain else tls or certificates.tls
         listener = Listener(application or hello, WireSettings(**settings), tls=tls)
         listeners.append(await listener.start("127.0.0.1", 0))
         return listener

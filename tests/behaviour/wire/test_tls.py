@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import pathlib
 import ssl
+import time
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from pykcp.auth.certificates import create_ca, issue_serving
+from pykcp.programs.kit.groups.serving import ServingOptions
 from pykcp.wire import tls as tls_module
 from pykcp.wire.listener import Listener
 from pykcp.wire.settings import TLSSettings, WireSettings
@@ -217,3 +221,82 @@ async def test_bad_settings(hello: Any):
     """Are reported before anything is bound."""
     with pytest.raises(ValueError, match="max_body must be positive"):
         await Listener(hello, WireSettings(max_body=-1)).start("127.0.0.1", 0)
+
+
+async def _served(options: ServingOptions, tmp_path: pathlib.Path, serve: Any) -> int:
+    """A listener with what the flags say; its port."""
+    files = options.files(tmp_path)
+    listener = await serve(tls=options.tls(files))
+    return int(listener.port)
+
+
+async def _cipher(tmp_path: pathlib.Path, port: int, **attributes: Any) -> str:
+    context = ssl.create_default_context(cafile=str(tmp_path / "serving-ca.crt"))
+    context.set_alpn_protocols(["http/1.1"])
+    for name, value in attributes.items():
+        setattr(context, name, value)
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    found = writer.get_extra_info("cipher")[0]
+    await close(writer)
+    return str(found)
+
+
+async def test_the_flag_for_the_lowest_version(serve: Any, tmp_path: pathlib.Path):
+    """With VersionTLS13 a client that knows only 1.2 is rejected."""
+    port = await _served(ServingOptions(tls_min_version="VersionTLS13"), tmp_path, serve)
+    assert (await _cipher(tmp_path, port)).startswith("TLS_")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await _cipher(tmp_path, port, maximum_version=ssl.TLSVersion.TLSv1_2)
+
+
+@pytest.mark.parametrize(
+    ("suite", "cipher"),
+    [
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+        ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+    ],
+)
+async def test_the_flag_for_cipher_suites(
+    serve: Any, tmp_path: pathlib.Path, suite: str, cipher: str
+):
+    """TLS 1.2 speaks those that are listed and no other."""
+    port = await _served(ServingOptions(tls_cipher_suites=(suite,)), tmp_path, serve)
+    found = await _cipher(tmp_path, port, maximum_version=ssl.TLSVersion.TLSv1_2)
+    assert found == cipher
+
+
+async def test_certificates_by_host_name(serve: Any, tmp_path: pathlib.Path):
+    """Names given with the flag, names of the certificate, wildcards; otherwise the first one."""
+    authority = create_ca("names", time.time())
+    (tmp_path / "names.crt").write_bytes(authority.certificate)
+    flags = []
+    for name, hosts, given in (
+        ("one", ["one.example", "*.one.example"], ""),
+        ("two", ["two.example"], ":two.example,*.two.example"),
+        ("exact", ["a.two.example"], ""),
+    ):
+        pair = issue_serving(authority, hosts, time.time())
+        (tmp_path / f"{name}.crt").write_bytes(pair.certificate)
+        (tmp_path / f"{name}.key").write_bytes(pair.key)
+        flags.append(f"{tmp_path / name}.crt,{tmp_path / name}.key{given}")
+    options = ServingOptions(tls_sni_cert_key=tuple(flags))
+    assert list(options.problems()) == []
+    port = await _served(options, tmp_path, serve)
+
+    async def shown(host: str) -> str:
+        context = ssl.create_default_context(cafile=str(tmp_path / "names.crt"))
+        context.load_verify_locations(str(tmp_path / "serving-ca.crt"))
+        context.check_hostname = False
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=context, server_hostname=host
+        )
+        names = writer.get_extra_info("peercert")["subjectAltName"]
+        await close(writer)
+        return str(names[0][1])
+
+    assert await shown("one.example") == "one.example"
+    assert await shown("x.one.example") == "one.example"
+    assert await shown("X.Two.Example") == "two.example"
+    assert await shown("a.two.example") == "a.two.example"
+    assert await shown("y.x.one.example") == "localhost"
+    assert await shown("other.example") == "localhost"

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+from pykcp.programs.kit.errors import USER_ERRORS, described
+
 Check = Callable[[str, Any], Iterator[str]]
 """The flag's name and its value; everything that is wrong with it."""
 
@@ -29,6 +31,38 @@ def unreadable(path: str) -> str:
         return f"cannot read {path}: {error.strerror or error}"
 
 
+def loaded_by(load: Callable[[str], object]) -> Check:
+    """Files that this function can load: it raises one of USER_ERRORS for a file that is wrong."""
+
+    def check(flag: str, value: str | tuple[str, ...]) -> Iterator[str]:
+        for path in (value,) if isinstance(value, str) else value:
+            if not path:
+                continue
+            try:
+                load(path)
+            except FileNotFoundError:
+                yield f"--{flag}: no such file: {path}"
+            except OSError as error:
+                yield f"--{flag}: cannot read {path}: {error.strerror or error}"
+            except UnicodeDecodeError:
+                yield f"--{flag}: {path} is not text in UTF-8"
+            except USER_ERRORS as error:
+                yield f"--{flag}: {described(error)}"
+
+    return check
+
+
+def kubeconfig_file(flag: str, path: str) -> Iterator[str]:
+    yield from kubeconfig_problems(flag, path)
+
+
+def kubeconfig_problems(flag: str, path: str, context: str = "") -> Iterator[str]:
+    """A kubeconfig with this context; its current one if no name is given."""
+    from pykcp.auth.webhook_client import load_endpoint
+
+    yield from loaded_by(lambda path: load_endpoint(path, context))(flag, path)
+
+
 def ca_bundle(flag: str, path: str) -> Iterator[str]:
     """A PEM file with at least one certificate."""
     if not path:
@@ -47,20 +81,17 @@ def ca_bundle(flag: str, path: str) -> Iterator[str]:
         yield f"--{flag}: {path} does not contain any valid certificates (PEM)"
 
 
-def directory(flag: str, value: pathlib.Path) -> Iterator[str]:
+def directory(flag: str, value: pathlib.Path | str) -> Iterator[str]:
     """A directory that exists and can be written to, or that can be made."""
     import os
 
-    if not str(value) or str(value) == ".":
-        yield f"--{flag} must not be empty"
-        return
-    nearest = value.absolute()
+    nearest = pathlib.Path(value).absolute()
     while not nearest.exists() and nearest != nearest.parent:
         nearest = nearest.parent
     if not nearest.is_dir():
         yield f"--{flag}: {nearest} is not a directory"
     elif not os.access(nearest, os.W_OK | os.X_OK):
-        yield f"--{flag}: cannot write to {nearest}: Permission denied"
+        yield f"--{flag}: cannot write to {nearest}"
 
 
 def positive(flag: str, value: float) -> Iterator[str]:
@@ -88,7 +119,27 @@ def choice(*allowed: str) -> Check:
     return check
 
 
-def pair(first: str, one: str, second: str, other: str) -> Iterator[str]:
-    """Two flags that mean something only together."""
-    if bool(one) != bool(other):
-        yield f"--{first} and --{second} must be given together"
+def key_pairs(cert_flag: str, certificate: str, key_flag: str, key: str) -> Iterator[str]:
+    """Two flags for a certificate and its key, which are given together."""
+    if bool(certificate) != bool(key):
+        yield f"--{cert_flag} and --{key_flag} must be given together"
+    elif certificate:
+        yield from key_pair(cert_flag, certificate, key, key_flag)
+
+
+def key_pair(flag: str, certificate: str, key: str, key_flag: str = "") -> Iterator[str]:
+    """A certificate (PEM) and the key that belongs to it."""
+    for name, path in ((flag, certificate), (key_flag or flag, key)):
+        if problem := unreadable(path):
+            yield f"--{name}: {problem}"
+            return
+    import ssl
+
+    try:
+        # an encrypted key must not make OpenSSL ask for its password at the terminal
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        what = f"{certificate} and {key} are not a certificate and its key (PEM)"
+        if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+            what = f"{key} is not the key of {certificate}"
+        yield f"--{flag}: {what}"

@@ -14,17 +14,11 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from pykcp.auth.files import CredentialError
-from pykcp.observe.audit.policy import PolicyError
+from pykcp.programs.kit.errors import USER_ERRORS, described
 from pykcp.programs.kit.groups.logging import LoggingOptions
-from pykcp.programs.kit.settings import SettingsError
 from pykcp.server.documents.version import GIT_VERSION
-from pykcp.storage.errors import StoreError
 
 _log = logging.getLogger(__name__)
-
-USER_ERRORS = (CredentialError, PolicyError, SettingsError, StoreError, OSError)
-"""Files, addresses and stores that cannot be used: the message is for the user."""
 
 
 class Program(Protocol):
@@ -65,14 +59,6 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     except ImportError:
         return None
     return uvloop.new_event_loop
-
-
-def described(error: Exception) -> str:
-    """One line for the user."""
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return " ".join(text.split())
 
 
 async def _serve(program: Program) -> None:

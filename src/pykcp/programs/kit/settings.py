@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
+from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.kit.flags import FlagError, FlagSet
 from pykcp.programs.kit.frozen import Frozen
 from pykcp.programs.kit.options import OptionGroup
-
-
-class SettingsError(Exception):
-    """Settings that cannot be used; one problem per line."""
 
 
 class ProgramSettings(Frozen):
@@ -46,7 +43,8 @@ class ProgramSettings(Frozen):
 
     def problems(self) -> list[str]:
         """Everything that is wrong with these settings, each with what to do."""
-        return [problem for _, group in self._groups() for problem in group.problems()]
+        found = (problem for _, group in self._groups() for problem in group.problems())
+        return [" ".join(problem.split()) for problem in found]
 
     def checked(self) -> Self:
         problems = self.problems()

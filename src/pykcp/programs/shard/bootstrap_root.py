@@ -28,7 +28,7 @@ from pykcp.machinery.resources import (
     WORKSPACE_TYPES,
 )
 from pykcp.machinery.status import BadRequest
-from pykcp.programs.kit.settings import SettingsError
+from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.shard import bootstrap_exports, root_objects
 from pykcp.programs.shard.bootstrap_steps import change, ensure, put
 from pykcp.programs.shard.root_objects import BOOTSTRAPPER, CREATE_ONLY

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pykcp.programs.kit.checks import (
     ca_bundle,
     https_url,
+    key_pairs,
     not_negative,
-    pair,
     readable_file,
 )
 from pykcp.programs.kit.flags import ignored
@@ -95,11 +95,9 @@ class ShardOptions(OptionGroup):
         "CA bundle (PEM) of virtual workspaces in other processes.", "", check=ca_bundle
     )
     shard_client_cert_file: str = option(
-        "Client certificate (PEM) for requests to virtual workspaces in other processes.",
-        "",
-        check=readable_file,
+        "Client certificate (PEM) for requests to virtual workspaces in other processes.", ""
     )
-    shard_client_key_file: str = option("Key of --shard-client-cert-file.", "", check=readable_file)
+    shard_client_key_file: str = option("Key of --shard-client-cert-file.", "")
     run_virtual_workspaces: bool = option(
         "Serve virtual workspaces under /services/; otherwise requests there are forwarded to --shard-virtual-workspace-url.",
         True,
@@ -125,7 +123,7 @@ class ShardOptions(OptionGroup):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from pair(
+        yield from key_pairs(
             "shard-client-cert-file",
             self.shard_client_cert_file,
             "shard-client-key-file",

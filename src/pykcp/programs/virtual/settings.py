@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pykcp.programs.kit.checks import readable_file
+from pykcp.programs.kit.checks import kubeconfig_problems
 from pykcp.programs.kit.flags import ignored
 from pykcp.programs.kit.groups.audit import PendingAuditOptions
 from pykcp.programs.kit.groups.client_ca import ClientCAOptions
@@ -29,9 +29,7 @@ class ShardAccessOptions(OptionGroup):
         ignored("profiler-address"),
     )
 
-    kubeconfig: str = option(
-        "Kubeconfig of a member of system:masters on the shard.", "", check=readable_file
-    )
+    kubeconfig: str = option("Kubeconfig of a member of system:masters on the shard.", "")
     context: str = option("Context of that kubeconfig; its current one if empty.", "")
     cache_kubeconfig: str = pending("Kubeconfig of the cache server.")
     cache_server_kubeconfig_file: str = pending("Former name of --cache-kubeconfig.")
@@ -42,7 +40,7 @@ class ShardAccessOptions(OptionGroup):
     def problems(self) -> Iterator[str]:
         if not self.kubeconfig:
             yield "--kubeconfig is required for this command"
-        yield from super().problems()
+        yield from kubeconfig_problems("kubeconfig", self.kubeconfig, self.context)
 
 
 class VirtualWorkspacesSettings(ProgramSettings):

@@ -7,8 +7,8 @@ import pathlib
 
 import pytest
 
+from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.kit.flags import FlagError
-from pykcp.programs.kit.settings import SettingsError
 from pykcp.programs.shard.settings import ShardSettings
 
 
@@ -36,7 +36,11 @@ def test_the_defaults_are_fine() -> None:
         (f"--requestheader-client-ca-file={__file__}", f"--requestheader-client-ca-file: {__file__} does not contain any"),
         ("--service-account-key-file=/no/such/file", "--service-account-key-file: no such file"),
         (f"--tls-cert-file={__file__}", "--tls-cert-file and --tls-private-key-file must be given together"),
-        (f"--tls-cert-file={__file__} --tls-private-key-file={__file__}", f"--tls-cert-file: {__file__} and {__file__} cannot be used:"),
+        (f"--tls-cert-file={__file__} --tls-private-key-file={__file__}", f"--tls-cert-file: {__file__} and {__file__} are not a certificate and its key (PEM)"),
+        (f"--tls-cert-file=/no.crt --tls-private-key-file={__file__}", "--tls-cert-file: no such file: /no.crt"),
+        (f"--tls-cert-file={__file__} --tls-private-key-file=/no.key", "--tls-private-key-file: no such file: /no.key"),
+        (f"--shard-client-cert-file={__file__} --shard-client-key-file={__file__}", f"--shard-client-cert-file: {__file__} and"),
+        (f"--cert-dir={__file__}", f"--cert-dir: {__file__} is not a directory"),
         ("--tls-min-version=VersionTLS10", "--tls-min-version: unknown TLS version 'VersionTLS10', must be VersionTLS12 or VersionTLS13"),
         ("--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,NOSUCH", "--tls-cipher-suites: cipher suite NOSUCH not supported or doesn't exist"),
         ("--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "--tls-cipher-suites lacks a suite that HTTP/2 requires:"),
@@ -81,6 +85,12 @@ def test_an_empty_root_directory() -> None:
     """It does not stand for the working directory."""
     with pytest.raises(FlagError, match="--root-directory must not be empty"):
         parse("--root-directory=")
+
+
+def test_a_root_directory_that_cannot_be_made() -> None:
+    """The flag and the directory are named."""
+    with pytest.raises(SettingsError, match="--root-directory: cannot make /proc/nosuch: "):
+        parse("--root-directory=/proc/nosuch").generic.make_root()
 
 
 def test_a_free_port_may_be_asked_for() -> None:

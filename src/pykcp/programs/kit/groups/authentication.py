@@ -5,14 +5,32 @@ Client certificates, request headers and service accounts are groups of their ow
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
+from pykcp.auth.files import CredentialError
 from pykcp.auth.settings import SignInSettings
-from pykcp.programs.kit.checks import ca_bundle, readable_file
+from pykcp.programs.kit.checks import ca_bundle, kubeconfig_file, loaded_by
 from pykcp.programs.kit.flags import ignored
 from pykcp.programs.kit.groups.authorization import AuthorizationOptions
 from pykcp.programs.kit.options import OptionGroup, option
+
+
+def _load_tokens(path: str) -> None:
+    from pykcp.auth.authn.static_tokens import parse_token_file
+
+    parse_token_file(pathlib.Path(path).read_text(), path)
+
+
+def _load_configuration(path: str) -> None:
+    from pykcp.auth.authn.config import AuthenticationConfigError
+    from pykcp.auth.authn.config_file import config_from_file
+
+    try:
+        config_from_file(path)
+    except AuthenticationConfigError as error:
+        raise CredentialError(str(error)) from error
 
 
 class OIDCOptions(OptionGroup):
@@ -58,15 +76,15 @@ class AuthenticationOptions(OptionGroup):
     token_auth_file: str = option(
         'CSV file of static bearer tokens: token,user,uid,"group1,group2".',
         "",
-        check=readable_file,
+        check=loaded_by(_load_tokens),
     )
     authentication_config: str = option(
         "File with an AuthenticationConfiguration: JWT issuers and anonymous access; reloaded when it changes.",
         "",
-        check=readable_file,
+        check=loaded_by(_load_configuration),
     )
     authentication_token_webhook_config_file: str = option(
-        "Kubeconfig of a webhook that authenticates bearer tokens.", "", check=readable_file
+        "Kubeconfig of a webhook that authenticates bearer tokens.", "", check=kubeconfig_file
     )
     authentication_token_webhook_cache_ttl: float = option(
         "How long to cache the webhook's answers.", 120.0

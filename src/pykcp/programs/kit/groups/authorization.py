@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pykcp.programs.kit.checks import readable_file
+from pykcp.programs.kit.checks import kubeconfig_file
 from pykcp.programs.kit.options import OptionGroup, option
 
 AUTHORIZERS = ("AlwaysAllowGroups", "AlwaysAllowPaths", "RBAC", "Webhook")
@@ -49,7 +49,7 @@ class AuthorizationOptions(OptionGroup):
         check=_paths,
     )
     authorization_webhook_config_file: str = option(
-        "Kubeconfig of a webhook that authorizes requests.", "", check=readable_file
+        "Kubeconfig of a webhook that authorizes requests.", "", check=kubeconfig_file
     )
     authorization_webhook_version: str = option(
         "Version of SubjectAccessReview that the webhook speaks: v1 or v1beta1.", "v1beta1"

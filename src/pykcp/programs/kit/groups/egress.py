@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pykcp.clients.destinations import BadEntry, parse_entry
-from pykcp.programs.kit.checks import ca_bundle, pair, positive, readable_file
+from pykcp.programs.kit.checks import ca_bundle, key_pairs, positive
 from pykcp.programs.kit.options import OptionGroup, option
 
 
@@ -41,13 +41,9 @@ class EgressOptions(OptionGroup):
         check=positive,
     )
     mount_proxy_client_cert_file: str = option(
-        "Client certificate (PEM) for requests to the servers behind mounted workspaces.",
-        "",
-        check=readable_file,
+        "Client certificate (PEM) for requests to the servers behind mounted workspaces.", ""
     )
-    mount_proxy_client_key_file: str = option(
-        "Key of --mount-proxy-client-cert-file.", "", check=readable_file
-    )
+    mount_proxy_client_key_file: str = option("Key of --mount-proxy-client-cert-file.", "")
     mount_proxy_ca_file: str = option(
         "CA bundle (PEM) that certificates of servers behind mounted workspaces are verified with. Without it they are not verified, as in kcp.",
         "",
@@ -56,7 +52,7 @@ class EgressOptions(OptionGroup):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from pair(
+        yield from key_pairs(
             "mount-proxy-client-cert-file",
             self.mount_proxy_client_cert_file,
             "mount-proxy-client-key-file",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from pykcp.programs.kit.checks import directory
+from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.kit.flags import FlagError
 from pykcp.programs.kit.options import OptionGroup, option
 
@@ -26,6 +27,10 @@ class RootDirectoryOptions(OptionGroup):
         return super().with_given(given)
 
     def make_root(self) -> pathlib.Path:
-        """The directory, made if it does not exist. Raises OSError."""
-        self.root_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """The directory, made if it does not exist. Raises SettingsError."""
+        try:
+            self.root_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            what = f"cannot make {self.root_directory}: {error.strerror}"
+            raise SettingsError(f"--root-directory: {what}") from error
         return self.root_directory

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterator
 
-from pykcp.programs.kit.checks import ca_bundle, readable_file
+from pykcp.programs.kit.checks import ca_bundle, loaded_by
 from pykcp.programs.kit.flags import ignored, refused
 from pykcp.programs.kit.options import OptionGroup, option
+
+
+def _load_keys(path: str) -> None:
+    from pykcp.auth.tokens import load_verification_keys
+
+    load_verification_keys(pathlib.Path(path).read_bytes(), path)
+
+
+def _load_private_key(path: str) -> None:
+    from pykcp.auth.certificates import load_private_key
+
+    load_private_key(pathlib.Path(path).read_bytes(), path)
 
 
 def _issuers(flag: str, issuers: tuple[str, ...]) -> Iterator[str]:
@@ -30,10 +43,12 @@ class ServiceAccountOptions(OptionGroup):
         "Public or private keys (PEM) that service-account tokens are verified with; repeatable.",
         (),
         flag="service-account-key-file",
-        check=readable_file,
+        check=loaded_by(_load_keys),
     )
     service_account_signing_key_file: str = option(
-        "Private key (PEM) that service-account tokens are signed with.", "", check=readable_file
+        "Private key (PEM) that service-account tokens are signed with.",
+        "",
+        check=loaded_by(_load_private_key),
     )
     service_account_issuers: tuple[str, ...] = option(
         "Issuer of service-account tokens; the first one signs.",
@@ -50,7 +65,7 @@ class ServiceAccountOptions(OptionGroup):
     service_account_private_key_file: str = option(
         "Private key (PEM) that the tokens in secrets are signed with; the signing key if not given.",
         "",
-        check=readable_file,
+        check=loaded_by(_load_private_key),
     )
     root_ca_file: str = option(
         "CA bundle (PEM) that is published in kube-root-ca.crt and token secrets; the serving CA if not given.",

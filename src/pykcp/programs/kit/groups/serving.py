@@ -14,7 +14,7 @@ from pykcp.auth.certificates import (
     load_certificates,
     serving_hosts,
 )
-from pykcp.programs.kit.checks import pair, readable_file, unreadable
+from pykcp.programs.kit.checks import directory, key_pair, key_pairs
 from pykcp.programs.kit.flags import ignored
 from pykcp.programs.kit.options import OptionGroup, option
 from pykcp.wire.settings import NamedCertificate, TLSSettings
@@ -71,23 +71,7 @@ def _named_pairs(flag: str, entries: tuple[str, ...]) -> Iterator[str]:
         if not comma or not certificate or not key or "," in key:
             yield f"--{flag} {text!r} must be a certificate and key file, separated by a comma, and optionally a colon and names"
         else:
-            yield from _pair_problems(flag, certificate, key)
-
-
-def _pair_problems(flag: str, certificate: str, key: str) -> Iterator[str]:
-    """A certificate and a key that belong together."""
-    for path in (certificate, key):
-        if problem := unreadable(path):
-            yield f"--{flag}: {problem}"
-            return
-    import ssl
-
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
-    except (ssl.SSLError, ValueError) as error:
-        reason = getattr(error, "reason", None) or "not a certificate and its key (PEM)"
-        words = str(reason).lower().replace("_", " ")
-        yield f"--{flag}: {certificate} and {key} cannot be used: {words}"
+            yield from key_pair(flag, certificate, key)
 
 
 class ServingOptions(OptionGroup):
@@ -116,13 +100,12 @@ class ServingOptions(OptionGroup):
     cert_dir: str = option(
         "Directory of the serving certificate that is made if --tls-cert-file is not given; the root directory if empty.",
         "",
+        check=directory,
     )
     tls_cert_file: str = option(
-        "Serving certificate (PEM), with intermediates. Made if not given.", "", check=readable_file
+        "Serving certificate (PEM), with intermediates. Made if not given.", ""
     )
-    tls_private_key_file: str = option(
-        "Key of the serving certificate (PEM).", "", check=readable_file
-    )
+    tls_private_key_file: str = option("Key of the serving certificate (PEM).", "")
     tls_min_version: str = option(
         "Lowest TLS version to accept: VersionTLS12 or VersionTLS13.",
         "VersionTLS12",
@@ -143,18 +126,9 @@ class ServingOptions(OptionGroup):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        files = (
-            "tls-cert-file",
-            self.tls_cert_file,
-            "tls-private-key-file",
-            self.tls_private_key_file,
+        yield from key_pairs(
+            "tls-cert-file", self.tls_cert_file, "tls-private-key-file", self.tls_private_key_file
         )
-        together = list(pair(*files))
-        yield from together
-        if self.tls_cert_file and not together and not any(map(unreadable, files[1::2])):
-            yield from _pair_problems(
-                "tls-cert-file", self.tls_cert_file, self.tls_private_key_file
-            )
         suites = self.tls_cipher_suites if self.tls_min_version == "VersionTLS12" else ()
         if suites and not set(suites) & set(_REQUIRED):
             yield f"--tls-cipher-suites lacks a suite that HTTP/2 requires: {' or '.join(_REQUIRED)}"

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pykcp.programs.kit.checks import ca_bundle, pair, readable_file
+from pykcp.programs.kit.checks import ca_bundle, key_pairs, loaded_by
 from pykcp.programs.kit.flags import Flag, ignored
 from pykcp.programs.kit.options import OptionGroup, option
 
@@ -49,6 +49,12 @@ def _has_etcd(flag: str, servers: tuple[str, ...]) -> Iterator[str]:
         yield f'--{flag} needs an extra that is not installed: pip install "pykcp[etcd]"'
 
 
+def _load_encryption(path: str) -> None:
+    from pykcp.storage.encryption import load_config
+
+    load_config(pathlib.Path(path))
+
+
 class StoreOptions(OptionGroup):
     TITLE = "Storage"
     OTHER = (*ETCD_TUNING, *EMBEDDED_ETCD)
@@ -59,8 +65,8 @@ class StoreOptions(OptionGroup):
         check=_has_etcd,
     )
     etcd_prefix: str = option("Prefix of all keys in etcd.", "/registry")
-    etcd_certfile: str = option("Client certificate (PEM) for etcd.", "", check=readable_file)
-    etcd_keyfile: str = option("Key of --etcd-certfile.", "", check=readable_file)
+    etcd_certfile: str = option("Client certificate (PEM) for etcd.", "")
+    etcd_keyfile: str = option("Key of --etcd-certfile.", "")
     etcd_cafile: str = option("CA bundle (PEM) of etcd's servers.", "", check=ca_bundle)
     store_size_limit: int = option(
         "Bytes that the store may hold, in the root directory or in etcd; above that only deletions and changes that do not add to it are accepted. 0 is no limit.",
@@ -69,7 +75,7 @@ class StoreOptions(OptionGroup):
     encryption_provider_config: str = option(
         "File with an EncryptionConfiguration: which resources are encrypted at rest, and how.",
         "",
-        check=readable_file,
+        check=loaded_by(_load_encryption),
     )
     encryption_provider_config_automatic_reload: bool = option(
         "Reload the encryption configuration when the file changes.", False
@@ -77,7 +83,7 @@ class StoreOptions(OptionGroup):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        yield from pair("etcd-certfile", self.etcd_certfile, "etcd-keyfile", self.etcd_keyfile)
+        yield from key_pairs("etcd-certfile", self.etcd_certfile, "etcd-keyfile", self.etcd_keyfile)
 
     @property
     def is_encrypted(self) -> bool:

@@ -1,0 +1,23 @@
+"""The errors that are mistakes of the user: told in one line, without a traceback."""
+
+from __future__ import annotations
+
+from pykcp.auth.files import CredentialError
+from pykcp.observe.audit.policy import PolicyError
+from pykcp.storage.errors import StoreError
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used; one problem per line."""
+
+
+USER_ERRORS = (CredentialError, PolicyError, SettingsError, StoreError, OSError)
+"""Files, addresses and stores that cannot be used: the message is for the user."""
+
+
+def described(error: Exception) -> str:
+    """One line for the user."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return " ".join(text.split())
