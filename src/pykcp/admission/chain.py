@@ -7,7 +7,7 @@ are told apart by where they are stored: what has two names is met under both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import orjson
 
@@ -84,10 +84,27 @@ def _operations_of(plugin: Plugin) -> Sequence[str]:
     return found
 
 
+class NotInstalledError(Exception):
+    """A write came before the chain had its plug-ins."""
+
+
+class _NoLine:
+    def of(self, resource: Resource, operation: str) -> tuple[Any, ...]:
+        raise NotInstalledError("the admission plug-ins are not installed yet")
+
+
 class AdmissionChain:
-    def __init__(self, mutating: Sequence[Mutating], validating: Sequence[Validating]) -> None:
-        self._mutating = _Line(mutating)
-        self._validating = _Line(validating)
+    """Plug-ins look things up in a directory whose resources are written through this chain.
+
+    So the chain is made first, without them, and they are installed before the first write.
+    """
+
+    def __init__(self) -> None:
+        self._mutating: _Line[Mutating] | _NoLine = _NoLine()
+        self._validating: _Line[Validating] | _NoLine = _NoLine()
+
+    def install(self, mutating: Sequence[Mutating], validating: Sequence[Validating]) -> None:
+        self._mutating, self._validating = _Line(mutating), _Line(validating)
 
     async def mutate(self, request: AdmissionRequest) -> None:
         await self._mutate_once(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pykcp.admission.subject import Subject, typed
 from pykcp.aio.slices import in_slices
@@ -31,7 +31,7 @@ _NAMESPACE_METADATA = (
 class AdmissionLookups:
     """Reads the store and the directory; the latter is made after admission."""
 
-    def __init__(self, store: Store, directory: Callable[[], Directory]) -> None:
+    def __init__(self, store: Store, directory: Directory) -> None:
         self._store = store
         self._directory = directory
 
@@ -79,7 +79,7 @@ class AdmissionLookups:
         cohabitant = _COHABITANTS.get((own.group, own.plural))
         if cohabitant is not None:
             asked.append(cohabitant)
-        directory = self._directory()
+        directory = self._directory
         found = (
             directory.find(subject.cluster, group, version, own.plural) for group, version in asked
         )
@@ -88,7 +88,7 @@ class AdmissionLookups:
     def kind(self, cluster: str, api_version: str, kind: str) -> Resource | None:
         """The resource of a kind, or None if the cluster does not serve it."""
         group, _, version = api_version.rpartition("/")
-        directory = self._directory()
+        directory = self._directory
         for definition in directory.definitions(cluster):
             if definition.kind == kind and definition.group == group:
                 found = directory.find(cluster, group, version, definition.plural)
@@ -97,7 +97,7 @@ class AdmissionLookups:
         return None
 
     def resource(self, cluster: str, group: str, version: str, plural: str) -> Resource | None:
-        return self._directory().find(cluster, group, version, plural)
+        return self._directory.find(cluster, group, version, plural)
 
     async def get(
         self, cluster: str, resource: Resource, namespace: str, name: str

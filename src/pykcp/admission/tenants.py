@@ -76,13 +76,13 @@ class Deferred:
 
 
 class TenantAdmission:
-    """Four plug-ins on shared configurations; directory and authorizer are made after them."""
+    """Four plug-ins on shared configurations."""
 
     def __init__(
         self,
         store: Store,
-        directory: Callable[[], Directory],
-        authorizer: Callable[[], Authorizer],
+        directory: Directory,
+        authorizer: Authorizer,
         outbound: Outbound,
         resolve: ServiceResolver | None = None,
         provider_of: ProviderOf | None = None,

@@ -71,7 +71,7 @@ def _report(settings: ShardSettings) -> str:
 
 async def _offline(settings: ShardSettings) -> str:
     from pykcp.programs.shard.consistency import check
-    from pykcp.programs.shard.wiring import make_store, start_store
+    from pykcp.programs.shard.stages.stores import make_store, start_store
 
     store = await start_store(make_store(settings))
     try:

@@ -101,9 +101,12 @@ class _Tenant:
 
 
 class WorkerPool:
-    def __init__(self, settings: WorkerSettings | None = None) -> None:
+    def __init__(
+        self, settings: WorkerSettings | None = None, charge: Charge | None = None
+    ) -> None:
+        """`charge` is called with a tenant and the seconds of CPU time that its job took."""
         self.settings = settings or WorkerSettings()
-        self.charge: Charge = lambda _tenant, _seconds: None
+        self._charge = charge
         self._idle: list[_Worker] = []
         self._busy = 0
         self._tenants: dict[str, _Tenant] = {}
@@ -155,7 +158,8 @@ class WorkerPool:
             self._leave(tenant)
         self.jobs += 1
         self.cpu_seconds += result.cpu_seconds
-        self.charge(tenant, result.cpu_seconds)
+        if self._charge is not None:
+            self._charge(tenant, result.cpu_seconds)
         if result.memory > self.settings.keep_memory and worker in self._idle:
             self._idle.remove(worker)
             self._end(worker)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.admission.chain import AdmissionChain
+from pykcp.admission.chain import AdmissionChain, NotInstalledError
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
 from pykcp.auth.user import User
 from pykcp.machinery.resources import GroupVersionResource
@@ -71,18 +71,24 @@ def _label(key: str) -> Any:
     return change
 
 
+def _chain(mutating: list[Any], validating: list[Any]) -> AdmissionChain:
+    chain = AdmissionChain()
+    chain.install(mutating, validating)
+    return chain
+
+
 def test_only_those_who_want_and_were_overtaken_are_asked_again() -> None:
     overtaken = _Plugin("a", _label("a"), again=True)
     indifferent = _Plugin("b", _label("b"))
     last = _Plugin("c", lambda _: False, again=True)
-    chain = AdmissionChain([overtaken, indifferent, last], [])
+    chain = _chain([overtaken, indifferent, last], [])
     asyncio.run(chain.mutate(_request()))
     assert (overtaken.calls, indifferent.calls, last.calls) == ([False, True], [False], [False])
 
 
 def test_there_is_no_second_round_without_a_change() -> None:
     plugin = _Plugin("a", lambda _: False, again=True)
-    asyncio.run(AdmissionChain([plugin], []).mutate(_request()))
+    asyncio.run(_chain([plugin], []).mutate(_request()))
     assert plugin.calls == [False]
 
 
@@ -124,13 +130,13 @@ THINGS, OTHERS = GroupVersionResource("", "v1", "things"), GroupVersionResource(
 def test_plugins_meet_only_what_they_are_about(about: dict[str, Any], meets: bool) -> None:
     seen: list[str] = []
     first, last = _Narrow(seen), _Narrow(seen, kinds=(THINGS, OTHERS))
-    asyncio.run(AdmissionChain([], [first, _Narrow(seen, **about), last]).validate(_request()))
+    asyncio.run(_chain([], [first, _Narrow(seen, **about), last]).validate(_request()))
     middle = [repr(about)] if meets else []
     assert seen == [repr({}), *middle, repr({"kinds": (THINGS, OTHERS)})]
 
 
 def _mutated(change: Any, request: AdmissionRequest) -> Any:
-    asyncio.run(AdmissionChain([_Plugin("a", change)], []).mutate(request))
+    asyncio.run(_chain([_Plugin("a", change)], []).mutate(request))
     assert request.obj is not None
     return request.obj["metadata"]
 
@@ -177,3 +183,8 @@ def test_contents_are_replaced_in_place() -> None:
     replace_contents(obj, {"metadata": metadata, "spec": 1})
     assert obj == {"metadata": {"name": "x", "labels": {}}, "spec": 1}
     assert obj["metadata"] is metadata
+
+
+def test_a_write_before_the_plug_ins_are_installed_fails() -> None:
+    with pytest.raises(NotInstalledError):
+        asyncio.run(AdmissionChain().mutate(_request()))

@@ -51,16 +51,17 @@ class MiniServer:
     """A registry with the limits as its only admission; several may share a store."""
 
     def __init__(self, store: MemoryStore, default_limit: int = 0) -> None:
-        self.quotas = Quotas(store)
-        self.limit = ObjectCountLimit(store, lambda: self.directory, default_limit)
-        self.quota = ResourceQuota(store, self.quotas)
-        chain = AdmissionChain([], [self.limit, self.quota])
+        chain = AdmissionChain()
         services = Services(store, WatchHub(store), chain, Sources(Timestamps(lambda: 1.7e9)))
 
         def make(definition: ResourceDefinition, version: str) -> Resource:
             return make_resource(definition, version, services)
 
         self.directory = Directory(builtin_definitions(), make)
+        self.quotas = Quotas(store)
+        self.limit = ObjectCountLimit(store, self.directory, default_limit)
+        self.quota = ResourceQuota(store, self.quotas)
+        chain.install([], [self.limit, self.quota])
         self.client = LocalClient(self.directory, "tester")
 
     async def create(self, name: str, cluster: str = "one", namespace: str = "default") -> bool:

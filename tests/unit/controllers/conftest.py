@@ -56,7 +56,8 @@ async def world() -> AsyncIterator[World]:
     store = MemoryStore()
     hub = WatchHub(store)
     now = [1_700_000_000.0]
-    admission = AdmissionChain([NamespaceLifecycle(store)], [])
+    admission = AdmissionChain()
+    admission.install([NamespaceLifecycle(store)], [])
     services = Services(store, hub, admission, Sources(Timestamps(lambda: now[0])))
 
     def make(definition: ResourceDefinition, version: str) -> Resource:

@@ -122,9 +122,10 @@ async def test_a_caller_that_gives_up_leaves_the_pool_in_order(pool: WorkerPool)
     await _until(lambda: not pool._tenants)
 
 
-async def test_cpu_time_is_charged_to_the_tenant(pool: WorkerPool) -> None:
+async def test_cpu_time_is_charged_to_the_tenant() -> None:
     charged: list[tuple[str, float]] = []
-    pool.charge = lambda tenant, seconds: charged.append((tenant, seconds))
+    pool = WorkerPool(charge=lambda tenant, seconds: charged.append((tenant, seconds)))
     await pool.run("builtins:sorted", list(range(10)), tenant="a")
+    await pool.stop()
     assert [tenant for tenant, _ in charged] == ["a"]
     assert charged[0][1] >= 0

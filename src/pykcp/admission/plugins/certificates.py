@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
 from typing import Any
 
 from pykcp.auth.authz.attributes import Attributes
@@ -47,7 +46,7 @@ class _SignerCheck:
     verb: str
     subresource: str
 
-    def __init__(self, authorizer: Callable[[], Authorizer]) -> None:
+    def __init__(self, authorizer: Authorizer) -> None:
         """By a callable: the authorizer is made after admission, which it depends on."""
         self._authorizer = authorizer
 
@@ -69,7 +68,7 @@ class _SignerCheck:
         attributes = Attributes(
             context.user, self.verb, group=GROUP, resource="signers", name=signer, version="*"
         )
-        decision = await self._authorizer().authorize(context.cluster, attributes)
+        decision = await self._authorizer.authorize(context.cluster, attributes)
         return decision.allowed
 
 

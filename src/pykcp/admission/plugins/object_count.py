@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 from pykcp.caching import BoundedCache
@@ -75,7 +75,7 @@ class ObjectCountLimit:
     name = "core.kcp.io/LogicalClusterObjectCountLimit"
     operations = ("CREATE",)
 
-    def __init__(self, store: Store, directory: Callable[[], Directory], default: int) -> None:
+    def __init__(self, store: Store, directory: Directory, default: int) -> None:
         """`default` is the limit of clusters that say nothing; 0 or less is none."""
         self._store, self._directory, self._default = store, directory, default
         self._limits: BoundedCache[str, int] = BoundedCache("object-limits", _REMEMBER_LIMITS)
@@ -190,7 +190,7 @@ class ObjectCountLimit:
             await self._news.wait()
 
     def _prefixes(self, cluster: str) -> set[str]:
-        definitions = self._directory().definitions(cluster)
+        definitions = self._directory.definitions(cluster)
         stored = {
             resource_prefix(*definition.storage, definition.identity)
             for definition in definitions

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.authz.escalation import GROUP, check_binding_write, check_role_write
 from pykcp.machinery.resources import (
@@ -23,7 +21,7 @@ class RoleEscalation:
     name = "RoleEscalation"
     kinds = (ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)
 
-    def __init__(self, authorizer: Callable[[], Authorizer]) -> None:
+    def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
     def wants(self, request: AdmissionRequest) -> bool:
@@ -34,7 +32,7 @@ class RoleEscalation:
         assert request.obj is not None
         context = request.context
         await check(
-            self._authorizer(),
+            self._authorizer,
             context.cluster,
             context.user,
             request.obj,

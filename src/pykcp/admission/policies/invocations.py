@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,10 +38,10 @@ class Policies:
     """What evaluating policies needs; shared by the mutating and the validating plug-in."""
 
     surroundings: AdmissionLookups
-    authorizer: Callable[[], Authorizer]
+    authorizer: Authorizer
 
     def questions(self, subject: Subject) -> Questions:
-        return Questions(self.authorizer(), subject.cluster, subject.request.context.user)
+        return Questions(self.authorizer, subject.cluster, subject.request.context.user)
 
     async def invocations(
         self, subject: Subject, bound: Sequence[BoundPolicy]

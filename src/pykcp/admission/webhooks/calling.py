@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -59,10 +58,10 @@ class Callers:
 
     client: AdmissionWebhookClient
     surroundings: AdmissionLookups
-    authorizer: Callable[[], Authorizer]
+    authorizer: Authorizer
 
     def questions(self, subject: Subject) -> Questions:
-        return Questions(self.authorizer(), subject.cluster, subject.request.context.user)
+        return Questions(self.authorizer, subject.cluster, subject.request.context.user)
 
     async def target(
         self, webhook: AdmissionWebhook, subject: Subject, questions: Questions

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from pykcp.admission.chain import AdmissionChain
+from pykcp.admission.chain import Mutating, Validating
 from pykcp.admission.plugins.certificates import (
     CertificateApproval,
     CertificateSigning,
@@ -38,79 +39,113 @@ from pykcp.admission.plugins.resource_quota import Quotas, ResourceQuota
 from pykcp.admission.plugins.role_escalation import RoleEscalation
 from pykcp.admission.tenants import TenantAdmission
 from pykcp.auth.authz.chain import Authorizer
+from pykcp.programs.shard.stages.access import Access
+from pykcp.programs.shard.stages.catalog import Catalog
+from pykcp.programs.shard.stages.foundation import Foundation
+from pykcp.programs.shard.stages.stores import Stores
 from pykcp.registry.catalog.claimed import AcceptedClaims
-from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.lookup import ObjectLookup
 from pykcp.storage.interface import Store
 
 
-def make_admission(
-    store: Store,
-    tenants: TenantAdmission,
-    quotas: Quotas,
-    object_count: ObjectCountLimit,
-    lookup: Callable[[], ObjectLookup],
-    authorizer: Callable[[], Authorizer],
-    directory: Callable[[], Directory],
-    *,
-    tenants_set_limits: bool = False,
-) -> AdmissionChain:
-    """By callables come those that are made after admission, and of it."""
-    workspaces = WorkspaceRules(lookup)
-    type_exists = WorkspaceTypeExists(lookup, authorizer)
-    cluster_finalizer, clusters = (
+def install_admission(base: Foundation, stores: Stores, catalog: Catalog, access: Access) -> Quotas:
+    """Give the chain of the catalog its plug-ins; returns what quotas and their controller share."""
+    store, lookup = stores.store, catalog.lookup
+    quotas = Quotas(store)
+    object_count = ObjectCountLimit(
+        store, catalog.directory, base.settings.tenancy.total_object_limit
+    )
+    object_count.show(base.metrics, base.settings.shard.shard_name)
+    tenants = TenantAdmission(
+        store,
+        catalog.directory,
+        access.authorizer,
+        base.egress.webhooks,
+        provider_of=catalog.bound.provider,
+    )
+    both = _InBothPhases(
+        WorkspaceRules(lookup),
         LogicalClusterDeletionFinalizer(),
-        LogicalClusterRules(keeps_object_limit=not tenants_set_limits),
+        ShardAddresses(),
+        WorkspaceTypeExists(lookup, access.authorizer),
+        LogicalClusterRules(keeps_object_limit=not base.settings.tenancy.tenant_object_limits),
+        APIBindingRules(lookup, access.authorizer),
+        APIBindingDeletionFinalizer(),
+        PermissionClaims(AcceptedClaims(store), lookup),
+        PathAnnotation(lookup),
     )
-    bindings = APIBindingRules(lookup, authorizer)
-    binding_finalizer = APIBindingDeletionFinalizer()
-    shards = ShardAddresses()
-    claims = PermissionClaims(AcceptedClaims(store), lookup)
-    paths = PathAnnotation(lookup)
+    limits: list[Validating] = [object_count, ResourceQuota(store, quotas)]
+    catalog.admission.install(
+        _mutating(store, tenants, both),
+        _validating(store, catalog, access.authorizer, tenants, both, limits),
+    )
+    return quotas
+
+
+class _InBothPhases(NamedTuple):
+    workspaces: WorkspaceRules
+    cluster_finalizer: LogicalClusterDeletionFinalizer
+    shards: ShardAddresses
+    type_exists: WorkspaceTypeExists
+    clusters: LogicalClusterRules
+    bindings: APIBindingRules
+    binding_finalizer: APIBindingDeletionFinalizer
+    claims: PermissionClaims
+    paths: PathAnnotation
+
+
+def _mutating(store: Store, tenants: TenantAdmission, both: _InBothPhases) -> list[Mutating]:
+    return [
+        NamespaceLifecycle(store),
+        both.workspaces,
+        both.cluster_finalizer,
+        both.shards,
+        both.type_exists,
+        both.clusters,
+        both.bindings,
+        both.binding_finalizer,
+        tenants.mutating_webhooks,
+        tenants.mutating_policies,
+        ReservedNames(),
+        both.claims,
+        both.paths,
+    ]
+
+
+def _validating(
+    store: Store,
+    catalog: Catalog,
+    authorizer: Authorizer,
+    tenants: TenantAdmission,
+    both: _InBothPhases,
+    limits: Sequence[Validating],
+) -> list[Validating]:
+    lookup = catalog.lookup
     protected = ProtectedWorkspaces(store, lookup)
-    return AdmissionChain(
-        mutating=[
-            NamespaceLifecycle(store),
-            workspaces,
-            cluster_finalizer,
-            shards,
-            type_exists,
-            clusters,
-            bindings,
-            binding_finalizer,
-            tenants.mutating_webhooks,
-            tenants.mutating_policies,
-            ReservedNames(),
-            claims,
-            paths,
-        ],
-        validating=[
-            RoleEscalation(authorizer),
-            CertificateApproval(authorizer),
-            CertificateSigning(authorizer),
-            CertificateSubjectRestriction(),
-            APIResourceSchemaRules(),
-            workspaces,
-            cluster_finalizer,
-            shards,
-            WorkspaceTypeRules(lookup, authorizer),
-            type_exists,
-            clusters,
-            APIExportRules(),
-            bindings,
-            binding_finalizer,
-            APIExportEndpointSliceRules(lookup, authorizer),
-            tenants.validating_policies,
-            tenants.validating_webhooks,
-            ReservedCRDAnnotations(),
-            ReservedCRDGroups(),
-            claims,
-            paths,
-            object_count,
-            ResourceQuota(store, quotas),
-            ClusterCachedResourceRules(lookup, directory),
-            CachedResourceSliceRules(lookup, authorizer),
-            WorkspaceProtection(protected),
-            LogicalClusterProtection(protected),
-        ],
-    )
+    return [
+        RoleEscalation(authorizer),
+        CertificateApproval(authorizer),
+        CertificateSigning(authorizer),
+        CertificateSubjectRestriction(),
+        APIResourceSchemaRules(),
+        both.workspaces,
+        both.cluster_finalizer,
+        both.shards,
+        WorkspaceTypeRules(lookup, authorizer),
+        both.type_exists,
+        both.clusters,
+        APIExportRules(),
+        both.bindings,
+        both.binding_finalizer,
+        APIExportEndpointSliceRules(lookup, authorizer),
+        tenants.validating_policies,
+        tenants.validating_webhooks,
+        ReservedCRDAnnotations(),
+        ReservedCRDGroups(),
+        both.claims,
+        both.paths,
+        *limits,
+        ClusterCachedResourceRules(lookup, catalog.directory),
+        CachedResourceSliceRules(lookup, authorizer),
+        WorkspaceProtection(protected),
+        LogicalClusterProtection(protected),
+    ]

@@ -78,17 +78,25 @@ class ShardClusters:
     goes out of use, the watches that are open in it end.
     """
 
-    def __init__(self, store: Store, paths: PathIndex, hub: WatchHub, shard_name: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        paths: PathIndex,
+        hub: WatchHub,
+        shard_name: str,
+        *,
+        blocks_moving: bool = False,
+    ) -> None:
+        """`blocks_moving`: requests to clusters that are moved to another shard are refused."""
         self._store, self._paths, self._hub = store, paths, hub
         self.shard_name = shard_name
         self.known: dict[str, bool] = {}
         """Names that exist, and whether they are inactive."""
         self._moving: set[str] = set()
         """Those that are on their way to another shard; few at a time."""
-        self.blocks_moving = False
-        """Whether such a thing exists here: a feature that is off by default."""
+        self._blocks_moving = blocks_moving
         store.listen(self._follow)
-        hub.is_closed = self._is_closed
+        hub.refuse_when(self._is_closed)
 
     def _is_closed(self, prefix: str) -> bool:
         """Whether watches below a prefix have to end: its cluster is inactive."""
@@ -140,7 +148,7 @@ class ShardClusters:
             self._moving.discard(name)
         elif name not in self._moving:
             self._moving.add(name)
-            if self.blocks_moving:
+            if self._blocks_moving:
                 self._hub.end_cluster(name)
 
     def walk(self, path: str) -> ResolvedStep | None:
@@ -163,7 +171,7 @@ class ShardClusters:
                 return
             if not self.exists(name):
                 self._refuse_missing(call)
-        if self._moving and name in self._moving and self.blocks_moving:
+        if self._moving and name in self._moving and self._blocks_moving:
             _refuse_moving(call)
 
     def _refuse_missing(self, call: Call) -> None:

@@ -78,6 +78,10 @@ class Credentials:
             return pathlib.Path(self._settings.service_accounts.root_ca_file).read_text()
         return self.serving.ca.decode()
 
+    def serving_address(self) -> str:
+        """`address`, for parts that are made before the port is known."""
+        return self.address
+
     def publish(self, port: int) -> None:
         """Write the admin kubeconfig, now that the port is known."""
         host = self._settings.generic.external_hostname or _reachable(

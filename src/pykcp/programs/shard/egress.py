@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from pykcp.aio.owner import TaskOwner
 from pykcp.clients.destinations import Destinations, OwnSocket
 from pykcp.clients.names import HostNames
 from pykcp.clients.outbound import Outbound
@@ -33,11 +32,16 @@ class Egress(NamedTuple):
     """What all but mounts may call."""
 
     def listens_on(self, address: str, port: int) -> None:
-        """The shard is up: nobody shall be led back to it."""
+        """The shard listens: tenants must not make it call itself."""
         self.guarded.add_own([OwnSocket(address, port)])
 
+    def named(self) -> Iterator[tuple[str, Outbound]]:
+        yield "webhooks", self.webhooks
+        yield "mounts", self.mounts
+        yield "virtual-resources", self.virtual_resources
 
-def make_egress(settings: ShardSettings, metrics: Registry, owner: TaskOwner) -> Egress:
+
+def make_egress(settings: ShardSettings, metrics: Registry) -> Egress:
     allow, deny = settings.egress.tenant_egress_allow, settings.egress.tenant_egress_deny
     stores = list(_sockets(settings.store.etcd_servers, _ETCD))
     urls = (
@@ -55,8 +59,6 @@ def make_egress(settings: ShardSettings, metrics: Registry, owner: TaskOwner) ->
         virtual_resources=Outbound(guarded, names, long),
         guarded=guarded,
     )
-    for name in ("webhooks", "mounts", "virtual_resources"):
-        owner.start_restartable(f"egress-{name.replace('_', '-')}", getattr(egress, name).run)
     metrics.add(*_gauges(egress, short, long))
     return egress
 
@@ -70,11 +72,7 @@ def _sockets(urls: tuple[str, ...], default_port: int) -> Iterator[OwnSocket]:
 
 def _gauges(egress: Egress, short: Shares, long: Shares) -> list[LabelledGauge]:
     pools = (("webhooks", short), ("forwards", long))
-    outs = (
-        ("webhooks", egress.webhooks),
-        ("mounts", egress.mounts),
-        ("virtual-resources", egress.virtual_resources),
-    )
+    outs = tuple(egress.named())
     return [
         LabelledGauge(
             "pykcp_tenant_egress_connections",

@@ -7,7 +7,7 @@ policy, costs a lookup.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pykcp.auth.authz import rbac, stages
 from pykcp.auth.authz.attributes import Attributes, Verdict
@@ -39,7 +39,7 @@ class PermissionCeiling:
         store: Store,
         roles: RoleCache,
         bound: BoundResources,
-        lookup: Callable[[], ObjectLookup],
+        lookup: ObjectLookup,
     ) -> None:
         self._roles, self._bound, self._lookup = roles, bound, lookup
         self._limiting: set[str] = set()
@@ -55,7 +55,7 @@ class PermissionCeiling:
         if bound is None:
             return _UNBOUND
         place, name = bound.export_cluster, bound.export
-        export = self._lookup().get(API_EXPORTS, place, name)
+        export = self._lookup.get(API_EXPORTS, place, name)
         if export is None:
             return stages.delegate(f"APIExport {go_quote(place)}:{go_quote(name)} not found")
         described = f"{go_quote(place)}|{go_quote(name)}"

@@ -16,7 +16,8 @@ from pykcp.programs.shard.bootstrap_root import bootstrap_root, root_options
 from pykcp.programs.shard.connections import connection_metrics
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.settings import ShardSettings
-from pykcp.programs.shard.wiring import Shard, make_controllers, make_store, start_store, wire
+from pykcp.programs.shard.stages.stores import make_store, start_store
+from pykcp.programs.shard.wiring import Shard, make_controllers, wire
 from pykcp.server.held import identify
 from pykcp.storage.compactor import Compactor
 from pykcp.wire.listener import Listener
@@ -34,7 +35,7 @@ def run(settings: ShardSettings, warnings: Iterable[str] = ()) -> int:
 
 def _finish(shard: Shard, hooks: tuple[str, ...]) -> None:
     for hook in hooks:
-        shard.health.finish_hook(hook)
+        shard.base.health.finish_hook(hook)
 
 
 class running_shard:  # noqa: N801  # used as `async with running_shard(settings) as shard`
@@ -67,7 +68,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         """Where it serves, where its files are, and a command to try."""
         settings = self._settings
         root = settings.generic.root_directory.absolute()
-        yield f"serving on {settings.serving.bind_address}:{self._shard.port}"
+        yield f"serving on {settings.serving.bind_address}:{self._listener.port}"
         yield f"data is in {root}"
         if "admin" in settings.generic.batteries:
             kubeconfig = root / settings.generic.kubeconfig_path
@@ -83,35 +84,45 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         settings = self._settings
         credentials = Credentials(settings)
         await self._owner.__aenter__()
-        self._shard = shard = wire(
-            settings, self._store, self._cache_store, credentials, self._owner
-        )
-        self._meter = LoopMeter(shard.metrics)
+        self._shard = shard = wire(settings, credentials, self._store, self._cache_store)
+        self._meter = LoopMeter(shard.base.metrics)
         for hook in (*_POLICY, *_ROOT, *_CONTROLLERS):
-            shard.health.await_hook(hook)
+            shard.base.health.await_hook(hook)
         self._listener = Listener(
-            shard.server,
+            shard.views.front,
             settings.connections.wire,
             settings.serving.tls(credentials.serving),
             self._meter,
         )
-        shard.metrics.add(*connection_metrics(self._listener))
-        await self._listener.start(settings.serving.bind_address, settings.serving.secure_port)
+        shard.base.metrics.add(*connection_metrics(self._listener))
         try:
+            self._start_background(shard)
+            await self._listener.start(settings.serving.bind_address, settings.serving.secure_port)
             await self._finish_start(shard, credentials)
         except BaseException:  # a failed start must leave nothing behind
             await self._listener.close()
-            await self._owner.stop()
+            await self._stop_background(shard)
             raise
         return shard
 
+    def _start_background(self, shard: Shard) -> None:
+        if shard.api.audit is not None:
+            shard.api.audit.start()
+        for task in shard.tasks:
+            self._owner.start_restartable(task.name, task.run)
+
+    async def _stop_background(self, shard: Shard) -> None:
+        await self._owner.stop()
+        if shard.api.audit is not None:
+            await shard.api.audit.stop()
+
     async def _finish_start(self, shard: Shard, credentials: Credentials) -> None:
-        shard.port = self._listener.port
-        shard.egress.listens_on(self._settings.serving.bind_address, shard.port)
-        credentials.publish(shard.port)
-        await bootstrap(shard.client)
+        port, client = self._listener.port, shard.catalog.client
+        shard.base.egress.listens_on(self._settings.serving.bind_address, port)
+        credentials.publish(port)
+        await bootstrap(client)
         _finish(shard, _POLICY)
-        await bootstrap_root(shard.client, root_options(self._settings, credentials.address))
+        await bootstrap_root(client, root_options(self._settings, credentials.address))
         _finish(shard, _ROOT)
         self._owner.start_restartable("compactor", Compactor(self._store).run)
         self._owner.start_restartable("cache-compactor", Compactor(self._cache_store).run)
@@ -124,7 +135,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
     def _start_meter(self, shard: Shard) -> None:
         threshold = self._settings.fairness.stall_log_threshold
         if threshold:
-            self._watchdog = StallWatchdog(self._meter, threshold, identify, shard.metrics)
+            self._watchdog = StallWatchdog(self._meter, threshold, identify, shard.base.metrics)
             self._watchdog.start()
         self._meter.on_end = lambda is_pause: self._collector.tick(is_pause=is_pause)
         self._meter.start(asyncio.get_running_loop())
@@ -135,11 +146,9 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
             self._watchdog.stop()
         self._meter.stop()
         self._collector.stop()
-        shard.health.is_draining = True
-        shard.hub.close()
-        shard.cache.hub.close()
+        shard.base.health.is_draining = True
+        shard.stores.hub.close()
+        shard.stores.cache.hub.close()
         await self._listener.drain(self._settings.shutdown_seconds)
-        await self._owner.stop()
-        if shard.audit is not None:
-            await shard.audit.stop()
+        await self._stop_background(shard)
         await self._stop_stores()

@@ -46,10 +46,17 @@ FindStorage = Callable[[BoundResource, str, str], Object | None]
 class BoundResources:
     """A source of the directory, and what else is asked about bindings."""
 
-    def __init__(self, store: Store, make: MakeCustom, find_system: FindSystem) -> None:
+    def __init__(
+        self,
+        store: Store,
+        make: MakeCustom,
+        find_system: FindSystem,
+        find_storage: FindStorage | None = None,
+    ) -> None:
+        """`find_storage`: None if there are no virtual resources."""
         self._store = store
         self._find_system = find_system
-        self.find_storage: FindStorage = lambda *_: None
+        self._find_storage = find_storage
         self._sets: BoundedCache[str, BoundSet] = BoundedCache("bindings", _KEEP_CLUSTERS)
         self._root_identities: frozenset[str] | None = None
         self._defined = BoundDefinitions(store, make)
@@ -136,7 +143,9 @@ class BoundResources:
         return self._defined.of_schema(schema, identity, storage)
 
     def _storage(self, bound: BoundResource, group: str, plural: str) -> Object | None:
-        return None if bound.is_stored else self.find_storage(bound, group, plural)
+        if bound.is_stored or self._find_storage is None:
+            return None
+        return self._find_storage(bound, group, plural)
 
     def _resources(self, bound: BoundResource, group: str, plural: str) -> ResourceVersions:
         return self._defined.resources(bound, self._storage(bound, group, plural))

@@ -180,8 +180,7 @@ class WatchHub:
         """The prefixes that are watched in a logical cluster; in all of them, under ""."""
         self._spreads = 0
         """How many resources are watched in all their identities."""
-        self.is_closed: Callable[[str], bool] | None = None
-        """Whether watching a prefix is not (or no longer) allowed; checked when a watch starts."""
+        self._is_closed: Callable[[str], bool] | None = None
         self._queues: dict[str, EventQueue] = {}
         """Of crowded prefixes with events that not all of their watchers have got."""
         self._distributing: deque[Iterator[None]] = deque()
@@ -233,8 +232,12 @@ class WatchHub:
         self.count += 1
         if watcher.wants_bookmarks:
             self._plan_bookmarks(watcher)
-        if self.is_closed is not None and self.is_closed(prefix):
+        if self._is_closed is not None and self._is_closed(prefix):
             self.end(watcher)  # its cluster went out of use while it was catching up
+
+    def refuse_when(self, is_closed: Callable[[str], bool]) -> None:
+        """End watches of a prefix for which this is true when they begin."""
+        self._is_closed = is_closed
 
     def end(self, watcher: Watcher) -> None:
         """Take a watcher out and finish its stream; safe to call twice."""

@@ -74,8 +74,7 @@ class EncryptedStore:
         self._unlisten = store.listen(self._deliver)
         self._waited: set[object] = set()
         self._owner = TaskOwner("encryption")
-        self.on_unreadable: Callable[[str], None] | None = None
-        """Called with the key of an event that cannot be decrypted: its watches must end."""
+        self._tell_unreadable: Callable[[str], None] | None = None
         self._lookup = store.lookup
         self._get = store.get
 
@@ -86,6 +85,10 @@ class EncryptedStore:
     @property
     def compacted(self) -> int:
         return self._store.compacted
+
+    def on_unreadable(self, tell: Callable[[str], None]) -> None:
+        """Have the key of each event that cannot be opened told: its watches must not go on."""
+        self._tell_unreadable = tell
 
     async def start(self) -> None:
         await self._store.start()
@@ -208,8 +211,8 @@ class EncryptedStore:
             except (Unreadable, KeyPending) as error:
                 # Only another server's write can be unreadable; its watches must end and list again.
                 _log.error("an event cannot be decrypted: %s", error)
-                if self.on_unreadable is not None:
-                    self.on_unreadable(event.key)
+                if self._tell_unreadable is not None:
+                    self._tell_unreadable(event.key)
         if opened:
             self._listeners.tell(opened)
 

@@ -70,7 +70,7 @@ def _ask(
     }
     nothing = cast("Any", _Nothing())
     ceiling = PermissionCeiling(
-        nothing, nothing, cast("Any", _Bound()), lambda: cast("Any", _Lookup(export))
+        nothing, nothing, cast("Any", _Bound()), cast("Any", _Lookup(export))
     )
     return at_once(ceiling(attributes, cluster, states.__getitem__))
 

@@ -332,7 +332,7 @@ async def test_an_unreadable_event_ends_watches_instead_of_vanishing() -> None:
     theirs = EncryptedStore(below, config(("secrets", [keys("aesgcm", "b")])))
     told: list[str] = []
     heard: list[Sequence[Event]] = []
-    ours.on_unreadable = told.append
+    ours.on_unreadable(told.append)
     ours.listen(heard.append)
     await theirs.write([put("x", "text"), PutKey("core/configmaps/c/n/x", value("open"))])
     assert told == [SECRETS + "x"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykcp.admission.field_errors import listed
 from pykcp.admission.plugins.kcp.export_access import ExportAccessPlugin
 from pykcp.admission.refusing import denial, refusal
@@ -23,9 +21,7 @@ class APIBindingRules:
     name = "apis.kcp.io/APIBinding"
     kind = API_BINDINGS
 
-    def __init__(
-        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
-    ) -> None:
+    def __init__(self, lookup: ObjectLookup, authorizer: Authorizer) -> None:
         """By callables: both are made after admission."""
         self._access = ExportAccessPlugin(lookup, authorizer)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykcp.admission.field_errors import listed
 from pykcp.admission.plugins.kcp.export_access import ExportAccessPlugin
 from pykcp.admission.refusing import denial, refusal
@@ -20,9 +18,7 @@ class APIExportEndpointSliceRules:
     name = "apis.kcp.io/APIExportEndpointSlice"
     kind = API_EXPORT_ENDPOINT_SLICES
 
-    def __init__(
-        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
-    ) -> None:
+    def __init__(self, lookup: ObjectLookup, authorizer: Authorizer) -> None:
         """By callables: both are made after admission."""
         self._access = ExportAccessPlugin(lookup, authorizer)
 

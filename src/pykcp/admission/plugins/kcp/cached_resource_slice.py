@@ -6,8 +6,6 @@ whoever binds an export. kcp asks nobody. Here the writer must be allowed to get
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykcp.admission.refusing import refusal
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
@@ -25,9 +23,7 @@ class CachedResourceSliceRules:
     name = "cache.kcp.io/ClusterCachedResourceEndpointSlice"
     kind = CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES
 
-    def __init__(
-        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
-    ) -> None:
+    def __init__(self, lookup: ObjectLookup, authorizer: Authorizer) -> None:
         """By callables: both are made after admission."""
         self._lookup, self._authorizer = lookup, authorizer
 
@@ -39,7 +35,7 @@ class CachedResourceSliceRules:
         path, name = _reference(request.obj)
         if not path or (request.old is not None and (path, name) == _reference(request.old)):
             return
-        cluster = self._lookup().cluster_of(path)
+        cluster = self._lookup.cluster_of(path)
         if cluster != request.context.cluster and not await self._may_get(request, cluster, name):
             # also for what is missing: nobody shall learn here what there is
             raise refusal(
@@ -59,7 +55,7 @@ class CachedResourceSliceRules:
             name=name,
             version=kind.version,
         )
-        return (await self._authorizer().authorize(cluster, attributes)).allowed
+        return (await self._authorizer.authorize(cluster, attributes)).allowed
 
 
 def _reference(obj: Object) -> tuple[str, str]:

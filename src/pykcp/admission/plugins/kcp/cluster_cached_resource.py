@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykcp.admission.refusing import refusal
 from pykcp.machinery.resources import CLUSTER_CACHED_RESOURCES
 from pykcp.machinery.status import go_quote, invalid, qualified
@@ -17,9 +15,7 @@ class ClusterCachedResourceRules:
     name = "apis.kcp.io/ClusterCachedResource"
     kind = CLUSTER_CACHED_RESOURCES
 
-    def __init__(
-        self, lookup: Callable[[], ObjectLookup], directory: Callable[[], Directory]
-    ) -> None:
+    def __init__(self, lookup: ObjectLookup, directory: Directory) -> None:
         """By callables: both are made after admission."""
         self._lookup, self._directory = lookup, directory
 
@@ -29,11 +25,11 @@ class ClusterCachedResourceRules:
     async def validate(self, request: AdmissionRequest) -> None:
         assert request.obj is not None
         cluster, (group, version, plural) = request.context.cluster, _resource_of(request.obj)
-        found = self._directory().find(cluster, group, version, plural)
+        found = self._directory.find(cluster, group, version, plural)
         if found is not None and found.namespaced:
             why = "Resource referenced in ClusterCachedResource must be cluster-scoped"
             raise refusal(request, invalid("spec", qualified(group, plural), why).text())
-        for other in self._lookup().all(CLUSTER_CACHED_RESOURCES, cluster):
+        for other in self._lookup.all(CLUSTER_CACHED_RESOURCES, cluster):
             if other["metadata"]["name"] == request.name:
                 continue  # the store will say that it exists
             if _resource_of(other) == (group, version, plural):

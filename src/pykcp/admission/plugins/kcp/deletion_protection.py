@@ -9,7 +9,7 @@ with it, so a mark that comes too late holds up nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
@@ -31,7 +31,7 @@ _HOW = f"remove the annotation {PROTECTION} from it first"
 class ProtectedWorkspaces:
     """Where the protected ones are. It holds those and nothing else, and reads them once."""
 
-    def __init__(self, store: Store, lookup: Callable[[], ObjectLookup]) -> None:
+    def __init__(self, store: Store, lookup: ObjectLookup) -> None:
         self._store, self._lookup = store, lookup
         self._is_loaded = False
         self._fresh: set[str] = set()
@@ -83,16 +83,16 @@ class ProtectedWorkspaces:
         while cluster and cluster not in seen:
             yield cluster
             seen.add(cluster)
-            found = self._lookup().logical_cluster(cluster) or {}
+            found = self._lookup.logical_cluster(cluster) or {}
             cluster = ((found.get("spec") or {}).get("owner") or {}).get("cluster") or ""
 
     def _path(self, key: str) -> str:
         parts = split_key(key)
-        return clusters.join(self._lookup().canonical_path(parts.cluster), parts.name)
+        return clusters.join(self._lookup.canonical_path(parts.cluster), parts.name)
 
     def is_going(self, cluster: str) -> bool:
         """Whether a logical cluster is being deleted, with all that is in it."""
-        found = self._lookup().logical_cluster(cluster)
+        found = self._lookup.logical_cluster(cluster)
         return found is not None and meta.is_deleting(found)
 
     def owner(self, logical_cluster: Object) -> Object | None:
@@ -100,7 +100,7 @@ class ProtectedWorkspaces:
         owner = (logical_cluster.get("spec") or {}).get("owner") or {}
         if owner.get("resource") != WORKSPACES.resource:
             return None
-        found = self._lookup().get(WORKSPACES, owner.get("cluster", ""), owner.get("name", ""))
+        found = self._lookup.get(WORKSPACES, owner.get("cluster", ""), owner.get("name", ""))
         return found if found is not None and meta.uid(found) == owner.get("uid") else None
 
 

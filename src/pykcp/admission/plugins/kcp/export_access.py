@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykcp.auth.authz.attributes import Attributes
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.kcp import clusters
@@ -13,9 +11,7 @@ from pykcp.registry.verbs.admitting import AdmissionRequest
 
 
 class ExportAccessPlugin:
-    def __init__(
-        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
-    ) -> None:
+    def __init__(self, lookup: ObjectLookup, authorizer: Authorizer) -> None:
         self._lookup, self._authorizer = lookup, authorizer
 
     def cluster_of(
@@ -29,7 +25,7 @@ class ExportAccessPlugin:
             return own
         if path == clusters.ROOT and may_wait_for_root:
             return clusters.ROOT
-        lookup = self._lookup()
+        lookup = self._lookup
         cluster = lookup.cluster_of(path)
         if cluster is None or lookup.get(API_EXPORTS, cluster, name) is None:
             return None
@@ -44,5 +40,5 @@ class ExportAccessPlugin:
             name=name,
             version="v1alpha1",
         )
-        decision = await self._authorizer().authorize(cluster, attributes, is_deep=True)
+        decision = await self._authorizer.authorize(cluster, attributes, is_deep=True)
         return decision.allowed

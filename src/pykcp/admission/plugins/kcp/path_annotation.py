@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykcp.admission.refusing import refusal
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.machinery.resources import (
@@ -30,7 +28,7 @@ class PathAnnotation:
     name = "kcp.io/PathAnnotation"
     operations = ("CREATE", "UPDATE")
 
-    def __init__(self, lookup: Callable[[], ObjectLookup]) -> None:
+    def __init__(self, lookup: ObjectLookup) -> None:
         """By a callable: lookups are made after admission."""
         self._lookup = lookup
 
@@ -64,7 +62,7 @@ class PathAnnotation:
 
     def _path(self, request: AdmissionRequest) -> str | None:
         """None if the workspace is not there yet: its first bindings may be earlier."""
-        lookup, cluster = self._lookup(), request.context.cluster
+        lookup, cluster = self._lookup, request.context.cluster
         if lookup.logical_cluster(cluster) is not None:
             return lookup.canonical_path(cluster)
         if _is_binding(request):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykcp.admission.field_errors import aggregated
 from pykcp.admission.refusing import refusal
 from pykcp.machinery.kcp.claims import NOT_PERSISTED, is_claim_label
@@ -21,7 +19,7 @@ class PermissionClaims:
     name = "apis.kcp.io/PermissionClaims"
     operations = ("CREATE", "UPDATE")
 
-    def __init__(self, accepted: AcceptedClaims, lookup: Callable[[], ObjectLookup]) -> None:
+    def __init__(self, accepted: AcceptedClaims, lookup: ObjectLookup) -> None:
         """By a callable: lookups are made after admission."""
         self._accepted, self._lookup = accepted, lookup
 
@@ -71,5 +69,5 @@ class PermissionClaims:
         obj = request.obj if is_binding else {"metadata": request.metadata}
         assert obj is not None
         return self._accepted.labels_due(
-            self._lookup(), request.context.cluster, resource.group, resource.plural, obj
+            self._lookup, request.context.cluster, resource.group, resource.plural, obj
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykcp.admission.annotations import go_json
 from pykcp.admission.refusing import refusal
 from pykcp.apis.kcp.logical_clusters import OWNER_ANNOTATION
@@ -28,7 +26,7 @@ class WorkspaceRules:
     name = "tenancy.kcp.io/Workspace"
     kind = WORKSPACES
 
-    def __init__(self, lookup: Callable[[], ObjectLookup]) -> None:
+    def __init__(self, lookup: ObjectLookup) -> None:
         self._lookup = lookup
 
     def wants(self, request: AdmissionRequest) -> bool:
@@ -71,7 +69,7 @@ class WorkspaceRules:
 
     def _required_groups(self, request: AdmissionRequest) -> str | None:
         """What the workspace that holds this one asks of its visitors."""
-        parent = self._lookup().logical_cluster(request.context.cluster)
+        parent = self._lookup.logical_cluster(request.context.cluster)
         if parent is None:
             missing = NotFound.resource("core.kcp.io", "logicalclusters", "cluster")
             raise refusal(request, missing.message)
@@ -98,7 +96,7 @@ class WorkspaceRules:
 
     def _bad_depth(self, request: AdmissionRequest) -> str | None:
         """A workspace below the deepest path that is followed could not be reached by its own."""
-        parent = self._lookup().canonical_path(request.context.cluster)
+        parent = self._lookup.canonical_path(request.context.cluster)
         if clusters.is_too_deep(clusters.join(parent, meta.name(request.obj or {}))):
             return f"workspaces cannot be nested deeper than {clusters.MAX_DEPTH} levels"
         return None

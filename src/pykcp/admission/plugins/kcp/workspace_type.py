@@ -6,8 +6,6 @@ workspace of it. So the writer of the type must be allowed to bind them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykcp.admission.plugins.kcp.export_access import ExportAccessPlugin
 from pykcp.admission.refusing import denial, refusal
 from pykcp.aio.slices import Slices
@@ -25,9 +23,7 @@ class WorkspaceTypeRules:
     name = "tenancy.kcp.io/WorkspaceType"
     kind = WORKSPACE_TYPES
 
-    def __init__(
-        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
-    ) -> None:
+    def __init__(self, lookup: ObjectLookup, authorizer: Authorizer) -> None:
         self._lookup, self._access = lookup, ExportAccessPlugin(lookup, authorizer)
 
     def wants(self, request: AdmissionRequest) -> bool:
@@ -59,7 +55,7 @@ class WorkspaceTypeRules:
     def _export_cluster(self, own: str, path: str) -> str | None:
         if path in ("", clusters.ROOT):
             return path or own
-        lookup = self._lookup()
+        lookup = self._lookup
         cluster = lookup.cluster_of(path)
         if cluster is None or lookup.logical_cluster(cluster) is None:
             return None

@@ -6,8 +6,6 @@ may not use, called as they called it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykcp.admission.refusing import denial, refusal
 from pykcp.apis.kcp import workspace_types as types
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION, TYPE_ANNOTATION
@@ -29,9 +27,7 @@ class WorkspaceTypeExists:
     name = "tenancy.kcp.io/WorkspaceTypeExists"
     kind = WORKSPACES
 
-    def __init__(
-        self, lookup: Callable[[], ObjectLookup], authorizer: Callable[[], Authorizer]
-    ) -> None:
+    def __init__(self, lookup: ObjectLookup, authorizer: Authorizer) -> None:
         self._lookup, self._authorizer = lookup, authorizer
 
     def wants(self, request: AdmissionRequest) -> bool:
@@ -56,9 +52,9 @@ class WorkspaceTypeExists:
         if wanted is None:
             return
         kind, name = WORKSPACE_TYPES, wanted.name
-        cluster = self._lookup().cluster_of(wanted.path)
+        cluster = self._lookup.cluster_of(wanted.path)
         if cluster is None:
-            kind, (cluster, name) = WORKSPACES, self._lookup().nearest(wanted.path)
+            kind, (cluster, name) = WORKSPACES, self._lookup.nearest(wanted.path)
         verb = "use" if kind == WORKSPACE_TYPES else "get"
         if not await self._may(request, verb, kind, cluster, name):
             raise denial(request, _not_usable(str(wanted)))
@@ -144,14 +140,14 @@ class WorkspaceTypeExists:
             name=name,
             version=kind.version,
         )
-        decision = await self._authorizer().authorize(cluster, attributes, is_deep=True)
+        decision = await self._authorizer.authorize(cluster, attributes, is_deep=True)
         return decision.allowed
 
     def _find(self, path: str, name: str) -> Object | None:
-        return self._lookup().find(WORKSPACE_TYPES, path, name)
+        return self._lookup.find(WORKSPACE_TYPES, path, name)
 
     def _logical_cluster(self, cluster: str) -> Object:
-        found = self._lookup().logical_cluster(cluster)
+        found = self._lookup.logical_cluster(cluster)
         if found is None:
             missing = NotFound.resource("core.kcp.io", "logicalclusters", "cluster")
             raise BadType(f"workspace type cannot be resolved: {missing.message}")

@@ -1,0 +1,76 @@
+"""The stage of kinds: which resources a logical cluster serves, and how objects are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from pykcp.admission.chain import AdmissionChain
+from pykcp.admission.tenants import check_cel, schema_checks
+from pykcp.admission.webhooks.conversions import ConversionCalls
+from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
+from pykcp.programs.shard.stages.foundation import Foundation
+from pykcp.programs.shard.stages.stores import Stores
+from pykcp.registry.catalog.bound import BoundResources
+from pykcp.registry.catalog.custom import CustomResources
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.catalog.make import make_custom, make_renamed, make_resource
+from pykcp.registry.catalog.old_names import OldNames
+from pykcp.registry.catalog.virtual_storage import find_storage
+from pykcp.registry.local import LocalClient
+from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.paths import PathIndex
+from pykcp.registry.resource import Conversion, Resource, Services
+from pykcp.server.large.work import WorkerWork
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    admission: AdmissionChain
+    """Of all resources below. It gets its plug-ins, which need the catalog, in the API stage."""
+    directory: Directory
+    bound: BoundResources
+    paths: PathIndex
+    lookup: ObjectLookup
+    client: LocalClient
+    """Acts as the API server itself."""
+
+
+def build_catalog(base: Foundation, stores: Stores) -> Catalog:
+    store, admission = stores.store, AdmissionChain()
+    services = Services(
+        store,
+        stores.hub,
+        admission,
+        stores.sources,
+        check_cel,
+        schema_checks,
+        ConversionCalls(base.egress.webhooks),
+        WorkerWork(base.workers) if base.workers is not None else None,
+    )
+    directory = Directory(builtin_definitions(), partial(make_resource, services=services))
+    paths = PathIndex(store)
+    lookup = ObjectLookup(store, directory, paths, stores.cache.replica)
+    custom = partial(make_custom, services=services)
+    has_virtual_storage = base.has("CacheAPIs")
+    bound = BoundResources(
+        store,
+        custom,
+        directory.find_system,
+        partial(find_storage, lookup) if has_virtual_storage else None,
+    )
+    directory.add_source(bound)
+    directory.add_source(CustomResources(store, custom))
+    if has_virtual_storage:
+        directory.add_source(OldNames(partial(_make_renamed, services)))
+    client = LocalClient(directory, "system:apiserver", writes_own=True)
+    return Catalog(admission, directory, bound, paths, lookup, client)
+
+
+def _make_renamed(
+    services: Services,
+    definition: ResourceDefinition,
+    version: str,
+    conversion: Conversion | None,
+) -> Resource:
+    return make_renamed(definition, version, services, conversion)

@@ -1,0 +1,47 @@
+"""The last stage: the controllers of a shard whose bootstrap objects exist."""
+
+from __future__ import annotations
+
+from pykcp.cache.publishing import CachePublisher
+from pykcp.controllers import kcp as kcp_controllers
+from pykcp.controllers.kube import all as kube_controllers
+from pykcp.controllers.runtime.manager import ControllerSet, join
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.programs.shard.stages.api import Api
+from pykcp.programs.shard.stages.catalog import Catalog
+from pykcp.programs.shard.stages.foundation import Foundation
+from pykcp.programs.shard.stages.stores import Stores
+from pykcp.programs.shard.stages.views import Views
+
+
+def build_controllers(
+    base: Foundation, stores: Stores, catalog: Catalog, api: Api, views: Views
+) -> ControllerSet:
+    settings, credentials = base.settings, base.credentials
+    metrics = ControllerMetrics(base.metrics)
+    followers = kube_controllers.make(
+        store=stores.store,
+        hub=stores.hub,
+        directory=catalog.directory,
+        metrics=metrics,
+        ca_bundle=credentials.root_ca,
+        sign_token=credentials.sign_secret_token,
+        event_ttl=settings.tenancy.event_ttl,
+        quotas=api.quotas,
+        bound=catalog.bound.definitions,
+    )
+    followers += kcp_controllers.make(
+        store=stores.store,
+        hub=stores.hub,
+        directory=catalog.directory,
+        bound=catalog.bound,
+        lookup=catalog.lookup,
+        metrics=metrics,
+        registry=base.metrics,
+        shard_name=settings.shard.shard_name,
+        ca_bundle=credentials.root_ca,
+        gates=settings.features.gates,
+        published=CachePublisher(stores.cache, settings.shard.shard_name),
+        trash=views.trash,
+    )
+    return join(stores.store, followers)

@@ -1,0 +1,105 @@
+"""The stage of stores: where objects are, who is told of changes, what other shards publish."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from pykcp.cache.server import Cache, make_cache
+from pykcp.observe.metrics import Gauge
+from pykcp.programs.shard.settings import ShardSettings
+from pykcp.programs.shard.stages.foundation import BackgroundTask, Foundation
+from pykcp.registry.clock import Sources, Timestamps
+from pykcp.registry.keys import enclosing_prefixes
+from pykcp.registry.watch.hub import WatchHub
+from pykcp.storage.interface import SEALED_INDEX, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    store: Store
+    hub: WatchHub
+    cache: Cache
+    sources: Sources
+    tasks: tuple[BackgroundTask, ...]
+
+
+def build_stores(base: Foundation, store: Store, cache_store: Store) -> Stores:
+    """On stores that are started: their content is read while the next stages are built."""
+    hub = WatchHub(store, asyncio.get_running_loop())
+    base.metrics.add(*_gauges(store, hub))
+    tasks: list[BackgroundTask] = []
+    if base.settings.store.encryption_provider_config:
+        tasks += _follow_encryption(base, store, hub)
+    base.health.add("etcd", store.health)
+    base.health.add("etcd-readiness", store.health, only_ready=True)
+    cache = make_cache(cache_store, base.settings.shard.shard_name)
+    return Stores(store, hub, cache, Sources(now=Timestamps(time.time)), tuple(tasks))
+
+
+def make_store(settings: ShardSettings) -> Store:
+    """The store of a shard, with encryption at rest if it is configured."""
+    return settings.store.make(settings.generic.root_directory)
+
+
+async def start_store(store: Store) -> Store:
+    """Start it; encrypted values without a configuration are refused rather than misread."""
+    await store.start()
+    if not store.lookup(SEALED_INDEX, limit=1):
+        return store
+    from pykcp.storage.encryption.store import guarded
+
+    return guarded(store)
+
+
+def _follow_encryption(base: Foundation, store: Store, hub: WatchHub) -> list[BackgroundTask]:
+    from pykcp.storage.encryption import EncryptedStore
+    from pykcp.storage.encryption.reload import ConfigFollower
+
+    assert isinstance(store, EncryptedStore)
+    store.on_unreadable(partial(_end_watches_of, hub))
+    base.health.add("kms-providers", store.providers_health)
+    if not base.settings.store.encryption_provider_config_automatic_reload:
+        return []
+    follower = ConfigFollower(pathlib.Path(base.settings.store.encryption_provider_config), store)
+    base.metrics.add(*follower.metrics)
+    return [BackgroundTask("encryption-config", follower.run)]
+
+
+def _end_watches_of(hub: WatchHub, key: str) -> None:
+    hub.end_under(enclosing_prefixes(key)[0])
+
+
+def _gauges(store: Store, hub: WatchHub) -> list[Gauge]:
+    return [
+        Gauge("pykcp_store_revision", "Current revision of the store.", lambda: store.revision),
+        Gauge(
+            "pykcp_store_compacted_revision",
+            "Revision up to which history is compacted.",
+            lambda: store.compacted,
+        ),
+        Gauge(
+            "pykcp_store_size_bytes",
+            "Bytes used by the store, as last measured.",
+            lambda: store.size.used,
+        ),
+        Gauge(
+            "pykcp_store_size_limit_bytes",
+            "Size limit of the store in bytes; 0 means no limit.",
+            lambda: store.size.most_bytes,
+        ),
+        Gauge("apiserver_longrunning_requests", "Open watches.", lambda: hub.count),
+        Gauge(
+            "pykcp_watch_events_delivered",
+            "Events delivered to watchers since start.",
+            lambda: hub.delivered,
+        ),
+        Gauge(
+            "pykcp_watch_slow_ended",
+            "Watches ended since start because the client read too slowly.",
+            lambda: hub.ended_slow,
+        ),
+    ]

@@ -1,0 +1,103 @@
+"""The stage of views: virtual workspaces, the embedded cache server, and the front door."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+
+from pykcp.cache.server import make_server as make_cache_server
+from pykcp.observe.metrics import Registry
+from pykcp.programs.shard.stages.access import Access
+from pykcp.programs.shard.stages.api import Api
+from pykcp.programs.shard.stages.catalog import Catalog
+from pykcp.programs.shard.stages.foundation import BackgroundTask, Foundation
+from pykcp.programs.shard.stages.stores import Stores
+from pykcp.registry.verbs.restore import Trash
+from pykcp.server.mount import FrontDoor
+from pykcp.virtual.all import VirtualSettings, virtual_workspaces
+from pykcp.virtual.forwarding import RemoteServer
+from pykcp.virtual.framework import VirtualWorkspace
+from pykcp.virtual.remote import RemoteWorkspaces
+from pykcp.virtual.serving import Host, VirtualWorkspaces
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    front: FrontDoor
+    trash: Trash
+    tasks: tuple[BackgroundTask, ...]
+
+
+def build_views(
+    base: Foundation, stores: Stores, catalog: Catalog, access: Access, api: Api
+) -> Views:
+    trash = Trash(
+        stores.store,
+        catalog.directory,
+        catalog.lookup,
+        stores.sources.now,
+        base.settings.tenancy.workspace_undelete_window,
+    )
+    local = VirtualWorkspaces(
+        _host(base, access, api), _workspaces(base, stores, catalog, access, trash)
+    )
+    remote = _remote(base)
+    tasks: tuple[BackgroundTask, ...] = ()
+    if remote is None:
+        api.services.mount_default(local)
+        for check in local.checks:
+            base.health.add(check, _is_well, only_ready=True)
+    else:
+        api.services.mount_default(RemoteWorkspaces(remote, local))
+        tasks = (BackgroundTask("virtual-workspaces", remote.run),)
+    address = base.credentials.serving_address
+    cache = make_cache_server(stores.cache, access.authentication, Registry(), address)
+    api.services.mount("cache", cache)
+    return Views(FrontDoor(api.server, api.services), trash, tasks)
+
+
+def _host(base: Foundation, access: Access, api: Api) -> Host:
+    return Host(
+        shared=api.shared,
+        authorizer=access.authorizer,
+        presence=access.clusters.check,
+        in_use=api.clusters.check,
+        verbs=api.verbs,
+        forward=api.server.take_over,
+        remote=api.remote,
+        address=base.credentials.serving_address,
+        workers=base.workers,
+    )
+
+
+def _workspaces(
+    base: Foundation, stores: Stores, catalog: Catalog, access: Access, trash: Trash
+) -> tuple[VirtualWorkspace, ...]:
+    settings = base.settings
+    if not settings.shard.run_virtual_workspaces and not settings.shard.shard_virtual_workspace_url:
+        return ()
+    return virtual_workspaces(
+        stores.store,
+        catalog.directory,
+        catalog.bound,
+        catalog.lookup,
+        access.authorizer,
+        stores.cache,
+        access.clusters.inactive,
+        trash,
+        VirtualSettings(settings.shard.shard_name, settings.features.gates),
+    )
+
+
+def _remote(base: Foundation) -> RemoteServer | None:
+    """The process that serves virtual workspaces; None: they are served here."""
+    settings = base.settings
+    url = settings.shard.shard_virtual_workspace_url
+    if settings.shard.run_virtual_workspaces or not url:
+        return None
+    tls = ssl.create_default_context(cafile=settings.shard.shard_virtual_workspace_ca_file or None)
+    return RemoteServer(url, tls)
+
+
+def _is_well() -> None:
+    """A virtual workspace is ready as soon as it is served."""
