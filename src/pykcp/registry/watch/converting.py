@@ -16,7 +16,7 @@ import orjson
 from pykcp.aio.owner import spawn_detached
 from pykcp.machinery.status import StatusError
 from pykcp.registry.conversion.webhook import StorageConversion
-from pykcp.registry.watch.hub import Sink
+from pykcp.registry.watch.watchers import Sink
 from pykcp.storage.interface import Event
 
 _READY = ord("{")

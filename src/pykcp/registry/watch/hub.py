@@ -17,151 +17,26 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from time import perf_counter
-from typing import Protocol
 
-from pykcp.registry.codec import fill, reopen
 from pykcp.registry.keys import SPREAD, cluster_of_prefix, enclosing_prefixes, spread_prefix
+from pykcp.registry.watch.bookmarks import BookmarkSchedule
+from pykcp.registry.watch.crowds import AT_ONCE, EventQueue, is_crowded
+from pykcp.registry.watch.watchers import (
+    EventEncoder,
+    TermsFilter,
+    Watcher,
+    WatchGroup,
+    departed,
+)
 from pykcp.storage.interface import Event, Store
-
-TermsFilter = Callable[[str], bool]
 
 BACKLOG_LIMIT = 8 * 1024 * 1024
 """Bytes a watcher may leave unread before its watch is ended."""
-BOOKMARK_PERIOD = 20.0
-_SLOTS = 12
-AT_ONCE = 200
-"""Watchers of a prefix that get an event when it is committed."""
-GROUPS_AT_ONCE = 32
 SLICE_SECONDS = 0.002
 """How long crowded prefixes hold the loop at a time."""
 _WRITES_AT_ONCE = 100
 _ENDS_AT_ONCE = 20
-QUEUE_LIMIT = 10_000
-"""Events that may wait for the watchers of a prefix, and"""
-QUEUE_BYTES = 32 * 1024 * 1024
-"""how many bytes; watchers who fall further behind are ended."""
 _NO_GROUPS: dict[object, WatchGroup] = {}
-
-
-class Sink(Protocol):
-    """Where a watcher's bytes go: a wire stream, a socket, a test's list."""
-
-    @property
-    def backlog(self) -> int: ...
-
-    @property
-    def closed(self) -> bool: ...
-
-    def write(self, data: bytes) -> None: ...
-
-    def end(self) -> None: ...
-
-
-class EventEncoder(Protocol):
-    """How a group of watchers sees events; instances are compared by `form`."""
-
-    form: object
-
-    def event(self, kind: str, event: Event) -> bytes: ...
-
-    def bookmark(self, revision: int, *, is_initial_end: bool) -> bytes: ...
-
-
-class Watcher:
-    """One open watch."""
-
-    __slots__ = (
-        "_group",
-        "deadline",
-        "is_open",
-        "on_end",
-        "since",
-        "sink",
-        "slot",
-        "wants_bookmarks",
-    )
-
-    def __init__(self, sink: Sink, since: int, *, wants_bookmarks: bool) -> None:
-        self.sink = sink
-        self.since = since
-        self.wants_bookmarks = wants_bookmarks
-        self.deadline: asyncio.TimerHandle | None = None
-        self.on_end: Callable[[], None] | None = None
-        self.is_open = True
-        self.slot = 0
-        self._group: WatchGroup | None = None
-
-
-class WatchGroup:
-    """Watchers of one prefix with one filter and one encoding."""
-
-    __slots__ = ("encoder", "is_ended", "key", "matches", "prefix", "watchers")
-
-    def __init__(
-        self, prefix: str, key: object, matches: TermsFilter | None, encoder: EventEncoder
-    ) -> None:
-        self.prefix = prefix
-        self.key = key
-        self.matches = matches
-        self.encoder = encoder
-        self.watchers: dict[Watcher, None] = {}
-        self.is_ended = False
-        """Its watchers get nothing any more and are about to be ended."""
-
-    def kind_of(self, event: Event) -> str | None:
-        """What the event is to these watchers: an object may enter or leave a selection."""
-        matches = self.matches
-        if matches is None:
-            return "DELETED" if event.deleted else "ADDED" if event.created else "MODIFIED"
-        before = not event.created and matches(event.previous_terms)
-        after = not event.deleted and matches(event.terms)
-        if after:
-            return "MODIFIED" if before else "ADDED"
-        return "DELETED" if before else None
-
-
-def departed(store: Store, event: Event) -> Event:
-    """An object that left a selection, as watchers last knew it, at the revision it left."""
-    value = store.get_before(event.key, event.revision)
-    if value is None:
-        return event  # the old state is already compacted; the new one selects the watchers as well
-    value = fill(reopen(value), event.revision)
-    return Event(
-        event.revision,
-        event.key,
-        value,
-        event.terms,
-        event.previous_terms,
-        created=False,
-        deleted=False,
-    )
-
-
-class EventQueue:
-    """Events that wait for a crowd."""
-
-    __slots__ = ("_size", "events")
-
-    def __init__(self) -> None:
-        self.events: deque[Event] = deque()
-        self._size = 0
-
-    def append(self, event: Event) -> None:
-        self.events.append(event)
-        self._size += len(event.value)
-
-    def popleft(self) -> None:
-        self._size -= len(self.events.popleft().value)
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.events) >= QUEUE_LIMIT or self._size > QUEUE_BYTES
-
-
-def _is_crowded(groups: dict[object, WatchGroup]) -> bool:
-    if len(groups) > GROUPS_AT_ONCE:
-        return True
-    return sum([len(group.watchers) for group in groups.values()]) > AT_ONCE
 
 
 class WatchHub:
@@ -186,10 +61,7 @@ class WatchHub:
         self._distributing: deque[Iterator[None]] = deque()
         self._ending: deque[Watcher] = deque()
         self._is_running = False
-        self._next_slot = 0
-        self._bookmarked: list[dict[Watcher, None]] = [{} for _ in range(_SLOTS)]
-        self._turn = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._bookmarks = BookmarkSchedule(self._loop, self._bookmark_idle)
         self.count = 0
         self.delivered = 0
         self.ended_slow = 0
@@ -198,8 +70,7 @@ class WatchHub:
     def close(self) -> None:
         """End every watch, so that a server can drain."""
         self._unlisten()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._bookmarks.close()
         for groups in list(self._buckets.values()):
             for group in list(groups.values()):
                 for watcher in list(group.watchers):
@@ -227,11 +98,11 @@ class WatchHub:
         if group is None:
             group = groups[group_key] = WatchGroup(prefix, group_key, matches, encoder)
         group.watchers[watcher] = None
-        watcher._group = group
+        watcher.group = group
         watcher.deadline = self._loop.call_later(timeout, self._expire, watcher)
         self.count += 1
         if watcher.wants_bookmarks:
-            self._plan_bookmarks(watcher)
+            self._bookmarks.add(watcher)
         if self._is_closed is not None and self._is_closed(prefix):
             self.end(watcher)  # its cluster went out of use while it was catching up
 
@@ -244,7 +115,7 @@ class WatchHub:
         if not watcher.is_open:
             return
         watcher.is_open = False
-        group = watcher._group
+        group = watcher.group
         if group is not None:
             group.watchers.pop(watcher, None)
             self.count -= 1
@@ -252,7 +123,7 @@ class WatchHub:
                 self._drop(group)
         if watcher.deadline is not None:
             watcher.deadline.cancel()
-        self._bookmarked[watcher.slot].pop(watcher, None)
+        self._bookmarks.remove(watcher)
         if not watcher.sink.closed:
             watcher.sink.end()
         if watcher.on_end is not None:
@@ -316,7 +187,7 @@ class WatchHub:
                     self._deliver_under(prefix, groups, event)
 
     def _deliver_under(self, prefix: str, groups: dict[object, WatchGroup], event: Event) -> None:
-        if prefix in self._queues or _is_crowded(groups):
+        if prefix in self._queues or is_crowded(groups):
             self._enqueue(prefix, event)
             return
         for group in list(groups.values()):
@@ -416,39 +287,21 @@ class WatchHub:
 
     def _expire(self, watcher: Watcher) -> None:
         """The client's time is over; a last bookmark lets it resume where it is."""
-        group = watcher._group
+        group = watcher.group
         if watcher.is_open and watcher.wants_bookmarks and group is not None:
             if not group.is_ended:
                 self._settle(watcher, group)
             self._bookmark(watcher)
         self.end(watcher)
 
-    def _plan_bookmarks(self, watcher: Watcher) -> None:
-        watcher.slot = self._next_slot = (self._next_slot + 1) % _SLOTS
-        self._bookmarked[watcher.slot][watcher] = None
-        if self._timer is None:
-            self._timer = self._loop.call_later(BOOKMARK_PERIOD / _SLOTS, self._bookmark_slot)
-
-    def _bookmark_slot(self) -> None:
-        self._turn = (self._turn + 1) % _SLOTS
-        self._bookmark_some(deque(self._bookmarked[self._turn]))
-        if any(self._bookmarked):
-            self._timer = self._loop.call_later(BOOKMARK_PERIOD / _SLOTS, self._bookmark_slot)
-        else:
-            self._timer = None
-
-    def _bookmark_some(self, watchers: deque[Watcher]) -> None:
-        for _ in range(min(AT_ONCE, len(watchers))):
-            watcher = watchers.popleft()
-            group = watcher._group
-            # Who still waits for events must not hear of a newer revision.
-            if group is not None and group.prefix not in self._queues:
-                self._bookmark(watcher)
-        if watchers:
-            self._loop.call_soon(self._bookmark_some, watchers)
+    def _bookmark_idle(self, watcher: Watcher) -> None:
+        group = watcher.group
+        # A watcher that still waits for events must not hear of a newer revision.
+        if group is not None and group.prefix not in self._queues:
+            self._bookmark(watcher)
 
     def _bookmark(self, watcher: Watcher) -> None:
-        group = watcher._group
+        group = watcher.group
         if group is None or group.is_ended or watcher.sink.closed or not watcher.is_open:
             return
         revision = max(self._store.revision, watcher.since)

@@ -21,8 +21,8 @@ from pykcp.registry.keys import (
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.read import ListOptions, Pager
 from pykcp.registry.watch.converting import ConvertingSink, RawEncoder
-from pykcp.registry.watch.hub import EventEncoder, Sink, Watcher, WatchGroup, departed
 from pykcp.registry.watch.selection import EVERYTHING, Selection
+from pykcp.registry.watch.watchers import EventEncoder, Sink, Watcher, WatchGroup, departed
 from pykcp.storage.errors import StoreError
 from pykcp.storage.interface import Event, Store
 

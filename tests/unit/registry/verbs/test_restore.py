@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from pykcp.admission.chain import AdmissionChain
+from pykcp.admission.plugins.resource_quota import Quotas, ResourceQuota
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions, definition_of
 from pykcp.auth.user import User
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
@@ -19,7 +21,7 @@ from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource, Services
-from pykcp.registry.verbs.admitting import AdmissionRequest, NoAdmission
+from pykcp.registry.verbs.admitting import Admission, AdmissionRequest, NoAdmission
 from pykcp.registry.verbs.restore import Trash
 from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.interface import Revisions
@@ -63,7 +65,7 @@ def going(name: str, uid: str, **more: object) -> Object:
     return {"name": name, "uid": uid, "deletionTimestamp": NOW, **more}
 
 
-def make_trash(store: MemoryStore, admission: NoAdmission | None = None) -> Trash:
+def make_trash(store: MemoryStore, admission: Admission | None = None) -> Trash:
     hub = WatchHub(store)
     services = Services(store, hub, admission or NoAdmission(), Sources(Timestamps(lambda: 0.0)))
 
@@ -209,6 +211,49 @@ async def test_it_is_admitted_as_a_new_one_of_the_user_who_asks() -> None:
         ("alice", "CREATE", "workspaces", False),
         ("system:apiserver", "CREATE", "logicalclusters", False),
     ]
+
+
+COUNTED = "count/workspaces.tenancy.kcp.io"
+QUOTA = object_key("core/resourcequotas/", PARENT, "admin", "few")
+
+
+def _quota(used: str) -> Object:
+    """It counts the workspaces of the whole parent and has room for one."""
+    annotations = {"experimental.quota.kcp.io/cluster-scoped": "true"}
+    return {
+        "metadata": {"name": "few", "namespace": "admin", "annotations": annotations},
+        "spec": {"hard": {COUNTED: "1"}},
+        "status": {"used": {COUNTED: used}},
+    }
+
+
+async def test_quotas_count_it_in_the_same_write() -> None:
+    store = BrittleStore()
+    await deleted_workspace(store)
+    await store.write([put(QUOTA, PARENT, **_quota(used="0"))])
+    chain = AdmissionChain([], [ResourceQuota(store, Quotas(store))])
+    bin_ = make_trash(store, chain)
+    (record,) = bin_.records(PARENT)
+    batches: list[list[str]] = []
+    store.listen(lambda events: batches.append([event.key for event in events]))
+    await bin_.restore(record, ALICE)
+    (counted,) = [batch for batch in batches if WORKSPACE in batch]
+    assert QUOTA in counted
+    entry = store.get(QUOTA)
+    assert entry is not None
+    assert codec.decode(entry.value)["status"]["used"] == {COUNTED: "1"}
+
+
+async def test_a_quota_without_room_refuses_it_before_anything_is_moved() -> None:
+    store = BrittleStore()
+    await deleted_workspace(store)
+    await store.write([put(QUOTA, PARENT, **_quota(used="1"))])
+    bin_ = make_trash(store, AdmissionChain([], [ResourceQuota(store, Quotas(store))]))
+    (record,) = bin_.records(PARENT)
+    before = store.revision
+    with pytest.raises(Forbidden, match="exceeded quota: few"):
+        await bin_.restore(record, ALICE)
+    assert store.revision == before
 
 
 async def test_the_user_is_remembered_when_it_is_interrupted() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from typing import Any
 
 import pytest
@@ -13,10 +14,13 @@ from pykcp.registry.verbs.changes import ObjectChange, WriteTarget
 from pykcp.registry.verbs.delete import delete
 from pykcp.registry.verbs.deletion import DeleteOptions
 from pykcp.registry.verbs.update import update
+from pykcp.registry.watch import crowds
 from pykcp.registry.watch import hub as hubs
-from pykcp.registry.watch.hub import Watcher, WatchHub
+from pykcp.registry.watch.bookmarks import BOOKMARK_PERIOD
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.registry.watch.selection import select
 from pykcp.registry.watch.verb import JSONEncoder, WatchOptions, watch
+from pykcp.registry.watch.watchers import Watcher
 from pykcp.types import Object
 
 
@@ -244,7 +248,7 @@ async def test_bookmarks_come_round_and_deadlines_end(world: Any) -> None:
         timers.fire()
         rounds += 1
         assert rounds <= 12
-    assert rounds * hubs.BOOKMARK_PERIOD / 12 <= hubs.BOOKMARK_PERIOD
+    assert rounds * BOOKMARK_PERIOD / 12 <= BOOKMARK_PERIOD
     assert sink.events == [("BOOKMARK", "")]
     expiry[1](*expiry[2])
     assert sink.events == [("BOOKMARK", "")] * 2
@@ -324,7 +328,7 @@ async def test_bookmarks_never_overtake_events(world: Any):
     hub = world.hub
     sink, watcher = members[-1]
     assert not sink.lines
-    hub._bookmark_some(hubs.deque([watcher]))
+    hub._bookmarks._send_some(deque([watcher]))
     assert not sink.lines  # another time
     hub._expire(watcher)
     assert [kind for kind, _ in sink.events] == ["ADDED", "BOOKMARK"]
@@ -342,7 +346,7 @@ async def test_a_crowd_ends_in_slices(world: Any):
     assert sum(sink.closed for sink, _ in members) < 500
     late, late_watcher = await follow(world)
     await world.config_map("a")
-    hub._bookmark_some(hubs.deque(watcher for _, watcher in members))
+    hub._bookmarks._send_some(deque(watcher for _, watcher in members))
     await settled(hub)
     assert all(sink.closed and not sink.lines for sink, _ in members)
     assert late.events == [("ADDED", "a")]
@@ -356,7 +360,7 @@ async def test_a_crowd_that_falls_too_far_behind_is_ended(
     world: Any, monkeypatch: pytest.MonkeyPatch
 ):
     """It resumes where it was; what waits for it does not fill the memory."""
-    monkeypatch.setattr(hubs, "QUEUE_BYTES", 10)
+    monkeypatch.setattr(crowds, "QUEUE_BYTES", 10)
     members = await crowd(world, 300)
     before = world.hub.ended_slow
     for name in ("a", "b"):
