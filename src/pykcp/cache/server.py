@@ -158,6 +158,9 @@ def _scoped(path: str) -> ScopedPath:
 class _Places:
     """From shard and cluster of a path to the place that the registry knows."""
 
+    def is_forwarded(self, path: str) -> bool:
+        return False
+
     def resolve(self, call: Call) -> None:
         scoped = _scoped(call.exchange.request.path)
         info = call.info

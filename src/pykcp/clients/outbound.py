@@ -9,19 +9,29 @@ what a Go client would say, since that is what people search for.
 from __future__ import annotations
 
 import asyncio
-import errno
-import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykcp.aio.imports import import_aside
 from pykcp.clients.destinations import Address, Destinations
+from pykcp.clients.errors import (
+    NotAllowed,
+    SendFailed,
+    TimedOut,
+    certificate_problem,
+    dial_problem,
+)
+from pykcp.clients.http.client import HttpClient
+from pykcp.clients.http.interface import Server
+from pykcp.clients.http.pool import ClientPool
 from pykcp.clients.names import HostNames
 from pykcp.clients.shares import Shares, TooManyWaiting
 from pykcp.clients.trust import Bundles
+from pykcp.wire.settings import ClientSettings
 
 if TYPE_CHECKING:
     import aiohttp
@@ -34,19 +44,7 @@ MAX_REDIRECTS = 10
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _KEPT_METHOD = frozenset((307, 308))
 _CHUNK = 1 << 16
-
-
-class SendFailed(Exception):
-    """There is no answer; the text says why and holds nothing that the other side sent."""
-
-
-class NotAllowed(SendFailed):
-    """The operator does not allow the destination."""
-
-
-class TimedOut(SendFailed):
-    def __init__(self) -> None:
-        super().__init__("context deadline exceeded")
+_MAX_HEADERS = 64 * 1024
 
 
 class Tenant(NamedTuple):
@@ -89,11 +87,13 @@ class Outbound:
         self._destinations, self._names, self._shares = destinations, names, shares
         self._session: aiohttp.ClientSession | None = None
         self._pinned: Pinned | None = None
+        self._pool = ClientPool(ClientSettings(max_header_list_size=_MAX_HEADERS))
         self.bundles = Bundles()
         self.refused = 0
         """Requests to addresses that are not allowed."""
 
     async def close(self) -> None:
+        self._pool.close()
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -153,6 +153,24 @@ class Outbound:
     async def seat(self, url: URL, tenant: Tenant) -> AsyncIterator[aiohttp.ClientSession]:
         """A session that may connect to this URL and to no other, for as long as it is needed."""
         host, port = url.raw_host or "", url.port or 443
+        async with self._admitted(host, port, tenant) as addresses:
+            session = self._session or await self._open_session()
+            assert self._pinned is not None
+            self._pinned.pin(host, addresses)
+            yield session
+
+    @asynccontextmanager
+    async def borrow(self, server: Server, tenant: Tenant) -> AsyncIterator[HttpClient]:
+        """The client of a server, for requests that are forwarded. Raises SendFailed."""
+        async with self._admitted(server.host, server.port, tenant) as addresses:
+            yield self._pool.client(replace(server, addresses=tuple(map(str, addresses))))
+
+    def ready(self, server: Server) -> HttpClient | None:
+        return None  # the address has to be checked, and a place waited for
+
+    @asynccontextmanager
+    async def _admitted(self, host: str, port: int, tenant: Tenant) -> AsyncIterator[list[Address]]:
+        """The addresses of a host that may be connected to, and a place for one request."""
         keys = [f"cluster {tenant.cluster}"]
         if tenant.user:
             keys.append(f"user {tenant.user}")
@@ -163,10 +181,7 @@ class Outbound:
         except TooManyWaiting as error:
             raise SendFailed(f"dial tcp {host}:{port}: too many requests are waiting") from error
         try:
-            session = self._session or await self._open_session()
-            assert self._pinned is not None
-            self._pinned.pin(host, addresses)
-            yield session
+            yield addresses
         finally:
             self._shares.release(keys)
 
@@ -296,9 +311,9 @@ def _failure(error: Exception, url: URL) -> SendFailed | None:
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return SendFailed(_certificate_problem(error.certificate_error))
+        return SendFailed(certificate_problem(error.certificate_error))
     if isinstance(error, aiohttp.ClientConnectorError):
-        return SendFailed(_dial_problem(error.os_error, url))
+        return SendFailed(dial_problem(error.os_error, url.host or "", url.port or 443))
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return SendFailed("EOF")
     if isinstance(error, aiohttp.ClientPayloadError):
@@ -308,30 +323,3 @@ def _failure(error: Exception, url: URL) -> SendFailed | None:
     if isinstance(error, (aiohttp.ClientError, OSError, ValueError)):
         return SendFailed(str(error) or type(error).__name__)
     return None
-
-
-def _dial_problem(error: OSError, url: URL) -> str:
-    address = f"{url.host}:{url.port}"
-    if error.errno == errno.ECONNREFUSED:
-        return f"dial tcp {address}: connect: connection refused"
-    if error.errno == errno.EHOSTUNREACH:
-        return f"dial tcp {address}: connect: no route to host"
-    if error.errno == errno.ENETUNREACH:
-        return f"dial tcp {address}: connect: network is unreachable"
-    if isinstance(error, ssl.SSLError):
-        return f"tls: {error.reason or 'handshake failed'}"
-    if isinstance(error, socket.gaierror):
-        return f"dial tcp: lookup {url.host}: no such host"
-    return f"dial tcp {address}: {error}"
-
-
-def _certificate_problem(cause: Exception) -> str:
-    said = getattr(cause, "verify_message", "") or str(cause)
-    lowered = said.lower()
-    if "issuer" in lowered or "self-signed" in lowered or "self signed" in lowered:
-        why = "certificate signed by unknown authority"
-    elif "expired" in lowered:
-        why = "certificate has expired or is not yet valid"
-    else:
-        why = said
-    return f"tls: failed to verify certificate: x509: {why}"

@@ -15,7 +15,6 @@ _KEPT = 8192
 _MAX_IDLE = 256
 _CONNECT_SECONDS = 30.0
 _MAX_HEADER = 16 * 1024
-_MAX_OWN_HEADER = 1024 * 1024
 _BUFFER = 1 << 16
 
 
@@ -61,34 +60,6 @@ def may_keep(session: aiohttp.ClientSession) -> bool:
     return connector is None or sum(map(len, connector._conns.values())) < _MAX_IDLE
 
 
-async def _stay(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """WebSockets cannot be told not to follow redirects: they must not be led elsewhere."""
-    response = await handler(request)
-    if "Upgrade" in request.headers and 300 <= response.status < 400:
-        response.close()
-        raise aiohttp.WSServerHandshakeError(
-            response.request_info, (), status=response.status, message="redirected"
-        )
-    return response
-
-
-def direct_session() -> aiohttp.ClientSession:
-    """For servers that the operator chose. TLS is stated with each request."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,
-        middlewares=(_stay,),
-        auto_decompress=False,
-        skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-        max_line_size=_MAX_OWN_HEADER,
-        max_field_size=_MAX_OWN_HEADER,
-    )
-
-
 def tenant_session(resolver: AbstractResolver) -> aiohttp.ClientSession:
     """For addresses that tenants chose. How many connections there are is limited elsewhere."""
     return aiohttp.ClientSession(
@@ -101,7 +72,6 @@ def tenant_session(resolver: AbstractResolver) -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
         trust_env=False,
-        middlewares=(_stay,),
         auto_decompress=False,
         skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
         max_line_size=_MAX_HEADER,

@@ -1,4 +1,4 @@
-"""Whom an outgoing connection trusts. Verification is on unless `unverified` is asked for."""
+"""CA bundles that tenants give: whom their outgoing connections trust."""
 
 from __future__ import annotations
 
@@ -19,14 +19,6 @@ _END = "-----END CERTIFICATE-----"
 
 class BadBundle(ValueError):
     """Not a bundle of certificates that can be used."""
-
-
-def unverified() -> ssl.SSLContext:
-    """TLS with anybody."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 class Bundles:

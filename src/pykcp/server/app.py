@@ -34,7 +34,7 @@ class ApiServer:
         self._parse = parse
 
     def wants_streaming(self, request: IncomingRequest) -> bool:
-        return False
+        return self._clusters.is_forwarded(request.path)  # its body is passed on as it comes
 
     def handle(self, exchange: Exchange) -> Pending:
         started = time.perf_counter()

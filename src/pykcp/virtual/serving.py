@@ -178,6 +178,9 @@ def _opening(view: VirtualView, handler: Handler) -> RemoteResources:
 class _Resolved:
     """Virtual workspaces find the cluster in the path themselves."""
 
+    def is_forwarded(self, path: str) -> bool:
+        return False
+
     def resolve(self, call: Call) -> None:
         return
 

@@ -58,6 +58,9 @@ class IncomingRequest(Protocol):
     def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives, if `is_streaming`."""
 
+    def pipe(self, sink: BodySink) -> BodySource:
+        """The same without a task: hand the body to a sink as it arrives, if `is_streaming`."""
+
 
 class Stream(Protocol):
     """An answer that is written piece by piece: a watch, a proxied body, a WebSocket."""
@@ -77,8 +80,11 @@ class Stream(Protocol):
     async def drain(self) -> None:
         """Wait until the backlog is below the low-water mark. Raises ConnectionError if gone."""
 
-    def end(self) -> None:
-        """Finish cleanly."""
+    def when_relieved(self, callback: Callable[[], None]) -> None:
+        """Call once when the backlog is below the low-water mark or the stream is over."""
+
+    def end(self, trailers: Sequence[Header] = ()) -> None:
+        """Finish cleanly. Trailers are left out where HTTP/1.1 has no place for them."""
 
     def abort(self) -> None:
         """Break the stream off so that the client cannot take it for complete."""
@@ -94,6 +100,29 @@ class WebSocket(Stream, Protocol):
 
     def messages(self) -> AsyncIterator[bytes | str]:
         """What the client sends, until it closes."""
+
+
+class BodySink(Protocol):
+    """Takes what a client sends, piece by piece."""
+
+    def write(self, data: bytes) -> None:
+        """A piece; say `consumed` when it is, so that more may come."""
+
+    def end(self) -> None:
+        """There is no more."""
+
+    def fail(self, error: Exception) -> None:
+        """The client broke off."""
+
+
+class BodySource(Protocol):
+    """Where a sink's pieces come from."""
+
+    def consumed(self, size: int) -> None: ...
+
+
+class Tunnel(Stream, BodySource, Protocol):
+    """A connection on which another protocol is spoken: octets both ways."""
 
 
 class Exchange(Protocol):
@@ -117,6 +146,19 @@ class Exchange(Protocol):
         """Accept the client's upgrade."""
 
     def wants_websocket(self) -> bool: ...
+
+    @property
+    def wanted_protocol(self) -> str:
+        """The protocol that the client asks to switch to (HTTP/1.1's `Upgrade`), or ""."""
+
+    def tunnel(self, headers: Sequence[Header], sink: BodySink) -> Tunnel:
+        """Switch to it: answer 101 with these headers, and hand the client's octets to the sink."""
+
+    def defer(self, gone: Callable[[], None]) -> None:
+        """The answer will come without a coroutine; `gone` is called if the client goes before."""
+
+    def proceed(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Go on with a deferred answer as a coroutine after all."""
 
     @property
     def unsent(self) -> int:

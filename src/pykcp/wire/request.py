@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from pykcp.wire.exchange import Header
+from pykcp.wire.exchange import BodySink, Header
 from pykcp.wire.heads import Head
 
 
@@ -72,6 +72,12 @@ class Request:
             return _all_at_once(self.body)
         return self.reader.chunks()
 
+    def pipe(self, sink: BodySink) -> BodyReader:
+        """Hand the body to a sink as it arrives, if `is_streaming`."""
+        assert self.reader is not None
+        self.reader.pipe(sink)
+        return self.reader
+
 
 async def _all_at_once(body: bytes) -> AsyncIterator[bytes]:
     if body:
@@ -110,45 +116,81 @@ class BodyPieces:
 class BodyReader:
     """Chunks of a request body between the connection and its reader."""
 
-    __slots__ = ("_consumed", "_error", "_is_ended", "_pieces", "_start", "_waiter", "size")
+    __slots__ = (
+        "_consumed",
+        "_error",
+        "_is_ended",
+        "_pieces",
+        "_sink",
+        "_start",
+        "_waiter",
+        "size",
+    )
 
     def __init__(self, consumed: Callable[[int], None], start: Callable[[], None]) -> None:
         self._consumed = consumed
         self._start: Callable[[], None] | None = start
         self._pieces: deque[bytes] = deque()
         self._waiter: asyncio.Future[None] | None = None
+        self._sink: BodySink | None = None
         self._is_ended = False
         self._error: Exception | None = None
         self.size = 0
         """Octets that wait to be read."""
 
     def feed(self, data: bytes) -> None:
-        self._pieces.append(data)
         self.size += len(data)
+        if self._sink is not None:
+            self._sink.write(data)
+            return
+        self._pieces.append(data)
         self._wake()
 
     def end(self) -> None:
         self._is_ended = True
+        if self._sink is not None:
+            self._sink.end()
         self._wake()
 
     def fail(self, error: Exception) -> None:
         if not self._is_ended and self._error is None:
             self._error = error
+            if self._sink is not None:
+                self._sink.fail(error)
             self._wake()
+
+    def pipe(self, sink: BodySink) -> None:
+        """Hand everything to a sink from now on; it says what is `consumed`."""
+        self._begin()
+        self._sink = sink
+        pieces, self._pieces = self._pieces, deque()
+        for piece in pieces:
+            sink.write(piece)
+        if self._error is not None:
+            sink.fail(self._error)
+        elif self._is_ended:
+            sink.end()
+
+    def consumed(self, size: int) -> None:
+        """A sink is done with so many octets."""
+        self.size -= size
+        self._consumed(size)
+
+    def _begin(self) -> None:
+        if self._start is not None:
+            self._start()
+            self._start = None
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        if self._start is not None:
-            self._start()
-            self._start = None
+        self._begin()
         while True:
             while self._pieces:
                 piece = self._pieces.popleft()
-                self.size -= len(piece)
-                self._consumed(len(piece))
+                self.consumed(len(piece))
                 yield piece
             if self._error is not None:
                 raise self._error

@@ -87,6 +87,8 @@ class ServedExchange(Exchange, Protocol):
     """What `Hub.serve` needs of either protocol's exchange."""
 
     task: asyncio.Task[None] | None
+    is_deferred: bool
+    """The answer comes later, and no task stands for it."""
 
     def fail(self) -> None:
         """Answer 500, or break the answer off if it has begun."""
@@ -187,8 +189,8 @@ class ConnectionHub:
             exchange.fail()
             return
         if coroutine is not None:
-            self._start(exchange, coroutine)
-        elif not exchange.responded:
+            self.start(exchange, coroutine)
+        elif not exchange.responded and not exchange.is_deferred:
             _log.error(
                 "handler did not respond to %s %s", exchange.request.method, exchange.request.path
             )
@@ -244,7 +246,8 @@ class ConnectionHub:
             _log.exception("wants_streaming failed: %s %s", request.method, request.path)
             return False
 
-    def _start(self, exchange: ServedExchange, coroutine: Coroutine[Any, Any, None]) -> None:
+    def start(self, exchange: ServedExchange, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run what answers a request; it is cancelled if the client goes."""
         task = spawn(coroutine, exchange.request.path)
         self.tasks.add(task)
         exchange.task = task

@@ -14,12 +14,13 @@ _log = logging.getLogger(__name__)
 class AnswerStream:
     """Base of the streams of both protocols and of WebSockets."""
 
-    __slots__ = ("_callbacks", "_waiters", "closed")
+    __slots__ = ("_callbacks", "_on_relief", "_waiters", "closed")
 
     def __init__(self) -> None:
         self.closed = False
         self._callbacks: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
+        self._on_relief: Callable[[], None] | None = None
 
     def is_relieved(self) -> bool:
         """Whether the backlog is below the low-water mark; if not, `relieve` will be called."""
@@ -37,7 +38,17 @@ class AnswerStream:
         if self.closed:
             raise ClientGone("stream is closed")
 
+    def when_relieved(self, callback: Callable[[], None]) -> None:
+        """Call once when the backlog is below the low-water mark or the stream is over."""
+        if self.closed or self.is_relieved():
+            callback()
+        else:
+            self._on_relief = callback
+
     def relieve(self) -> None:
+        if self._on_relief is not None:
+            callback, self._on_relief = self._on_relief, None
+            callback()
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,9 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError
 
-from pykcp.wire.rate import Progress
+from pykcp.wire.exchange import Header
 from pykcp.wire.serving import ConnectionHub
-from pykcp.wire.streams import AnswerStream
+from pykcp.wire.switched import SwitchedDriver
 
 if TYPE_CHECKING:
     from pykcp.wire.connection import Connection
@@ -36,21 +36,14 @@ _CLOSE_GRACE = 5.0
 """Seconds that a client has to answer our close."""
 
 
-class WebSocketDriver(AnswerStream):
+class WebSocketDriver(SwitchedDriver):
     """Drives the connection and is, at the same time, the `WebSocket` that the application has."""
-
-    protocol = "HTTP/1.1"
 
     def __init__(
         self, connection: Connection, hub: ConnectionHub, exchange: Http1Exchange, subprotocol: str
     ) -> None:
-        super().__init__()
-        self.connection = connection
-        self.hub = hub
+        super().__init__(connection, hub, exchange)
         self.subprotocol = subprotocol
-        self.out: deque[bytes | memoryview] = deque()
-        self._out_size = 0
-        self._exchange = exchange
         self._framing = Framing(ConnectionType.SERVER)
         self._partial: list[Any] = []  # all bytes or all str
         self._partial_size = 0
@@ -58,11 +51,7 @@ class WebSocketDriver(AnswerStream):
         self._inbox_size = 0
         self._reader: asyncio.Future[None] | None = None
         self._close_by: float | None = None
-        self._is_over = False
-        self._has_refused = False
         self._is_behind = False
-        self._sent = 0
-        self._progress = Progress()
 
     # -- what the connection calls -------------------------------------------------------------
 
@@ -124,81 +113,13 @@ class WebSocketDriver(AnswerStream):
     def catch_up(self) -> None:
         self._handle_events()
 
-    @property
-    def unsent(self) -> int:
-        return self._out_size
-
-    def drop_stalled(self) -> bool:
-        return False  # what does not move is in the socket, and the connection sees it
-
-    def shed(self, _size: int) -> None:
-        self.abort()
-
-    def take_over(self, parts: Iterable[bytes | memoryview], size: int) -> None:
-        """What HTTP/1.1 had still to send goes first, and stays on the hub's account."""
-        self.out.extend(parts)
-        self._out_size += size
-
-    def take_output(self, may_send_bodies: bool) -> list[bytes | memoryview]:
-        """What is to be written in this turn."""
-        if not may_send_bodies:
-            return []
-        out: list[bytes | memoryview] = []
-        room = self.hub.settings.turn_size
-        while self.out and room > 0:
-            part = self.out.popleft()
-            out.append(part)
-            room -= len(part)
-        size = sum(map(len, out))
-        self._out_size -= size
-        self._sent += size
-        self.hub.unsent.add(-size)
-        if self.is_relieved():
-            self.relieve()
-        return out
-
-    @property
-    def has_more(self) -> bool:
-        return bool(self.out)
-
-    @property
-    def is_finished(self) -> bool:
-        return self._is_over and not self.out
-
-    @property
-    def has_unread_input(self) -> bool:
-        return self._has_refused
-
-    @property
-    def idle_since(self) -> float | None:
-        return None
-
-    def wind_down(self) -> None:
-        """A WebSocket ends when the application ends it."""
-
-    def connection_lost(self) -> bool:
-        self._is_over = True
-        self.hub.unsent.add(-self._out_size)
-        self._out_size = 0
-        self.out.clear()
-        self._exchange.lost()
-        return False
-
     def check(self, now: float) -> None:
         if self._close_by is not None and now > self._close_by:
             self._is_over = True
             self.connection.flush_soon()
-        settings = self.hub.settings
-        if self._progress.is_too_slow(
-            now, self._sent, self._out_size, settings.write_stall_timeout, settings.min_read_rate
-        ):
-            self.connection.abort()
+        super().check(now)
 
     # -- what the application calls ------------------------------------------------------------
-
-    @property
-    def backlog(self) -> int:
-        return self._out_size
 
     def write(self, data: bytes) -> None:
         """Send one binary message."""
@@ -223,33 +144,15 @@ class WebSocketDriver(AnswerStream):
             self._reader = self.hub.loop.create_future()
             await self._reader
 
-    def end(self) -> None:
+    def end(self, trailers: Sequence[Header] = ()) -> None:
         """Close with the code for "done"."""
         self._close(CloseReason.NORMAL_CLOSURE)
-
-    def is_relieved(self) -> bool:
-        return self._out_size <= self.hub.settings.low_water
 
     def finish(self) -> None:
         super().finish()
         _wake(self._reader)
 
-    def abort(self) -> None:
-        """Break the connection off without a closing frame."""
-        if not self.closed:
-            self.finish()
-            self.connection.abort()
-
     # -- inside --------------------------------------------------------------------------------
-
-    def _send(self, octets: bytes, is_urgent: bool = True) -> None:
-        self.out.append(octets)
-        self._out_size += len(octets)
-        self.hub.unsent.add(len(octets))
-        if is_urgent:
-            self.connection.flush_soon()
-        else:
-            self.connection.flush_later()
 
     def _close(self, reason: CloseReason) -> None:
         if self.closed:

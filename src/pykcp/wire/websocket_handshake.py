@@ -21,13 +21,14 @@ def is_websocket_request(request: Request) -> bool:
         request.method == "GET"
         and key is not None
         and _is_key(key)
-        and "websocket" in _tokens(request, "upgrade")
-        and "upgrade" in _tokens(request, "connection")
+        and "websocket" in tokens(request, "upgrade")
+        and "upgrade" in tokens(request, "connection")
         and request.header("sec-websocket-version") == "13"
     )
 
 
-def _tokens(request: Request, name: str) -> set[str]:
+def tokens(request: Request, name: str) -> set[str]:
+    """The words of a header that lists some."""
     values = ",".join(request.header_all(name))
     return {token.strip().lower() for token in values.split(",")}
 

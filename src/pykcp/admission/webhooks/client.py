@@ -12,7 +12,8 @@ from typing import Protocol
 
 from pykcp.admission.webhooks.review import BadAnswer, decode
 from pykcp.admission.webhooks.webhook import Service
-from pykcp.clients.outbound import Outbound, OutboundResponse, Outgoing, SendFailed, Tenant
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.outbound import Outbound, OutboundResponse, Outgoing, Tenant
 from pykcp.clients.trust import BadBundle
 from pykcp.machinery.status import go_quote
 from pykcp.types import Object

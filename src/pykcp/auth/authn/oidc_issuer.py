@@ -22,7 +22,8 @@ from pykcp.aio.owner import spawn_detached
 from pykcp.auth.authn.oidc_keys import IssuerKey, KeyProblem, parse_key_set
 from pykcp.auth.http_body import read_at_most
 from pykcp.auth.tokens import OPENID_CONFIGURATION_PATH
-from pykcp.clients.outbound import Outbound, Outgoing, SendFailed, Tenant
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.outbound import Outbound, Outgoing, Tenant
 from pykcp.clients.trust import BadBundle
 from pykcp.machinery.status import go_quote
 from pykcp.tls_trust import verifying_context

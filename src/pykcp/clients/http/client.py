@@ -27,6 +27,14 @@ _CHECK_SECONDS = 5.0
 _REPEATABLE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
+def may_repeat(error: SendFailed, method: str, is_reused: bool) -> bool:
+    """Whether a request without an answer may be sent again.
+
+    `is_reused`: on a connection that had carried others, which the server may have closed.
+    """
+    return error.is_unprocessed or (error.is_lost and is_reused and method in _REPEATABLE)
+
+
 class HttpClient:
     """The connections to one server; `close` them at the end."""
 
@@ -67,10 +75,8 @@ class HttpClient:
                     await response.send(body)
                 await response.wait_for_head()
             except SendFailed as error:
-                is_safe = error.is_unprocessed or (
-                    error.is_lost and is_reused and method in _REPEATABLE
-                )
-                if whole is None or not is_safe or attempt == _TRIES - 1:
+                is_safe = whole is not None and may_repeat(error, method, is_reused)
+                if not is_safe or attempt == _TRIES - 1:
                     raise
             except asyncio.CancelledError:
                 response.close()

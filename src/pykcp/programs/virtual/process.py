@@ -40,8 +40,8 @@ class running_virtual_workspaces:  # noqa: N801  # a context, as those of other 
         self._listener = Listener(proxy, WireSettings(), tls)
         await self._listener.start(serving.bind_address, serving.secure_port)
         await self._owner.__aenter__()
-        self._owner.start_restartable("passing-on", proxy.passing_on.run)
-        self._owner.start_restartable("vouching", proxy.vouching.run)
+        self._owner.start_restartable("shard-anonymous", proxy.anonymous.run)
+        self._owner.start_restartable("shard-privileged", proxy.privileged.run)
         return self._listener.port
 
     async def __aexit__(self, *exc: object) -> None:

@@ -1,34 +1,32 @@
-"""Who asks, and asking the shard for them.
+"""The application of `virtual-workspaces`: requests are forwarded to the shard.
 
-Credentials in headers travel on: the shard knows best whose they are. A certificate cannot
-travel, nor can the word of a proxy that we trust; for those users the shard is asked with
-our own credentials, as them.
+Credentials in headers pass: the shard authenticates them. A certificate cannot pass, nor can the
+word of a trusted proxy; for those users the shard is asked with the credentials of this program,
+impersonating them.
 """
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote, unquote
 
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.impersonation import is_requested
-from pykcp.auth.user import MASTERS, User
+from pykcp.auth.user import MASTERS
 from pykcp.auth.webhook_client import WebhookEndpoint, make_context
+from pykcp.clients.http.trust import Trust
 from pykcp.machinery.status import Forbidden, Unauthorized
 from pykcp.server.call import Call
-from pykcp.server.filters.forwarding import sent_headers, without
+from pykcp.server.forwarding import Impersonate, PassCredentials, without
 from pykcp.server.health import Health
 from pykcp.server.media.answers import PageNotFound, send_status, send_text
 from pykcp.server.mount import SERVICES
-from pykcp.server.request_info import RequestInfo, parse_query
-from pykcp.virtual.forwarding import ANSWER_HERE, RemoteServer
+from pykcp.server.request_info import parse_query
+from pykcp.virtual.remote import ANSWER_HERE, RemoteServer, forwarded_call
 from pykcp.wire.exchange import Exchange, Header, IncomingRequest
 
 _HEALTH = ("healthz", "livez", "readyz")
-_IMPERSONATE = "impersonate-"
 
 
 class VirtualWorkspaceProxy:
@@ -40,12 +38,15 @@ class VirtualWorkspaceProxy:
         self._authentication = authentication
         self._health = health
         url = _origin(endpoint.url)
-        self._token = endpoint.token
-        self.passing_on = RemoteServer(url, _without_certificate(endpoint))
-        self.vouching = RemoteServer(url, make_context(endpoint))
+        name = endpoint.server_name
+        self.anonymous = RemoteServer(url, _without_certificate(endpoint), name)
+        """The shard, to which this program does not show its certificate."""
+        self.privileged = RemoteServer(url, Trust(lambda: make_context(endpoint)), name)
+        self._pass_credentials = PassCredentials()
+        self._impersonate = Impersonate(endpoint.token)
 
     def wants_streaming(self, request: IncomingRequest) -> bool:
-        return False
+        return request.path.startswith(SERVICES)
 
     def identify(self, exchange: Exchange) -> bool:
         return True  # the shard judges its callers
@@ -53,18 +54,17 @@ class VirtualWorkspaceProxy:
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         request = exchange.request
         root = request.path.strip("/").partition("/")[0]
-        info = RequestInfo(request.method, unquote(request.path), verb=request.method.lower())
-        call = Call(exchange, info)
+        call = forwarded_call(exchange)
         if root in _HEALTH:
-            info.query = parse_query(request.query)
+            call.info.query = parse_query(request.query)
             self._answer_health(call)
             return None
         if not request.path.startswith(SERVICES):
             send_text(call, "404 page not found\n", 404)
             return None
         if request.peer.certificate is None:
-            return self.passing_on.answer(call, passed_on(request))
-        return self._vouch(call)
+            return self.anonymous.answer(call, _marked(self._pass_credentials.headers(request)))
+        return self._authenticate(call)
 
     def _answer_health(self, call: Call) -> None:
         try:
@@ -72,7 +72,7 @@ class VirtualWorkspaceProxy:
         except PageNotFound as error:
             send_status(call, error)
 
-    async def _vouch(self, call: Call) -> None:
+    async def _authenticate(self, call: Call) -> None:
         request = call.exchange.request
         try:
             user = (await self._authentication.authenticate(request)).user
@@ -81,40 +81,18 @@ class VirtualWorkspaceProxy:
                 send_status(call, error)
                 return
             # a token, over a connection with any certificate
-            await self.passing_on.answer(call, passed_on(request))
+            headers = self._pass_credentials.headers(request)
+            await self.anonymous.forward(call, _marked(headers))
             return
         if is_requested(request.headers) and MASTERS not in user.groups:
             send_status(call, Forbidden("impersonation is not allowed for the requestor"))
             return
-        await self.vouching.answer(call, vouched_for(request, user, self._token))
+        await self.privileged.forward(call, _marked(self._impersonate.headers(request, user)))
 
 
-def passed_on(request: IncomingRequest) -> list[Header]:
-    """Headers of a request with credentials of its own, or none."""
-    headers = without(sent_headers(request), "x-remote-", ANSWER_HERE)
-    return [*headers, (ANSWER_HERE, "true")]
-
-
-def vouched_for(request: IncomingRequest, user: User, token: str) -> list[Header]:
-    """Headers of a request of a user whom only we can know, with our credentials."""
-    headers = without(passed_on(request), "authorization")
-    if token:
-        headers.append(("authorization", f"Bearer {token}"))
-    if is_requested(request.headers):
-        return headers  # a master, who wants to be somebody else
-    return [*without(headers, _IMPERSONATE), *impersonation(user)]
-
-
-def impersonation(user: User) -> list[Header]:
-    """The headers that make a request this user's."""
-    headers = [("impersonate-user", user.name)]
-    if user.uid:
-        headers.append(("impersonate-uid", user.uid))
-    headers += [("impersonate-group", group) for group in user.groups]
-    for key, values in user.extra.items():
-        name = f"impersonate-extra-{quote(key, safe='').lower()}"
-        headers += [(name, value) for value in values]
-    return headers
+def _marked(headers: list[Header]) -> list[Header]:
+    """The shard shall answer, not send the request back."""
+    return [*without(headers, ANSWER_HERE), (ANSWER_HERE, "true")]
 
 
 def _origin(url: str) -> str:
@@ -123,7 +101,7 @@ def _origin(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
-def _without_certificate(endpoint: WebhookEndpoint) -> ssl.SSLContext:
-    """Our certificate would speak louder than the client's token."""
+def _without_certificate(endpoint: WebhookEndpoint) -> Trust:
+    """A certificate would take precedence over the client's token."""
     bare = replace(endpoint, certificate=b"", certificate_file="", key=b"", key_file="")
-    return make_context(bare)
+    return Trust(lambda: make_context(bare))

@@ -38,7 +38,15 @@ from pykcp.observe.audit.trail import AuditTrail
 from pykcp.registry.keys import WILDCARD
 from pykcp.server.call import Call, Handler, Pending
 from pykcp.server.filters import audit_content as content
-from pykcp.wire.exchange import Exchange, Header, IncomingRequest, Stream, WebSocket
+from pykcp.wire.exchange import (
+    BodySink,
+    Exchange,
+    Header,
+    IncomingRequest,
+    Stream,
+    Tunnel,
+    WebSocket,
+)
 
 Body = bytes | Sequence[bytes]
 
@@ -186,6 +194,22 @@ class AuditedExchange:
 
     def wants_websocket(self) -> bool:
         return self._inner.wants_websocket()
+
+    @property
+    def wanted_protocol(self) -> str:
+        return self._inner.wanted_protocol
+
+    def tunnel(self, headers: Sequence[Header], sink: BodySink) -> Tunnel:
+        self.responded = True
+        tunnel = self._inner.tunnel([*headers, (AUDIT_ID, self._record.id)], sink)
+        self._record.streaming(101, tunnel)
+        return tunnel
+
+    def defer(self, gone: Callable[[], None]) -> None:
+        self._inner.defer(gone)
+
+    def proceed(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._inner.proceed(coroutine)
 
     @property
     def unsent(self) -> int:

@@ -47,6 +47,9 @@ class ClusterIndex(Protocol):
         """The last logical cluster on the way to a path, and the Workspace that is next in it."""
 
 
+_CLUSTERS = "/clusters/"
+
+
 class MountLookup(Protocol):
     async def forward(self, call: Call, target: str) -> None:
         """Answer a request with what the mount at this address says."""
@@ -85,6 +88,9 @@ class Clusters(Protocol):
 
         A coroutine answers the call: the cluster is served by another server.
         """
+
+    def is_forwarded(self, path: str) -> bool:
+        """Whether another server answers requests for a (percent-encoded) path."""
 
 
 class ClusterPresence(Protocol):
@@ -146,6 +152,15 @@ class ClusterResolver:
         mounts: MountLookup | None = None,
     ) -> None:
         self._index, self._authorization, self._mounts = index, authorization, mounts
+
+    def is_forwarded(self, path: str) -> bool:
+        if self._mounts is None or not path.startswith(_CLUSTERS):
+            return False
+        cluster = path[len(_CLUSTERS) :].partition("/")[0]
+        if ":" not in cluster or not clusters.is_valid_path(cluster):
+            return False
+        step = self._index.walk(cluster)
+        return step is not None and step.is_available and bool(step.mount_url)
 
     def resolve(self, call: Call) -> Pending:
         """Set the call's cluster, or answer it otherwise. Raises HiddenDenial."""

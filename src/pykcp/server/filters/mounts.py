@@ -1,29 +1,21 @@
-"""Mounted workspaces: requests to them go to the address that the mount says, as they are.
+"""Mounted workspaces: requests to them are forwarded to the URL of the mount, as they are.
 
-Nobody is asked who they are here; that is up to whoever answers. So the client's credentials
-travel along, and we show a certificate of our own if we are given one. Headers in which a
-proxy names a user do not travel with that certificate unless a proxy of ours sent them:
-the other end would believe them.
+They are not authenticated here; the server behind the mount does that, so the client's
+credentials pass, and a certificate of our own is shown if there is one. Headers in which a proxy
+names a user pass only if a trusted proxy sent them: the server would believe them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from pykcp.clients.direct import verified
+from pykcp.clients.forwarder import Forwarder
+from pykcp.clients.http.trust import Trust
 from pykcp.clients.outbound import Outbound, Tenant
-from pykcp.clients.trust import unverified
 from pykcp.machinery.kcp import clusters
 from pykcp.server.call import Call
-from pykcp.server.filters.forwarding import (
-    Forwarder,
-    offered_protocols,
-    sent_headers,
-    without,
-)
-from pykcp.wire.exchange import Header, IncomingRequest
-
-_IDENTITY = "x-remote-"
+from pykcp.server.forwarding import PassCredentials, forward
+from pykcp.wire.exchange import IncomingRequest
 
 
 class MountProxy:
@@ -35,35 +27,19 @@ class MountProxy:
         authority: str = "",
         is_proxied: Callable[[IncomingRequest], bool] = lambda _: False,
     ) -> None:
-        """`authority`: who signs the certificates of mounts; without it anybody may, as in kcp.
+        """`authority`: the file with the issuer of mounts' certificates.
 
-        `is_proxied`: whether a trusted proxy sent a request, and so names its user.
+        Without it mounts are not verified: kcp has no flag for it, and its mounts are clusters
+        with certificates of their own. `is_proxied`: whether a trusted proxy sent a request.
         """
-        self._outbound = outbound
-        self._certificate, self._key, self._authority = certificate, key, authority
-        self._is_proxied = is_proxied
-        self._forwarder: Forwarder | None = None
+        if authority:
+            trust = Trust.of_files(authority, certificate, key)
+        else:
+            trust = Trust.of_anybody(certificate, key)
+        self._forwarder = Forwarder(outbound, trust)
+        self._policy = PassCredentials(is_proxied)
 
     async def forward(self, call: Call, target: str) -> None:
-        request = call.exchange.request
         chosen_in = clusters.split(call.info.cluster)[0]
-        await self._open().forward(
-            call, target, self.headers(request), offered_protocols(request), Tenant(chosen_in)
-        )
-
-    def headers(self, request: IncomingRequest) -> list[Header]:
-        headers = sent_headers(request)
-        if self._certificate and not self._is_proxied(request):
-            return without(headers, _IDENTITY)
-        return headers
-
-    def _open(self) -> Forwarder:
-        if self._forwarder is None:
-            if self._authority:
-                tls = verified(self._authority, self._certificate, self._key)
-            else:
-                tls = unverified()
-                if self._certificate:
-                    tls.load_cert_chain(self._certificate, self._key)
-            self._forwarder = Forwarder(self._outbound, tls)
-        return self._forwarder
+        headers = self._policy.headers(call.exchange.request)
+        await forward(call, self._forwarder, target, headers, Tenant(chosen_in))

@@ -28,7 +28,7 @@ from pykcp.wire.serving import ConnectionHub, is_body_late
 
 if TYPE_CHECKING:
     from pykcp.wire.connection import Connection
-    from pykcp.wire.websocket import WebSocketDriver
+    from pykcp.wire.switched import SwitchedDriver
 
 _TURN_SECONDS = 0.001
 """Seconds of requests per turn; other connections wait in the meantime."""
@@ -375,13 +375,10 @@ class Http1Driver:
             held, self._held = self._held, None
             self._feed(held)
 
-    def switch_to_websocket(self, exchange: Http1Exchange, subprotocol: str) -> WebSocketDriver:
-        """The connection is a WebSocket from now on."""
-        from pykcp.wire.websocket import WebSocketDriver
-
+    def switch_to(self, driver: SwitchedDriver) -> None:
+        """Another protocol is spoken on the connection from now on."""
         held, self._held = (self._held or b"") + self._unfed, None
         self._unfed = b""
-        driver = WebSocketDriver(self.connection, self.hub, exchange, subprotocol)
         driver.take_over(self.pending, self.pending_size)  # with what is on the hub's account
         self.pending = deque()
         self.pending_size = 0
@@ -391,4 +388,3 @@ class Http1Driver:
         self.connection.set_reading(True)
         if held:
             self.hub.loop.call_soon(self.connection.feed, held)
-        return driver

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pykcp.wire.exchange import Header, Stream, WebSocket
+from pykcp.wire.exchange import BodySink, Header, Stream, Tunnel, WebSocket
 from pykcp.wire.request import ASK_ABOVE, BodyPieces, BodyReader, ClientGone, Request
 from pykcp.wire.serving import FAILURE_TEXT, PLAIN_TEXT
 from pykcp.wire.streams import AnswerStream
-from pykcp.wire.websocket_handshake import accept_headers, is_websocket_request
+from pykcp.wire.websocket_handshake import accept_headers, is_websocket_request, tokens
 
 if TYPE_CHECKING:
     from pykcp.wire.http1.driver import Http1Driver
-    from pykcp.wire.websocket import WebSocketDriver
+    from pykcp.wire.switched import SwitchedDriver
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Http1Stream(AnswerStream):
     def is_relieved(self) -> bool:
         return self._driver.pending_size <= self._driver.hub.settings.low_water
 
-    def end(self) -> None:
+    def end(self, trailers: Sequence[Header] = ()) -> None:
         if self.closed:
             return
         if self._missing and not self._is_mute:
@@ -72,7 +72,8 @@ class Http1Stream(AnswerStream):
             self.abort()
             return
         if self._is_chunked and not self._is_mute:
-            self._driver.send(_LAST_CHUNK)
+            lines = [self._driver.hub.head_writer.line(header) for header in trailers]
+            self._driver.send(b"".join((b"0\r\n", *lines, b"\r\n")) if lines else _LAST_CHUNK)
         self.finish()
         self._exchange.answered()
 
@@ -88,6 +89,7 @@ class Http1Exchange:
     __slots__ = (
         "_buffered",
         "_is_known",
+        "_on_gone",
         "_pieces",
         "_version",
         "_waiters",
@@ -95,6 +97,7 @@ class Http1Exchange:
         "is_answered",
         "is_being_identified",
         "is_complete",
+        "is_deferred",
         "is_served",
         "keeps_alive",
         "received",
@@ -110,7 +113,7 @@ class Http1Exchange:
         self.request = request
         self.responded = False
         self.task: asyncio.Task[None] | None = None
-        self.stream: Http1Stream | WebSocketDriver | None = None
+        self.stream: Http1Stream | SwitchedDriver | None = None
         self.keeps_alive = True
         self.is_complete = False
         """The whole request has arrived."""
@@ -127,6 +130,8 @@ class Http1Exchange:
         self._is_known: bool | None = None
         """Whether the caller has signed in; None if that has not been asked."""
         self.is_being_identified = False
+        self.is_deferred = False
+        self._on_gone: Callable[[], None] | None = None
         self.received = 0
         """Octets of the body that have come."""
         self._waiters: Sequence[asyncio.Future[None]] = ()
@@ -283,17 +288,53 @@ class Http1Exchange:
 
     def websocket(self, subprotocol: str = "", headers: Sequence[Header] = ()) -> WebSocket:
         """Accept the client's upgrade."""
+        from pykcp.wire.websocket import WebSocketDriver
+
         if not self.wants_websocket():
             raise RuntimeError("not a WebSocket request")
+        self._switch((*accept_headers(self.request, subprotocol), *headers))
+        driver = WebSocketDriver(self.driver.connection, self.driver.hub, self, subprotocol)
+        self.stream = driver
+        self.driver.switch_to(driver)
+        return driver
+
+    def tunnel(self, headers: Sequence[Header], sink: BodySink) -> Tunnel:
+        """Switch to the protocol that the client asked for."""
+        from pykcp.wire.tunnel import TunnelDriver
+
+        if not self.wanted_protocol:
+            raise RuntimeError("the client did not ask for another protocol")
+        upgrade = (("connection", "Upgrade"), ("upgrade", self.wanted_protocol))
+        self._switch((*upgrade, *headers))
+        driver = TunnelDriver(self.driver.connection, self.driver.hub, self, sink)
+        self.stream = driver
+        self.driver.switch_to(driver)
+        return driver
+
+    def _switch(self, headers: Sequence[Header]) -> None:
         if self.responded:
             raise RuntimeError("this request has been answered already")
         self.responded = True
-        line = self.driver.hub.head_writer.line
-        answer = (*accept_headers(self.request, subprotocol), *headers)
-        status_line = self.driver.hub.head_writer.status_line(101)
-        self.driver.send(b"".join((status_line, *map(line, answer), b"\r\n")))
-        self.stream = self.driver.switch_to_websocket(self, subprotocol)
-        return self.stream
+        writer = self.driver.hub.head_writer
+        lines = (writer.status_line(101), *map(writer.line, headers), b"\r\n")
+        self.driver.send(b"".join(lines))
+
+    @property
+    def wanted_protocol(self) -> str:
+        request = self.request
+        if self._version != "1.1" or "upgrade" not in tokens(request, "connection"):
+            return ""
+        return request.header("upgrade") or ""
+
+    def defer(self, gone: Callable[[], None]) -> None:
+        """The answer will come without a task."""
+        self.is_deferred = True
+        self._on_gone = gone
+
+    def proceed(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Go on with a deferred answer as a task after all."""
+        self._on_gone = None
+        self.driver.hub.start(self, coroutine)
 
     def wants_websocket(self) -> bool:
         return self._version == "1.1" and is_websocket_request(self.request)
@@ -317,6 +358,9 @@ class Http1Exchange:
         if self.stream is not None:
             self.stream.finish()
         self._wake()
+        if self._on_gone is not None:
+            gone, self._on_gone = self._on_gone, None
+            gone()
 
     def relieve(self) -> None:
         if isinstance(self.stream, Http1Stream):

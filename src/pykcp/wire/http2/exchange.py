@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pykcp.wire.exchange import Header, Stream, WebSocket
+from pykcp.wire.exchange import BodySink, Header, Stream, Tunnel, WebSocket
 from pykcp.wire.http2 import frames
 from pykcp.wire.http2.events import StreamState
 from pykcp.wire.http2.machine import Http2
@@ -56,11 +56,12 @@ class Http2Stream(AnswerStream):
         self._state.relief_at = limit
         return False
 
-    def end(self) -> None:
+    def end(self, trailers: Sequence[Header] = ()) -> None:
         if self.closed:
             return
         self.is_mute = True
-        if self._machine.end(self._state):
+        field = self._connection.hub.encoder.field
+        if self._machine.end(self._state, b"".join([field(header) for header in trailers])):
             self.finish()
         self._connection.flush_soon()
 
@@ -86,9 +87,11 @@ class Http2Exchange:
         "_is_asked",
         "_is_orphan",
         "_is_served",
+        "_on_gone",
         "_pieces",
         "_waiters",
         "buffered",
+        "is_deferred",
         "is_known",
         "received",
         "request",
@@ -116,6 +119,8 @@ class Http2Exchange:
         self._is_asked = False
         self._is_served = False
         self._is_orphan = False
+        self.is_deferred = False
+        self._on_gone: Callable[[], None] | None = None
 
     # -- the body ------------------------------------------------------------------------------
 
@@ -260,6 +265,21 @@ class Http2Exchange:
     def wants_websocket(self) -> bool:
         return False
 
+    wanted_protocol = ""
+
+    def tunnel(self, headers: Sequence[Header], sink: BodySink) -> Tunnel:
+        raise RuntimeError("HTTP/2 has no upgrades")
+
+    def defer(self, gone: Callable[[], None]) -> None:
+        """The answer will come without a task."""
+        self.is_deferred = True
+        self._on_gone = gone
+
+    def proceed(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Go on with a deferred answer as a task after all."""
+        self._on_gone = None
+        self._driver.hub.start(self, coroutine)
+
     @property
     def unsent(self) -> int:
         return self.state.pending_size
@@ -311,6 +331,9 @@ class Http2Exchange:
             self.stream.finish()
         if self._waiters:
             self.relieve()
+        if self._on_gone is not None:
+            gone, self._on_gone = self._on_gone, None
+            gone()
 
     def task_ended(self) -> None:
         if self._is_orphan:

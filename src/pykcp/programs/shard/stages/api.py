@@ -26,13 +26,13 @@ from pykcp.server.filters.flow_control import FlowControl
 from pykcp.server.filters.homes import HomeWorkspaces
 from pykcp.server.filters.impersonation import Impersonation
 from pykcp.server.filters.mounts import MountProxy
-from pykcp.server.filters.sending import Sender
 from pykcp.server.metrics import RequestMetrics
 from pykcp.server.mount import ServiceRoutes
 from pykcp.server.paths import DebugView, PathHandlers
 from pykcp.server.subresources import Answered
 from pykcp.storage.interface import Store
-from pykcp.virtual.elsewhere import VirtualResources
+from pykcp.virtual.remote_resources import RemoteVirtualResources
+from pykcp.virtual.resources import VirtualResources
 
 if TYPE_CHECKING:
     from pykcp.observe.audit.trail import AuditTrail
@@ -95,7 +95,7 @@ def _virtual_resources(
     if not base.has("CacheAPIs"):
         return None
     settings = base.settings
-    sender = Sender(
+    remote = RemoteVirtualResources(
         base.egress.virtual_resources,
         settings.shard.shard_virtual_workspace_ca_file,
         settings.shard.shard_client_cert_file,
@@ -107,7 +107,7 @@ def _virtual_resources(
         catalog.lookup,
         settings.shard.shard_name,
         services,
-        sender.send,
+        remote.forward,
     ).serve
 
 

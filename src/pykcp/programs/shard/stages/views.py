@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass
 
 from pykcp.cache.server import make_server as make_cache_server
+from pykcp.clients.http.trust import Trust
 from pykcp.observe.metrics import Registry
 from pykcp.programs.shard.stages.access import Access
 from pykcp.programs.shard.stages.api import Api
@@ -15,9 +15,8 @@ from pykcp.programs.shard.stages.stores import Stores
 from pykcp.registry.verbs.restore import Trash
 from pykcp.server.mount import FrontDoor
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
-from pykcp.virtual.forwarding import RemoteServer
 from pykcp.virtual.framework import VirtualWorkspace
-from pykcp.virtual.remote import RemoteWorkspaces
+from pykcp.virtual.remote import RemoteServer, RemoteWorkspaces
 from pykcp.virtual.serving import Host, VirtualWorkspaces
 
 
@@ -95,8 +94,7 @@ def _remote(base: Foundation) -> RemoteServer | None:
     url = settings.shard.shard_virtual_workspace_url
     if settings.shard.run_virtual_workspaces or not url:
         return None
-    tls = ssl.create_default_context(cafile=settings.shard.shard_virtual_workspace_ca_file or None)
-    return RemoteServer(url, tls)
+    return RemoteServer(url, Trust.of_files(settings.shard.shard_virtual_workspace_ca_file))
 
 
 def _is_well() -> None:

@@ -1,7 +1,7 @@
 """Virtual resources: bound resources whose objects a virtual workspace has.
 
 The export says which slice names its addresses. A request goes there with the caller's name;
-within this process it is handed over, otherwise it is sent.
+within this process it is handed over, otherwise it is forwarded.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from pykcp.types import Object
 
 _OLD_KINDS = {"CachedResourceEndpointSlice": "ClusterCachedResourceEndpointSlice"}
 
-Send = Callable[[Call, str, int], Awaitable[None]]
-"""Sends a request to an address elsewhere; with how often it has been forwarded by then."""
+ForwardCall = Callable[[Call, str, int], Awaitable[None]]
+"""Forwards a request to a URL; with how often it has been forwarded by then."""
 
 
 class VirtualResources:
@@ -44,10 +44,10 @@ class VirtualResources:
         lookup: ObjectLookup,
         shard: str,
         services: ServiceRoutes,
-        send: Send,
+        forward: ForwardCall,
     ) -> None:
         self._bound, self._directory, self._lookup = bound, directory, lookup
-        self._shard, self._services, self._send = shard, services, send
+        self._shard, self._services, self._forward = shard, services, forward
 
     async def serve(self, call: Call) -> None:
         info = call.info
@@ -66,7 +66,7 @@ class VirtualResources:
             inside = f"{path}/clusters/{call.cluster}{info.path}"
             await self._services.hand_over(call, inside, hops + 1)
         else:
-            await self._send(call, f"{url}/clusters/{call.cluster}", hops + 1)
+            await self._forward(call, f"{url}/clusters/{call.cluster}", hops + 1)
 
     def _url(self, found: VirtualStorage, name: str) -> tuple[str, str]:
         """This shard's own address, and the one that has the resource."""
@@ -93,10 +93,10 @@ class VirtualResources:
         if entry is not None:
             return resource.object_of(entry.value)
         gvr = GroupVersionResource(resource.group, resource.version, resource.plural)
-        elsewhere = self._lookup.replica.get(gvr, cluster, name) if self._lookup.replica else None
-        if elsewhere is None:
+        replicated = self._lookup.replica.get(gvr, cluster, name) if self._lookup.replica else None
+        if replicated is None:
             raise BadEndpoints(f'{resource.plural}.{group} "{name}" not found')
-        return elsewhere
+        return replicated
 
     def _resource(self, cluster: str, group: str, kind: str) -> Resource | None:
         for definition in self._directory.definitions(cluster):

@@ -1,0 +1,249 @@
+"""One forwarded request: what the server sends goes to the client, and the other way round.
+
+Only callbacks: nothing here waits, and no task is needed while an answer goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pykcp.clients.errors import SendFailed, TimedOut
+from pykcp.clients.http.interface import HOP_BY_HOP, OutgoingRequest, OutgoingStream, Session
+from pykcp.wire.exchange import BodySource, Exchange, Header, Stream
+
+_log = logging.getLogger(__name__)
+
+_BACKLOG = 64 * 1024
+"""Octets that may wait for one side before nothing more is taken from the other."""
+_NO_BODY = frozenset((204, 304))
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardLimits:
+    """0: none, as in kcp's proxies."""
+
+    max_body: int = 0
+    """Octets of a request body that is passed on as it comes."""
+    first_byte: float = 0.0
+    """Seconds that the server has to begin its answer."""
+    idle: float = 0.0
+    """Seconds in which nothing comes of an answer, after which it is broken off."""
+
+
+class Relay:
+    """Between an exchange with a client and a stream to a server."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        limits: ForwardLimits,
+        failed: Callable[[SendFailed], None] | None = None,
+    ) -> None:
+        """`failed`: called if there is no answer at all."""
+        self._exchange, self._limits = exchange, limits
+        self._loop = asyncio.get_running_loop()
+        self._on_failed = failed
+        self._done: asyncio.Future[None] | None = None
+        self._is_done = False
+        self._out: OutgoingStream | None = None
+        self._source: BodySource | None = None
+        self._stream: Stream | None = None
+        self._status = 0
+        self._headers: Sequence[Header] = ()
+        self._first: list[bytes] = []
+        """What came of the answer before it was known whether there is more."""
+        self._unconsumed = 0
+        """Octets of the answer that the server may not replace by others yet."""
+        self._is_waiting = False
+        self._untaken = 0
+        """The same of the request's body, and the client."""
+        self._body_size = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- how it begins and ends ----------------------------------------------------------------
+
+    def start(self, session: Session, request: OutgoingRequest) -> None:
+        """Raises ValueError for a request that cannot be sent."""
+        self._out = session.start(request, self)
+        if request.body is None:
+            self._source = self._exchange.request.pipe(self)
+            self._take_more()
+        if self._limits.first_byte:
+            self._timer = self._loop.call_later(self._limits.first_byte, self._on_late)
+
+    async def run(self, session: Session, request: OutgoingRequest) -> None:
+        """Until the end. Raises SendFailed if there is no answer at all."""
+        self._done = self._loop.create_future()
+        try:
+            self.start(session, request)
+        except ValueError as error:
+            raise SendFailed(str(error)) from error
+        try:
+            await self._done
+        finally:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """The client is gone, or nobody waits any more."""
+        if self._finish() and self._out is not None:
+            self._out.cancel()
+
+    def _finish(self) -> bool:
+        """Whether it was not over yet."""
+        if self._is_done:
+            return False
+        self._is_done = True
+        if self._timer is not None:
+            self._timer.cancel()
+        return True
+
+    def _complete(self) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)
+
+    # -- the answer ----------------------------------------------------------------------------
+
+    def head_received(self, status: int, headers: Sequence[Header]) -> None:
+        if self._is_done:
+            return
+        self._status, self._headers = status, answered_headers(headers)
+        self._watch_time()
+        if status == 101:
+            tunnel = self._exchange.tunnel(self._headers, self)
+            self._source = tunnel
+            self._begin_with(tunnel)
+        else:
+            # Small answers are complete by then, and are given back in one piece.
+            self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        if self._is_done or self._stream is not None:
+            return
+        self._begin_with(self._exchange.start(self._status, self._headers))
+        first, self._first = self._first, []
+        for piece in first:
+            self._pass_on(piece)
+
+    def _begin_with(self, stream: Stream) -> None:
+        self._stream = stream
+        stream.on_close(self._on_client_closed)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_done:
+            return
+        if self._stream is None:
+            self._first.append(data)
+        else:
+            self._pass_on(data)
+
+    def _pass_on(self, data: bytes) -> None:
+        stream = self._stream
+        assert stream is not None
+        stream.write(data)
+        self._unconsumed += len(data)
+        if stream.backlog <= _BACKLOG:
+            self._consume()
+        elif not self._is_waiting:
+            self._is_waiting = True
+            stream.when_relieved(self._consume)
+        if self._limits.idle:
+            self._watch_time()
+
+    def _consume(self) -> None:
+        """The client took it: the server may send more."""
+        self._is_waiting = False
+        size, self._unconsumed = self._unconsumed, 0
+        if size and self._out is not None and not self._is_done:
+            self._out.consumed(size)
+
+    def ended(self, trailers: Sequence[Header]) -> None:
+        if not self._finish():
+            return
+        if self._stream is None and not trailers and self._exchange.request.method != "HEAD":
+            headers = [header for header in self._headers if header[0] != "content-length"]
+            body = b"" if self._status in _NO_BODY else b"".join(self._first)
+            self._exchange.respond(self._status, headers, body)
+        else:
+            stream = self._stream or self._exchange.start(self._status, self._headers)
+            for piece in self._first:
+                stream.write(piece)
+            stream.end(trailers)
+        self._complete()
+
+    def failed(self, error: SendFailed) -> None:
+        if not self._finish():
+            return
+        if self._stream is not None or self._exchange.responded:
+            _log.warning("an answer was broken off: %s", error)
+            if self._stream is not None:
+                self._stream.abort()
+            self._complete()
+        elif self._done is not None:
+            if not self._done.done():
+                self._done.set_exception(error)
+        elif self._on_failed is not None:
+            self._on_failed(error)
+
+    def _on_client_closed(self) -> None:
+        self.cancel()
+        self._complete()
+
+    # -- the request's body, and octets of other protocols ---------------------------------------
+
+    def write(self, data: bytes) -> None:
+        if self._is_done or self._out is None:
+            return
+        self._body_size += len(data)
+        if self._limits.max_body and self._body_size > self._limits.max_body:
+            self.failed(SendFailed("http: request body too large"))
+            self._out.cancel()
+            return
+        self._out.write(data)
+        self._untaken += len(data)
+        if self._out.backlog <= _BACKLOG:
+            self._take_more()
+
+    def end(self) -> None:
+        if self._out is not None and not self._is_done:
+            self._out.end()
+
+    def fail(self, _error: Exception) -> None:
+        self.cancel()
+        self._complete()
+
+    def relieved(self) -> None:
+        self._take_more()
+
+    def _take_more(self) -> None:
+        """The server took it: the client may send more."""
+        if self._source is not None and not self._is_done:
+            size, self._untaken = self._untaken, 0
+            if size:
+                self._source.consumed(size)
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def _watch_time(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._limits.idle:
+            self._timer = self._loop.call_later(self._limits.idle, self._on_late)
+
+    def _on_late(self) -> None:
+        out = self._out
+        self.failed(TimedOut())
+        if out is not None:
+            out.cancel()
+
+
+def answered_headers(headers: Sequence[Header]) -> list[Header]:
+    """An answer's headers but those of one hop."""
+    named = next((value for name, value in headers if name == "connection"), "")
+    if named:
+        listed = {one.strip().lower() for one in named.split(",")}
+        return [h for h in headers if h[0] not in HOP_BY_HOP and h[0] not in listed]
+    return [h for h in headers if h[0] not in HOP_BY_HOP]
