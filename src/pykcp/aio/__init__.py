@@ -1,1 +1,1 @@
-"""asyncio tools that know nothing of Kubernetes."""
+"""asyncio tools, independent of Kubernetes."""

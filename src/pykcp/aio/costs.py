@@ -1,7 +1,7 @@
-"""Who pays for what is being done: known to everything that runs for a request.
+"""The payer of the running task: to whom CPU time is charged.
 
-Steps of a request on the event loop are measured from outside. What is done for it elsewhere
-(in a worker process) is charged by whoever has it done:
+Steps of a request on the event loop are measured by the loop's owner. Work in a worker process is
+charged by the code that started it:
 
     payer = costs.payer()
     result, seconds = await …

@@ -1,4 +1,4 @@
-"""Modules that take long to import, loaded while the event loop goes on."""
+"""Imports of modules that load slowly, in a thread, so that the event loop is not blocked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Memory that was needed once is given back to the system.
+"""Returns unused memory to the system.
 
-The C library keeps what is freed between blocks still in use. After a flood that can be most of
-what the process ever had.
+The C library keeps freed memory that lies between blocks in use. After a peak that can be most of
+the process' memory.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Pauses between slices of long work: of all tasks that do some, one goes on at a time.
+"""Pauses between slices of long work: one of the waiting tasks continues at a time.
 
     for step in steps:
         …  # a millisecond or two
         await rest()
 
-With `asyncio.sleep(0)` every such task would have a slice in each turn of the loop, and whoever
-comes new would wait for all of them.
+With `asyncio.sleep(0)` every such task would run a slice in each iteration of the loop, and a new
+request would wait for all of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Long work on the event loop, cut into slices: between two of them others are served.
+"""Long work on the event loop, divided into slices between which other tasks run.
 
-A loop that awaits something asks after each round whether it is time:
+A loop that awaits something asks after each round whether its slice is over:
 
     slices = Slices(tenant)
     for item in items:
@@ -8,7 +8,7 @@ A loop that awaits something asks after each round whether it is time:
         if slices.is_over():
             await slices.next()
 
-Work that is pure is written as `Steps` and done by `await in_slices(steps, tenant)`.
+Pure work is written as `Steps` and run by `await in_slices(steps, tenant)`.
 """
 
 from __future__ import annotations

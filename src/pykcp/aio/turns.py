@@ -3,13 +3,13 @@
     async with heavy_turn(tenant):
         …  # a step of some milliseconds that cannot leave the loop; nothing is awaited in it
 
-At most one such step runs at a time. Between two of them the loop goes round several times, so
-that all who were ready meanwhile go on: reads are answered, writes take their next step. If
-others have requests in progress, the loop also has as much time for them as the step took
-(up to a limit): a write has several steps, and would otherwise meet a long one before each.
-Tenants take turns, however many steps one of them wants.
+At most one such step runs at a time. Between two of them the loop runs several iterations, so that
+all other tasks that are ready continue: reads are answered, writes take their next step. If other
+tenants have requests in progress, the pause is as long as the step was (up to a limit): a write
+has several steps and would otherwise wait for a long one before each.
+Tenants take turns, however many steps one of them has.
 
-A step that finds nobody before it begins at once, without going through the loop.
+A step for which no other is waiting begins immediately.
 """
 
 from __future__ import annotations

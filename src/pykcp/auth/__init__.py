@@ -1,6 +1,6 @@
-"""Who is asking and what they may do. Imports machinery and wire contracts only.
+"""Authentication and authorization. Imports machinery and wire contracts only.
 
-`user` and `scopes` are identities; `authn` turns a request into one; `authz` decides;
-`impersonation` changes one into another; `reviews` answers questions about decisions;
-`certificates`, `kubeconfig` and `tokens` make the credentials a server hands out.
+`user` and `scopes` are identities; `authn` authenticates a request; `authz` decides whether it is
+allowed; `impersonation` replaces an identity by another one; `reviews` answers access reviews;
+`certificates`, `kubeconfig` and `tokens` issue the server's own credentials.
 """

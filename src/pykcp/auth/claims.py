@@ -1,4 +1,4 @@
-"""What service-account tokens claim."""
+"""The claims of service-account tokens."""
 
 from __future__ import annotations
 

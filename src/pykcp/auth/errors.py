@@ -1,4 +1,4 @@
-"""How several errors are told in one line."""
+"""Several errors in one line, as upstream aggregates them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Everything about signing in that lies outside of this server, from its settings.
+"""Authentication and authorization by external servers, as configured by flags.
 
-Builds the authenticators of issuers, webhooks and bootstrap tokens, the authorization
-webhook, and owns their connections while `run` runs. What is not asked for is not even
-imported: most servers have none of it, and start faster.
+Builds the authenticators of issuers, webhooks and bootstrap tokens and the authorization webhook,
+and owns their connections while `run` runs. Modules that are not needed are not imported, since
+most servers use none of them.
 """
 
 from __future__ import annotations

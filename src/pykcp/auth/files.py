@@ -1,4 +1,4 @@
-"""Credential files: private, written whole or not at all."""
+"""Credential files: private, and replaced atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading answers of servers that we need not trust with our memory."""
+"""Reads responses of untrusted servers with a limit on their size."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Acting as somebody else: the `Impersonate-*` headers.
+"""Impersonation: the `Impersonate-*` headers.
 
-Three gates, in kcp's order. The gatekeeper refuses groups that mean something unless the
-requestor holds them, also in warrants. Then upstream's modes are tried: the constrained ones (`impersonate:
-<mode>` on who one wants to be, `impersonate-on:<mode>:<verb>` on what one wants to do), and
-the plain verb `impersonate`; the mode that worked last for a user is tried first, and the
-first refusal is the one that is told. At last the new identity, with its warrants, is tied to the
-logical cluster of the request, so that it is worth nothing elsewhere.
+Three checks, in kcp's order. First, system groups are rejected unless the requestor has them,
+itself or by a warrant. Then upstream's modes are tried: the constrained ones
+(`impersonate:<mode>` on the identity, `impersonate-on:<mode>:<verb>` on the action), and the
+plain verb `impersonate`; the mode that last succeeded for a user is tried first, and the first
+error is the one that is returned. Finally the new identity, including its warrants, is scoped to
+the logical cluster of the request, so that it is not valid in others.
 
-The mode for service accounts that impersonate the node they run on is left out: there are
-no nodes here for them to run on.
+The mode for service accounts that impersonate the node they run on is not supported: there are
+no nodes.
 """
 
 from __future__ import annotations

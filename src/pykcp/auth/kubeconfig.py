@@ -1,8 +1,8 @@
 """`admin.kubeconfig` and the tokens in it.
 
-kcp's rules: the shard-admin token is kept from start to start, and only its hash lies in
-`.admin-token-store`; the tokens of kcp-admin and user are new every time. A hash that does
-not fit the kubeconfig means that one of the two was replaced by hand, and is refused.
+As in kcp, the shard-admin token is kept across restarts, and only its hash is stored in
+`.admin-token-store`; the tokens of kcp-admin and user are new at every start. A hash that does
+not match the kubeconfig means that one of the two files was replaced: the start fails.
 """
 
 from __future__ import annotations

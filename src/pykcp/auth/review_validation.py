@@ -1,4 +1,4 @@
-"""What upstream finds wrong with access reviews."""
+"""Validation of access reviews, with upstream's messages."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Questions about access, as API objects: from a decoded review to its answer.
+"""Access reviews: from a decoded review to its response.
 
-Each function takes the review as it was sent and returns it with `status` (and what else
-the server fills in). Refusals are upstream's: 422 for what validation finds, 400 for the rest.
+Each function takes the review as it was sent and returns it with `status` and the other fields
+that the server sets. Errors are upstream's: 422 for validation errors, 400 for all others.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""As whom a user counts in one logical cluster: scopes and warrants.
+"""Scopes and warrants: the effective users of a request in one logical cluster.
 
-A *scope* (extra `authentication.kcp.io/scopes`) ties an identity to logical clusters;
-outside of them it counts as an anonymous member of `system:authenticated`. A *warrant*
-(extra `authorization.kcp.io/warrant`) is a further identity, as JSON, that a user may act
-as when its own rights do not suffice. Service accounts belong to the logical cluster that
-issued their token, and are known in others by a global name.
+A *scope* (extra `authentication.kcp.io/scopes`) ties an identity to logical clusters; in others
+it is an anonymous member of `system:authenticated`. A *warrant* (extra
+`authorization.kcp.io/warrant`) is a further identity, as JSON, that is used if the user's own
+permissions are not sufficient. Service accounts belong to the logical cluster that issued their
+token, and have a global name in others.
 
-A user may carry any number of warrants, so what looks at all of them is done in steps.
+A user may have any number of warrants, so that functions over all of them run in steps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the flags say about signing in elsewhere: issuers, webhooks, bootstrap tokens."""
+"""Settings of external authentication: issuers, webhooks, bootstrap tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TokenRequest: a service account's token, issued on demand."""
+"""TokenRequest: issues a token for a service account."""
 
 from __future__ import annotations
 

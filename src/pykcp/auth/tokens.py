@@ -1,4 +1,4 @@
-"""Signed tokens (JWT) and the documents by which others verify them.
+"""Signed tokens (JWT), and the OpenID documents with which other servers verify them.
 
 Built on `cryptography` alone: docs/design/libraries.md compares it with JWT libraries. The
 algorithm is determined by the key and never by the token.

@@ -1,4 +1,4 @@
-"""Who is asking: name, uid, groups and extra, and the names that mean something to us."""
+"""Users: name, uid, groups and extra, and the well-known names of users and groups."""
 
 from __future__ import annotations
 

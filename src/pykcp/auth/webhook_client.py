@@ -1,9 +1,8 @@
-"""Calls to a webhook that a kubeconfig describes: who is it, may they?
+"""Calls of authentication and authorization webhooks, which a kubeconfig describes.
 
-The kubeconfig is a kubectl one: its current context names the address (with the whole path),
-the authority to trust and the client's certificate or token. Calls are retried as upstream
-retries them, and end after SECONDS in any case. Texts of errors never hold what was sent or
-received: both may carry a token.
+Its current context names the address (with the whole path), the CA bundle and the client's
+certificate or token. Calls are retried as upstream retries them, and end after SECONDS in any
+case. Errors never contain what was sent or received: both may contain a token.
 """
 
 from __future__ import annotations

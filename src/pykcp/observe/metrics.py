@@ -1,9 +1,8 @@
-"""Counters, gauges and histograms in Prometheus' text form.
+"""Counters, gauges and histograms in Prometheus' text format.
 
-Labels are bounded by construction: a series exists because code named it, never
-because a client or a workspace did. The names of resources come from workspaces, so
-a counter that has them as labels has a limit. Updating a series is a dictionary lookup
-and an addition, so requests can afford it.
+The number of series is bounded: label values are chosen by code, never by clients or workspaces.
+Resource names are chosen in workspaces, so that a counter with such a label has a limit. An update
+is a dictionary lookup and an addition, because every request makes several.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The stall watchdog: says what held the event loop for too long.
+"""The stall watchdog: logs what blocked the event loop.
 
-A thread looks at the loop's clock while the loop has work, and sleeps otherwise. When a tick of the
-loop is overdue, it takes the stack of the loop's thread; when the tick comes, it writes one log
-line. Nothing of a request is in it but its verb and its resource, and of the stack only places in
-the code.
+A thread watches the loop's clock while the loop has work, and sleeps otherwise. When a tick of the
+loop is overdue, it samples the stack of the loop's thread; when the tick arrives, it writes one log
+line. The line contains the verb and the resource of a request and places in the code, nothing else.
 """
 
 from __future__ import annotations

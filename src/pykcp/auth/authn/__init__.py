@@ -1,1 +1,1 @@
-"""From a request to a user: one file per way to prove who one is, and their union."""
+"""Authentication: one file per kind of credential, and the chain that tries them."""

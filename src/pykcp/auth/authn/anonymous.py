@@ -1,4 +1,4 @@
-"""Nobody in particular: requests without credentials."""
+"""Requests without credentials: the user `system:anonymous`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Bootstrap tokens: `<id>.<secret>`, kept in secrets `bootstrap-token-<id>` of kube-system.
+"""Bootstrap tokens: `<id>.<secret>`, stored in secrets `bootstrap-token-<id>` of kube-system.
 
-kcp reads them in `system:admin` only, and they are good everywhere. Here a logical cluster
-may have its own as well: whoever holds one is a bootstrapper there and nobody elsewhere, by
-the same scope that ties service accounts to their cluster.
+kcp reads them in `system:admin` only, and they are valid in all logical clusters. Here a logical
+cluster may have its own, too: such a token is valid in this cluster only, by the same scope that
+ties service accounts to their cluster.
 """
 
 from __future__ import annotations

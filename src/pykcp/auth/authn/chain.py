@@ -1,12 +1,12 @@
-"""The union of all ways to prove an identity, in upstream's order; first success wins.
+"""The chain of authenticators, in upstream's order; the first success decides.
 
-Admin tokens, proxy headers, client certificates, bearer tokens (token file, service
-accounts, later OIDC and webhooks), anonymous. A credential that is refused does not stop
-others from succeeding, but it stops the request from passing as anonymous: that is a 401.
+Admin tokens, proxy headers, client certificates, bearer tokens (token file, service accounts,
+OIDC, webhooks), anonymous. A rejected credential does not prevent another one from succeeding,
+but the request is not treated as anonymous then: it is answered with 401.
 
-Answers are remembered twice: on the connection, for the next request with the same
-`Authorization` header, and by the token's hash, for other connections. Neither outlives the
-credential, nor TOKEN_TTL for tokens, whose object may be deleted meanwhile.
+Results are cached twice: on the connection, for the next request with the same `Authorization`
+header, and by the token's hash, for other connections. Neither outlives the credential, nor
+TOKEN_TTL for tokens, whose object may be deleted in the meantime.
 """
 
 from __future__ import annotations

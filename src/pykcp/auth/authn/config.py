@@ -1,8 +1,7 @@
 """AuthenticationConfiguration (`apiserver.config.k8s.io`): from YAML to data. Pure.
 
-Decoding is strict, as upstream's is: what is not known is an error and not ignored, because
-a misspelt rule would be a rule that does not hold. What the data means is checked in
-`config_validation`.
+Decoding is strict, as upstream's is: an unknown field is an error, because a misspelt rule would
+otherwise silently not apply. The meaning of the data is checked in `config_validation`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""CEL expressions over the claims of a token and over the user made from them.
+"""CEL expressions over the claims of a token and over the user that results from them.
 
-`claims` is a map of whatever the issuer says, `user` the UserInfo that requests carry.
-Names with dots are reached as in Kubernetes: `claims.example__dot__com`.
+`claims` is a map of the token's claims, `user` the UserInfo of the request. Claims whose names
+contain dots are addressed as in Kubernetes: `claims.example__dot__com`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The issuers that tokens may come from: set up from flags or a file, and followed.
+"""The token issuers that the operator configures by flags or by a file, which is reloaded.
 
-A file is read again when it changes. A broken one is told in the log and changes nothing; a
-good one takes effect once every new issuer was reached, so that nobody is locked out by a
-typing mistake. Anonymous access cannot change while the server runs, as upstream.
+An invalid file is logged and changes nothing. A valid one takes effect when all its new issuers
+have been reached, so that a mistake in an address does not lock users out. Anonymous access
+cannot be changed while the server runs, as upstream.
 """
 
 from __future__ import annotations

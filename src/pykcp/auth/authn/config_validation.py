@@ -1,5 +1,4 @@
-"""What is wrong with an AuthenticationConfiguration, in upstream's words; and its expressions,
-compiled on the way."""
+"""Validation of an AuthenticationConfiguration, with upstream's messages; compiles its expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What authenticators are given and what they answer."""
+"""The interface of authenticators: their arguments and results."""
 
 from __future__ import annotations
 

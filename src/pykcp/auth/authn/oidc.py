@@ -1,8 +1,8 @@
 """Tokens of OpenID Connect issuers.
 
-`JwtAuthenticator` verifies the tokens of one issuer, `JwtTokens` asks the one that a token
-names. Checks and their texts are upstream's (go-oidc): form, algorithm, signature, issuer,
-audience, expiry, not-before; then the claims become a user (`oidc_claims`).
+`JwtAuthenticator` verifies the tokens of one issuer, `JwtTokens` selects the authenticator by the
+token's issuer. Checks and messages are upstream's (go-oidc): form, algorithm, signature, issuer,
+audience, expiry, not-before; then the claims are mapped to a user (`oidc_claims`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From verified claims to a user, by one issuer's configuration. Pure.
+"""Maps verified claims to a user, by the configuration of an issuer. Pure.
 
-Upstream's order and texts: name, groups, uid, extra, then the rules that claims and user must
-satisfy. Whatever does not fit is a refusal, never a user with less than was configured.
+Upstream's order and messages: name, groups, uid, extra, then the rules that claims and user must
+satisfy. A claim that does not fit rejects the token; a user never has less than was configured.
 """
 
 from __future__ import annotations

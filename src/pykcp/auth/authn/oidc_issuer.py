@@ -1,10 +1,9 @@
-"""An issuer on the network: its discovery document and its keys.
+"""A remote issuer: its discovery document and its keys.
 
-Nobody waits for an issuer that hangs, but those whose token names a key that is not known
-yet, and they not for long. Keys are fetched again when a token cannot be verified, at most
-every REFRESH_PAUSE seconds however many such tokens come, and in the background when they
-are old, so that a key that was withdrawn stops working. While the issuer is away the keys
-that are known stay good.
+Requests do not wait for an issuer that does not answer, except those whose token names an unknown
+key, and these only briefly. Keys are fetched again when a token cannot be verified, at most every
+REFRESH_PAUSE seconds, and in the background when they are old, so that a withdrawn key stops
+working. While the issuer is unreachable, the known keys stay valid.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The public keys of an issuer (a JSON Web Key Set), and what they can verify. Pure.
+"""The public keys of an issuer (a JSON Web Key Set), and signature verification with them. Pure.
 
-The algorithm is the token's word, so a key is only asked for algorithms of its own kind: an
-RSA key never verifies an HMAC, an EC key only signatures of its own curve.
+The algorithm is named by the token, so each key accepts only algorithms of its own type: an RSA
+key never verifies an HMAC, an EC key only signatures of its own curve.
 """
 
 from __future__ import annotations

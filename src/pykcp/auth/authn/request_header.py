@@ -1,7 +1,7 @@
 """Users named by a trusted proxy in request headers.
 
-The proxy proves itself by a client certificate of the request-header CA, with an allowed
-common name; only then do its headers mean anything.
+The headers are accepted only if the proxy presents a client certificate that the request-header
+CA has signed, with an allowed common name.
 """
 
 from __future__ import annotations

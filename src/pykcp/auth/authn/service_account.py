@@ -1,7 +1,7 @@
-"""Service-account tokens: bound ones (TokenRequest) and those that lie in secrets.
+"""Service-account tokens: bound ones (TokenRequest) and those stored in secrets.
 
-Both carry the logical cluster they come from. A signature alone is not enough: the service
-account, and the secret the token is bound to, must still exist and be the same.
+Both contain the logical cluster that issued them. A valid signature is not sufficient: the
+service account, and the object the token is bound to, must still exist with the same UID.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bearer tokens known in advance: those of the admin kubeconfig, and a token file."""
+"""Static bearer tokens: those of the admin kubeconfig, and a token file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Bearer tokens that a webhook knows (TokenReview).
+"""Webhook token authentication (TokenReview).
 
-Answers, good and bad, are remembered for the flag's time; failures are not. A token that is
-being asked about is not asked about twice at once. A failure is a refusal.
+Answers, positive and negative, are cached for the time that the flag sets; failures are not, and
+reject the token. Concurrent requests with the same token share one call.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Tokens of a workspace's own issuers.
+"""Tokens of issuers that workspace types configure.
 
-A type of workspaces may name WorkspaceAuthenticationConfigurations that lie beside it; who
-comes with a token of their issuers is somebody in workspaces of that type, and nobody
-elsewhere. The issuers of a type are reached when the first such token comes and let go when
-the type, its configurations or the need for room say so; nothing exists per workspace.
+A WorkspaceType may reference WorkspaceAuthenticationConfigurations in its own workspace; tokens
+of their issuers are valid in workspaces of that type only. The issuers of a type are contacted
+when the first such token arrives, and closed when the type or its configurations change or when
+too many other types are in use; nothing exists per workspace.
 
-Whatever an issuer says, it cannot make anybody a part of the system.
+Such an issuer cannot assign names or groups that begin with `system:`.
 """
 
 from __future__ import annotations

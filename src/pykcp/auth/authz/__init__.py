@@ -1,1 +1,1 @@
-"""What a user may do: RBAC as upstream, inside kcp's chain of stages."""
+"""Authorization: RBAC as upstream, within kcp's chain of authorizers."""

@@ -1,4 +1,4 @@
-"""The question (`Attributes`), the answer (`Decision`), and the refusal a client reads."""
+"""The attributes of a request, the decision about it, and the error that a denied client receives."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The RBAC objects of `system:admin`: upstream's defaults and kcp's own.
 
-`objects()` is what a first start writes; `bootstrap_reconcile` is for later ones.
+`objects()` returns what the first start creates; `bootstrap_reconcile` is used by later starts.
 """
 
 from __future__ import annotations

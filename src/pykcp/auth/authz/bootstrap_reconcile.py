@@ -1,7 +1,7 @@
-"""What a later start makes of the bootstrap objects that are there already.
+"""Reconciles the bootstrap objects that exist when a server starts again.
 
-Expected permissions are added, what an administrator added stays, and an object that is
-annotated not to be updated is left alone.
+Missing permissions are added, additional ones stay, and an object that is annotated not to be
+updated is left unchanged.
 """
 
 from __future__ import annotations

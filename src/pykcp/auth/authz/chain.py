@@ -1,12 +1,12 @@
-"""The authorizers in order, and the memory of what they decided.
+"""The authorizers in order, and the cache of their decisions.
 
-`AlwaysAllowGroups, AlwaysAllowPaths, RBAC, Webhook` by default; a union: the first that
-allows or denies is right. Clients are told `access granted` or `access denied` by the RBAC
-chain and nothing more; the steps stay with the decision for the audit log.
+`AlwaysAllowGroups, AlwaysAllowPaths, RBAC, Webhook` by default: the first that allows or denies
+decides. The RBAC chain's reason is `access granted` or `access denied`; its steps are part of the
+decision for the audit log only.
 
-A decision costs a lookup when it is known, some tens of microseconds when the cluster's
-policy is in memory, and a read of the store otherwise; only the last of them waits, and what
-takes longer than usual for the sake of its size is done in slices.
+A decision costs a lookup when it is cached, some tens of microseconds when the policy of the
+logical cluster is in memory, and a read of the store otherwise. Only the last one waits, and
+long computations are done in slices.
 """
 
 from __future__ import annotations

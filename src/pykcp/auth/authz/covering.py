@@ -1,8 +1,8 @@
-"""What of some rules is not covered by others, and how a refusal to grant it reads.
+"""Which of some rules are not covered by others, and the message that lists them.
 
-Upstream breaks a rule down into all combinations of its groups, resources, verbs and names,
-and looks for each in the rules that are held. Here values that are held alike are compared
-together: a rule of a thousand groups, resources and verbs takes a few steps, not a billion.
+Upstream breaks a rule down into all combinations of its groups, resources, verbs and names, and
+looks for each of them in the rules that the user has. Here values that the same rules cover are
+compared together: a rule of a thousand groups, resources and verbs takes a few steps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Nobody grants what they do not have: checks on writes to roles and bindings.
+"""Privilege escalation prevention: checks on writes to roles and bindings.
 
-A role may be written by those who hold all of its rules or the verb `escalate` on it; a
-binding by those who hold all rules of its role or the verb `bind` on that role.
+A role may be written by users who have all of its rules or the verb `escalate` on it; a binding
+by users who have all rules of its role or the verb `bind` on that role.
 """
 
 from __future__ import annotations

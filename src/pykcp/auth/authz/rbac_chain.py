@@ -3,9 +3,9 @@
     01-requiredgroups → 02-content → 03-systemcrd → 04-maxpermissionpolicy →
     05-bootstrap | 05-local | 05-global
 
-Evaluation is pure over cluster states that are in memory; if one is missing it raises
-NotLoaded, the caller loads it and evaluates again. It can be interrupted between its steps:
-some users have tens of thousands of groups, warrants or bindings.
+Evaluation is pure over cluster states that are in memory; if one is missing it raises NotLoaded,
+the caller loads it and evaluates again. It can be interrupted between its steps, since a user may
+have tens of thousands of groups, warrants or bindings.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What authorization needs to know of a logical cluster, in memory while it is in use.
+"""The cache of what authorization needs to know about logical clusters.
 
-A cluster's RBAC objects and the facts of its LogicalCluster are loaded on first use, kept
-as an index, dropped when one of them changes (`invalidate`, called for every event of the
-five kinds) and when too many other clusters were used since. Decisions are remembered under
-a state's `serial`: a new serial makes them unreachable, so nothing has to be searched for.
+A cluster's RBAC objects and the facts of its LogicalCluster are loaded on first use, indexed, and
+dropped when one of them changes (`invalidate`, called for every event of the five kinds) or when
+the cache is full. Decisions are cached under the `serial` of a state: a new serial makes them
+unreachable, so that none has to be searched for.
 """
 
 from __future__ import annotations

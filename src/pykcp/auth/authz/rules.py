@@ -1,4 +1,4 @@
-"""Policy rules: matching a request, and being shown to people."""
+"""Policy rules: matching a request, and their text form."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""kcp's stages in front of RBAC, as pure functions of the cluster's facts.
+"""kcp's authorizers in front of RBAC, as pure functions of the facts about a cluster.
 
-Each returns what the stage found: a final answer, or that the next stage decides. They run
-in order 01 to 05; `chain` puts them together. Stage 04 (maximal permission policy) arrives
-with API bindings and has its place there.
+Each returns a final answer, or that the next stage decides. They run in the order 01 to 05;
+`rbac_chain` combines them and contains stage 04 (maximal permission policy).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Decisions of an external authorizer (SubjectAccessReview).
+"""Webhook authorization (SubjectAccessReview).
 
-It is asked for one effective user at a time, and told the logical cluster in the user's
-extra. Answers are remembered for the flags' times. A failure is no opinion, as upstream: it
-allows nothing, and what comes after it in `--authorization-order` decides.
+The webhook is asked for one effective user at a time; the logical cluster is in the user's extra.
+Answers are cached for the times that the flags set. A failure is no opinion, as upstream: it
+allows nothing, and the next authorizer of `--authorization-order` decides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Audit: who did what, when and where, as Kubernetes writes it down.
+"""Audit logging, as Kubernetes defines it.
 
-`policy` says what is recorded of a request, `lines` how an event is written,
-`backends` and `modes` where the events go and whether requests wait for it, `trail`
-holds all of that together. What a request is, only the server knows: its filter
-(`server/filters/audit`) makes the events.
+`policy` decides what is recorded of a request, `lines` encodes events, `backends` and `modes`
+write or send them, and `trail` combines all of these. The server's filter
+(`server/filters/audit`) creates the events.
 """

@@ -1,7 +1,7 @@
-"""Audit events as they are written: one line of JSON each, or upstream's legacy text. Pure.
+"""Encoding of audit events: one line of JSON each, or upstream's legacy text. Pure.
 
-An event is bytes from the beginning. What few backends need besides (the legacy form,
-an event without its bodies) is made from them.
+An event is bytes from the beginning. Other forms (the legacy text, an event without bodies) are
+derived from these bytes.
 """
 
 from __future__ import annotations

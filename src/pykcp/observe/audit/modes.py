@@ -1,8 +1,8 @@
-"""How events reach a backend: in batches behind the requests' backs, or before the answer.
+"""Delivery of events to a backend: in batches (asynchronous), or before the response (blocking).
 
-`BatchedEvents` never makes a request wait. Its buffer is bounded; what does not fit is dropped,
-counted and logged. The blocking modes do not answer before the event was taken; when
-that fails it is counted and logged, and `blocking-strict` refuses the request.
+`BatchedEvents` never delays a request. Its buffer is bounded; events that do not fit are dropped,
+counted and logged. The blocking modes respond after the event was delivered; a failure is counted
+and logged, and `blocking-strict` rejects the request.
 """
 
 from __future__ import annotations

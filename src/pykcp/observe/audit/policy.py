@@ -1,4 +1,4 @@
-"""The audit policy: which rule a request falls under, and what is recorded of it. Pure."""
+"""The audit policy: which rule applies to a request, and what is recorded. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit trail of a process: its policy, its backends, and what is counted of them."""
+"""The audit trail of a process: its policy, its backends and its metrics."""
 
 from __future__ import annotations
 

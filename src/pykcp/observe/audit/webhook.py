@@ -1,4 +1,4 @@
-"""The audit webhook: batches of events as EventLists to somebody else's server."""
+"""The audit webhook: sends batches of events as EventLists."""
 
 from __future__ import annotations
 
