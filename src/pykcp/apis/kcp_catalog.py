@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any
 
 from pykcp.apis.loader import library, shared_type
+from pykcp.machinery.object_keys import resource_id
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.schema.definition import ResourceDefinition, ResourceVersion, Subresource
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.schema.printer import custom_columns
@@ -104,6 +106,12 @@ def _exported_names() -> frozenset[tuple[str, str]]:
 def is_exported(group: str, plural: str) -> bool:
     """Whether a resource is one of those that the exports of `root` bring."""
     return (group, plural) in _exported_names()
+
+
+def kind_id(kind: GroupVersionResource) -> str:
+    """The `resource_id` of a kind of Kubernetes or kcp, whichever way clusters get it."""
+    identity = KCP_IDENTITY if is_exported(kind.group, kind.resource) else ""
+    return resource_id(kind.group, kind.resource, identity)
 
 
 @cache

@@ -28,8 +28,8 @@ class CachePublisher:
         self._cache = cache
         self._shard = shard
 
-    def get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
-        return self._cache.client.get(join(self._shard, cluster), kind, name)
+    async def get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
+        return await self._cache.client.get(join(self._shard, cluster), kind, name)
 
     def has(self, kind: GroupVersionResource, cluster: str, name: str) -> bool:
         prefix = resource_prefix(kind.group, kind.resource)
@@ -56,8 +56,8 @@ class CachePublisher:
                 version = annotations.get(ORIGINAL_VERSION) or ""
                 yield split(parts.cluster).cluster, parts.name, version
 
-    def names(self, prefix: str, cluster: str) -> list[str]:
-        keys = self._cache.store.keys(f"{prefix}{join(self._shard, cluster)}/")
+    def names(self, resource: str, cluster: str) -> list[str]:
+        keys = self._cache.store.keys(f"{resource}/{join(self._shard, cluster)}/")
         return [split_key(key).name for key in keys]
 
     async def purge(
@@ -87,6 +87,6 @@ class CachePublisher:
                 parts = split_key(event.key)
                 place = split(parts.cluster)
                 if place.shard == own:
-                    callback(Copy(parts.resource_prefix, place.cluster, parts.name))
+                    callback(Copy(parts.resource_prefix[:-1], place.cluster, parts.name))
 
         self._cache.store.listen(changed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from pykcp.clients.interface import Lister
 from pykcp.controllers.apis import all as apis
 from pykcp.controllers.apis import default_bindings
 from pykcp.controllers.apis.default_bindings import DefaultBindings
@@ -19,6 +20,7 @@ from pykcp.controllers.migration import migrations
 from pykcp.controllers.migration.migrations import Migrations
 from pykcp.controllers.runtime.manager import ControllerSpec
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.controllers.tenancy import mounts, workspace_admins, workspace_types, workspaces
 from pykcp.controllers.tenancy.initializers import BindingsInitializer, UniversalInitializer
 from pykcp.controllers.tenancy.mounts import MountController
@@ -31,17 +33,16 @@ from pykcp.observe.metrics import Registry
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.local import LocalClient
+from pykcp.registry.cluster_content import ClusterContent
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.restore import Trash
-from pykcp.registry.watch.hub import WatchHub
-from pykcp.storage.interface import Store
 
 
 def make(
     *,
-    store: Store,
-    hub: WatchHub,
+    lister: Lister,
+    make_client: Callable[[str], ShardClient],
+    content: ClusterContent,
     directory: Directory,
     bound: BoundResources,
     lookup: ObjectLookup,
@@ -54,37 +55,37 @@ def make(
     trash: Trash,
     clock: Callable[[], float] = time.time,
 ) -> list[ControllerSpec]:
-    """All of them, on a started store."""
+    """All of them; `make_client` makes a client for a user."""
     now = Timestamps(clock)
 
-    def client(name: str) -> LocalClient:
-        return LocalClient(directory, f"system:serviceaccount:kube-system:{name}")
+    def client(name: str) -> ShardClient:
+        return make_client(f"system:serviceaccount:kube-system:{name}")
 
     provisioning = WorkspaceProvisioning(
         lookup, lambda namespace: ca_map(namespace, ca_bundle), shard_name, now
     )
     made: list[ControllerSpec] = [
-        Workspaces(store, client(workspaces.NAME), lookup, provisioning, shard_name, now, metrics),
+        Workspaces(lister, client(workspaces.NAME), lookup, provisioning, shard_name, now, metrics),
         LogicalClusterController(
-            store, client(logical_clusters.NAME), lookup, shard_name, now, metrics
+            lister, client(logical_clusters.NAME), lookup, shard_name, now, metrics
         ),
-        ClusterDeletion(store, client(cluster_deletion.NAME), directory, trash, now, metrics),
-        TrashSweeping(store, trash, clock, metrics),
-        UniversalInitializer(store, client("kcp-universal"), metrics),
-        BindingsInitializer(store, client("kcp-apibinder"), lookup, provisioning, now, metrics),
-        WorkspaceAdmins(client(workspace_admins.NAME), lookup, metrics),
-        WorkspaceTypes(store, client(workspace_types.NAME), lookup, now, metrics),
+        ClusterDeletion(lister, client(cluster_deletion.NAME), content, trash, now, metrics),
+        TrashSweeping(trash, clock, metrics),
+        UniversalInitializer(lister, client("kcp-universal"), metrics),
+        BindingsInitializer(lister, client("kcp-apibinder"), lookup, provisioning, now, metrics),
+        WorkspaceAdmins(lister, client(workspace_admins.NAME), lookup, metrics),
+        WorkspaceTypes(lister, client(workspace_types.NAME), lookup, now, metrics),
         DefaultBindings(
-            ApiObjects(store, lookup), client(default_bindings.NAME), provisioning, now, metrics
+            ApiObjects(lister, lookup), client(default_bindings.NAME), provisioning, now, metrics
         ),
     ]
     if "WorkspaceMounts" in gates:
-        made.append(MountController(store, client(mounts.NAME), directory, now, metrics))
+        made.append(MountController(lister, client(mounts.NAME), directory, now, metrics))
     if migrations.GATE in gates:
         moving = client(migrations.NAME)
-        made.append(Migrations(store, moving, lookup, shard_name, now, metrics))
+        made.append(Migrations(lister, moving, lookup, shard_name, now, metrics))
     made += caching.make(
-        store=store,
+        lister=lister,
         directory=directory,
         lookup=lookup,
         client=client,
@@ -95,7 +96,8 @@ def make(
         metrics=metrics,
     )
     made += apis.make(
-        store=store,
+        lister=lister,
+        make_client=make_client,
         directory=directory,
         bound=bound,
         lookup=lookup,

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykcp.apis.kcp_catalog import KCP_IDENTITY, is_exported
+from pykcp.apis.kcp_catalog import kind_id
+from pykcp.machinery.object_keys import resource_id
 from pykcp.machinery.resources import GroupVersionResource
 
 WILDCARD = "*"
@@ -28,14 +29,12 @@ class KeyParts(NamedTuple):
 
 
 def resource_prefix(group: str, resource: str, identity: str = "") -> str:
-    suffix = f":{identity}" if identity else ""
-    return f"{group or 'core'}/{resource}{suffix}/"
+    return f"{resource_id(group, resource, identity)}/"
 
 
 def kind_prefix(kind: GroupVersionResource) -> str:
     """Where the objects of a kind of Kubernetes or kcp are, whichever way clusters get it."""
-    identity = KCP_IDENTITY if is_exported(kind.group, kind.resource) else ""
-    return resource_prefix(kind.group, kind.resource, identity)
+    return f"{kind_id(kind)}/"
 
 
 def object_key(prefix: str, cluster: str, namespace: str, name: str) -> str:

@@ -5,7 +5,8 @@ They pass the same admission, validation and field management as HTTP requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -13,15 +14,20 @@ import orjson
 from pykcp.aio.slices import Slices
 from pykcp.aio.turns import heavy_turn
 from pykcp.auth.user import MASTERS, User
+from pykcp.clients.interface import JSON_PATCH, MERGE_PATCH, PAGE, MetadataPage, ObjectPage
+from pykcp.machinery.patch import jsonpatch, mergepatch
 from pykcp.machinery.resources import NAMESPACES, GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.registry import codec
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.context import RequestContext
+from pykcp.registry.errors import translate
+from pykcp.registry.keys import range_prefix
+from pykcp.registry.local_lister import find_resource, metadata_pages, value_pages
 from pykcp.registry.resource import LARGE, Resource
 from pykcp.registry.verbs.changes import ObjectChange, WriteTarget
 from pykcp.registry.verbs.create import create
-from pykcp.registry.verbs.delete import delete
+from pykcp.registry.verbs.delete import delete, delete_collection
 from pykcp.registry.verbs.deletion import DeleteOptions
 from pykcp.registry.verbs.large import Edited, create_large
 from pykcp.registry.verbs.read import ListOptions, list_objects
@@ -34,7 +40,8 @@ from pykcp.registry.verbs.transaction import (
     transaction,
 )
 from pykcp.registry.verbs.update import update
-from pykcp.storage.interface import Store
+from pykcp.storage.errors import StoreError
+from pykcp.storage.interface import Query, Store
 from pykcp.types import Object
 
 
@@ -51,11 +58,7 @@ class LocalClient:
         self._manager = name.rpartition(":")[2]
 
     def resource(self, cluster: str, kind: GroupVersionResource) -> Resource:
-        directory = self._directory
-        found = directory.find_system(*kind) or directory.find(cluster, *kind)
-        if found is None:
-            raise NotFound(f"{kind} is not served in logical cluster {cluster}")
-        return found
+        return find_resource(self._directory, cluster, kind)
 
     @property
     def _store(self) -> Store:
@@ -81,13 +84,20 @@ class LocalClient:
     def _context(self, cluster: str) -> RequestContext:
         return RequestContext(cluster, self._user, self._manager, field_validation="Ignore")
 
-    def get(
+    # --- reading
+
+    async def get(
         self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = ""
     ) -> Object | None:
-        """The object, or None if there is none."""
+        """The object, or None if there is none. Suspends only for a conversion webhook."""
         resource = self.resource(cluster, kind)
-        entry = resource.services.store.get(resource.key(cluster, namespace, name))
-        return None if entry is None else resource.object_of(entry.value)
+        try:
+            entry = resource.services.store.get(resource.key(cluster, namespace, name))
+        except StoreError as error:
+            raise translate(error) from error
+        if entry is None:
+            return None
+        return resource.object_of(await resource.own_form(entry.value))
 
     async def list(
         self,
@@ -102,13 +112,37 @@ class LocalClient:
         resource = self.resource(cluster, kind)
         options = ListOptions(resource.select(labels, fields))
         listing = await list_objects(resource, self._context(cluster), namespace, options)
-        found: list[Object] = []
-        slices = Slices(cluster)
-        for value in listing.values:
-            found.append(resource.object_of(value))
-            if slices.is_over():
-                await slices.next()
-        return found
+        return await _objects(resource, listing.values, cluster)
+
+    async def pages(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        size: int = PAGE,
+    ) -> AsyncIterator[ObjectPage]:
+        """The same, a page at a time; each page as it is when its turn comes."""
+        resource = self.resource(cluster, kind)
+        selection = resource.select(labels, fields)
+        prefix = range_prefix(resource.prefix, cluster, namespace)
+        query = Query(prefix, where=selection.conditions, residual=selection.residual)
+        async for values in value_pages(resource.services.store, query, size):
+            if resource.webhook is not None:
+                values = await resource.webhook.from_storage(values)
+            yield await _objects(resource, values, cluster)
+
+    def metadata(
+        self, cluster: str, kind: GroupVersionResource, namespace: str = "", *, size: int = PAGE
+    ) -> AsyncIterator[MetadataPage]:
+        """The metadata of all objects, a page at a time."""
+        resource = self.resource(cluster, kind)
+        prefix = range_prefix(resource.prefix, cluster, namespace)
+        return metadata_pages(resource.services.store, prefix, size)
+
+    # --- writing
 
     async def create(self, cluster: str, kind: GroupVersionResource, obj: Object) -> Object:
         resource = self.resource(cluster, kind)
@@ -176,12 +210,38 @@ class LocalClient:
         )
         return await self._object(resource, written.value)
 
+    async def patch(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        subresource: str = "",
+        *,
+        form: str = MERGE_PATCH,
+    ) -> Object:
+        """Apply a merge patch, or a JSON patch."""
+        if form == MERGE_PATCH:
+            make = partial(_merged, patch)
+        elif form == JSON_PATCH:
+            make = partial(_patched, jsonpatch.decode(orjson.dumps(patch), strict=True)[0])
+        else:
+            raise ValueError(f"not a form of patches: {form}")
+        return await self.change(cluster, kind, name, make, namespace, subresource)
+
     async def transaction(self, writes: Sequence[Write]) -> None:
         """Creates, updates of spec and status alike, deletions: all of them or none."""
         await transaction(self._store, self._context, writes)
 
     async def apply(
-        self, cluster: str, kind: GroupVersionResource, obj: Object, *, force: bool = False
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        obj: Object,
+        subresource: str = "",
+        *,
+        force: bool = False,
     ) -> Object:
         """Server-side apply; creates what is missing unless a uid is given."""
         resource = self.resource(cluster, kind)
@@ -190,13 +250,13 @@ class LocalClient:
 
         def applied(live: Object | None) -> Object:
             merged = resource.rules.manage_apply(
-                live, codec.copy(obj), self._manager, "", now, force=force
+                live, codec.copy(obj), self._manager, subresource, now, force=force
             )
             return resource.rules.decode_applied(merged)
 
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         written = await update(
-            WriteTarget(resource, self._context(cluster), namespace, name),
+            WriteTarget(resource, self._context(cluster), namespace, name, subresource),
             ObjectChange(applied, is_apply=True),
         )
         return resource.object_of(written.value)
@@ -219,3 +279,38 @@ class LocalClient:
         except NotFound:
             return False
         return True
+
+    async def delete_collection(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        propagation: str | None = None,
+    ) -> None:
+        """Delete all objects of a cluster, of a namespace, of a selection."""
+        resource = self.resource(cluster, kind)
+        selected = ListOptions(resource.select(labels, fields))
+        options = DeleteOptions(propagation=propagation)
+        await delete_collection(resource, self._context(cluster), namespace, options, selected)
+
+
+async def _objects(resource: Resource, values: Sequence[bytes], cluster: str) -> list[Object]:
+    """Decoded in slices: there may be many, and large ones."""
+    found: list[Object] = []
+    slices = Slices(cluster)
+    for value in values:
+        found.append(resource.object_of(value))
+        if slices.is_over():
+            await slices.next()
+    return found
+
+
+def _merged(patch: Object, live: Object) -> Any:
+    return mergepatch.apply(live, patch)
+
+
+def _patched(operations: list[Any], live: Object) -> Any:
+    return jsonpatch.apply(live, operations)

@@ -125,7 +125,7 @@ class Answered:
             request,
             account,
             call.cluster,
-            secret=self._bound_secret(call, request),
+            secret=await self._bound_secret(call, request),
             now=now,
             token_id=str(uuid.uuid4()),
         )
@@ -163,11 +163,11 @@ class Answered:
                 metadata["managedFields"] = entries
         return request
 
-    def _bound_secret(self, call: Call, request: Object) -> Object | None:
+    async def _bound_secret(self, call: Call, request: Object) -> Object | None:
         name = token_request.bound_secret_name(request)
         if name is None:
             return None
-        secret = self._client.get(call.cluster, SECRETS, name, call.info.namespace)
+        secret = await self._client.get(call.cluster, SECRETS, name, call.info.namespace)
         if secret is None:
             raise NotFound.resource("", "secrets", name)
         return secret

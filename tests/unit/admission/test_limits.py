@@ -85,8 +85,8 @@ async def _quota(server: MiniServer, limit: str, **status: Any) -> None:
         await server.client.change("one", RESOURCE_QUOTAS, "q", lambda _: body, "default", "status")
 
 
-def _used(server: MiniServer) -> str:
-    quota = server.client.get("one", RESOURCE_QUOTAS, "q", "default")
+async def _used(server: MiniServer) -> str:
+    quota = await server.client.get("one", RESOURCE_QUOTAS, "q", "default")
     assert quota is not None
     used: str = quota["status"]["used"][COUNT]
     return used
@@ -103,7 +103,7 @@ async def test_no_overshoot_however_many_servers_share_the_store(servers: int) -
     )
     assert created.count(True) == 7
     assert await store.count("core/configmaps/one/default/") == 7
-    assert _used(crowd[0]) == "7"
+    assert await _used(crowd[0]) == "7"
 
 
 async def test_a_change_of_the_quota_meanwhile_is_not_lost() -> None:
@@ -120,10 +120,10 @@ async def test_a_change_of_the_quota_meanwhile_is_not_lost() -> None:
     ]
     creates = [server.create(f"m{n}") for n in range(30)]
     await asyncio.gather(*edits, *creates)
-    quota = server.client.get("one", RESOURCE_QUOTAS, "q", "default")
+    quota = await server.client.get("one", RESOURCE_QUOTAS, "q", "default")
     assert quota is not None
     assert len(quota["metadata"]["labels"]) == 10
-    assert _used(server) == "30"
+    assert await _used(server) == "30"
 
 
 async def test_what_exists_already_is_refused_as_such_and_not_counted() -> None:
@@ -133,7 +133,7 @@ async def test_what_exists_already_is_refused_as_such_and_not_counted() -> None:
     assert await server.create("m")
     with pytest.raises(AlreadyExists):
         await server.create("m")
-    assert _used(server) == "1"
+    assert await _used(server) == "1"
 
 
 async def test_namespaces_without_a_quota_are_remembered() -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
+from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.failure_log import LINES, SECONDS
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.observe.metrics import Registry
 
 

@@ -9,15 +9,21 @@ from typing import Any
 from pykcp.controllers.cache.replicate_marking import ReplicateMarking
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import FEW, add_indexed, add_stored
-from pykcp.controllers.runtime.feed import LogFeed
-from pykcp.controllers.runtime.objects import pages
-from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
+from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GroupVersionResource
 from pykcp.registry.keys import kind_prefix
+from pykcp.registry.local_lister import LocalLister, metadata_pages
+from pykcp.registry.log_feed import LogFeed
 from pykcp.storage.interface import Entry, Page, Query, Value
 from pykcp.storage.memory import MemoryStore
 from pykcp.storage.operations import PutKey
 
 MANY = 3000
+A = GroupVersionResource("", "v1", "a")
+
+
+def lister_of(store: MemoryStore) -> LocalLister:
+    nothing: Any = None  # kinds are not looked up here
+    return LocalLister(store, nothing)
 
 
 def stored(name: str, **more: object) -> Value:
@@ -45,18 +51,20 @@ async def test_few_keys_are_queued_at_once_and_many_later() -> None:
     store = MemoryStore()
     controller: Controller[str] = Controller("c", _nothing)
     for number in range(FEW):
-        await store.write([PutKey(f"/a/{number:02}", Value(b"", b""), indexes=("x",))])
-    add_indexed(controller, store, "x", "/a/", str)
+        await store.write([PutKey(f"core/a/c//{number:02}", Value(b"", b""), indexes=("x",))])
+    add_indexed(controller, lister_of(store), "x", A, str)
     assert len(controller.queue) == FEW
-    await store.write([PutKey("/a/more", Value(b"", b""), indexes=("x",))])
-    add_indexed(controller, store, "x", "/a/", str)
+    await store.write([PutKey("core/a/c//more", Value(b"", b""), indexes=("x",))])
+    add_indexed(controller, lister_of(store), "x", A, str)
     assert len(controller.queue) == FEW  # the rest when it is its turn
 
 
 async def test_all_of_them_are_looked_at_once() -> None:
     store = MemoryStore()
     for number in range(MANY):
-        await store.write([PutKey(f"/a/{number:05}", stored(f"{number:05}"), indexes=("x",))])
+        await store.write(
+            [PutKey(f"core/a/c//{number:05}", stored(f"{number:05}"), indexes=("x",))]
+        )
     seen: list[str] = []
     done = asyncio.Event()
 
@@ -67,13 +75,13 @@ async def test_all_of_them_are_looked_at_once() -> None:
 
     controller: Controller[str] = Controller("c", reconcile)
     task = asyncio.create_task(controller.run())
-    add_indexed(controller, store, "x", "/a/", lambda key: key.removeprefix("/a/"))
-    add_indexed(controller, store, "x", "/a/", lambda key: key.removeprefix("/a/"))
+    add_indexed(controller, lister_of(store), "x", A, lambda ref: ref.name)
+    add_indexed(controller, lister_of(store), "x", A, lambda ref: ref.name)
     await done.wait()
     assert len(set(seen)) == len(seen) == MANY
     seen.clear()
     done.clear()
-    add_stored(controller, store, "/a/", lambda metadata: metadata.name)
+    add_stored(controller, lister_of(store), "core/a", "c", lambda metadata: metadata.name)
     await done.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -88,7 +96,7 @@ async def test_a_role_is_marked_without_a_search_on_the_way() -> None:
         key = f"{kind_prefix(CLUSTER_ROLE_BINDINGS)}c//{name}"
         await store.write([PutKey(key, stored(name, roleRef=reference))])
     nobody: Any = None
-    marking = ReplicateMarking(store, nobody, nobody)
+    marking = ReplicateMarking(lister_of(store), nobody, nobody)
     feed = LogFeed(store)
     marking.follow(feed)
     feed.start()
@@ -100,8 +108,10 @@ async def test_a_role_is_marked_without_a_search_on_the_way() -> None:
 async def test_pages_of_large_objects_are_short() -> None:
     store = CountingStore()
     for number in range(100):
-        await store.write([PutKey(f"/a/{number:03}", stored(f"{number}", data="x" * 200_000))])
-    names = [one.name async for page in pages(store, "/a/") for one in page]
+        await store.write(
+            [PutKey(f"core/a/c//{number:03}", stored(f"{number}", data="x" * 200_000))]
+        )
+    names = [one.name async for page in metadata_pages(store, "core/a/") for one in page]
     assert len(names) == 100
     assert store.reads > 5  # rather than one page of 20 MB
     assert store.largest <= 32 * 200_200

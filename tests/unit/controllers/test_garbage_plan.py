@@ -18,7 +18,7 @@ from pykcp.controllers.kube.garbage_plan import (
     state_of_owner,
     waits_for_dependents,
 )
-from pykcp.controllers.runtime.objects import Metadata, OwnerReference
+from pykcp.machinery.metadata import Metadata, OwnerReference
 
 SOLID, ABSENT, WAITING = OwnerState.SOLID, OwnerState.ABSENT, OwnerState.WAITING
 UNKNOWN, IMPOSSIBLE = OwnerState.UNKNOWN, OwnerState.IMPOSSIBLE

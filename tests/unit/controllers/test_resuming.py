@@ -47,8 +47,8 @@ async def test_a_terminating_namespace_is_found_after_compaction(world: World) -
     await client.delete("c", NAMESPACES, "gone")
     await _compact(world)
     world.controllers().start(world.owner)
-    await _until(lambda: client.get("c", NAMESPACES, "gone") is None)
-    assert client.get("c", CONFIG_MAPS, "x", "gone") is None
+    await _until(lambda: world.lister.get("c", NAMESPACES, "gone") is None)
+    assert world.lister.get("c", CONFIG_MAPS, "x", "gone") is None
 
 
 async def test_what_was_written_too_late_is_swept_up(world: World) -> None:
@@ -59,7 +59,7 @@ async def test_what_was_written_too_late_is_swept_up(world: World) -> None:
     controllers = world.controllers()
     controllers.start(world.owner)
     await client.delete("c", NAMESPACES, "gone")
-    await _until(lambda: client.get("c", NAMESPACES, "gone") is None)
+    await _until(lambda: world.lister.get("c", NAMESPACES, "gone") is None)
     namespaces = controllers.named("namespace-controller")
     assert namespaces.queue.delayed == 1
     store, late = world.store, "core/configmaps/c/gone/late"
@@ -79,11 +79,11 @@ async def test_a_foreground_deletion_is_found_after_compaction(world: World) -> 
     }  # fmt: skip
     await client.create("c", CONFIG_MAPS, _named("dependent", "n", ownerReferences=[reference]))
     await client.delete("c", CONFIG_MAPS, "owner", "n", propagation="Foreground")
-    assert client.get("c", CONFIG_MAPS, "owner", "n") is not None
+    assert world.lister.get("c", CONFIG_MAPS, "owner", "n") is not None
     await _compact(world)
     world.controllers().start(world.owner)
-    await _until(lambda: client.get("c", CONFIG_MAPS, "owner", "n") is None)
-    assert client.get("c", CONFIG_MAPS, "dependent", "n") is None
+    await _until(lambda: world.lister.get("c", CONFIG_MAPS, "owner", "n") is None)
+    assert world.lister.get("c", CONFIG_MAPS, "dependent", "n") is None
 
 
 async def test_another_ca_reaches_every_namespace_and_root_last(world: World) -> None:
@@ -94,7 +94,7 @@ async def test_another_ca_reaches_every_namespace_and_root_last(world: World) ->
     first.start(world.owner)
 
     def published(cluster: str, namespace: str) -> str:
-        found = client.get(cluster, CONFIG_MAPS, "kube-root-ca.crt", namespace) or {}
+        found = world.lister.get(cluster, CONFIG_MAPS, "kube-root-ca.crt", namespace) or {}
         return str((found.get("data") or {}).get("ca.crt"))
 
     await _until(lambda: published("root", "default") == "ca-1")
@@ -105,7 +105,7 @@ async def test_another_ca_reaches_every_namespace_and_root_last(world: World) ->
     await client.create("a", SECRETS, token)
 
     def in_token() -> bytes:
-        data = (client.get("a", SECRETS, "token", "x") or {}).get("data") or {}
+        data = (world.lister.get("a", SECRETS, "token", "x") or {}).get("data") or {}
         return base64.b64decode(data.get("ca.crt", ""))
 
     await _until(lambda: in_token() == b"ca-1")
@@ -143,7 +143,7 @@ async def test_events_expire_an_hour_after_their_last_write(world: World) -> Non
 
     def left() -> set[str]:
         names = ("old", "renewed")
-        return {name for name in names if client.get("c", EVENTS, name, "n") is not None}
+        return {name for name in names if world.lister.get("c", EVENTS, name, "n") is not None}
 
     world.now[0] = start + 3600 + 61
     first = world.controllers()
@@ -168,10 +168,10 @@ async def test_the_default_account_is_not_made_in_a_going_namespace(world: World
     await client.delete("c", NAMESPACES, "going")
     controllers = world.controllers()
     controllers.start(world.owner)
-    await _until(lambda: _remaining(client.get("c", NAMESPACES, "going")))
-    assert client.get("c", SERVICE_ACCOUNTS, "default", "going") is None
+    await _until(lambda: _remaining(world.lister.get("c", NAMESPACES, "going")))
+    assert world.lister.get("c", SERVICE_ACCOUNTS, "default", "going") is None
     await client.change("c", CONFIG_MAPS, "held", _without_finalizers, "going")
-    await _until(lambda: client.get("c", NAMESPACES, "going") is None)
+    await _until(lambda: world.lister.get("c", NAMESPACES, "going") is None)
 
 
 def _without_finalizers(live: Object) -> None:

@@ -26,7 +26,7 @@ from pykcp.machinery.quantity import QuantityError
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden, qualified
 from pykcp.registry import codec
-from pykcp.registry.keys import object_key, range_prefix, resource_prefix
+from pykcp.registry.keys import object_key, range_prefix, resource_prefix, split_key
 from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
 from pykcp.registry.verbs.reservations import counted
 from pykcp.storage.interface import Entry, Event, Query, Store
@@ -136,9 +136,10 @@ class Quotas:
         own = await self._read(cluster, namespace) if namespace else _NO_QUOTAS
         return _joined(own[0], wide[1])
 
-    async def own(self, cluster: str, namespace: str) -> Keys:
-        """Keys of the quotas of a namespace, whatever they count."""
-        return (await self._read(cluster, namespace))[0]
+    async def own(self, cluster: str, namespace: str) -> tuple[str, ...]:
+        """The names of the quotas of a namespace, whatever they count."""
+        keys = (await self._read(cluster, namespace))[0]
+        return tuple(split_key(key).name for key in keys)
 
     def places(self, cluster: str, namespace: str) -> Iterator[str]:
         """Where (`<cluster>/<namespace>`) there are, or may be, quotas that count in a namespace."""

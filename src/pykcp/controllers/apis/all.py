@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from pykcp.clients.interface import Lister
 from pykcp.controllers.apis import (
     apibinding,
     apiexport,
@@ -27,26 +28,27 @@ from pykcp.controllers.apis.endpoint_urls import EndpointURLs
 from pykcp.controllers.apis.extra_annotations import ExtraAnnotations
 from pykcp.controllers.apis.lock_cleanup import LockCleanup
 from pykcp.controllers.apis.metrics import ApiMetrics, StateTally
-from pykcp.controllers.apis.objects import BINDINGS, EXPORTS, ApiObjects
+from pykcp.controllers.apis.objects import ApiObjects
 from pykcp.controllers.runtime.kinds import ServedKinds
 from pykcp.controllers.runtime.manager import ControllerSpec
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.controllers.topology import partition_sets
 from pykcp.controllers.topology.partition_sets import PartitionSets
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
 from pykcp.observe.metrics import Registry
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.indexes.apis import OPEN_BINDINGS, OPEN_EXPORTS
-from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Store
 from pykcp.types import Object
 
 
 def make(
     *,
-    store: Store,
+    lister: Lister,
+    make_client: Callable[[str], ShardClient],
     directory: Directory,
     bound: BoundResources,
     lookup: ObjectLookup,
@@ -56,31 +58,31 @@ def make(
     gates: frozenset[str],
     clock: Callable[[], float] = time.time,
 ) -> list[ControllerSpec]:
-    now, kinds, objects = Timestamps(clock), ServedKinds(directory), ApiObjects(store, lookup)
+    now, kinds, objects = Timestamps(clock), ServedKinds(directory), ApiObjects(lister, lookup)
 
-    def client(name: str) -> LocalClient:
-        return LocalClient(directory, f"system:kcp:controller:{name}")
+    def client(name: str) -> ShardClient:
+        return make_client(f"system:kcp:controller:{name}")
 
     tallies = ApiMetrics(
         registry,
         shard_name,
         clock,
         StateTally(
-            store,
-            BINDINGS,
+            lister,
+            API_BINDINGS,
             OPEN_BINDINGS,
             binding_when_settled(),
             (*binding.CONDITIONS, binding_deletion.DELETED),
         ),
         StateTally(
-            store,
-            EXPORTS,
+            lister,
+            API_EXPORTS,
             OPEN_EXPORTS,
             _true((IDENTITY_VALID,)),
             (IDENTITY_VALID, apiexport.URLS_READY),
         ),
     )
-    late = LateObjects(store, client(claim_labels.RESOURCE_NAME), kinds, metrics)
+    late = LateObjects(lister, client(claim_labels.RESOURCE_NAME), kinds, metrics)
     labels = ClaimLabels(
         objects, client(claim_labels.NAME), kinds, bound, late, now, tallies, metrics
     )
@@ -88,7 +90,7 @@ def make(
     binder = client(apibinding.NAME)
     return [
         APIExports(
-            store,
+            lister,
             client(apiexport.NAME),
             lookup,
             now,
@@ -113,8 +115,8 @@ def make(
         LockCleanup(objects, client(lock_cleanup.NAME), now, metrics),
         ExtraAnnotations(objects, client(extra_annotations.NAME), metrics),
         EndpointSlices(objects, client(endpoint_slices.NAME), now, metrics),
-        EndpointURLs(objects, LocalClient(directory, shard_name), shard_name, metrics),
-        PartitionSets(store, client(partition_sets.NAME), lookup, now, metrics),
+        EndpointURLs(objects, make_client(shard_name), shard_name, metrics),
+        PartitionSets(lister, client(partition_sets.NAME), lookup, now, metrics),
     ]
 
 

@@ -14,46 +14,37 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pykcp.aio.slices import Slices
+from pykcp.clients.interface import Change, Feed
 from pykcp.controllers.apis import binding as steps
 from pykcp.controllers.apis.binder import Attempt, Binder, BindingBlocked
 from pykcp.controllers.apis.bound_crds import BoundCRDs
 from pykcp.controllers.apis.metrics import ApiMetrics
-from pykcp.controllers.apis.objects import (
-    BINDINGS,
-    CRDS,
-    EXPORTS,
-    SCHEMAS,
-    ApiObjects,
-    ExportName,
-    key_of,
-)
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.fan_out import add_indexed
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.apis.objects import ApiObjects, ExportName
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import bound_crd, claims, resource_locks
 from pykcp.machinery.kcp.resource_locks import ResourceLock
+from pykcp.machinery.object_keys import ObjectKey, ObjectRef
 from pykcp.machinery.resources import (
     API_BINDINGS,
     API_EXPORTS,
     API_RESOURCE_SCHEMAS,
+    CUSTOM_RESOURCE_DEFINITIONS,
     LOGICAL_CLUSTERS,
 )
 from pykcp.machinery.status import Conflict, NotFound, StatusError
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import OPEN_BINDINGS, bindings_to_schema, is_settled
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.local import LocalClient
 from pykcp.registry.verbs.transaction import Update
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
 
 NAME = "kcp-apibinding"
-_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _AT_A_TIME = 16
 """Bindings of one export that are brought up to date at a time: few enough to let others in."""
 _WHEN_BUSY = 0.01
@@ -76,7 +67,7 @@ class APIBindings:
     def __init__(
         self,
         objects: ApiObjects,
-        client: LocalClient,
+        client: ShardClient,
         crds: BoundCRDs,
         now: Timestamps,
         hooks: BindingHooks,
@@ -98,12 +89,12 @@ class APIBindings:
 
     # --- what happened
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(BINDINGS, self._on_binding)
-        feed.on(EXPORTS, self._on_export)
-        feed.on(SCHEMAS, self._on_schema)
-        feed.on(CRDS, self._on_crd)
-        feed.on(_CLUSTERS, self._on_cluster)
+    def follow(self, feed: Feed) -> None:
+        feed.on(API_BINDINGS, self._on_binding)
+        feed.on(API_EXPORTS, self._on_export)
+        feed.on(API_RESOURCE_SCHEMAS, self._on_schema)
+        feed.on(CUSTOM_RESOURCE_DEFINITIONS, self._on_crd)
+        feed.on(LOGICAL_CLUSTERS, self._on_cluster)
         feed.at_start(self._resume)
         replica = self._objects.lookup.replica
         if replica is not None:
@@ -111,19 +102,18 @@ class APIBindings:
         if self._hooks.metrics is not None:
             self._hooks.metrics.bindings.follow(feed)
 
-    def _on_binding(self, event: Event) -> None:
-        key = key_of(event.key)
+    def _on_binding(self, change: Change) -> None:
+        key = change.key
         seen = self._writing.get(key)
         if seen is not None:
-            seen.append(event.revision)
-        elif event.deleted:
+            seen.append(change.revision)
+        elif change.deleted:
             self._unblock(key.cluster)
-        elif not (event.created and _COMPLETE in event.value):  # made complete: nothing to do
+        elif not (change.created and _COMPLETE in change.value):  # made complete: nothing to do
             self.controller.add(key)
 
-    def _on_export(self, event: Event) -> None:
-        parts = split_key(event.key)
-        self.look_at_export(ExportName(parts.cluster, parts.name))
+    def _on_export(self, change: Change) -> None:
+        self.look_at_export(ExportName(change.cluster, change.name))
 
     def look_at_export(self, export: ExportName) -> None:
         """An export changed, here or on another shard."""
@@ -136,33 +126,30 @@ class APIBindings:
             for export in self._objects.published_exports(cluster):
                 self.look_at_export(export)
 
-    def _on_schema(self, event: Event) -> None:
-        parts = split_key(event.key)
-        for export in self._objects.exports_with_schema(parts.cluster, parts.name):
+    def _on_schema(self, change: Change) -> None:
+        for export in self._objects.exports_with_schema(change.cluster, change.name):
             self.look_at_export(export)
 
-    def _on_crd(self, event: Event) -> None:
-        parts = split_key(event.key)
-        if parts.cluster != bound_crd.CLUSTER:
-            self._unblock(parts.cluster)
-        elif event.deleted:
-            index = bindings_to_schema(parts.name)
-            add_indexed(self.controller, self._objects.store, index, BINDINGS, key_of)
+    def _on_crd(self, change: Change) -> None:
+        if change.cluster != bound_crd.CLUSTER:
+            self._unblock(change.cluster)
+        elif change.deleted:
+            index = bindings_to_schema(change.name)
+            add_indexed(self.controller, self._objects.lister, index, API_BINDINGS, key_of)
             while self._waiting:
                 self.controller.add(self._waiting.pop())
 
-    def _on_cluster(self, event: Event) -> None:
-        if not event.deleted:
-            self._unblock(split_key(event.key).cluster)
+    def _on_cluster(self, change: Change) -> None:
+        if not change.deleted:
+            self._unblock(change.cluster)
 
     def _unblock(self, cluster: str) -> None:
         for name in self._blocked.pop(cluster, ()):
             self.controller.add(ObjectKey(cluster, "", name))
 
     async def _resume(self) -> None:
-        for key in self._objects.store.lookup(OPEN_BINDINGS):
-            if key.startswith(BINDINGS):
-                self.controller.add(key_of(key))
+        for ref in self._objects.lister.find(OPEN_BINDINGS, API_BINDINGS):
+            self.controller.add(ref.key)
 
     # --- what is done about it
 
@@ -177,9 +164,9 @@ class APIBindings:
         slices = Slices(name.cluster)
         for page in self._objects.bindings_of(name):
             stale = []
-            for key in page:
-                if not self._is_current(key, name):
-                    stale.append(key_of(key))
+            for ref in page:
+                if not self._is_current(ref, name):
+                    stale.append(ref.key)
                 if slices.is_over():
                     await slices.next()
             for start in range(0, len(stale), _AT_A_TIME):
@@ -194,12 +181,12 @@ class APIBindings:
         except StatusError:
             self.controller.add(key)
 
-    def _is_current(self, key: str, name: ExportName) -> bool:
+    def _is_current(self, ref: ObjectRef, name: ExportName) -> bool:
         """Whether a look at the binding would change nothing."""
-        entry = self._objects.store.get(key)
-        if entry is None:
+        value = self._objects.lister.value(ref)
+        if value is None:
             return True
-        binding = decode(entry.value)
+        binding = decode(value)
         export = self._objects.export(name.cluster, "", name.name)
         if export is None or not is_settled(binding):
             return False
@@ -222,7 +209,7 @@ class APIBindings:
             self._busy.discard(key)
 
     async def _look_at(self, key: ObjectKey) -> None:
-        live = self._client.get(key.cluster, API_BINDINGS, key.name)
+        live = await self._client.get(key.cluster, API_BINDINGS, key.name)
         if live is None or meta.is_deleting(live):
             return
         attempt = Attempt(key.cluster, {**live}, self._now())

@@ -6,17 +6,16 @@ The identity is the hash of a secret; another export with the same secret has th
 from __future__ import annotations
 
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
-from pykcp.clients.interface import Client
+from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.apis.identity_secrets import BadIdentity, ensure_secret, identity_of
 from pykcp.controllers.apis.metrics import ApiMetrics
-from pykcp.controllers.apis.objects import EXPORTS, key_of
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.fan_out import add_indexed
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.conditions import is_true
 from pykcp.machinery.kcp.condition_marks import drop, mark_false, mark_true
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import (
     API_EXPORT_ENDPOINT_SLICES,
     API_EXPORTS,
@@ -26,9 +25,7 @@ from pykcp.machinery.resources import (
 from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.indexes.apis import OPEN_EXPORTS, exports_with_secret
-from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "kcp-apiexport"
@@ -37,15 +34,11 @@ URLS_READY = "VirtualWorkspaceURLsReady"
 SKIP_SLICE = "apiexports.apis.kcp.io/skip-endpointslice"
 URLS_GATE = "EnableDeprecatedAPIExportVirtualWorkspacesUrls"
 
-_SECRETS = kind_prefix(SECRETS)
-_SLICES = kind_prefix(API_EXPORT_ENDPOINT_SLICES)
-_SHARDS = kind_prefix(SHARDS)
-
 
 class APIExports:
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         client: Client,
         lookup: ObjectLookup,
         now: Timestamps,
@@ -55,51 +48,49 @@ class APIExports:
         metrics: ControllerMetrics | None = None,
     ) -> None:
         """`shows_urls`: fill the old status field with the URLs of all shards."""
-        self._store, self._client, self._lookup, self._now = store, client, lookup, now
+        self._lister, self._client, self._lookup, self._now = lister, client, lookup, now
         self._shows_urls, self._metrics = shows_urls, api_metrics
         self.controller = Controller(NAME, self.reconcile, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(EXPORTS, self._on_export)
-        feed.on(_SECRETS, self._on_secret)
-        feed.on(_SLICES, self._on_slice)
+    def follow(self, feed: Feed) -> None:
+        feed.on(API_EXPORTS, self._on_export)
+        feed.on(SECRETS, self._on_secret)
+        feed.on(API_EXPORT_ENDPOINT_SLICES, self._on_slice)
         if self._shows_urls:
-            feed.on(_SHARDS, self._on_shard)
+            feed.on(SHARDS, self._on_shard)
         feed.at_start(self._resume)
         if self._metrics is not None:
             self._metrics.exports.follow(feed)
 
-    def _on_export(self, event: Event) -> None:
-        if not event.deleted:
-            self.controller.add(key_of(event.key))
+    def _on_export(self, change: Change) -> None:
+        if not change.deleted:
+            self.controller.add(change.key)
 
-    def _on_secret(self, event: Event) -> None:
-        parts = split_key(event.key)
-        index = exports_with_secret(parts.cluster, parts.namespace, parts.name)
-        add_indexed(self.controller, self._store, index, EXPORTS, key_of)
+    def _on_secret(self, change: Change) -> None:
+        index = exports_with_secret(change.cluster, change.namespace, change.name)
+        add_indexed(self.controller, self._lister, index, API_EXPORTS, key_of)
 
-    def _on_slice(self, event: Event) -> None:
+    def _on_slice(self, change: Change) -> None:
         """A default slice that is deleted comes back; its name is the export's."""
-        if event.deleted:
-            self.controller.add(key_of(event.key))
+        if change.deleted:
+            self.controller.add(change.key)
 
-    def _on_shard(self, _: Event) -> None:
-        for key in self._store.keys(EXPORTS):
-            self.controller.add(key_of(key))
+    def _on_shard(self, _: Change) -> None:
+        for key in self._lister.keys(API_EXPORTS):
+            self.controller.add(key)
 
     async def _resume(self) -> None:
-        for key in self._store.lookup(OPEN_EXPORTS):
-            if key.startswith(EXPORTS):
-                self.controller.add(key_of(key))
+        for ref in self._lister.find(OPEN_EXPORTS, API_EXPORTS):
+            self.controller.add(ref.key)
 
     async def reconcile(self, key: ObjectKey) -> None:
-        export = self._client.get(key.cluster, API_EXPORTS, key.name)
+        export = await self._client.get(key.cluster, API_EXPORTS, key.name)
         if export is None or meta.is_deleting(export):
             return
         if _secret_of(export) is None:
             export = await self._give_identity(key, export)
         after = {**export}
-        self._judge_identity(key, after)
+        await self._judge_identity(key, after)
         await self._ensure_slice(key, after)
         self._show_urls(key, after)
         await self._write(key, export, after)
@@ -123,12 +114,12 @@ class APIExports:
 
         return await self._client.change(key.cluster, API_EXPORTS, key.name, refer)
 
-    def _judge_identity(self, key: ObjectKey, export: Object) -> None:
+    async def _judge_identity(self, key: ObjectKey, export: Object) -> None:
         status = export["status"] = {**(export.get("status") or {})}
         try:
             known = status.get("identityHash") or ""
             secret = _secret_of(export) or {}
-            status["identityHash"] = identity_of(self._client, key.cluster, secret, known)
+            status["identityHash"] = await identity_of(self._client, key.cluster, secret, known)
         except BadIdentity as error:
             reason = "IdentityVerificationFailed"
             mark_false(export, IDENTITY_VALID, reason, str(error), self._now())
@@ -140,7 +131,7 @@ class APIExports:
     async def _ensure_slice(self, key: ObjectKey, export: Object) -> None:
         if SKIP_SLICE in meta.annotations(export):
             return
-        if self._client.get(key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name) is not None:
+        if await self._client.get(key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name) is not None:
             return
         reference: Object = {"name": key.name}
         path = meta.annotation(export, PATH_ANNOTATION)

@@ -10,25 +10,22 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from pykcp.clients.interface import Client
+from pykcp.clients.interface import Change, Client, ShardFeed
 from pykcp.controllers.apis.binding import FINALIZER, aggregate
 from pykcp.controllers.apis.metrics import ApiMetrics
-from pykcp.controllers.apis.objects import BINDINGS, ApiObjects, ExportName, key_of
-from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
+from pykcp.controllers.apis.objects import ApiObjects, ExportName
+from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.deleting import delete_together
-from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.kinds import ServedKind, ServedKinds
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.objects import pages
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.status import NotFound
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.indexes.entries import DELETING
-from pykcp.registry.keys import range_prefix, split_key
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 NAME = "kcp-apibindingdeletion"
@@ -90,28 +87,27 @@ class BindingDeletion:
         """Bindings whose objects have finalizers, by cluster."""
         self.controller = Controller(NAME, self.reconcile, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(BINDINGS, self._on_binding)
-        feed.on(EVERYTHING, self._on_anything)
+    def follow(self, feed: ShardFeed) -> None:
+        feed.on(API_BINDINGS, self._on_binding)
+        feed.on_everything(self._on_anything)
         feed.at_start(self._resume)
 
-    def _on_binding(self, event: Event) -> None:
-        if not event.deleted and _DELETING in event.value:
-            self.controller.add(key_of(event.key))
+    def _on_binding(self, change: Change) -> None:
+        if not change.deleted and _DELETING in change.value:
+            self.controller.add(change.key)
 
-    def _on_anything(self, event: Event) -> None:
-        if self._waiting and event.deleted:
-            cluster = split_key(event.key).cluster
+    def _on_anything(self, change: Change) -> None:
+        if self._waiting and change.deleted:
+            cluster = change.cluster
             for name in self._waiting.get(cluster, ()):
                 self.controller.add_after(ObjectKey(cluster, "", name), _GATHER)
 
     async def _resume(self) -> None:
-        for key in self._objects.store.lookup(DELETING):
-            if key.startswith(BINDINGS):
-                self.controller.add(key_of(key))
+        for ref in self._objects.lister.find(DELETING, API_BINDINGS):
+            self.controller.add(ref.key)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        binding = self._client.get(key.cluster, API_BINDINGS, key.name)
+        binding = await self._client.get(key.cluster, API_BINDINGS, key.name)
         if binding is None or not meta.is_deleting(binding):
             self._forget(key)
             return None
@@ -188,14 +184,14 @@ class BindingDeletion:
     async def _delete_kind(
         self, cluster: str, kind: ServedKind, remains: RemainingBoundObjects
     ) -> None:
-        prefix = range_prefix(kind.prefix, cluster)
-        async for page in pages(self._objects.store, prefix):
+        lister = self._objects.lister
+        async for page in lister.metadata_of(kind.stored, cluster):
             going = [item for item in page if not item.is_deleting]
             for start in range(0, len(going), _AT_A_TIME):
                 some = [(o.name, o.namespace) for o in going[start : start + _AT_A_TIME]]
                 remains.errors += await delete_together(self._client, cluster, kind.resource, some)
         resource = f"{kind.resource.resource}.{kind.resource.group}"
-        async for page in pages(self._objects.store, prefix):
+        async for page in lister.metadata_of(kind.stored, cluster):
             remains.by_resource[resource] += len(page)
             for item in page:
                 remains.by_finalizer.update(item.finalizers or ())

@@ -13,29 +13,28 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pykcp.clients.interface import Client
+from pykcp.apis.kcp_catalog import kind_id
+from pykcp.clients.interface import Change, Client, Lister, ShardFeed
 from pykcp.controllers.apis import binding as steps
 from pykcp.controllers.apis.metrics import ApiMetrics
-from pykcp.controllers.apis.objects import BINDINGS, ApiObjects, export_reference
-from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue, stored_in
-from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
+from pykcp.controllers.apis.objects import ApiObjects, export_reference
+from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.kinds import ServedKind, ServedKinds
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.objects import pages
 from pykcp.machinery.kcp import claims
 from pykcp.machinery.kcp.claims import NOT_PERSISTED, ClaimKey
+from pykcp.machinery.object_keys import ObjectKey, ObjectRef
 from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
 from pykcp.machinery.status import NotFound, StatusError, go_quote
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
-from pykcp.registry.keys import range_prefix, split_key
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "kcp-permissionclaimlabel"
 RESOURCE_NAME = "kcp-resource-permissionclaimlabel"
 _AT_A_TIME = 32
+_BINDINGS = kind_id(API_BINDINGS)
 _APPLIED = b'"appliedPermissionClaims":[{'
 _UNSETTLED_FOR = 10.0
 """Seconds in which writes that were admitted before a change of claims have certainly arrived."""
@@ -66,14 +65,14 @@ class ClaimLabels:
             NAME, self.reconcile, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(BINDINGS, self._on_binding)
+    def follow(self, feed: ShardFeed) -> None:
+        feed.on(API_BINDINGS, self._on_binding)
 
-    def _on_binding(self, event: Event) -> None:
+    def _on_binding(self, change: Change) -> None:
         """The binding's controller reports changes, except the deletion of a binding."""
-        if event.deleted and _APPLIED in event.value:
-            cluster = split_key(event.key).cluster
-            self.controller.add(GoneBinding(cluster, tuple(claims.applied(decode(event.value)))))
+        if change.deleted and _APPLIED in change.value:
+            cluster = change.cluster
+            self.controller.add(GoneBinding(cluster, tuple(claims.applied(decode(change.value)))))
 
     def relabel(self, key: ObjectKey) -> None:
         self.controller.add(key)
@@ -86,7 +85,7 @@ class ClaimLabels:
             if errors:
                 raise Requeue("; ".join(errors[:10]))
             return
-        binding = self._client.get(key.cluster, API_BINDINGS, key.name)
+        binding = await self._client.get(key.cluster, API_BINDINGS, key.name)
         if binding is not None:
             await self._apply(key, binding)
 
@@ -147,8 +146,8 @@ class ClaimLabels:
         if kind is None:
             return self._unknown(claim)
         errors: list[str] = []
-        async for page in pages(self._objects.store, range_prefix(kind.prefix, cluster)):
-            wanted = [item for item in page if kind.prefix != BINDINGS or item.name != without]
+        async for page in self._objects.lister.metadata_of(kind.stored, cluster):
+            wanted = [item for item in page if kind.stored != _BINDINGS or item.name != without]
             for start in range(0, len(wanted), _AT_A_TIME):
                 outcomes = await asyncio.gather(
                     *(
@@ -200,45 +199,43 @@ class LateObjects:
 
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         client: Client,
         kinds: ServedKinds,
         metrics: ControllerMetrics | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._client, self._kinds, self._clock = store, client, kinds, clock
+        self._lister, self._client, self._kinds, self._clock = lister, client, kinds, clock
         self._expected: dict[str, float] = {}
         """Clusters whose claims changed a moment ago, and until when that matters."""
-        self.controller: Controller[str] = Controller(
-            RESOURCE_NAME, self.reconcile, lane=stored_in, metrics=metrics
+        self.controller: Controller[ObjectRef] = Controller(
+            RESOURCE_NAME, self.reconcile, metrics=metrics
         )
 
     def expect(self, cluster: str) -> None:
         self._expected[cluster] = self._clock() + _UNSETTLED_FOR
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(EVERYTHING, self._on_anything)
+    def follow(self, feed: ShardFeed) -> None:
+        feed.on_everything(self._on_anything)
 
-    def _on_anything(self, event: Event) -> None:
-        if not self._expected or event.deleted:
+    def _on_anything(self, change: Change) -> None:
+        if not self._expected or change.deleted:
             return
-        until = self._expected.get(split_key(event.key).cluster)
+        until = self._expected.get(change.cluster)
         if until is None:
             return
         if self._clock() < until:
-            self.controller.add(event.key)
+            self.controller.add(change.ref)
         else:
             now = self._clock()
             self._expected = {c: end for c, end in self._expected.items() if end > now}
 
-    async def reconcile(self, key: str) -> None:
-        entry = self._store.get(key)
-        if entry is None or key.startswith(BINDINGS):
+    async def reconcile(self, ref: ObjectRef) -> None:
+        if ref.resource == _BINDINGS or self._lister.version(ref) is None:
             return  # bindings are written by their own controllers
-        parts = split_key(key)
-        kind = self._kinds.by_prefix(parts.cluster, parts.resource_prefix)
+        kind = self._kinds.by_stored(ref.cluster, ref.resource)
         if kind is None:
             return
-        wrong = await touch(self._client, parts.cluster, kind.resource, parts.name, parts.namespace)
+        wrong = await touch(self._client, ref.cluster, kind.resource, ref.name, ref.namespace)
         if wrong:
             raise Requeue(wrong)

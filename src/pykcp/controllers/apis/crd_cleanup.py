@@ -10,18 +10,15 @@ import time
 from collections.abc import Callable
 
 from pykcp.apis.kcp_catalog import is_exported
-from pykcp.clients.interface import Client
-from pykcp.controllers.apis.objects import BINDINGS, CRDS, ApiObjects
+from pykcp.clients.interface import Change, Client, Feed
+from pykcp.controllers.apis.objects import ApiObjects
 from pykcp.controllers.runtime.controller import Controller
-from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.bound_crd import CLUSTER, SCHEMA_CLUSTER, SCHEMA_NAME
-from pykcp.machinery.resources import API_EXPORTS, CUSTOM_RESOURCE_DEFINITIONS
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import bindings_claiming, bindings_to_schema
-from pykcp.registry.keys import split_key
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 NAME = "kcp-crdcleanup"
@@ -43,15 +40,15 @@ class CRDCleanup:
         self._keep_for = keep_for
         self.controller: Controller[str] = Controller(NAME, self.reconcile, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(BINDINGS, self._on_binding)
+    def follow(self, feed: Feed) -> None:
+        feed.on(API_BINDINGS, self._on_binding)
         feed.at_start(self._resume)
 
-    def _on_binding(self, event: Event) -> None:
+    def _on_binding(self, change: Change) -> None:
         """Handles deleted bindings; the binding's controller reports schemas that a binding gives up."""
-        if not event.deleted or _CLAIMS not in event.value:
+        if not change.deleted or _CLAIMS not in change.value:
             return
-        binding = decode(event.value)
+        binding = decode(change.value)
         for bound in (binding.get("status") or {}).get("boundResources") or ():
             if is_exported(bound.get("group") or "", bound.get("resource") or ""):
                 continue  # kcp's own kinds stay
@@ -69,15 +66,15 @@ class CRDCleanup:
 
     def consider(self, uid: str) -> None:
         """Called when a binding stops using the definition with this name."""
-        if not self._objects.store.lookup(bindings_to_schema(uid), limit=1):
+        if not self._objects.lister.find(bindings_to_schema(uid), limit=1):
             self.controller.add(uid)
 
     async def _resume(self) -> None:
-        for key in self._objects.store.keys(f"{CRDS}{CLUSTER}/"):
-            self.consider(split_key(key).name)
+        for key in self._objects.lister.keys(CUSTOM_RESOURCE_DEFINITIONS, CLUSTER):
+            self.consider(key.name)
 
     async def reconcile(self, uid: str) -> float | None:
-        crd = self._client.get(CLUSTER, CUSTOM_RESOURCE_DEFINITIONS, uid)
+        crd = await self._client.get(CLUSTER, CUSTOM_RESOURCE_DEFINITIONS, uid)
         if crd is None or meta.is_deleting(crd) or self._is_used(uid, crd):
             return None
         age = self._clock() - meta.parse_rfc3339(meta.creation_timestamp(crd))
@@ -90,10 +87,10 @@ class CRDCleanup:
         spec = crd["spec"]
         if is_exported(spec["group"], spec["names"]["plural"]):
             return True  # bindings to kcp's own kinds are too many to be indexed
-        if self._objects.store.lookup(bindings_to_schema(uid), limit=1):
+        if self._objects.lister.find(bindings_to_schema(uid), limit=1):
             return True
         return any(
-            self._objects.store.lookup(
+            self._objects.lister.find(
                 bindings_claiming(identity, spec["group"], spec["names"]["plural"]), limit=1
             )
             for identity in self._identities(crd)

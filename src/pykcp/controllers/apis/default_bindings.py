@@ -6,16 +6,17 @@ when the type changes or one of the exports does. Other types only make them at 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pykcp.aio.slices import Slices
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp import workspace_types
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.apis.kcp.workspace_types import ExportReference
-from pykcp.clients.interface import Client
-from pykcp.controllers.apis.objects import BINDINGS, EXPORTS, ApiObjects, ExportName
+from pykcp.clients.interface import Change, Client, Feed
+from pykcp.controllers.apis.objects import ApiObjects, ExportName
 from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.fan_out import add_indexed
-from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.tenancy.initializers import default_binding
 from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
@@ -24,6 +25,7 @@ from pykcp.machinery.conditions import is_true
 from pykcp.machinery.kcp import clusters, hashes
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
 from pykcp.machinery.kcp.conditions import INFO
+from pykcp.machinery.object_keys import ObjectRef
 from pykcp.machinery.resources import (
     API_BINDINGS,
     API_EXPORTS,
@@ -34,26 +36,22 @@ from pykcp.machinery.status import AlreadyExists
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import MAINTAIN, bindings_of, types_maintaining
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.storage.interface import Event, Query
 from pykcp.types import Object
 
 NAME = "kcp-default-apibinding-controller"
 RECONCILED = "APIBindingsReconciled"
-_TYPES = kind_prefix(WORKSPACE_TYPES)
-_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _MAINTAIN = f'"{MAINTAIN}"'.encode()
-_PAGE = 500
 
 
-class ChangedType(str):
-    """The key of a type whose workspaces are to be looked at; they are searched for."""
+class ChangedType(NamedTuple):
+    """A type whose workspaces are to be looked at; they are searched for."""
 
-    __slots__ = ()
+    cluster: str
+    name: str
 
 
-def _lane(key: str) -> str:
-    return split_key(key).cluster if isinstance(key, ChangedType) else key
+def _lane(key: str | ChangedType) -> str:
+    return key.cluster if isinstance(key, ChangedType) else key
 
 
 class DefaultBindings:
@@ -75,42 +73,41 @@ class DefaultBindings:
         )
         self._waiting: set[str] = set()
         """Logical clusters whose bindings were not complete when they were looked at."""
-        self.controller: Controller[str] = Controller(
+        self.controller: Controller[str | ChangedType] = Controller(
             NAME, self.reconcile, lane=_lane, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_TYPES, self._on_type)
-        feed.on(EXPORTS, self._on_export)
-        feed.on(BINDINGS, self._on_binding)
+    def follow(self, feed: Feed) -> None:
+        feed.on(WORKSPACE_TYPES, self._on_type)
+        feed.on(API_EXPORTS, self._on_export)
+        feed.on(API_BINDINGS, self._on_binding)
 
-    def _on_type(self, event: Event) -> None:
-        if not (event.created or event.deleted) and _MAINTAIN in event.value:
-            self.controller.add(ChangedType(event.key))
+    def _on_type(self, change: Change) -> None:
+        if not (change.created or change.deleted) and _MAINTAIN in change.value:
+            self.controller.add(ChangedType(change.cluster, change.name))
 
-    def _on_export(self, event: Event) -> None:
+    def _on_export(self, change: Change) -> None:
         """Only clusters that have the binding by default, from a type with `Maintain`."""
-        if event.created or event.deleted:
+        if change.created or change.deleted:
             return
-        parts = split_key(event.key)
-        path = meta.annotation(decode(event.value), PATH_ANNOTATION)
+        path = meta.annotation(decode(change.value), PATH_ANNOTATION)
         is_maintained = any(
-            self._objects.store.lookup(types_maintaining(where, parts.name), limit=1)
-            for where in (parts.cluster, path)
+            self._objects.lister.find(types_maintaining(where, change.name), limit=1)
+            for where in (change.cluster, path)
         )
         if is_maintained:
-            index = bindings_of(ExportName(parts.cluster, parts.name).label)
-            store = self._objects.store
-            add_indexed(self.controller, store, index, BINDINGS, lambda key: split_key(key).cluster)
+            index = bindings_of(ExportName(change.cluster, change.name).label)
+            lister = self._objects.lister
+            add_indexed(self.controller, lister, index, API_BINDINGS, _cluster_of)
 
-    def _on_binding(self, event: Event) -> None:
+    def _on_binding(self, change: Change) -> None:
         if self._waiting:
-            cluster = split_key(event.key).cluster
+            cluster = change.cluster
             if cluster in self._waiting:
                 self._waiting.discard(cluster)
                 self.controller.add(cluster)
 
-    async def reconcile(self, key: str) -> None:
+    async def reconcile(self, key: str | ChangedType) -> None:
         if isinstance(key, ChangedType):
             await self._find_workspaces()
             return
@@ -130,16 +127,12 @@ class DefaultBindings:
 
     async def _find_workspaces(self) -> None:
         """All of them: types extend one another, so any may be concerned."""
-        after, store, slices = "", self._objects.store, Slices()
-        while True:
-            page = await store.list(Query(_CLUSTERS, after=after, limit=_PAGE))
-            for value in page.values:
-                self.controller.add(meta.cluster(decode(value)))
+        slices = Slices()
+        async for page in self._client.pages(clusters.WILDCARD, LOGICAL_CLUSTERS):
+            for found in page:
+                self.controller.add(meta.cluster(found))
                 if slices.is_over():
                     await slices.next()
-            if not page.next_after:
-                return
-            after = page.next_after
 
     async def _maintain(self, cluster: str, found: Object, wanted: list[ExportReference]) -> None:
         incomplete = []
@@ -159,7 +152,7 @@ class DefaultBindings:
     async def _ensure(self, cluster: str, reference: ExportReference, export: Object) -> Object:
         name = hashes.default_binding_name(cluster, reference.path, reference.name)
         wanted = default_binding(name, reference, export)
-        found = self._client.get(cluster, API_BINDINGS, name)
+        found = await self._client.get(cluster, API_BINDINGS, name)
         if found is None:
             try:
                 return await self._client.create(cluster, API_BINDINGS, wanted)
@@ -189,6 +182,10 @@ class DefaultBindings:
             await self._client.change(
                 cluster, LOGICAL_CLUSTERS, "cluster", mark, subresource="status"
             )
+
+
+def _cluster_of(ref: ObjectRef) -> str:
+    return ref.cluster
 
 
 def is_maintaining(workspace_type: Object) -> bool:

@@ -6,27 +6,23 @@ Which shards it is about stays in its status, so that other shards need not know
 from __future__ import annotations
 
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
-from pykcp.clients.interface import Client
-from pykcp.controllers.apis.objects import EXPORTS, ApiObjects, export_reference, key_of
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.fan_out import add_indexed
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Client, Feed
+from pykcp.controllers.apis.objects import ApiObjects, export_reference
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import drop, mark_false, mark_true
 from pykcp.machinery.labels import SelectorError, from_label_selector
-from pykcp.machinery.resources import API_EXPORT_ENDPOINT_SLICES, PARTITIONS
+from pykcp.machinery.object_keys import ObjectKey
+from pykcp.machinery.resources import API_EXPORT_ENDPOINT_SLICES, API_EXPORTS, PARTITIONS
 from pykcp.machinery.status import NotFound, go_quote
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import slices_of, slices_with_partition
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 NAME = "kcp-apiexportendpointslice"
-SLICES = kind_prefix(API_EXPORT_ENDPOINT_SLICES)
-_PARTITIONS = kind_prefix(PARTITIONS)
 EXPORT_VALID, PARTITION_VALID = "APIExportValid", "PartitionValid"
 
 
@@ -41,36 +37,36 @@ class EndpointSlices:
         self._objects, self._client, self._now = objects, client, now
         self.controller = Controller(NAME, self.reconcile, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(SLICES, self._on_slice)
-        feed.on(EXPORTS, self._on_export)
-        feed.on(_PARTITIONS, self._on_partition)
+    def follow(self, feed: Feed) -> None:
+        feed.on(API_EXPORT_ENDPOINT_SLICES, self._on_slice)
+        feed.on(API_EXPORTS, self._on_export)
+        feed.on(PARTITIONS, self._on_partition)
 
-    def _on_slice(self, event: Event) -> None:
-        if not event.deleted:
-            self.controller.add(key_of(event.key))
+    def _on_slice(self, change: Change) -> None:
+        if not change.deleted:
+            self.controller.add(change.key)
 
-    def _on_export(self, event: Event) -> None:
-        if not (event.created or event.deleted):
+    def _on_export(self, change: Change) -> None:
+        if not (change.created or change.deleted):
             return
-        parts = split_key(event.key)
-        path = meta.annotation(decode(event.value), PATH_ANNOTATION)
-        for where in {parts.cluster, path} - {""}:
-            self._add_all(slices_of(where, parts.name))
+        path = meta.annotation(decode(change.value), PATH_ANNOTATION)
+        for where in {change.cluster, path} - {""}:
+            self._add_all(slices_of(where, change.name))
 
-    def _on_partition(self, event: Event) -> None:
-        parts = split_key(event.key)
-        self._add_all(slices_with_partition(parts.cluster, parts.name))
+    def _on_partition(self, change: Change) -> None:
+        self._add_all(slices_with_partition(change.cluster, change.name))
 
     def _add_all(self, index: str) -> None:
-        add_indexed(self.controller, self._objects.store, index, SLICES, key_of)
+        add_indexed(
+            self.controller, self._objects.lister, index, API_EXPORT_ENDPOINT_SLICES, key_of
+        )
 
     async def reconcile(self, key: ObjectKey) -> None:
-        found = self._client.get(key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name)
+        found = await self._client.get(key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name)
         if found is None:
             return
         after = {**found, "status": dict(found.get("status") or {})}
-        self._judge(key.cluster, after, self._now())
+        await self._judge(key.cluster, after, self._now())
         if after["status"] == (found.get("status") or {}):
             return
         try:
@@ -78,7 +74,7 @@ class EndpointSlices:
         except NotFound:
             return
 
-    def _judge(self, cluster: str, found: Object, now: str) -> None:
+    async def _judge(self, cluster: str, found: Object, now: str) -> None:
         drop(found, "ErrorGeneratingURLs")
         path, name = export_reference(found) or ("", "")
         if self._objects.export(cluster, path, name) is None:
@@ -88,7 +84,7 @@ class EndpointSlices:
             return
         mark_true(found, EXPORT_VALID, now)
         partition = (found.get("spec") or {}).get("partition") or ""
-        text = selector_of_partition(self._client, cluster, partition)
+        text = await selector_of_partition(self._client, cluster, partition)
         if isinstance(text, Exception):
             if isinstance(text, MissingPartition):
                 found["status"].pop("endpoints", None)
@@ -105,11 +101,11 @@ class MissingPartition(LookupError):
     """A slice names a partition that is not there."""
 
 
-def selector_of_partition(client: Client, cluster: str, name: str) -> str | Exception:
+async def selector_of_partition(client: Client, cluster: str, name: str) -> str | Exception:
     """The shards that a partition selects, "" for all of them; or what is wrong with it."""
     if not name:
         return ""
-    there = client.get(cluster, PARTITIONS, name)
+    there = await client.get(cluster, PARTITIONS, name)
     if there is None:
         return MissingPartition(f"partition.topology.kcp.io {go_quote(name)} not found")
     selector = (there.get("spec") or {}).get("selector")

@@ -8,35 +8,25 @@ bindings: their controllers still need it.
 from __future__ import annotations
 
 from pykcp.caching import BoundedCache
-from pykcp.clients.interface import Client
+from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.apiexport import service_url
-from pykcp.controllers.apis.endpoint_slices import SLICES
-from pykcp.controllers.apis.objects import (
-    BINDINGS,
-    ApiObjects,
-    ExportName,
-    export_reference,
-    key_of,
-)
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.fan_out import add_indexed
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.apis.objects import ApiObjects, ExportName, export_reference
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import labels, meta
 from pykcp.machinery.conditions import TRUE, conditions_of
 from pykcp.machinery.kcp.hashes import EXPORT_LABEL
-from pykcp.machinery.resources import API_EXPORT_ENDPOINT_SLICES, SHARDS
+from pykcp.machinery.object_keys import ObjectKey
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORT_ENDPOINT_SLICES, SHARDS
 from pykcp.machinery.status import NotFound
 from pykcp.machinery.terms import label_value
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import bindings_of, slices_of
-from pykcp.registry.keys import kind_prefix
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 NAME = "kcp-apiexportendpointslice-urls"
-_SHARDS = kind_prefix(SHARDS)
 _REMEMBER = 4096
 
 
@@ -64,45 +54,47 @@ class EndpointURLs:
         """Exports that are known to have bindings here, by their label: the most recent ones."""
         self.controller = Controller(NAME, self.reconcile, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(SLICES, self._on_slice)
-        feed.on(BINDINGS, self._on_binding)
-        feed.on(_SHARDS, self._on_shard)
+    def follow(self, feed: Feed) -> None:
+        feed.on(API_EXPORT_ENDPOINT_SLICES, self._on_slice)
+        feed.on(API_BINDINGS, self._on_binding)
+        feed.on(SHARDS, self._on_shard)
 
-    def _on_slice(self, event: Event) -> None:
-        if not event.deleted:
-            self.controller.add(key_of(event.key))
+    def _on_slice(self, change: Change) -> None:
+        if not change.deleted:
+            self.controller.add(change.key)
 
-    def _on_binding(self, event: Event) -> None:
+    def _on_binding(self, change: Change) -> None:
         """Only the first binding of an export and the last one matter."""
-        label = label_value(event.terms, EXPORT_LABEL)
+        label = label_value(change.terms, EXPORT_LABEL)
         if label is None:
             return
-        if event.deleted:
-            if not self._objects.store.lookup(bindings_of(label), limit=1):
+        if change.deleted:
+            if not self._objects.lister.find(bindings_of(label), limit=1):
                 self._bound.pop(label)
-                self._look_at_slices(event)
+                self._look_at_slices(change)
         elif label not in self._bound:
             self._bound.put(label, True)
-            self._look_at_slices(event)
+            self._look_at_slices(change)
 
-    def _look_at_slices(self, event: Event) -> None:
-        binding = decode(event.value)
+    def _look_at_slices(self, change: Change) -> None:
+        binding = decode(change.value)
         path, name = export_reference(binding) or ("", "")
         lookup = self._objects.lookup
         cluster = lookup.cluster_of(path or meta.cluster(binding))
         canonical = lookup.canonical_path(cluster) if cluster else ""
         for where in {path or meta.cluster(binding), cluster or "", canonical} - {""}:
             index = slices_of(where, name)
-            add_indexed(self.controller, self._objects.store, index, SLICES, key_of)
+            add_indexed(
+                self.controller, self._objects.lister, index, API_EXPORT_ENDPOINT_SLICES, key_of
+            )
 
-    def _on_shard(self, event: Event) -> None:
-        if key_of(event.key).name == self._shard:
-            for key in self._objects.store.keys(SLICES):
-                self.controller.add(key_of(key))
+    def _on_shard(self, change: Change) -> None:
+        if change.name == self._shard:
+            for key in self._objects.lister.keys(API_EXPORT_ENDPOINT_SLICES):
+                self.controller.add(key)
 
     async def reconcile(self, key: ObjectKey) -> None:
-        found = self._client.get(key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name)
+        found = await self._client.get(key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name)
         if found is None or not _is_valid(found):
             return
         path, name = export_reference(found) or ("", "")

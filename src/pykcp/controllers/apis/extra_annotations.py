@@ -6,23 +6,14 @@ import asyncio
 from collections.abc import Mapping
 
 from pykcp.aio.slices import Slices
-from pykcp.clients.interface import Client
-from pykcp.controllers.apis.objects import (
-    BINDINGS,
-    EXPORTS,
-    ApiObjects,
-    ExportName,
-    export_reference,
-    key_of,
-)
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Client, Feed
+from pykcp.controllers.apis.objects import ApiObjects, ExportName, export_reference
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
-from pykcp.machinery.resources import API_BINDINGS
+from pykcp.machinery.object_keys import ObjectKey
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
 from pykcp.machinery.status import NotFound
-from pykcp.registry.keys import split_key
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 NAME = "kcp-api-export-extra-annotation-sync"
@@ -47,28 +38,27 @@ class ExtraAnnotations:
             NAME, self.reconcile, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(EXPORTS, self._on_export)
-        feed.on(BINDINGS, self._on_binding)
+    def follow(self, feed: Feed) -> None:
+        feed.on(API_EXPORTS, self._on_export)
+        feed.on(API_BINDINGS, self._on_binding)
 
-    def _on_export(self, event: Event) -> None:
-        if _MARK not in event.value and not self._gave(event):
+    def _on_export(self, change: Change) -> None:
+        if _MARK not in change.value and not self._gave(change):
             return
-        parts = split_key(event.key)
-        export = ExportName(parts.cluster, parts.name)
+        export = ExportName(change.cluster, change.name)
         if self._objects.is_bound(export):
             self.controller.add(export)
 
-    def _gave(self, event: Event) -> bool:
+    def _gave(self, change: Change) -> bool:
         """Whether an export had annotations for its bindings before this change."""
-        before = self._objects.store.get_before(event.key, event.revision)
+        before = change.previous()
         return before is not None and _MARK in before
 
-    def _on_binding(self, event: Event) -> None:
-        if event.deleted:
+    def _on_binding(self, change: Change) -> None:
+        if change.deleted:
             return
-        if _MARK in event.value or (event.created and _COMPLETE not in event.value):
-            self.controller.add(key_of(event.key))
+        if _MARK in change.value or (change.created and _COMPLETE not in change.value):
+            self.controller.add(change.key)
 
     async def reconcile(self, key: ObjectKey | ExportName) -> None:
         if isinstance(key, ObjectKey):
@@ -77,13 +67,13 @@ class ExtraAnnotations:
         slices = Slices(key.cluster)
         for page in self._objects.bindings_of(key):
             for start in range(0, len(page), _AT_A_TIME):
-                some = map(key_of, page[start : start + _AT_A_TIME])
-                await asyncio.gather(*map(self._sync, some))
+                some = page[start : start + _AT_A_TIME]
+                await asyncio.gather(*(self._sync(ref.key) for ref in some))
                 if slices.is_over():
                     await slices.next()
 
     async def _sync(self, key: ObjectKey) -> None:
-        binding = self._client.get(key.cluster, API_BINDINGS, key.name)
+        binding = await self._client.get(key.cluster, API_BINDINGS, key.name)
         reference = export_reference(binding) if binding is not None else None
         if binding is None or reference is None:
             return

@@ -22,13 +22,13 @@ class BadIdentity(Exception):
 
 async def ensure_secret(client: Client, cluster: str, name: str) -> Object:
     """Make the secret of an identity, or take the one that is there; the reference to it."""
-    if client.get(cluster, SECRETS, name, NAMESPACE) is None:
+    if await client.get(cluster, SECRETS, name, NAMESPACE) is None:
         await _create_secret(client, cluster, name)
     return {"namespace": NAMESPACE, "name": name}
 
 
 async def _create_secret(client: Client, cluster: str, name: str) -> None:
-    if client.get(cluster, NAMESPACES, NAMESPACE) is None:
+    if await client.get(cluster, NAMESPACES, NAMESPACE) is None:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         await _create(client, cluster, namespace)
     key = hashes.identity_key(secrets.token_bytes(32)).encode()
@@ -49,10 +49,10 @@ async def _create(client: Client, cluster: str, obj: Object) -> None:
         return
 
 
-def identity_of(client: Client, cluster: str, reference: Object, known: str) -> str:
+async def identity_of(client: Client, cluster: str, reference: Object, known: str) -> str:
     """The hash of the secret that is referred to; `known` is what it was, "" at first."""
     name = reference.get("name") or ""
-    secret = client.get(cluster, SECRETS, name, reference.get("namespace") or "")
+    secret = await client.get(cluster, SECRETS, name, reference.get("namespace") or "")
     if secret is None:
         raise BadIdentity(f"secrets {go_quote(name)} not found")
     try:

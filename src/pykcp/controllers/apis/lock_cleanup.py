@@ -6,10 +6,9 @@ import logging
 from typing import NamedTuple
 
 from pykcp.aio.slices import Slices
-from pykcp.clients.interface import Client
-from pykcp.controllers.apis.objects import BINDINGS, CRDS, ApiObjects, crd_lock
+from pykcp.clients.interface import Change, Client, Feed
+from pykcp.controllers.apis.objects import ApiObjects, crd_lock
 from pykcp.controllers.runtime.controller import Controller, is_cluster
-from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import bound_crd, resource_locks
@@ -20,17 +19,14 @@ from pykcp.machinery.kcp.resource_locks import (
     ResourceLock,
     lock_name,
 )
-from pykcp.machinery.resources import LOGICAL_CLUSTERS
+from pykcp.machinery.resources import API_BINDINGS, CUSTOM_RESOURCE_DEFINITIONS, LOGICAL_CLUSTERS
 from pykcp.machinery.status import NotFound
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
 
 NAME = "kcp-logicalclustercleanup"
-_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _EXPIRES = rb"\"e\":"
 """As it stands in the annotation: a lock that may have to be taken away later."""
 
@@ -55,23 +51,23 @@ class LockCleanup:
             NAME, self.reconcile, lane=is_cluster, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(BINDINGS, self._on_binding)
-        feed.on(CRDS, self._on_crd)
-        feed.on(_CLUSTERS, self._on_cluster)
+    def follow(self, feed: Feed) -> None:
+        feed.on(API_BINDINGS, self._on_binding)
+        feed.on(CUSTOM_RESOURCE_DEFINITIONS, self._on_crd)
+        feed.on(LOGICAL_CLUSTERS, self._on_cluster)
 
-    def _on_binding(self, event: Event) -> None:
-        if event.deleted:
-            self.controller.add(split_key(event.key).cluster)
+    def _on_binding(self, change: Change) -> None:
+        if change.deleted:
+            self.controller.add(change.cluster)
 
-    def _on_crd(self, event: Event) -> None:
-        cluster = split_key(event.key).cluster
+    def _on_crd(self, change: Change) -> None:
+        cluster = change.cluster
         if cluster != bound_crd.CLUSTER:
             self.controller.add(cluster)
 
-    def _on_cluster(self, event: Event) -> None:
-        if not event.deleted and _EXPIRES in event.value:
-            self.controller.add(split_key(event.key).cluster)
+    def _on_cluster(self, change: Change) -> None:
+        if not change.deleted and _EXPIRES in change.value:
+            self.controller.add(change.cluster)
 
     async def reconcile(self, cluster: str) -> float | None:
         found = self._objects.lookup.logical_cluster(cluster)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.apis.kcp_catalog import kind_id
+from pykcp.clients.interface import Change, Feed, Lister
 from pykcp.machinery import meta
 from pykcp.machinery.conditions import conditions_of
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.observe.metrics import Histogram, LabelledGauge, LabelValues, Registry
 from pykcp.registry.codec import decode
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 _MILLISECONDS = (100, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000, 300000)
@@ -28,8 +29,8 @@ class StateTally:
 
     def __init__(
         self,
-        store: Store,
-        prefix: str,
+        lister: Lister,
+        kind: GroupVersionResource,
         unsettled: str,
         settled: Object,
         known: Iterable[str],
@@ -38,35 +39,35 @@ class StateTally:
         are counted. Users can write other conditions, and label values must stay bounded.
         """
         self._known = frozenset(known)
-        self._store, self._prefix = store, prefix
+        self._lister, self._kind = lister, kind
         self._unsettled, self._settled = unsettled, settled
-        self._since: int | None = None
+        self._is_counting = False
         self.phases: Counter[str] = Counter()
         self.conditions: Counter[LabelValues] = Counter()
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(self._prefix, self._on_event)
+    def follow(self, feed: Feed) -> None:
+        feed.on(self._kind, self._on_change)
         feed.at_start(self._count)
 
     async def _count(self) -> None:
-        self._since = self._store.revision
-        total = await self._store.count(self._prefix)
-        for key in self._store.lookup(self._unsettled):
-            entry = self._store.get(key) if key.startswith(self._prefix) else None
-            if entry is not None:
-                self._add(decode(entry.value), 1)
+        self._is_counting = True
+        total = await self._lister.count(kind_id(self._kind))
+        for ref in self._lister.find(self._unsettled, self._kind):
+            value = self._lister.value(ref)
+            if value is not None:
+                self._add(decode(value), 1)
                 total -= 1
         self._add(self._settled, total)
 
-    def _on_event(self, event: Event) -> None:
-        if self._since is None or event.revision <= self._since:
-            return  # the log of before
-        if (event.created or event.deleted) and _STATUS in event.value:
-            self._add(decode(event.value), 1 if event.created else -1)
+    def _on_change(self, change: Change) -> None:
+        if not self._is_counting:
+            return  # the count at the start will have it
+        if (change.created or change.deleted) and _STATUS in change.value:
+            self._add(decode(change.value), 1 if change.created else -1)
 
     def changed(self, before: Object, after: Object) -> None:
         """A controller wrote a status."""
-        if self._since is not None:
+        if self._is_counting:
             self._add(before, -1)
             self._add(after, 1)
 

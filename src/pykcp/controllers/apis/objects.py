@@ -11,28 +11,27 @@ from typing import NamedTuple
 
 import msgspec
 
+from pykcp.apis.kcp_catalog import kind_id
 from pykcp.caching import BoundedCache
+from pykcp.clients.interface import Lister
 from pykcp.controllers.apis.binding import BoundSchema, ResourceNames, Taken, held_by_crd, names_of
-from pykcp.controllers.runtime.controller import ObjectKey
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import bound_crd, hashes
 from pykcp.machinery.kcp.resource_locks import lock_name
+from pykcp.machinery.object_keys import ObjectRef
 from pykcp.machinery.resources import (
     API_BINDINGS,
     API_EXPORTS,
     API_RESOURCE_SCHEMAS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    GroupVersionResource,
 )
 from pykcp.registry.indexes.apis import bindings_of, exports_with_schema
-from pykcp.registry.keys import kind_prefix, object_key, split_key
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Store
 from pykcp.types import Object
 
-BINDINGS = kind_prefix(API_BINDINGS)
-EXPORTS = kind_prefix(API_EXPORTS)
-SCHEMAS = kind_prefix(API_RESOURCE_SCHEMAS)
-CRDS = kind_prefix(CUSTOM_RESOURCE_DEFINITIONS)
+_BINDINGS = kind_id(API_BINDINGS)
+_CRDS = kind_id(CUSTOM_RESOURCE_DEFINITIONS)
 
 _PAGE = 500
 _KEEP = 4096
@@ -91,10 +90,6 @@ class _CRD(msgspec.Struct):
 _decode_crd = msgspec.json.Decoder(_CRD).decode
 
 
-def key_of(key: str) -> ObjectKey:
-    return ObjectKey(*split_key(key)[1:])
-
-
 def export_reference(binding: Object) -> tuple[str, str] | None:
     """The path (or "") and name of the export that a binding, or a slice, names."""
     spec = binding.get("spec") or {}
@@ -103,9 +98,9 @@ def export_reference(binding: Object) -> tuple[str, str] | None:
 
 
 class ApiObjects:
-    def __init__(self, store: Store, lookup: ObjectLookup) -> None:
-        self.store, self.lookup = store, lookup
-        self._definitions: BoundedCache[str, tuple[int, Definition]] = BoundedCache(
+    def __init__(self, lister: Lister, lookup: ObjectLookup) -> None:
+        self.lister, self.lookup = lister, lookup
+        self._definitions: BoundedCache[ObjectRef, tuple[int, Definition]] = BoundedCache(
             "crd-definitions", _KEEP
         )
 
@@ -128,15 +123,16 @@ class ApiObjects:
 
     def definition(self, cluster: str, name: str) -> Definition | None:
         """A CRD of a logical cluster; decoded once per change."""
-        key = object_key(CRDS, cluster, "", name)
-        entry = self.store.get(key)
-        if entry is None:
-            return None
-        known = self._definitions.get(key)
-        if known is not None and known[0] == entry.revision:
+        ref = ObjectRef(_CRDS, cluster, "", name)
+        version = self.lister.version(ref)
+        known = self._definitions.get(ref)
+        if known is not None and known[0] == version:
             return known[1]
-        made = _definition(_decode_crd(entry.value))
-        self._definitions.put(key, (entry.revision, made))
+        value = self.lister.value(ref) if version is not None else None
+        if version is None or value is None:
+            return None
+        made = _definition(_decode_crd(value))
+        self._definitions.put(ref, (version, made))
         return made
 
     def bound(self, uid: str) -> Definition | None:
@@ -144,7 +140,7 @@ class ApiObjects:
         return self.definition(bound_crd.CLUSTER, uid)
 
     def crd_names(self, cluster: str) -> list[str]:
-        return [split_key(key).name for key in self.store.keys(f"{CRDS}{cluster}/")]
+        return [key.name for key in self.lister.keys(CUSTOM_RESOURCE_DEFINITIONS, cluster)]
 
     def crd_locks(self, cluster: str) -> set[str]:
         """The names of the locks that the cluster's own CRDs hold, or may hold."""
@@ -160,32 +156,31 @@ class ApiObjects:
 
     # --- who refers to whom
 
-    def bindings_of(self, export: ExportName) -> Iterator[list[str]]:
-        """The keys of an export's bindings on this shard, a page at a time."""
-        return self._pages(bindings_of(export.label), BINDINGS)
+    def bindings_of(self, export: ExportName) -> Iterator[list[ObjectRef]]:
+        """An export's bindings on this shard, a page at a time."""
+        return self._pages(bindings_of(export.label), API_BINDINGS)
 
     def bindings_to(self, export: ExportName, cluster: str) -> Iterator[Object]:
         """The bindings of an export in one logical cluster. Shared: copy before changing."""
-        place = f"{BINDINGS}{cluster}/"
-        after = place
-        while keys := self.store.lookup(bindings_of(export.label), after=after, limit=_PAGE):
-            here = [split_key(key).name for key in keys if key.startswith(place)]
+        index = bindings_of(export.label)
+        after = ObjectRef(_BINDINGS, cluster, "", "")  # before all of the cluster's
+        while found := self.lister.find(index, API_BINDINGS, after=after, limit=_PAGE):
+            here = [ref.name for ref in found if ref.cluster == cluster]
             yield from self.bindings_named(cluster, here)
-            if len(here) < len(keys):
+            if len(here) < len(found):
                 return
-            after = keys[-1]
+            after = found[-1]
 
     def binding_names(self, cluster: str) -> set[str]:
-        return {split_key(key).name for key in self.store.keys(f"{BINDINGS}{cluster}/")}
+        return {key.name for key in self.lister.keys(API_BINDINGS, cluster)}
 
     def is_bound(self, export: ExportName) -> bool:
         return next(self.bindings_of(export), None) is not None
 
     def exports_with_schema(self, cluster: str, schema: str) -> Iterator[ExportName]:
-        for page in self._pages(exports_with_schema(cluster, schema), EXPORTS):
-            for key in page:
-                parts = split_key(key)
-                yield ExportName(parts.cluster, parts.name)
+        for page in self._pages(exports_with_schema(cluster, schema), API_EXPORTS):
+            for ref in page:
+                yield ExportName(ref.cluster, ref.name)
 
     def published_exports(self, cluster: str) -> Iterator[ExportName]:
         """The exports of a logical cluster on another shard."""
@@ -211,13 +206,11 @@ class ApiObjects:
                         return schema, cluster
         return None
 
-    def _pages(self, index: str, prefix: str) -> Iterator[list[str]]:
-        after = ""
-        while keys := self.store.lookup(index, after=after, limit=_PAGE):
-            wanted = [key for key in keys if key.startswith(prefix)]
-            if wanted:
-                yield wanted
-            after = keys[-1]
+    def _pages(self, index: str, kind: GroupVersionResource) -> Iterator[list[ObjectRef]]:
+        after: ObjectRef | None = None
+        while found := self.lister.find(index, kind, after=after, limit=_PAGE):
+            yield found
+            after = found[-1]
 
 
 def _definition(crd: _CRD) -> Definition:

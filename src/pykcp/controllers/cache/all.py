@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pykcp.clients.interface import Client
+from pykcp.clients.interface import Client, Lister
 from pykcp.controllers.apis.objects import ApiObjects
 from pykcp.controllers.cache import cached_resources, cached_slices, replicate_marking
 from pykcp.controllers.cache.cached_resources import CachedResources
@@ -17,7 +17,6 @@ from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Store
 
 CACHE_APIS = "CacheAPIs"
 """The gate of what users can put into the cache themselves."""
@@ -25,7 +24,7 @@ CACHE_APIS = "CacheAPIs"
 
 def make(
     *,
-    store: Store,
+    lister: Lister,
     directory: Directory,
     lookup: ObjectLookup,
     client: Callable[[str], Client],
@@ -36,12 +35,12 @@ def make(
     metrics: ControllerMetrics,
 ) -> list[ControllerSpec]:
     made: list[ControllerSpec] = [
-        ReplicateMarking(store, client(replicate_marking.NAME), published, metrics),
-        Replication(store, published, shard_name, metrics),
+        ReplicateMarking(lister, client(replicate_marking.NAME), published, metrics),
+        Replication(lister, published, shard_name, metrics),
     ]
     if CACHE_APIS in gates:
         resources = CachedResources(
-            store,
+            lister,
             client(cached_resources.NAME),
             directory,
             published,
@@ -50,7 +49,7 @@ def make(
             metrics,
         )
         slices = CachedSlices(
-            ApiObjects(store, lookup), client(cached_slices.NAME), shard_name, now, metrics
+            ApiObjects(lister, lookup), client(cached_slices.NAME), shard_name, now, metrics
         )
         made += [resources, resources.copies, slices]
     return made

@@ -6,15 +6,16 @@ server; then its objects are copied (`cached_copies`) and counted.
 
 from __future__ import annotations
 
-from pykcp.clients.interface import Client
+from pykcp.apis.kcp_catalog import kind_id
+from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.apis.identity_secrets import BadIdentity, ensure_secret, identity_of
-from pykcp.controllers.cache.cached_copies import CachedCopies, RequestedCopies, cached_prefix
+from pykcp.controllers.cache.cached_copies import CachedCopies, RequestedCopies
 from pykcp.controllers.cache.published import Copy, PublishedCopies
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.object_keys import ObjectKey, resource_id
 from pykcp.machinery.resources import (
     API_BINDINGS,
     CLUSTER_CACHED_RESOURCES,
@@ -27,9 +28,7 @@ from pykcp.machinery.status import NotFound, StatusError, qualified
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import copy as deep_copy
-from pykcp.registry.keys import kind_prefix, range_prefix, split_key
 from pykcp.registry.resource import Resource
-from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 NAME = "kcp-cluster-cached-resources-controller"
@@ -37,7 +36,7 @@ FINALIZER = "cache.kcp.io/clustercachedresource"
 KIND_ANNOTATION = "cache.kcp.io/resource-kind"
 SCOPE_ANNOTATION = "cache.kcp.io/resource-scope"
 VALID, STARTED, IDENTITY_VALID = "ResourceValid", "ReplicationStarted", "IdentityValid"
-_PREFIX = kind_prefix(CLUSTER_CACHED_RESOURCES)
+_OWN = kind_id(CLUSTER_CACHED_RESOURCES)
 _COUNT_SECONDS = 0.05
 """Counts may be so old: a thousand objects are not counted a thousand times."""
 
@@ -45,7 +44,7 @@ _COUNT_SECONDS = 0.05
 class CachedResources:
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         client: Client,
         directory: Directory,
         published: PublishedCopies,
@@ -53,53 +52,52 @@ class CachedResources:
         now: Timestamps,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client, self._directory = store, client, directory
+        self._lister, self._client, self._directory = lister, client, directory
         self._published, self._now = published, now
         self._clusters: set[str] = set()
         """Logical clusters with ClusterCachedResources; events in other clusters are ignored."""
         self.controller: Controller[ObjectKey] = Controller(NAME, self.reconcile, metrics=metrics)
-        self.copies = CachedCopies(store, published, shard, self._count_soon, metrics)
+        self.copies = CachedCopies(lister, client, published, shard, self._count_soon, metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_PREFIX, self._on_own)
+    def follow(self, feed: Feed) -> None:
+        feed.on(CLUSTER_CACHED_RESOURCES, self._on_own)
         for kind in (SECRETS, CUSTOM_RESOURCE_DEFINITIONS, API_BINDINGS):
-            feed.on(kind_prefix(kind), self._on_other)
-        feed.on(kind_prefix(LOGICAL_CLUSTERS), self._on_cluster)
+            feed.on(kind, self._on_other)
+        feed.on(LOGICAL_CLUSTERS, self._on_cluster)
         feed.at_start(self._resume)
         self._published.listen(self._on_copy)
 
     async def _resume(self) -> None:
-        for key in self._store.keys(_PREFIX):
+        for key in self._lister.keys(CLUSTER_CACHED_RESOURCES):
             self._add(key)
 
-    def _on_own(self, event: Event) -> None:
-        self._add(event.key)
+    def _on_own(self, change: Change) -> None:
+        self._add(change.key)
 
-    def _add(self, key: str) -> None:
-        parts = split_key(key)
-        self._clusters.add(parts.cluster)
-        self.controller.add(ObjectKey(parts.cluster, "", parts.name))
+    def _add(self, key: ObjectKey) -> None:
+        self._clusters.add(key.cluster)
+        self.controller.add(key)
 
-    def _on_other(self, event: Event) -> None:
+    def _on_other(self, change: Change) -> None:
         """A secret may be the identity, a definition the one that is waited for."""
-        cluster = split_key(event.key).cluster
+        cluster = change.cluster
         if cluster in self._clusters:
-            for key in self._store.keys(f"{_PREFIX}{cluster}/"):
+            for key in self._lister.keys(CLUSTER_CACHED_RESOURCES, cluster):
                 self._add(key)
 
-    def _on_cluster(self, event: Event) -> None:
-        if event.deleted:
-            self._clusters.discard(split_key(event.key).cluster)
+    def _on_cluster(self, change: Change) -> None:
+        if change.deleted:
+            self._clusters.discard(change.cluster)
 
     def _on_copy(self, copy: Copy) -> None:
-        if copy.prefix == _PREFIX:
+        if copy.resource == _OWN:
             self.controller.add(ObjectKey(copy.cluster, "", copy.name))
 
     def _count_soon(self, key: ObjectKey) -> None:
         self.controller.add_after(key, _COUNT_SECONDS)
 
     async def reconcile(self, key: ObjectKey) -> None:
-        found = self._client.get(key.cluster, CLUSTER_CACHED_RESOURCES, key.name)
+        found = await self._client.get(key.cluster, CLUSTER_CACHED_RESOURCES, key.name)
         if found is None:
             self.copies.forget(key)
         elif meta.is_deleting(found):
@@ -115,15 +113,15 @@ class CachedResources:
             return
         after = deep_copy(found)
         after.setdefault("status", {})
-        wanted = self._judge(key, after, resource)
+        wanted = await self._judge(key, after, resource)
         if wanted is not None:
             is_new = self.copies.want(wanted)
             after["status"]["phase"] = "Ready"
             after["status"]["resourceCounts"] = await self._counts(wanted)
             mark_true(after, VALID, self._now())
             mark_true(after, STARTED, self._now())
-            if is_new and self._is_known(key, wanted.identity):
-                self.copies.compare(wanted)
+            if is_new and await self._is_known(key, wanted.identity):
+                await self.copies.compare(wanted)
             elif is_new:
                 self.copies.forget(key)  # the cache has to know it first; then we are called again
         else:
@@ -133,9 +131,9 @@ class CachedResources:
     def _resource(self, cluster: str, found: Object) -> Resource | None:
         return self._directory.find(cluster, *kind_of(found))
 
-    def _is_known(self, key: ObjectKey, identity: str) -> bool:
+    async def _is_known(self, key: ObjectKey, identity: str) -> bool:
         """Whether the cache could serve the copies."""
-        copy = self._published.get(CLUSTER_CACHED_RESOURCES, key.cluster, key.name)
+        copy = await self._published.get(CLUSTER_CACHED_RESOURCES, key.cluster, key.name)
         if copy is None or not meta.annotation(copy, KIND_ANNOTATION):
             return False
         known: bool = (copy.get("status") or {}).get("identityHash") == identity
@@ -173,7 +171,7 @@ class CachedResources:
             await self._write_status(key, found, after)
             raise
 
-    def _judge(
+    async def _judge(
         self, key: ObjectKey, after: Object, resource: Resource | None
     ) -> RequestedCopies | None:
         """What is to be copied; None, and conditions that say why not."""
@@ -186,26 +184,19 @@ class CachedResources:
             return None
         status = after["status"]
         try:
-            status["identityHash"] = identity_of(
+            status["identityHash"] = await identity_of(
                 self._client, key.cluster, secret_of(after) or {}, status.get("identityHash") or ""
             )
         except BadIdentity as error:
             mark_false(after, IDENTITY_VALID, "IdentityVerificationFailed", str(error), now)
             return None
         mark_true(after, IDENTITY_VALID, now)
-        selection = resource.select(selector_text(after), "")
-        return RequestedCopies(key, resource, kind, status["identityHash"], selection)
+        return RequestedCopies(key, resource, kind, status["identityHash"], selector_text(after))
 
     async def _counts(self, wanted: RequestedCopies) -> Object:
         cluster = wanted.owner.cluster
-        query = Query(
-            range_prefix(wanted.prefix, cluster),
-            where=wanted.selection.conditions,
-            residual=wanted.selection.residual,
-        )
-        page = await self._store.list(query)
-        copies = self._published.names(wanted.cached_prefix, cluster)
-        return {"cache": len(copies), "local": len(page.values)}
+        local = await self._lister.count(wanted.stored, cluster, labels=wanted.labels)
+        return {"cache": len(self._published.names(wanted.cached, cluster)), "local": local}
 
     async def _let_go(self, key: ObjectKey, found: Object) -> None:
         """Take the copies away, then the finalizer."""
@@ -213,15 +204,13 @@ class CachedResources:
         if FINALIZER not in meta.finalizers(found):
             return
         identity = (found.get("status") or {}).get("identityHash") or ""
-        names = (
-            self._published.names(cached_prefix(kind_of(found), identity), key.cluster)
-            if identity
-            else []
-        )
+        kind = kind_of(found)
+        cached = resource_id(kind.group, kind.resource, identity)
+        names = self._published.names(cached, key.cluster) if identity else []
         if names:
             await self._show_leaving(key, found)
         for name in names:
-            await self._published.purge(kind_of(found), identity, key.cluster, name)
+            await self._published.purge(kind, identity, key.cluster, name)
 
         def release(live: Object) -> None:
             left = [f for f in meta.finalizers(live) if f != FINALIZER]

@@ -7,18 +7,20 @@ while the export is bound on the shard.
 from __future__ import annotations
 
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
-from pykcp.clients.interface import Client
+from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.apiexport import service_url
 from pykcp.controllers.apis.endpoint_slices import selector_of_partition
 from pykcp.controllers.apis.endpoint_urls import my_shard, with_url
-from pykcp.controllers.apis.objects import BINDINGS, EXPORTS, ApiObjects, ExportName, key_of
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.fan_out import add_indexed
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.apis.objects import ApiObjects, ExportName
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import labels, meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import (
+    API_BINDINGS,
+    API_EXPORTS,
     CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES,
     CLUSTER_CACHED_RESOURCES,
     PARTITIONS,
@@ -29,15 +31,12 @@ from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import copy as deep_copy
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.cache import slices_for, slices_of, slices_with_partition
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 NAME = "kcp-clustercachedresourceendpointslice"
 SLICE_KINDS = frozenset(("ClusterCachedResourceEndpointSlice", "CachedResourceEndpointSlice"))
 """As exports may call it; the second is the older name."""
 RESOURCE_VALID, EXPORT_VALID, PARTITION_VALID = "ResourceValid", "APIExportValid", "PartitionValid"
-_SLICES = kind_prefix(CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES)
 
 
 class CachedSlices:
@@ -54,70 +53,68 @@ class CachedSlices:
         """Whether there are slices at all; otherwise bindings come and go unseen."""
         self.controller = Controller(NAME, self.reconcile, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_SLICES, self._on_slice)
-        feed.on(kind_prefix(CLUSTER_CACHED_RESOURCES), self._on_resource)
-        feed.on(EXPORTS, self._on_export)
-        feed.on(BINDINGS, self._on_binding)
-        feed.on(kind_prefix(PARTITIONS), self._on_partition)
-        feed.on(kind_prefix(SHARDS), self._on_shard)
+    def follow(self, feed: Feed) -> None:
+        feed.on(CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES, self._on_slice)
+        feed.on(CLUSTER_CACHED_RESOURCES, self._on_resource)
+        feed.on(API_EXPORTS, self._on_export)
+        feed.on(API_BINDINGS, self._on_binding)
+        feed.on(PARTITIONS, self._on_partition)
+        feed.on(SHARDS, self._on_shard)
         feed.at_start(self._resume)
 
     async def _resume(self) -> None:
         self._add_everything()
 
     def _add_everything(self) -> None:
-        for key in self._objects.store.keys(_SLICES):
+        for key in self._objects.lister.keys(CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES):
             self._are_any = True
-            self.controller.add(key_of(key))
+            self.controller.add(key)
 
-    def _on_slice(self, event: Event) -> None:
+    def _on_slice(self, change: Change) -> None:
         self._are_any = True
-        if not event.deleted:
-            self.controller.add(key_of(event.key))
+        if not change.deleted:
+            self.controller.add(change.key)
 
-    def _on_resource(self, event: Event) -> None:
-        if event.created or event.deleted:
-            parts = split_key(event.key)
-            for where in _places(parts.cluster, event):
-                self._add_all(slices_of(where, parts.name))
+    def _on_resource(self, change: Change) -> None:
+        if change.created or change.deleted:
+            for where in _places(change.cluster, change):
+                self._add_all(slices_of(where, change.name))
 
-    def _on_export(self, event: Event) -> None:
+    def _on_export(self, change: Change) -> None:
         if self._are_any:
-            parts = split_key(event.key)
-            for where in _places(parts.cluster, event):
-                self._add_all(slices_for(where, parts.name))
+            for where in _places(change.cluster, change):
+                self._add_all(slices_for(where, change.name))
 
-    def _on_binding(self, event: Event) -> None:
-        if not self._are_any or not (event.created or event.deleted):
+    def _on_binding(self, change: Change) -> None:
+        if not self._are_any or not (change.created or change.deleted):
             return
-        binding = decode(event.value)
+        binding = decode(change.value)
         export = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
-        path = export.get("path") or split_key(event.key).cluster
+        path = export.get("path") or change.cluster
         lookup = self._objects.lookup
         cluster = lookup.cluster_of(path)
         canonical = lookup.canonical_path(cluster) if cluster else ""
         for where in {path, cluster or "", canonical} - {""}:
             self._add_all(slices_for(where, export.get("name") or ""))
 
-    def _on_partition(self, event: Event) -> None:
-        parts = split_key(event.key)
-        self._add_all(slices_with_partition(parts.cluster, parts.name))
+    def _on_partition(self, change: Change) -> None:
+        self._add_all(slices_with_partition(change.cluster, change.name))
 
-    def _on_shard(self, _: Event) -> None:
+    def _on_shard(self, _: Change) -> None:
         self._add_everything()
 
     def _add_all(self, index: str) -> None:
-        add_indexed(self.controller, self._objects.store, index, _SLICES, key_of)
+        kind = CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES
+        add_indexed(self.controller, self._objects.lister, index, kind, key_of)
 
     async def reconcile(self, key: ObjectKey) -> None:
         kind = CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES
-        found = self._client.get(key.cluster, kind, key.name)
+        found = await self._client.get(key.cluster, kind, key.name)
         if found is None:
             return
         after = deep_copy(found)
         status = after.setdefault("status", {})
-        export = self._judge(key.cluster, after)
+        export = await self._judge(key.cluster, after)
         if export is None:
             status.pop("endpoints", None)
         else:
@@ -133,7 +130,7 @@ class CachedSlices:
         except NotFound:
             return
 
-    def _judge(self, cluster: str, found: Object) -> Object | None:
+    async def _judge(self, cluster: str, found: Object) -> Object | None:
         """The export, if everything that the slice refers to is as it should be."""
         spec, now, lookup = found.get("spec") or {}, self._now(), self._objects.lookup
         path, name = _reference(spec.get("clusterCachedResource") or {}, cluster)
@@ -154,7 +151,7 @@ class CachedSlices:
             mark_false(found, EXPORT_VALID, "APIExportInvalidReference", text, now)
             return None
         mark_true(found, EXPORT_VALID, now)
-        selector = selector_of_partition(self._client, cluster, spec.get("partition") or "")
+        selector = await selector_of_partition(self._client, cluster, spec.get("partition") or "")
         if isinstance(selector, Exception):
             mark_false(found, PARTITION_VALID, "PartitionInvalidReference", str(selector), now)
             return None
@@ -186,9 +183,9 @@ def _reference(reference: Object, cluster: str) -> tuple[str, str]:
     return reference.get("path") or cluster, reference.get("name") or ""
 
 
-def _places(cluster: str, event: Event) -> set[str]:
+def _places(cluster: str, change: Change) -> set[str]:
     """How others may write where an object is."""
-    return {cluster, meta.annotation(decode(event.value), PATH_ANNOTATION)} - {""}
+    return {cluster, meta.annotation(decode(change.value), PATH_ANNOTATION)} - {""}
 
 
 def offers(export: Object, name: str) -> bool:

@@ -12,8 +12,8 @@ from pykcp.types import Object
 class Copy(NamedTuple):
     """A copy in the cache, by the original that it is of."""
 
-    prefix: str
-    """That of the resource's keys in the cache."""
+    resource: str
+    """Its `resource_id` in the cache."""
     cluster: str
     name: str
 
@@ -21,7 +21,7 @@ class Copy(NamedTuple):
 class PublishedCopies(Protocol):
     """The copies of one shard: its own part of the cache, wherever that is."""
 
-    def get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None: ...
+    async def get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None: ...
 
     def has(self, kind: GroupVersionResource, cluster: str, name: str) -> bool:
         """Cheap: it is asked as changes commit."""
@@ -35,8 +35,8 @@ class PublishedCopies(Protocol):
     def versions(self, kind: GroupVersionResource) -> Iterator[tuple[str, str, str]]:
         """Cluster, name and the version of the original, of all copies of a kind."""
 
-    def names(self, prefix: str, cluster: str) -> list[str]:
-        """The names of the copies under a prefix of the cache, of one logical cluster."""
+    def names(self, resource: str, cluster: str) -> list[str]:
+        """The names of the copies of a resource of the cache, of one logical cluster."""
 
     async def purge(
         self, kind: GroupVersionResource, identity: str, cluster: str, name: str

@@ -13,13 +13,12 @@ from typing import NamedTuple
 import orjson
 
 from pykcp.aio.slices import Slices, in_slices
-from pykcp.clients.interface import Client
+from pykcp.apis.kcp_catalog import kind_id
+from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.cache.published import PublishedCopies
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import add_stored
-from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.objects import Metadata
 from pykcp.machinery.kcp.clusters import SYSTEM_ADMIN, is_system
 from pykcp.machinery.kcp.replicate_marks import (
     ANNOTATION,
@@ -34,6 +33,8 @@ from pykcp.machinery.kcp.replicate_marks import (
     role_reasons,
     value_of,
 )
+from pykcp.machinery.metadata import Metadata
+from pykcp.machinery.object_keys import ObjectRef
 from pykcp.machinery.resources import (
     API_EXPORTS,
     CLUSTER_ROLE_BINDINGS,
@@ -44,8 +45,6 @@ from pykcp.machinery.resources import (
 )
 from pykcp.machinery.status import NotFound
 from pykcp.registry.codec import decode
-from pykcp.registry.keys import kind_prefix, object_key, split_key
-from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 NAME = "kcp-replicate-marking"
@@ -64,12 +63,12 @@ class MarkingResult(NamedTuple):
 class ReplicateMarking:
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         client: Client,
         published: PublishedCopies,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store = store
+        self._lister = lister
         self._client = client
         self._published = published
         self._changed_roles: dict[str, set[str]] = {}
@@ -79,46 +78,44 @@ class ReplicateMarking:
             NAME, self.reconcile, workers=8, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
+    def follow(self, feed: Feed) -> None:
         for _, kind in _MARKING:
-            feed.on(kind_prefix(kind), self._on_content)
-        feed.on(kind_prefix(LOGICAL_CLUSTERS), self._on_cluster)
-        feed.on(kind_prefix(CLUSTER_ROLES), self._on_role)
-        feed.on(kind_prefix(CLUSTER_ROLE_BINDINGS), self._on_binding)
+            feed.on(kind, self._on_content)
+        feed.on(LOGICAL_CLUSTERS, self._on_cluster)
+        feed.on(CLUSTER_ROLES, self._on_role)
+        feed.on(CLUSTER_ROLE_BINDINGS, self._on_binding)
 
-    def _on_content(self, event: Event) -> None:
-        cluster = split_key(event.key).cluster
-        if (event.created or event.deleted) and not is_system(cluster):
+    def _on_content(self, change: Change) -> None:
+        cluster = change.cluster
+        if (change.created or change.deleted) and not is_system(cluster):
             self.controller.add(MarkingResult(LOGICAL_CLUSTERS, cluster, CLUSTER))
 
-    def _on_cluster(self, event: Event) -> None:
+    def _on_cluster(self, change: Change) -> None:
         """Only marked objects, and objects that were marked and may have lost the mark by mistake."""
-        cluster = split_key(event.key).cluster
-        if event.deleted or is_system(cluster):
+        cluster = change.cluster
+        if change.deleted or is_system(cluster):
             return
-        if _MARK in event.value:
+        if _MARK in change.value:
             self._add_roles(cluster)
         elif not self._published.has(LOGICAL_CLUSTERS, cluster, CLUSTER):
             return
         self.controller.add(MarkingResult(LOGICAL_CLUSTERS, cluster, CLUSTER))
 
-    def _on_role(self, event: Event) -> None:
-        parts = split_key(event.key)
-        if is_system(parts.cluster):
+    def _on_role(self, change: Change) -> None:
+        if is_system(change.cluster):
             return
-        if not event.deleted:
-            self.controller.add(MarkingResult(CLUSTER_ROLES, parts.cluster, parts.name))
-        self._changed_roles.setdefault(parts.cluster, set()).add(parts.name)
-        self.controller.add(MarkingResult(CLUSTER_ROLE_BINDINGS, parts.cluster, ""))
+        if not change.deleted:
+            self.controller.add(MarkingResult(CLUSTER_ROLES, change.cluster, change.name))
+        self._changed_roles.setdefault(change.cluster, set()).add(change.name)
+        self.controller.add(MarkingResult(CLUSTER_ROLE_BINDINGS, change.cluster, ""))
 
-    def _on_binding(self, event: Event) -> None:
-        parts = split_key(event.key)
-        if is_system(parts.cluster):
+    def _on_binding(self, change: Change) -> None:
+        if is_system(change.cluster):
             return
-        if not event.deleted:
-            self.controller.add(MarkingResult(CLUSTER_ROLE_BINDINGS, parts.cluster, parts.name))
+        if not change.deleted:
+            self.controller.add(MarkingResult(CLUSTER_ROLE_BINDINGS, change.cluster, change.name))
         else:
-            self._add_role_of(parts.cluster, decode(event.value))
+            self._add_role_of(change.cluster, decode(change.value))
 
     async def reconcile(self, key: MarkingResult) -> None:
         if not key.name:
@@ -159,9 +156,7 @@ class ReplicateMarking:
     async def _reasons(self, key: MarkingResult, obj: Object) -> frozenset[str]:
         if key.kind == LOGICAL_CLUSTERS:
             return frozenset(
-                reason
-                for reason, kind in _MARKING
-                if self._store.keys(f"{kind_prefix(kind)}{key.cluster}/", limit=1)
+                reason for reason, kind in _MARKING if self._lister.keys(kind, key.cluster, limit=1)
             )
         in_marked = self._is_marked(key.cluster)
         if key.kind == CLUSTER_ROLES:
@@ -183,17 +178,17 @@ class ReplicateMarking:
     def _add_role_of(self, cluster: str, binding: Object) -> None:
         """A role may be marked for its bindings' sake."""
         name = role_of(binding)
-        if name and self._store.get(_key(CLUSTER_ROLES, cluster, name)) is not None:
+        if name and self._lister.has(cluster, CLUSTER_ROLES, name):
             self.controller.add(MarkingResult(CLUSTER_ROLES, cluster, name))
 
     def _add_roles(self, cluster: str) -> None:
         for kind in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS):
-            prefix = f"{kind_prefix(kind)}{cluster}/"
-            add_stored(self.controller, self._store, prefix, partial(_judged, kind, cluster))
+            key_of = partial(_judged, kind, cluster)
+            add_stored(self.controller, self._lister, kind_id(kind), cluster, key_of)
 
     async def _bindings(self, cluster: str) -> Sequence[bytes]:
-        page = await self._store.list(Query(f"{kind_prefix(CLUSTER_ROLE_BINDINGS)}{cluster}/"))
-        return page.values
+        pages = self._lister.values_of(kind_id(CLUSTER_ROLE_BINDINGS), cluster)
+        return [value async for page in pages for value in page]
 
     async def _consumers_of(self, cluster: str, role: str) -> list[Object]:
         """The bindings of a role that may name consumers; there are few in most clusters."""
@@ -210,17 +205,17 @@ class ReplicateMarking:
         return bindings
 
     def _is_marked(self, cluster: str) -> bool:
-        entry = self._store.get(_key(LOGICAL_CLUSTERS, cluster, CLUSTER))
-        return entry is not None and _MARK in entry.value and is_marked(decode(entry.value))
+        value = self._lister.value(_ref(LOGICAL_CLUSTERS, cluster, CLUSTER))
+        return value is not None and _MARK in value and is_marked(decode(value))
 
     def _get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
-        entry = self._store.get(_key(kind, cluster, name))
-        return None if entry is None else decode(entry.value)
+        value = self._lister.value(_ref(kind, cluster, name))
+        return None if value is None else decode(value)
 
 
 def _judged(kind: GroupVersionResource, cluster: str, metadata: Metadata) -> MarkingResult:
     return MarkingResult(kind, cluster, metadata.name)
 
 
-def _key(kind: GroupVersionResource, cluster: str, name: str) -> str:
-    return object_key(kind_prefix(kind), cluster, "", name)
+def _ref(kind: GroupVersionResource, cluster: str, name: str) -> ObjectRef:
+    return ObjectRef(kind_id(kind), cluster, "", name)

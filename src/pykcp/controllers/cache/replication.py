@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from pykcp.apis.kcp_catalog import kind_id
+from pykcp.clients.interface import Change, Feed, Lister
 from pykcp.controllers.cache.published import Copy, PublishedCopies
 from pykcp.controllers.cache.replication_plan import (
     PUBLISHED,
@@ -23,23 +25,20 @@ from pykcp.controllers.cache.replication_plan import (
     plan,
 )
 from pykcp.controllers.runtime.controller import Controller
-from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.machinery.kcp.clusters import is_system
+from pykcp.machinery.kcp.clusters import WILDCARD, is_system
 from pykcp.machinery.kcp.replicate_marks import ANNOTATION, is_marked
+from pykcp.machinery.object_keys import ObjectRef, resource_id
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, GroupVersionResource
 from pykcp.machinery.status import AlreadyExists, NotFound
 from pykcp.registry.codec import CLUSTER_ANNOTATION, decode
 from pykcp.registry.indexes.entries import PUBLISHED_CLUSTERS
-from pykcp.registry.keys import kind_prefix, object_key, resource_prefix, split_key
-from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 NAME = "kcp-replication-controller"
 CLUSTER = "cluster"
 """The name of every LogicalCluster."""
 _MARK = ANNOTATION.encode()
-_PAGE = 500
 
 
 class Original(NamedTuple):
@@ -53,36 +52,36 @@ class Original(NamedTuple):
 class Replication:
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         published: PublishedCopies,
         shard: str,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store = store
+        self._lister = lister
         self._published = published
         self._shard = shard
-        self._by_prefix = {resource_prefix(kind.group, kind.resource): kind for kind in PUBLISHED}
-        """By their prefix in the cache."""
+        self._by_id = {resource_id(kind.group, kind.resource): kind for kind in PUBLISHED}
+        """By their `resource_id` in the cache."""
         self.controller: Controller[Original] = Controller(
             NAME, self.reconcile, workers=8, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
+    def follow(self, feed: Feed) -> None:
         for kind in WHOLE:
-            feed.on(kind_prefix(kind), _Adds(self.controller, kind))
+            feed.on(kind, _Adds(self.controller, kind))
         for kind in (LOGICAL_CLUSTERS, *ROLES):
-            feed.on(kind_prefix(kind), _AddsMarked(self, kind))
+            feed.on(kind, _AddsMarked(self, kind))
         feed.at_start(self.compare)
         self._published.listen(self._on_copy)
 
     def _on_copy(self, copy: Copy) -> None:
-        kind = self._by_prefix.get(copy.prefix)
+        kind = self._by_id.get(copy.resource)
         if kind is not None:
             self.controller.add(Original(kind, copy.cluster, copy.name))
 
-    def concerns(self, original: Original, event: Event) -> bool:
+    def concerns(self, original: Original, change: Change) -> bool:
         """Whether a role or a logical cluster is published, or was. Most never are."""
-        if event.deleted or _MARK not in event.value:
+        if change.deleted or _MARK not in change.value:
             return self._published.has(*original)
         if original.kind == LOGICAL_CLUSTERS:
             return True
@@ -90,7 +89,8 @@ class Replication:
 
     async def reconcile(self, key: Original) -> None:
         kind, cluster, name = key
-        todo = plan(self._local(key), self._published.get(kind, cluster, name), self._shard)
+        copy = await self._published.get(kind, cluster, name)
+        todo = plan(self._local(key), copy, self._shard)
         await self._carry_out(key, todo)
         has_turned = todo.action in (CopyAction.CREATE, CopyAction.DELETE)
         if kind == LOGICAL_CLUSTERS and has_turned:
@@ -113,21 +113,21 @@ class Replication:
                 self.controller.add(key)  # a concurrent write: check the current state
 
     def _local(self, key: Original) -> Object | None:
-        entry = self._store.get(_local_key(key))
-        if entry is None:
+        value = self._lister.value(_ref(key))
+        if value is None:
             return None
-        local = decode(entry.value)
+        local = decode(value)
         in_marked = key.kind not in ROLES or self._is_marked(key.cluster)
         return local if belongs(key.kind, key.cluster, local, in_marked=in_marked) else None
 
     def _is_marked(self, cluster: str) -> bool:
-        entry = self._store.get(_local_key(Original(LOGICAL_CLUSTERS, cluster, CLUSTER)))
-        return entry is not None and _MARK in entry.value and is_marked(decode(entry.value))
+        value = self._lister.value(_ref(Original(LOGICAL_CLUSTERS, cluster, CLUSTER)))
+        return value is not None and _MARK in value and is_marked(decode(value))
 
     def _roles_of(self, cluster: str) -> Iterator[Original]:
         for kind in ROLES:
-            for key in self._store.keys(f"{kind_prefix(kind)}{cluster}/"):
-                yield Original(kind, cluster, split_key(key).name)
+            for key in self._lister.keys(kind, cluster):
+                yield Original(kind, cluster, key.name)
 
     async def compare(self) -> None:
         """Find changes that were missed while the controller did not run, on either side."""
@@ -142,15 +142,15 @@ class Replication:
     async def _originals(self, kind: GroupVersionResource) -> AsyncIterator[tuple[str, str, str]]:
         """Cluster, name and version of what there is to publish of a kind."""
         if kind in WHOLE:
-            async for values in _pages(self._store, kind_prefix(kind)):
+            async for values in self._lister.values_of(kind_id(kind), WILDCARD):
                 for seen in map(_decode, values):
                     metadata = seen.metadata
                     cluster = metadata.annotations[CLUSTER_ANNOTATION]
                     if not is_system(cluster):
                         yield cluster, metadata.name, metadata.resource_version
             return
-        for key in self._store.lookup(PUBLISHED_CLUSTERS):
-            cluster = split_key(key).cluster
+        for ref in self._lister.find(PUBLISHED_CLUSTERS, LOGICAL_CLUSTERS):
+            cluster = ref.cluster
             own = Original(LOGICAL_CLUSTERS, cluster, CLUSTER)
             wanted = (own,) if kind == LOGICAL_CLUSTERS else self._roles_of(cluster)
             for original in wanted:
@@ -167,10 +167,9 @@ class _Adds:
         self._controller = controller
         self._kind = kind
 
-    def __call__(self, event: Event) -> None:
-        parts = split_key(event.key)
-        if not is_system(parts.cluster):
-            self._controller.add(Original(self._kind, parts.cluster, parts.name))
+    def __call__(self, change: Change) -> None:
+        if not is_system(change.cluster):
+            self._controller.add(Original(self._kind, change.cluster, change.name))
 
 
 class _AddsMarked:
@@ -180,15 +179,14 @@ class _AddsMarked:
         self._replication = replication
         self._kind = kind
 
-    def __call__(self, event: Event) -> None:
-        parts = split_key(event.key)
-        original = Original(self._kind, parts.cluster, parts.name)
-        if not is_system(parts.cluster) and self._replication.concerns(original, event):
+    def __call__(self, change: Change) -> None:
+        original = Original(self._kind, change.cluster, change.name)
+        if not is_system(change.cluster) and self._replication.concerns(original, change):
             self._replication.controller.add(original)
 
 
-def _local_key(original: Original) -> str:
-    return object_key(kind_prefix(original.kind), original.cluster, "", original.name)
+def _ref(original: Original) -> ObjectRef:
+    return ObjectRef(kind_id(original.kind), original.cluster, "", original.name)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -202,15 +200,3 @@ class _Stored(msgspec.Struct):
 
 
 _decode = msgspec.json.Decoder(_Stored).decode
-
-
-async def _pages(store: Store, prefix: str) -> AsyncIterator[list[bytes]]:
-    after = ""
-    while True:
-        page = await store.list(Query(prefix, after=after, limit=_PAGE))
-        if page.values:
-            yield page.values
-        if not page.next_after:
-            return
-        after = page.next_after
-        await asyncio.sleep(0)

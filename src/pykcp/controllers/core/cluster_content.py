@@ -4,94 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
 
-from pykcp.aio.slices import Slices
-from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp.logical_clusters import WORKSPACE_FINALIZER
 from pykcp.apis.kcp_catalog import is_exported
-from pykcp.controllers.runtime.objects import Metadata, metadata_of, pages
-from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES, GroupVersionResource
-from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.keys import kind_prefix, resource_prefix
-from pykcp.registry.local import LocalClient
+from pykcp.machinery.resources import WORKSPACES
+from pykcp.registry.cluster_content import ContentItem
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.transaction import Delete
-from pykcp.storage.interface import Entry, Store
 
 RBAC = "rbac.authorization.k8s.io"
 CRDS = "customresourcedefinitions"
-_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _OWN_FINALIZERS = frozenset(
     ("apis.kcp.io/apibinding-finalizer", "customresourcecleanup.apiextensions.k8s.io")
 )
 """Theirs who would delete what goes here anyway."""
-_FEW = 50
-_LARGE = 32 * 1024
-"""Octets of an object that is not kept in memory until its turn comes."""
 _MOST_FINALIZERS = 100
 """Finalizers that are named, of one object and in all."""
 
 
-class ContentItem(NamedTuple):
-    resource: Resource
-    metadata: Metadata
-    entry: Entry | None = None
-    """As it was read, if there are few."""
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether somebody else has to let go of it first."""
-        finalizers = self.metadata.finalizers or ()
-        return any(f not in _OWN_FINALIZERS for f in finalizers)
-
-    @property
-    def is_workspace(self) -> bool:
-        """Whether it is a workspace that waits for nothing but its logical cluster."""
-        is_one = (self.resource.group, self.resource.plural) == WORKSPACES[::2]
-        return is_one and self.metadata.finalizers == (WORKSPACE_FINALIZER,)
+def is_kept(item: ContentItem) -> bool:
+    """Whether somebody else has to let go of it first."""
+    return any(f not in _OWN_FINALIZERS for f in item.metadata.finalizers or ())
 
 
-class RemainingContent:
-    def __init__(self, store: Store, client: LocalClient, directory: Directory) -> None:
-        self._store, self._client, self._directory = store, client, directory
-
-    async def of(self, cluster: str) -> list[ContentItem]:
-        """Everything in the cluster but its LogicalCluster."""
-        items: list[ContentItem] = []
-        seen, slices = {_CLUSTERS}, Slices(cluster)
-        for definition in self._directory.definitions(cluster):
-            if definition.ephemeral or definition.stored_as or not definition.all_versions:
-                continue
-            prefix = resource_prefix(*definition.storage, definition.identity)
-            if prefix in seen:
-                continue
-            seen.add(prefix)
-            place = f"{prefix}{cluster}/"
-            keys = self._store.keys(place, limit=_FEW + 1)
-            if not keys:
-                continue
-            resource = self._client.resource(cluster, _served(definition))
-            if len(keys) > _FEW:
-                async for page in pages(self._store, place):
-                    items += (ContentItem(resource, metadata) for metadata in page)
-                continue
-            for key in keys:
-                entry = self._store.get(key)
-                if entry is None:
-                    continue
-                is_kept = len(entry.value) <= _LARGE
-                items.append(
-                    ContentItem(resource, metadata_of(entry.value), entry if is_kept else None)
-                )
-                if slices.is_over():
-                    await slices.next()
-        return items
-
-
-def _served(definition: ResourceDefinition) -> GroupVersionResource:
-    versions = definition.versions or tuple(v.name for v in definition.all_versions)
-    return GroupVersionResource(definition.group, versions[0], definition.plural)
+def is_workspace(item: ContentItem) -> bool:
+    """Whether it is a workspace that waits for nothing but its logical cluster."""
+    is_one = (item.resource.group, item.resource.plural) == WORKSPACES[::2]
+    return is_one and item.metadata.finalizers == (WORKSPACE_FINALIZER,)
 
 
 def deletion(cluster: str, item: ContentItem) -> Delete:

@@ -1,6 +1,6 @@
 """Deletion of a logical cluster: its content, the LogicalCluster, and the workspace that owns it.
 
-Content is found by key prefix, kind by kind. If no object in the cluster has finalizers of other
+Content is looked for kind by kind. If no object in the cluster has finalizers of other
 controllers, everything is deleted in one write together with the LogicalCluster and its
 Workspace. Otherwise objects without finalizers are deleted, the remaining ones are reported in a
 condition, and the cluster is reconciled again when content is deleted. Roles are deleted last, so
@@ -20,37 +20,37 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
+from pykcp.apis.kcp_catalog import kind_id
+from pykcp.clients.interface import Change, Lister, ShardFeed
 from pykcp.controllers.core.cluster_blockers import Blockers
 from pykcp.controllers.core.cluster_content import (
     CRDS,
     RBAC,
-    ContentItem,
-    RemainingContent,
     deletion,
     holders,
     in_deletion_order,
+    is_kept,
     is_role,
+    is_workspace,
     remains_message,
 )
-from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
-from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
+from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
 from pykcp.machinery.kcp.conditions import INFO
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES, GroupVersionResource
 from pykcp.machinery.status import NotFound, StatusError
-from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.cluster_content import ClusterContent, ContentItem
 from pykcp.registry.indexes.entries import DELETING
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.local import LocalClient
 from pykcp.registry.verbs.restore import CHUNK, Trash
 from pykcp.registry.verbs.transaction import Delete, Write
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "kcp-logicalcluster-deletion"
-_PREFIX = kind_prefix(LOGICAL_CLUSTERS)
+_LOGICAL_CLUSTERS = kind_id(LOGICAL_CLUSTERS)
 _DELETING = b'"deletionTimestamp":"'
 _CHUNK = 50
 """Of one transaction: etcd takes no more than 128 operations, and a deletion is two of them."""
@@ -76,15 +76,15 @@ class SweptCluster(NamedTuple):
 class ClusterDeletion:
     def __init__(
         self,
-        store: Store,
-        client: LocalClient,
-        directory: Directory,
+        lister: Lister,
+        client: ShardClient,
+        content: ClusterContent,
         trash: Trash,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client = store, client
-        self._content = RemainingContent(store, client, directory)
+        self._lister, self._client = lister, client
+        self._content = content
         self._trash = trash
         self._now = now
         self._waiting: dict[str, float] = {}
@@ -97,18 +97,18 @@ class ClusterDeletion:
             NAME, self.reconcile, workers=16, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_PREFIX, self._on_cluster)
-        feed.on(EVERYTHING, self._on_anything)
+    def follow(self, feed: ShardFeed) -> None:
+        feed.on(LOGICAL_CLUSTERS, self._on_cluster)
+        feed.on_everything(self._on_anything)
         feed.at_start(self._resume)
 
-    def _on_cluster(self, event: Event) -> None:
-        cluster = split_key(event.key).cluster
-        if event.deleted:
+    def _on_cluster(self, change: Change) -> None:
+        cluster = change.cluster
+        if change.deleted:
             self._waiting.pop(cluster, None)
             self._look_again(self._blockers.forget(cluster))
             self._remember(cluster)
-        elif _DELETING in event.value:
+        elif _DELETING in change.value:
             self.controller.add(_key(cluster))
 
     def _look_again(self, cluster: str) -> None:
@@ -126,25 +126,24 @@ class ClusterDeletion:
             del self._gone[oldest]
         self._gone[cluster] = now
 
-    def _on_anything(self, event: Event) -> None:
-        if self._waiting and event.deleted:
-            self._look_again(split_key(event.key).cluster)
-        elif self._gone and event.created:
-            cluster = split_key(event.key).cluster
-            if cluster in self._gone and not event.key.startswith(_PREFIX):
+    def _on_anything(self, change: Change) -> None:
+        if self._waiting and change.deleted:
+            self._look_again(change.cluster)
+        elif self._gone and change.created:
+            cluster = change.cluster
+            if cluster in self._gone and change.resource != _LOGICAL_CLUSTERS:
                 self.controller.add_after(SweptCluster(cluster), _GATHER)
 
     async def _resume(self) -> None:
-        for key in self._store.lookup(DELETING):
-            if key.startswith(_PREFIX):
-                self.controller.add(_key(split_key(key).cluster))
+        for ref in self._lister.find(DELETING, LOGICAL_CLUSTERS):
+            self.controller.add(ref.key)
 
     async def reconcile(self, key: ObjectKey | SweptCluster) -> float | None:
         cluster = key.cluster
         if isinstance(key, SweptCluster):
             await self._sweep(cluster)
             return None
-        found = self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
+        found = await self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
         if found is None or not meta.has_finalizer(found, lifecycle.DELETION_FINALIZER):
             self._waiting.pop(cluster, None)
             return None
@@ -153,9 +152,9 @@ class ClusterDeletion:
         # Before looking, so that nothing is missed in between.
         self._waiting.setdefault(cluster, _GATHER)
         items = await self._content.of(cluster)
-        workspace = self._kept_workspace(found)
-        if any(item.is_kept for item in items):
-            wanted = [item for item in items if item.is_kept] if workspace else items
+        workspace = await self._kept_workspace(found)
+        if any(map(is_kept, items)):
+            wanted = list(filter(is_kept, items)) if workspace else items
             return await self._delete_what_goes(found, wanted)
         if workspace:
             await self._move_to_trash(found, items, workspace)
@@ -174,12 +173,12 @@ class ClusterDeletion:
         name = meta.cluster(cluster)
         self._waiting[name] = max(_GATHER, len(items) * _GATHER_EACH)
         errors: list[str] = []
-        kept = [item for item in items if item.is_kept]
+        kept = list(filter(is_kept, items))
         holds_kept = holders(kept)
         going: list[Write] = []
         marked: list[ContentItem] = []
         for item in items:
-            if item.is_kept or holds_kept(item):
+            if is_kept(item) or holds_kept(item):
                 marked.append(item)
             elif item.resource.group != RBAC or item.resource.namespaced:
                 going.append(deletion(name, item))
@@ -193,7 +192,7 @@ class ClusterDeletion:
                 await self._client.transaction(going[start : start + _CHUNK])
             except StatusError as error:
                 errors.append(error.message)
-        is_here = any(not item.is_workspace for item in kept)
+        is_here = not all(map(is_workspace, kept))
         self._look_again(self._blockers.note(cluster, is_here=is_here))
         message = remains_message(kept) + self._blockers.below(name).text()
         await self._report(cluster, message, errors)
@@ -255,7 +254,7 @@ class ClusterDeletion:
         """Nothing blocks the deletion: delete roles, the cluster and its workspace last, in one write."""
         name = meta.cluster(cluster)
         going = sorted(items, key=is_role)
-        last = self._itself(cluster)
+        last = await self._itself(cluster)
         rest = max(0, len(going) - 1) // _CHUNK * _CHUNK
         for start in range(0, rest, _CHUNK):
             chunk = [deletion(name, item) for item in going[start : start + _CHUNK]]
@@ -265,9 +264,9 @@ class ClusterDeletion:
         writes: list[Write] = [deletion(name, item) for item in going[rest:]]
         await self._client.transaction([*writes, *last])
 
-    def _kept_workspace(self, cluster: Object) -> Delete | None:
+    async def _kept_workspace(self, cluster: Object) -> Delete | None:
         """The workspace of a cluster that is kept for a while; None if it is not."""
-        return self._workspace_of(cluster) if self._trash.window else None
+        return await self._workspace_of(cluster) if self._trash.window else None
 
     async def _move_to_trash(
         self, cluster: Object, items: list[ContentItem], workspace: Delete
@@ -284,7 +283,7 @@ class ClusterDeletion:
             del going[:CHUNK]
             if len(going) <= CHUNK:  # the last ones go along with what was created meanwhile
                 items = await self._content.of(name)
-                if any(item.is_kept for item in items):
+                if any(map(is_kept, items)):
                     raise Requeue("something new blocks the deletion")
                 going = in_deletion_order(items)
         resource = workspace.resource
@@ -292,10 +291,10 @@ class ClusterDeletion:
         record = self._trash.new_record(key, cluster)
         if record is None:
             raise Requeue("it is gone")
-        last = [*_to_trash(name, going), record, *self._itself(cluster)]
+        last = [*_to_trash(name, going), record, *await self._itself(cluster)]
         await self._client.transaction(last)
 
-    def _itself(self, cluster: Object) -> list[Write]:
+    async def _itself(self, cluster: Object) -> list[Write]:
         name, client = meta.cluster(cluster), self._client
 
         def let_go(live: Object) -> None:
@@ -305,15 +304,15 @@ class ClusterDeletion:
         writes: list[Write] = [client.to_update(name, LOGICAL_CLUSTERS, "cluster", let_go)]
         if meta.finalizers(cluster) != [lifecycle.DELETION_FINALIZER]:
             return writes  # terminators are still at work
-        workspace = self._workspace_of(cluster)
+        workspace = await self._workspace_of(cluster)
         return [*writes, workspace] if workspace is not None else writes
 
-    def _workspace_of(self, cluster: Object) -> Delete | None:
+    async def _workspace_of(self, cluster: Object) -> Delete | None:
         """The workspace to delete with a cluster, if there is one without other finalizers."""
         owner = (cluster.get("spec") or {}).get("owner") or {}
         if owner.get("resource") != WORKSPACES.resource:
             return None
-        workspace = self._client.get(owner["cluster"], WORKSPACES, owner["name"])
+        workspace = await self._client.get(owner["cluster"], WORKSPACES, owner["name"])
         if (
             workspace is None
             or meta.uid(workspace) != owner["uid"]
@@ -325,18 +324,18 @@ class ClusterDeletion:
         return Delete(resource, owner["cluster"], "", owner["name"])
 
     async def _sweep(self, cluster: str) -> None:
-        if self._is_inhabited(cluster):
+        if await self._is_inhabited(cluster):
             return
         items = await self._content.of(cluster)
         for start in range(0, len(items), _CHUNK):
-            if self._is_inhabited(cluster):
+            if await self._is_inhabited(cluster):
                 return
             chunk = [deletion(cluster, item) for item in items[start : start + _CHUNK]]
             await self._client.transaction(chunk)
 
-    def _is_inhabited(self, cluster: str) -> bool:
+    async def _is_inhabited(self, cluster: str) -> bool:
         """Whether a cluster is there, or about to be there again."""
-        found = self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
+        found = await self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
         return found is not None or self._trash.is_restoring(cluster)
 
 

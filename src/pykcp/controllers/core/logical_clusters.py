@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.controllers.tenancy.provisioning import is_created_ready
 from pykcp.machinery.kcp import clusters
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, SHARDS
 from pykcp.machinery.status import NotFound
 from pykcp.registry import codec
 from pykcp.registry.indexes.entries import DELETING, UNSETTLED_CLUSTERS
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "kcp-logicalcluster"
-_PREFIX = kind_prefix(LOGICAL_CLUSTERS)
 _DELETING = b'"deletionTimestamp":"'
 _HAS_TERMINATORS = lifecycle.TERMINATORS_FINALIZER.encode()
 _SOON = 0.5
@@ -31,38 +29,37 @@ _SOON = 0.5
 class LogicalClusterController:
     def __init__(
         self,
-        store: Store,
-        client: LocalClient,
+        lister: Lister,
+        client: ShardClient,
         lookup: ObjectLookup,
         shard_name: str,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client, self._lookup = store, client, lookup
+        self._lister, self._client, self._lookup = lister, client, lookup
         self._shard = shard_name
         self._now = now
         self.controller: Controller[ObjectKey] = Controller(
             NAME, self.reconcile, workers=16, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_PREFIX, self._on_cluster)
+    def follow(self, feed: Feed) -> None:
+        feed.on(LOGICAL_CLUSTERS, self._on_cluster)
         feed.at_start(self._resume)
 
-    def _on_cluster(self, event: Event) -> None:
-        if event.deleted or is_created_ready(event):
+    def _on_cluster(self, change: Change) -> None:
+        if change.deleted or is_created_ready(change):
             return
-        key = ObjectKey(split_key(event.key).cluster, "", "cluster")
-        if _DELETING in event.value and _HAS_TERMINATORS not in event.value:
+        key = ObjectKey(change.cluster, "", "cluster")
+        if _DELETING in change.value and _HAS_TERMINATORS not in change.value:
             self.controller.add_after(key, _SOON)  # most are gone by then
         else:
             self.controller.add(key)
 
     async def _resume(self) -> None:
         for index in (UNSETTLED_CLUSTERS, DELETING):
-            for key in self._store.lookup(index):
-                if key.startswith(_PREFIX):
-                    self.controller.add(ObjectKey(split_key(key).cluster, "", "cluster"))
+            for ref in self._lister.find(index, LOGICAL_CLUSTERS):
+                self.controller.add(ref.key)
 
     def url_of(self, cluster: str) -> str:
         shard = self._lookup.get(SHARDS, clusters.ROOT, self._shard)

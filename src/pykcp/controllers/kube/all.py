@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from pykcp.admission.plugins.resource_quota import Quotas
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.clients.interface import Client, Lister
 from pykcp.controllers.kube import (
     crds,
     default_accounts,
@@ -34,46 +35,48 @@ from pykcp.controllers.runtime.manager import ControllerSpec
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.local import LocalClient
 from pykcp.registry.watch.hub import WatchHub
-from pykcp.storage.interface import Store
 
 
 def make(
     *,
-    store: Store,
+    lister: Lister,
+    make_client: Callable[[str], Client],
     hub: WatchHub,
     directory: Directory,
     metrics: ControllerMetrics,
     ca_bundle: str,
     sign_token: Sign,
     event_ttl: float,
-    quotas: Quotas | None = None,
+    quotas: Quotas,
     bound: Callable[[str], Sequence[ResourceDefinition]] = lambda _: (),
     clock: Callable[[], float] = time.time,
 ) -> list[ControllerSpec]:
-    """All of them, on a started store; `join` them and set them going.
+    """All of them; `join` them and set them going.
 
-    `quotas` are those by which admission counts, `bound` is what a cluster's bindings bring.
+    `make_client` makes a client for a user, `quotas` are those by which admission counts,
+    `bound` is what the bindings of a cluster bring.
     """
     kinds = ServedKinds(directory)
     counted = metrics
 
-    def client(name: str) -> LocalClient:
-        return LocalClient(directory, f"system:serviceaccount:kube-system:{name}")
+    def client(name: str) -> Client:
+        return make_client(f"system:serviceaccount:kube-system:{name}")
 
-    tokens = TokenSecrets(client(token_secrets.NAME), sign_token, ca_bundle, counted)
+    tokens = TokenSecrets(lister, client(token_secrets.NAME), sign_token, ca_bundle, counted)
     made: list[ControllerSpec] = [
-        Namespaces(store, client(namespaces.NAME), kinds, Timestamps(clock), counted),
-        GarbageCollector(store, client(garbage.NAME), kinds, Timestamps(clock), counted),
-        DefaultAccounts(client(default_accounts.NAME), counted),
-        RootCA(store, client(root_ca.NAME), ca_bundle, counted, tokens.look_at),
+        Namespaces(lister, client(namespaces.NAME), kinds, Timestamps(clock), counted),
+        GarbageCollector(lister, client(garbage.NAME), kinds, Timestamps(clock), counted),
+        DefaultAccounts(lister, client(default_accounts.NAME), counted),
+        RootCA(lister, client(root_ca.NAME), ca_bundle, counted, tokens.look_at),
         tokens,
         RoleAggregation(client(role_aggregation.NAME), counted),
         PolicyStatus(client(policy_status.NAME), directory, counted),
-        ResourceQuotas(store, client(quota.NAME), directory, quotas or Quotas(store), counted),
-        CustomResourceDefinitions(store, client(crds.NAME), hub, Timestamps(clock), counted, bound),
+        ResourceQuotas(lister, client(quota.NAME), directory, quotas, counted),
+        CustomResourceDefinitions(
+            lister, client(crds.NAME), hub, Timestamps(clock), counted, bound
+        ),
     ]
     if event_ttl > 0:
-        made.append(EventExpiry(store, client(event_expiry.NAME), event_ttl, clock, counted))
+        made.append(EventExpiry(lister, client(event_expiry.NAME), event_ttl, clock, counted))
     return made

@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 
 from pykcp.aio.slices import Slices
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
-from pykcp.clients.interface import Client
+from pykcp.apis.kcp_catalog import kind_id
+from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.kube.crd_conditions import after_naming, condition_of, set_condition
-from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import bound_crd
+from pykcp.machinery.metadata import Metadata
+from pykcp.machinery.object_keys import ObjectKey, ObjectRef, resource_id
 from pykcp.machinery.resources import (
     API_BINDINGS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -25,22 +27,18 @@ from pykcp.machinery.resources import (
 from pykcp.machinery.schema.crd_text import read_crd
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.codec import decode
-from pykcp.registry.keys import kind_prefix, object_key, resource_prefix, split_key
 from pykcp.registry.watch.hub import WatchHub
-from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 NAME = "customresourcedefinition-controller"
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-_PREFIX = resource_prefix(CUSTOM_RESOURCE_DEFINITIONS.group, CUSTOM_RESOURCE_DEFINITIONS.resource)
-_PAGE = 100
+_DEFINITIONS = kind_id(CUSTOM_RESOURCE_DEFINITIONS)
 
 
 class CustomResourceDefinitions:
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         client: Client,
         hub: WatchHub,
         now: Timestamps,
@@ -48,34 +46,32 @@ class CustomResourceDefinitions:
         bound: Callable[[str], Sequence[ResourceDefinition]] = lambda _: (),
     ) -> None:
         """`bound`: what a logical cluster has from its bindings, whose names are taken, too."""
-        self._store, self._client, self._hub = store, client, hub
+        self._lister, self._client, self._hub = lister, client, hub
         self._bound = bound
         self._now = now
         self._builtin = {(d.group, d.plural) for d in builtin_definitions()}
         self.controller = Controller(NAME, self.reconcile, workers=4, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_PREFIX, self._on_definition)
-        feed.on(kind_prefix(API_BINDINGS), self._on_binding)
+    def follow(self, feed: Feed) -> None:
+        feed.on(CUSTOM_RESOURCE_DEFINITIONS, self._on_definition)
+        feed.on(API_BINDINGS, self._on_binding)
 
-    def _on_binding(self, event: Event) -> None:
+    def _on_binding(self, change: Change) -> None:
         """Definitions may have waited for the names that it gives up."""
-        if event.deleted:
-            cluster = split_key(event.key).cluster
-            for key in self._store.keys(f"{_PREFIX}{cluster}/"):
-                self.controller.add(ObjectKey(cluster, "", split_key(key).name))
+        if change.deleted:
+            for key in self._lister.keys(CUSTOM_RESOURCE_DEFINITIONS, change.cluster):
+                self.controller.add(key)
 
-    def _on_definition(self, event: Event) -> None:
-        parts = split_key(event.key)
-        self.controller.add(ObjectKey(parts.cluster, "", parts.name))
-        if event.deleted:
-            self._forget(parts.cluster, read_crd(event.value).crd["spec"])
+    def _on_definition(self, change: Change) -> None:
+        self.controller.add(change.key)
+        if change.deleted:
+            self._forget(change.cluster, read_crd(change.value).crd["spec"])
 
     def _forget(self, cluster: str, spec: Object) -> None:
         """Watches of a type that is gone end; others may have waited for its names."""
         group, plural = spec["group"], spec["names"]["plural"]
         if (group, plural) not in self._builtin:
-            self._hub.end_under(f"{resource_prefix(group, plural)}{cluster}/")
+            self._hub.end_kind(resource_id(group, plural), cluster)
         self._revisit_later(cluster, group)
 
     def _revisit_later(self, cluster: str, group: str) -> None:
@@ -87,10 +83,10 @@ class CustomResourceDefinitions:
         if key.name.startswith("*."):
             await self._revisit_group(key.cluster, key.name[2:])
             return None
-        entry = self._store.get(object_key(_PREFIX, key.cluster, "", key.name))
-        if entry is None:
+        value = self._lister.value(ObjectRef(_DEFINITIONS, *key))
+        if value is None:
             return None
-        crd = read_crd(entry.value).crd
+        crd = read_crd(value).crd
         if meta.is_deleting(crd):
             await self._clean_up(key.cluster, crd)
         else:
@@ -104,12 +100,12 @@ class CustomResourceDefinitions:
     async def _of_group(self, cluster: str, group: str) -> list[Object]:
         """The cluster's definitions in a group, large ones without their schemas."""
         found, slices = [], Slices()
-        for key in self._store.keys(f"{_PREFIX}{cluster}/"):
-            if not key.endswith(f".{group or 'core'}"):  # names end with the group
+        for key in self._lister.keys(CUSTOM_RESOURCE_DEFINITIONS, cluster):
+            if not key.name.endswith(f".{group or 'core'}"):  # names end with the group
                 continue
-            entry = self._store.get(key)
-            if entry is not None:
-                found.append(read_crd(entry.value).crd)
+            value = self._lister.value(ObjectRef(_DEFINITIONS, *key))
+            if value is not None:
+                found.append(read_crd(value).crd)
             if slices.is_over():
                 await slices.next()
         return found
@@ -204,20 +200,18 @@ class CustomResourceDefinitions:
         spec = crd["spec"]
         plural = spec["names"]["plural"]
         kind = GroupVersionResource(spec["group"], _version_to_delete(spec), plural)
-        prefix = f"{resource_prefix(spec['group'], plural)}{cluster}/"
-        after, left = "", 0
-        while True:
-            page = await self._store.list(Query(prefix, after=after, limit=_PAGE))
-            for value in page.values:
-                left += await self._delete_one(cluster, kind, decode(value)["metadata"])
-            if not page.next_after:
-                return left
-            after = page.next_after
+        left = 0
+        async for page in self._lister.metadata_of(resource_id(spec["group"], plural), cluster):
+            for metadata in page:
+                left += await self._delete_one(cluster, kind, metadata)
+        return left
 
-    async def _delete_one(self, cluster: str, kind: GroupVersionResource, metadata: Object) -> int:
-        namespace = metadata.get("namespace", "")
-        await self._client.delete(cluster, kind, metadata["name"], namespace, metadata["uid"])
-        return int(self._client.get(cluster, kind, metadata["name"], namespace) is not None)
+    async def _delete_one(
+        self, cluster: str, kind: GroupVersionResource, metadata: Metadata
+    ) -> int:
+        name, namespace = metadata.name, metadata.namespace
+        await self._client.delete(cluster, kind, name, namespace, metadata.uid)
+        return int(await self._client.get(cluster, kind, name, namespace) is not None)
 
 
 def _named(definition: ResourceDefinition) -> Object:

@@ -2,51 +2,49 @@
 
 from __future__ import annotations
 
-from pykcp.clients.interface import Client
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Client, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.namespaces import is_active_event, is_terminating
+from pykcp.controllers.runtime.namespaces import is_now_active, is_terminating
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import NAMESPACES, SERVICE_ACCOUNTS
 from pykcp.machinery.status import AlreadyExists, StatusError
-from pykcp.registry.keys import resource_prefix, split_key
-from pykcp.storage.interface import Event
 
 NAME = "service-account-controller"
 ACCOUNT = "default"
 
 
 class DefaultAccounts:
-    def __init__(self, client: Client, metrics: ControllerMetrics | None = None) -> None:
-        self._client = client
+    def __init__(
+        self, lister: Lister, client: Client, metrics: ControllerMetrics | None = None
+    ) -> None:
+        self._lister, self._client = lister, client
         self.controller = Controller(NAME, self.reconcile, workers=16, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(resource_prefix("", NAMESPACES.resource), self._on_namespace)
-        feed.on(resource_prefix("", SERVICE_ACCOUNTS.resource), self._on_account)
+    def follow(self, feed: Feed) -> None:
+        feed.on(NAMESPACES, self._on_namespace)
+        feed.on(SERVICE_ACCOUNTS, self._on_account)
 
-    def _on_namespace(self, event: Event) -> None:
-        if is_active_event(event):
-            parts = split_key(event.key)
-            if event.created and self._has_account(parts.cluster, parts.name):
+    def _on_namespace(self, change: Change) -> None:
+        if is_now_active(change):
+            if change.created and self._has_account(change.cluster, change.name):
                 return  # it came with its namespace
-            self.controller.add(ObjectKey(parts.cluster, "", parts.name))
+            self.controller.add(change.key)
 
-    def _on_account(self, event: Event) -> None:
-        if event.deleted and event.key.endswith(f"/{ACCOUNT}"):
-            parts = split_key(event.key)
-            if self._client.get(parts.cluster, NAMESPACES, parts.namespace) is not None:
-                self.controller.add(ObjectKey(parts.cluster, "", parts.namespace))
+    def _on_account(self, change: Change) -> None:
+        is_one = change.deleted and change.name == ACCOUNT
+        if is_one and self._lister.has(change.cluster, NAMESPACES, change.namespace):
+            self.controller.add(ObjectKey(change.cluster, "", change.namespace))
 
     def _has_account(self, cluster: str, namespace: str) -> bool:
-        return self._client.get(cluster, SERVICE_ACCOUNTS, ACCOUNT, namespace) is not None
+        return self._lister.has(cluster, SERVICE_ACCOUNTS, ACCOUNT, namespace)
 
     async def reconcile(self, key: ObjectKey) -> None:
         """The key is the namespace's."""
         cluster, _, namespace = key
         if self._has_account(cluster, namespace):
             return
-        found = self._client.get(cluster, NAMESPACES, namespace)
+        found = await self._client.get(cluster, NAMESPACES, namespace)
         if found is None or (found.get("status") or {}).get("phase") != "Active":
             return
         account = {

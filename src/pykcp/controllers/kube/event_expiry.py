@@ -13,20 +13,17 @@ import calendar
 import time
 from collections.abc import Callable
 
-from pykcp.clients.interface import Client
+from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller
-from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.objects import metadata_of
+from pykcp.machinery.metadata import metadata_of
+from pykcp.machinery.object_keys import ObjectRef
 from pykcp.machinery.resources import EVENTS
 from pykcp.machinery.status import Conflict
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.entries import event_entry, event_written
-from pykcp.registry.keys import resource_prefix, split_key
-from pykcp.storage.interface import Event, Store
 
 NAME = "event-expiry"
-_PREFIX = resource_prefix(EVENTS.group, EVENTS.resource)
 _DAY, _MINUTE = "%Y-%m-%d", "%Y-%m-%dT%H:%M"
 _DAYS_BACK = 400
 _LONGEST_DELAY = 86400.0
@@ -37,25 +34,25 @@ _PAGE = 512
 class EventExpiry:
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         client: Client,
         ttl: float,
         clock: Callable[[], float] = time.time,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client, self._ttl, self._clock = store, client, ttl, clock
+        self._lister, self._client, self._ttl, self._clock = lister, client, ttl, clock
         self._last_planned = ""
         self.controller: Controller[str] = Controller(NAME, self.reconcile, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_PREFIX, self._on_event)
+    def follow(self, feed: Feed) -> None:
+        feed.on(EVENTS, self._on_event)
         feed.at_start(self._resume)
 
-    def _on_event(self, event: Event) -> None:
-        if event.deleted:
+    def _on_event(self, change: Change) -> None:
+        if change.deleted:
             return
         # The change reported here is the event's last write, within a second.
-        self._plan(event_written(decode(event.value))[:16])
+        self._plan(event_written(decode(change.value))[:16])
 
     def _plan(self, minute: str) -> None:
         if minute == self._last_planned:
@@ -83,7 +80,7 @@ class EventExpiry:
                 await asyncio.sleep(0)
 
     def _has(self, moment: str) -> bool:
-        return bool(self._store.lookup(event_entry(moment), limit=1))
+        return bool(self._lister.find(event_entry(moment), EVENTS, limit=1))
 
     async def reconcile(self, minute: str) -> float | None:
         """Remove what was last written in an expired minute."""
@@ -91,21 +88,20 @@ class EventExpiry:
             return delay
         if minute == self._last_planned:
             self._last_planned = ""
-        after = ""
-        while keys := self._store.lookup(event_entry(minute), after=after, limit=_PAGE):
-            after = keys[-1]
-            events = [key for key in keys if key.startswith(_PREFIX)]
-            for start in range(0, len(events), _AT_A_TIME):
-                batch = events[start : start + _AT_A_TIME]
-                await asyncio.gather(*(self._remove(key, minute) for key in batch))
+        after: ObjectRef | None = None
+        while found := self._lister.find(event_entry(minute), EVENTS, after=after, limit=_PAGE):
+            after = found[-1]
+            for start in range(0, len(found), _AT_A_TIME):
+                batch = found[start : start + _AT_A_TIME]
+                await asyncio.gather(*(self._remove(ref, minute) for ref in batch))
         return None
 
-    async def _remove(self, key: str, minute: str) -> None:
-        entry = self._store.get(key)
-        if entry is None or event_written(decode(entry.value))[:16] != minute:
+    async def _remove(self, ref: ObjectRef, minute: str) -> None:
+        value = self._lister.value(ref)
+        if value is None or event_written(decode(value))[:16] != minute:
             return  # it was written to again, and has another minute now
-        metadata = metadata_of(entry.value)
-        cluster, namespace, name = split_key(key)[1:]
+        metadata = metadata_of(value)
+        cluster, namespace, name = ref.key
         try:
             await self._client.delete(
                 cluster, EVENTS, name, namespace,

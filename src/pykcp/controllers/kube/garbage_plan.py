@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from pykcp.controllers.runtime.objects import Metadata, OwnerReference
+from pykcp.machinery.metadata import Metadata, OwnerReference
 from pykcp.registry.verbs.deletion import FOREGROUND, ORPHAN
 
 

@@ -15,15 +15,14 @@ from itertools import islice
 
 from pykcp.aio.slices import Slices
 from pykcp.caching import BoundedCache
-from pykcp.clients.interface import Client
+from pykcp.clients.interface import Client, Lister
 from pykcp.controllers.runtime.kinds import ServedKind, ServedKinds
-from pykcp.controllers.runtime.objects import OwnerReference, metadata_of
+from pykcp.machinery.metadata import OwnerReference, metadata_of
+from pykcp.machinery.object_keys import ObjectRef
 from pykcp.machinery.resources import EVENTS, NAMESPACES
 from pykcp.machinery.status import StatusError, go_quote
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.indexes.entries import owner_entry
-from pykcp.registry.keys import KeyParts, object_key, range_prefix, resource_prefix, split_key
-from pykcp.storage.interface import Query, Store
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
@@ -40,74 +39,67 @@ _NAMES = uuid.UUID("6e1f1c53-2f0c-4a52-9d8c-0d1f6a1f6c11")
 
 
 class MisplacedOwners:
-    def __init__(self, store: Store, client: Client, kinds: ServedKinds, now: Timestamps) -> None:
-        self._store, self._client, self._kinds, self._now = store, client, kinds, now
+    def __init__(self, lister: Lister, client: Client, kinds: ServedKinds, now: Timestamps) -> None:
+        self._lister, self._client, self._kinds, self._now = lister, client, kinds, now
         self._gone: BoundedCache[str, bool] = BoundedCache("deleted-owners", _REMEMBER)
 
     def forget(self, uid: str) -> None:
         """This object is deleted, so it does not have to be searched."""
         self._gone.put(uid, True)
 
-    async def report(self, key: str, references: Iterable[OwnerReference]) -> None:
+    async def report(self, where: ObjectRef, references: Iterable[OwnerReference]) -> None:
         """Record a warning for each of these owners that the object names in vain."""
-        where = split_key(key)
         for reference in islice(references, _TELL):
             if await self._is_elsewhere(where, reference):
-                await self._record(key, where, reference)
+                await self._record(where, reference)
 
-    async def _is_elsewhere(self, where: KeyParts, reference: OwnerReference) -> bool:
+    async def _is_elsewhere(self, where: ObjectRef, reference: OwnerReference) -> bool:
         if not reference.uid or reference.uid in self._gone:
             return False
-        return await self._known_to_others(where, reference.uid) or await self._named(
-            where, reference
-        )
+        return await self._known_to_others(where, reference.uid) or self._is_named(where, reference)
 
-    async def _known_to_others(self, where: KeyParts, uid: str) -> bool:
+    async def _known_to_others(self, where: ObjectRef, uid: str) -> bool:
         """Whether a dependent in another namespace has the owner beside it."""
         slices = Slices(where.cluster)
-        for key in self._store.lookup(owner_entry(where.cluster, uid), limit=_LOOK):
+        for ref in self._lister.find(owner_entry(where.cluster, uid), limit=_LOOK):
             if slices.is_over():
                 await slices.next()
-            namespace = split_key(key).namespace
-            entry = self._store.get(key) if namespace != where.namespace else None
-            for other in (metadata_of(entry.value).owner_references if entry else None) or ():
-                if other.uid == uid and self._lives_in(where.cluster, namespace, other):
+            value = self._lister.value(ref) if ref.namespace != where.namespace else None
+            for other in (metadata_of(value).owner_references if value else None) or ():
+                if other.uid == uid and self._lives_in(where.cluster, ref.namespace, other):
                     return True
         return False
 
-    async def _named(self, where: KeyParts, reference: OwnerReference) -> bool:
+    def _is_named(self, where: ObjectRef, reference: OwnerReference) -> bool:
         """Whether another namespace has the owner under the name by which it is called."""
-        prefix = range_prefix(resource_prefix("", NAMESPACES.resource), where.cluster, "")
-        page = await self._store.list(Query(prefix, limit=_LOOK))
-        names = (metadata_of(value).name for value in page.values)
         return any(
-            self._lives_in(where.cluster, namespace, reference)
-            for namespace in names
-            if namespace != where.namespace
+            self._lives_in(where.cluster, namespace.name, reference)
+            for namespace in self._lister.keys(NAMESPACES, where.cluster, limit=_LOOK)
+            if namespace.name != where.namespace
         )
 
     def _lives_in(self, cluster: str, namespace: str, reference: OwnerReference) -> bool:
         kind = self._kinds.by_kind(cluster, reference.api_version, reference.kind)
         if kind is None or not kind.namespaced or not namespace:
             return False
-        entry = self._store.get(object_key(kind.prefix, cluster, namespace, reference.name))
-        return entry is not None and metadata_of(entry.value).uid == reference.uid
+        value = self._lister.value(ObjectRef(kind.stored, cluster, namespace, reference.name))
+        return value is not None and metadata_of(value).uid == reference.uid
 
-    async def _record(self, key: str, where: KeyParts, reference: OwnerReference) -> None:
-        entry = self._store.get(key)
-        kind = self._kinds.by_prefix(where.cluster, where.resource_prefix)
-        if entry is None or kind is None:
+    async def _record(self, where: ObjectRef, reference: OwnerReference) -> None:
+        value = self._lister.value(where)
+        kind = self._kinds.by_stored(where.cluster, where.resource)
+        if value is None or kind is None:
             return
-        uid = metadata_of(entry.value).uid
+        uid = metadata_of(value).uid
         event = warning(kind, uid, where, reference, self._now())
         try:
             await self._client.create(where.cluster, EVENTS, event)
         except StatusError as error:  # the event exists already, or the namespace is terminating
-            _log.debug("no event for %s: %s", key, error)
+            _log.debug("no event for %s: %s", where, error)
 
 
 def warning(
-    kind: ServedKind, uid: str, where: KeyParts, reference: OwnerReference, now: str
+    kind: ServedKind, uid: str, where: ObjectRef, reference: OwnerReference, now: str
 ) -> Object:
     """The event for an object that names an owner of another namespace. Pure."""
     namespace = where.namespace

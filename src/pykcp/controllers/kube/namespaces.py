@@ -1,6 +1,6 @@
 """Deletion of a namespace: its content, then the namespace itself.
 
-Content is found by key prefix, kind by kind. Objects with finalizers remain until these are
+Content is looked for kind by kind. Objects with finalizers remain until these are
 removed; the namespace is reconciled again when content is deleted, and periodically in case an
 event was missed. A write that was admitted before the namespace was terminating may commit after
 its deletion, so a removed namespace is checked once more a little later.
@@ -11,31 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pykcp.clients.interface import Client
+from pykcp.clients.interface import Change, Client, Lister, ShardFeed
 from pykcp.controllers.kube.namespace_conditions import (
     NAMED_FINALIZERS,
     RemainingObjects,
     unexpected_remains,
     update_conditions,
 )
-from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
+from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.deleting import delete_together
-from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.kinds import ServedKind, ServedKinds
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.objects import pages
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, NAMESPACES
 from pykcp.machinery.status import NotFound
 from pykcp.registry.indexes.entries import DELETING
-from pykcp.registry.keys import range_prefix, resource_prefix, split_key
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "namespace-controller"
 FINALIZER = "kubernetes"
-_PREFIX = resource_prefix(NAMESPACES.group, NAMESPACES.resource)
 _DELETING = b'"deletionTimestamp":"'
 
 LOOK_AGAIN = 8.0
@@ -60,13 +56,13 @@ class RemovedNamespace(NamedTuple):
 class Namespaces:
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         client: Client,
         kinds: ServedKinds,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client, self._kinds, self._now = store, client, kinds, now
+        self._lister, self._client, self._kinds, self._now = lister, client, kinds, now
         self._waiting: dict[ObjectKey, float] = {}
         """Terminating namespaces whose content is being deleted or waits for finalizers, and how
         many seconds of news to gather before looking again: the more content, the longer."""
@@ -74,36 +70,34 @@ class Namespaces:
             NAME, self.reconcile, workers=8, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_PREFIX, self._on_namespace)
-        feed.on(EVERYTHING, self._on_anything)
+    def follow(self, feed: ShardFeed) -> None:
+        feed.on(NAMESPACES, self._on_namespace)
+        feed.on_everything(self._on_anything)
         feed.at_start(self._resume)
 
-    def _on_namespace(self, event: Event) -> None:
-        if event.deleted:
-            key = _key_of(event.key)
+    def _on_namespace(self, change: Change) -> None:
+        if change.deleted:
+            key = change.key
             if not self._has_cluster(key.cluster):
                 return
             self.controller.add_after(RemovedNamespace(key.cluster, key.name), _SWEEP_AFTER)
-        elif _DELETING in event.value:
-            self.controller.add(_key_of(event.key))
+        elif _DELETING in change.value:
+            self.controller.add(change.key)
 
-    def _on_anything(self, event: Event) -> None:
-        if self._waiting and event.deleted:
-            parts = split_key(event.key)
-            key = ObjectKey(parts.cluster, "", parts.namespace)
+    def _on_anything(self, change: Change) -> None:
+        if self._waiting and change.deleted:
+            key = ObjectKey(change.cluster, "", change.namespace)
             pause = self._waiting.get(key)
             if pause is not None:
                 self.controller.add_after(key, pause)
 
     async def _resume(self) -> None:
         """Namespaces that have been terminating for longer than the log remembers."""
-        for key in self._store.lookup(DELETING):
-            if key.startswith(_PREFIX):
-                self.controller.add(_key_of(key))
+        for ref in self._lister.find(DELETING, NAMESPACES):
+            self.controller.add(ref.key)
 
     async def reconcile(self, key: ObjectKey | RemovedNamespace) -> float | None:
-        namespace = self._client.get(key.cluster, NAMESPACES, key.name)
+        namespace = await self._client.get(key.cluster, NAMESPACES, key.name)
         if isinstance(key, RemovedNamespace):
             if namespace is None and self._has_cluster(key.cluster):
                 await self._sweep(key)
@@ -123,10 +117,7 @@ class Namespaces:
 
     def _has_cluster(self, cluster: str) -> bool:
         """What went with its whole logical cluster is swept up with that."""
-        return (
-            clusters.is_system(cluster)
-            or self._client.get(cluster, LOGICAL_CLUSTERS, "cluster") is not None
-        )
+        return clusters.is_system(cluster) or self._lister.has(cluster, LOGICAL_CLUSTERS, "cluster")
 
     async def _terminate(self, key: ObjectKey, namespace: Object) -> float | None:
         remains = RemainingObjects()
@@ -147,13 +138,12 @@ class Namespaces:
         self, key: ObjectKey, kind: ServedKind, remains: RemainingObjects
     ) -> None:
         """Delete what can be deleted of one kind and count what stays."""
-        prefix = range_prefix(kind.prefix, key.cluster, key.name)
-        errors = await self._delete_under(key, kind, prefix)
+        errors = await self._delete_all(key, kind)
         if errors is None:
             return  # there was nothing
         remains.errors += errors[:1]  # one per kind, as a failing collection has one
         count, unkept = 0, 0
-        async for page in pages(self._store, prefix):
+        async for page in self._lister.metadata_of(kind.stored, key.cluster, key.name):
             for item in page:
                 count += 1
                 unkept += not item.finalizers
@@ -164,12 +154,12 @@ class Namespaces:
         if count and unkept == count and not errors:
             remains.errors.append(unexpected_remains(key.name, kind.resource))
 
-    async def _delete_under(
-        self, key: ObjectKey | RemovedNamespace, kind: ServedKind, prefix: str
+    async def _delete_all(
+        self, key: ObjectKey | RemovedNamespace, kind: ServedKind
     ) -> list[str] | None:
         """Errors, or None if there was nothing to delete."""
         errors: list[str] | None = None
-        async for page in pages(self._store, prefix):
+        async for page in self._lister.metadata_of(kind.stored, key.cluster, key.name):
             errors = errors or []
             going = [(item.name, key.name) for item in page if not item.is_deleting]
             for start in range(0, len(going), _AT_A_TIME):
@@ -207,13 +197,8 @@ class Namespaces:
 
     async def _sweep(self, key: RemovedNamespace) -> None:
         for kind in self._kinds.with_content(key.cluster):
-            prefix = range_prefix(kind.prefix, key.cluster, key.name)
-            if errors := await self._delete_under(key, kind, prefix):
+            if errors := await self._delete_all(key, kind):
                 raise Requeue("; ".join(errors[:_SHOWN_ERRORS]))
-
-
-def _key_of(key: str) -> ObjectKey:
-    return ObjectKey(*split_key(key)[1:])
 
 
 def _spec_finalizers(namespace: Object) -> list[str]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pykcp.admission.tenants import policy_status
 from pykcp.aio.slices import in_slices
-from pykcp.clients.interface import Client
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Client, Feed
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.keys import resource_prefix, split_key
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 NAME = "validatingadmissionpolicy-status-controller"
@@ -28,16 +26,15 @@ class PolicyStatus:
         self._client, self._directory = client, directory
         self.controller = Controller(NAME, self.reconcile, workers=2, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(resource_prefix(_POLICIES.group, _POLICIES.resource), self._on_policy)
+    def follow(self, feed: Feed) -> None:
+        feed.on(_POLICIES, self._on_policy)
 
-    def _on_policy(self, event: Event) -> None:
-        if not event.deleted:
-            parts = split_key(event.key)
-            self.controller.add(ObjectKey(parts.cluster, "", parts.name))
+    def _on_policy(self, change: Change) -> None:
+        if not change.deleted:
+            self.controller.add(change.key)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        policy = self._client.get(key.cluster, _POLICIES, key.name)
+        policy = await self._client.get(key.cluster, _POLICIES, key.name)
         if policy is None or _is_current(policy):
             return None
         await self._directory.load(key.cluster)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from pykcp.admission.plugins.resource_quota import (
     COUNT,
     OLD_NAMES,
-    PREFIX,
     RESOURCE_QUOTAS,
     UNCOUNTED,
     Quotas,
@@ -22,18 +21,18 @@ from pykcp.admission.plugins.resource_quota import (
     is_wide,
 )
 from pykcp.aio.slices import Slices
-from pykcp.clients.interface import Client
+from pykcp.apis.kcp_catalog import kind_id
+from pykcp.clients.interface import Change, Client, Lister, ShardFeed
 from pykcp.controllers.runtime.controller import Controller
-from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery.object_keys import resource_id
 from pykcp.machinery.status import NotFound
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.codec import decode
-from pykcp.registry.keys import range_prefix, resource_prefix, split_key
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "resourcequota-controller"
+_QUOTAS = kind_id(RESOURCE_QUOTAS)
 _GATHER = 0.02
 """Seconds to wait for more news: a thousand deletions are not a thousand counts."""
 _CHECK_AGAIN = 1.0
@@ -50,13 +49,13 @@ class QuotaNamespace(NamedTuple):
 class ResourceQuotas:
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         client: Client,
         directory: Directory,
         quotas: Quotas,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client, self._quotas = store, client, quotas
+        self._lister, self._client, self._quotas = lister, client, quotas
         self._directory = directory
         self._accounted: tuple[str, int] = ("", 0)
         """The namespace prefix and revision of the last change of a quota."""
@@ -64,50 +63,47 @@ class ResourceQuotas:
             NAME, self.reconcile, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(EVERYTHING, self._on_anything)
+    def follow(self, feed: ShardFeed) -> None:
+        feed.on_everything(self._on_anything)
 
-    def _on_anything(self, event: Event) -> None:
-        key = event.key
-        if key.startswith(PREFIX):
-            self._on_quota(event)
-        if not (event.created or event.deleted):
+    def _on_anything(self, change: Change) -> None:
+        if change.resource == _QUOTAS:
+            self._on_quota(change)
+        if not (change.created or change.deleted):
             return
-        _, _, cluster, namespace, _ = key.split("/", 4)
-        for place in self._quotas.places(cluster, namespace):
-            if event.created and self._accounted == (place, event.revision - 1):
+        cluster = change.cluster
+        for place in self._quotas.places(cluster, change.namespace):
+            if change.created and self._accounted == (place, change.revision - 1):
                 continue  # admission counted it in the same transaction
             self.controller.add_after(QuotaNamespace(cluster, place.partition("/")[2]), _GATHER)
 
-    def _on_quota(self, event: Event) -> None:
-        if event.deleted:
+    def _on_quota(self, change: Change) -> None:
+        if change.deleted:
             return
-        parts = split_key(event.key)
-        self._accounted = (f"{parts.cluster}/{parts.namespace}", event.revision)
-        place = QuotaNamespace(parts.cluster, parts.namespace)
-        if _is_complete(decode(event.value)):
+        self._accounted = (f"{change.cluster}/{change.namespace}", change.revision)
+        place = QuotaNamespace(change.cluster, change.namespace)
+        if _is_complete(decode(change.value)):
             self.controller.add_after(place, _CHECK_AGAIN)
         else:
             self.controller.add(place)
 
     async def reconcile(self, place: QuotaNamespace) -> None:
         cluster, namespace = place
-        for key in await self._quotas.own(cluster, namespace):
-            name = split_key(key).name
+        for name in await self._quotas.own(cluster, namespace):
             async with self._quotas.turn(cluster, namespace):
                 await self._count(place, name)
 
     async def _count(self, place: QuotaNamespace, name: str) -> None:
-        quota = self._client.get(place.cluster, RESOURCE_QUOTAS, name, place.namespace)
+        quota = await self._client.get(place.cluster, RESOURCE_QUOTAS, name, place.namespace)
         if quota is None:
             return
         hard = (quota.get("spec") or {}).get("hard") or {}
         before = quota.get("status") or {}
         used = {n: amount for n, amount in (before.get("used") or {}).items() if n in hard}
         where = place._replace(namespace="") if is_wide(quota) else place
-        slices, prefixes = Slices(place.cluster), self._prefixes(place.cluster)
+        slices, stored = Slices(place.cluster), self._stored(place.cluster)
         for counted in hard:
-            number = await self._number(where, counted, prefixes)
+            number = await self._number(where, counted, stored)
             if number is not None:
                 used[counted] = "0" if is_scoped(quota) else str(number)
             if slices.is_over():
@@ -121,16 +117,16 @@ class ResourceQuotas:
         except NotFound:
             return  # the quota is gone: nothing to keep
 
-    def _prefixes(self, cluster: str) -> dict[tuple[str, str], str]:
-        """Where objects are kept, by group and plural of their kind."""
+    def _stored(self, cluster: str) -> dict[tuple[str, str], str]:
+        """What objects are stored as, by group and plural of their kind."""
         return {
-            (kind.group, kind.plural): resource_prefix(*kind.storage, kind.identity)
+            (kind.group, kind.plural): resource_id(*kind.storage, kind.identity)
             for kind in self._directory.definitions(cluster)
             if not kind.ephemeral
         }
 
     async def _number(
-        self, place: QuotaNamespace, counted: str, prefixes: Mapping[tuple[str, str], str]
+        self, place: QuotaNamespace, counted: str, stored: Mapping[tuple[str, str], str]
     ) -> int | None:
         """The number of objects; None for resources that are not counted.
 
@@ -138,8 +134,8 @@ class ResourceQuotas:
         """
         if not _is_counted(counted):
             return None
-        prefix = prefixes.get(_kind_of(counted))
-        return await self._store.count(range_prefix(prefix, *place)) if prefix else 0
+        resource = stored.get(_kind_of(counted))
+        return await self._lister.count(resource, *place) if resource else 0
 
 
 def _kind_of(counted: str) -> tuple[str, str]:

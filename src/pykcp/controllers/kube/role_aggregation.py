@@ -6,13 +6,10 @@ import logging
 
 from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.aggregation import TooManyRules, aggregated_rules, is_aggregated
-from pykcp.clients.interface import Client
+from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.runtime.controller import Controller, is_cluster
-from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery.resources import CLUSTER_ROLES
-from pykcp.registry.keys import resource_prefix, split_key
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
@@ -29,11 +26,11 @@ class RoleAggregation:
             NAME, self.reconcile, lane=is_cluster, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(resource_prefix(CLUSTER_ROLES.group, CLUSTER_ROLES.resource), self._on_role)
+    def follow(self, feed: Feed) -> None:
+        feed.on(CLUSTER_ROLES, self._on_role)
 
-    def _on_role(self, event: Event) -> None:
-        self.controller.add(split_key(event.key).cluster)
+    def _on_role(self, change: Change) -> None:
+        self.controller.add(change.cluster)
 
     async def reconcile(self, cluster: str) -> None:
         roles = await self._client.list(cluster, CLUSTER_ROLES)

@@ -10,18 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from pykcp.clients.interface import Client
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Client, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.namespaces import is_active_event, is_terminating
+from pykcp.controllers.runtime.namespaces import is_now_active, is_terminating
 from pykcp.machinery import meta
-from pykcp.machinery.kcp.clusters import ROOT
+from pykcp.machinery.kcp.clusters import ROOT, WILDCARD
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import CONFIG_MAPS, NAMESPACES
 from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
-from pykcp.registry.codec import decode
-from pykcp.registry.keys import resource_prefix, split_key
-from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 NAME = "root-ca-cert-publisher"
@@ -31,7 +28,6 @@ DESCRIPTION = (
     "The certificate authorities by which clients inside can check that they talk to this API "
     "server. It is kept by the server; do not rely on it for anything else."
 )
-_NAMESPACES = resource_prefix("", NAMESPACES.resource)
 _LAST = ObjectKey(ROOT, "", "default")
 _AT_A_TIME = 32
 
@@ -39,54 +35,45 @@ _AT_A_TIME = 32
 class RootCA:
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         client: Client,
         ca_bundle: str,
         metrics: ControllerMetrics | None = None,
         also_visit: Callable[[ObjectKey], Awaitable[None]] | None = None,
     ) -> None:
         """`also_visit` is called for every namespace when the CA is another one."""
-        self._store, self._client = store, client
+        self._lister, self._client = lister, client
         self._also_visit = also_visit
         self._data = {"ca.crt": ca_bundle}
         self._is_visiting = not self._is_right(self._found(_LAST))
         self.controller = Controller(NAME, self.reconcile, workers=16, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_NAMESPACES, self._on_namespace)
-        feed.on(resource_prefix("", CONFIG_MAPS.resource), self._on_config_map)
+    def follow(self, feed: Feed) -> None:
+        feed.on(NAMESPACES, self._on_namespace)
+        feed.on(CONFIG_MAPS, self._on_config_map)
         feed.at_start(self._visit_all)
 
-    def _on_namespace(self, event: Event) -> None:
-        if is_active_event(event):
-            parts = split_key(event.key)
-            key = ObjectKey(parts.cluster, "", parts.name)
-            if event.created and self._is_right(self._found(key)):
+    def _on_namespace(self, change: Change) -> None:
+        if is_now_active(change):
+            key = change.key
+            if change.created and self._is_right(self._found(key)):
                 return  # it came with its namespace
             self.controller.add(key)
 
-    def _on_config_map(self, event: Event) -> None:
-        if not event.created and event.key.endswith(f"/{CONFIG_MAP}"):
-            parts = split_key(event.key)
-            if event.deleted and self._is_gone(parts.cluster, parts.namespace):
+    def _on_config_map(self, change: Change) -> None:
+        if not change.created and change.name == CONFIG_MAP:
+            if change.deleted and not self._lister.has(
+                change.cluster, NAMESPACES, change.namespace
+            ):
                 return
-            self.controller.add(ObjectKey(parts.cluster, "", parts.namespace))
-
-    def _is_gone(self, cluster: str, namespace: str) -> bool:
-        return self._client.get(cluster, NAMESPACES, namespace) is None
+            self.controller.add(ObjectKey(change.cluster, "", change.namespace))
 
     async def _visit_all(self) -> None:
         """Publish another CA everywhere; a failure ends this, and it is begun again."""
         if not self._is_visiting:
             return
-        after = ""
-        while True:
-            page = await self._store.list(Query(_NAMESPACES, after=after, limit=_AT_A_TIME))
-            keys = [_key_of(decode(value)) for value in page.values]
-            await asyncio.gather(*(self._visit(key) for key in keys))
-            if not page.next_after:
-                break
-            after = page.next_after
+        async for page in self._client.pages(WILDCARD, NAMESPACES, size=_AT_A_TIME):
+            await asyncio.gather(*(self._visit(_key_of(namespace)) for namespace in page))
         self._is_visiting = False
         self.controller.add(_LAST)
 
@@ -121,7 +108,7 @@ class RootCA:
                 raise
 
     def _found(self, key: ObjectKey) -> Object | None:
-        return self._client.get(key.cluster, CONFIG_MAPS, CONFIG_MAP, key.name)
+        return self._lister.get(key.cluster, CONFIG_MAPS, CONFIG_MAP, key.name)
 
     def _is_right(self, found: Object | None) -> bool:
         return (

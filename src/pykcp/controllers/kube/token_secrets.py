@@ -10,18 +10,16 @@ import base64
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from pykcp.clients.interface import Client
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Client, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.objects import metadata_of
 from pykcp.machinery import meta
+from pykcp.machinery.metadata import metadata_of
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from pykcp.machinery.status import Conflict, NotFound
 from pykcp.machinery.terms import field_term
 from pykcp.registry.codec import decode
-from pykcp.registry.keys import resource_prefix, split_key
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 NAME = "tokens-controller"
@@ -57,12 +55,13 @@ class SecretKey(NamedTuple):
 class TokenSecrets:
     def __init__(
         self,
+        lister: Lister,
         client: Client,
         sign: Sign,
         ca_bundle: str,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._client, self._sign = client, sign
+        self._lister, self._client, self._sign = lister, client, sign
         self._ca = base64.b64encode(ca_bundle.encode()).decode()
         self._gone: dict[GoneAccounts, dict[str, str]] = {}
         """Names of deleted accounts by their uids."""
@@ -70,21 +69,21 @@ class TokenSecrets:
             NAME, self.reconcile, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(resource_prefix("", SECRETS.resource), self._on_secret)
-        feed.on(resource_prefix("", SERVICE_ACCOUNTS.resource), self._on_account)
+    def follow(self, feed: Feed) -> None:
+        feed.on(SECRETS, self._on_secret)
+        feed.on(SERVICE_ACCOUNTS, self._on_account)
 
-    def _on_secret(self, event: Event) -> None:
-        if _TYPE_TERM in event.terms or (event.deleted and _TYPE_TERM in event.previous_terms):
-            self.controller.add(_secret_key(split_key(event.key).cluster, decode(event.value)))
+    def _on_secret(self, change: Change) -> None:
+        if _TYPE_TERM in change.terms:
+            self.controller.add(_secret_key(change.cluster, decode(change.value)))
 
-    def _on_account(self, event: Event) -> None:
-        if event.deleted:
-            cluster, namespace, name = split_key(event.key)[1:]
-            if self._client.get(cluster, NAMESPACES, namespace) is None:
+    def _on_account(self, change: Change) -> None:
+        if change.deleted:
+            cluster, namespace, name = change.key
+            if not self._lister.has(cluster, NAMESPACES, namespace):
                 return  # all that was in it is gone, too
             key = GoneAccounts(cluster, namespace)
-            self._gone.setdefault(key, {})[metadata_of(event.value).uid] = name
+            self._gone.setdefault(key, {})[metadata_of(change.value).uid] = name
             self.controller.add_after(key, _GATHER)
 
     async def look_at(self, namespace: ObjectKey) -> None:
@@ -113,8 +112,8 @@ class TokenSecrets:
             self._gone[key] = left
 
     async def _secret(self, key: SecretKey) -> None:
-        secret = self._client.get(key.cluster, SECRETS, key.name, key.namespace)
-        account = self._account(key.cluster, key.namespace, key.account, key.account_uid)
+        secret = await self._client.get(key.cluster, SECRETS, key.name, key.namespace)
+        account = await self._account(key.cluster, key.namespace, key.account, key.account_uid)
         if secret is None or meta.uid(secret) != key.uid:
             if account is not None:
                 await self._unlist(key, account)
@@ -123,8 +122,8 @@ class TokenSecrets:
         elif not meta.is_deleting(secret) and self._missing(secret):
             await self._fill(key, account)
 
-    def _account(self, cluster: str, namespace: str, name: str, uid: str) -> Object | None:
-        found = self._client.get(cluster, SERVICE_ACCOUNTS, name, namespace)
+    async def _account(self, cluster: str, namespace: str, name: str, uid: str) -> Object | None:
+        found = await self._client.get(cluster, SERVICE_ACCOUNTS, name, namespace)
         return found if found is not None and uid in {"", meta.uid(found)} else None
 
     async def _delete(self, key: SecretKey) -> None:

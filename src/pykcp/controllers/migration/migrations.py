@@ -8,27 +8,24 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykcp.clients.interface import Client
+from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller
-from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import LOGICAL_CLUSTER_MIGRATIONS, LOGICAL_CLUSTERS, SHARDS
 from pykcp.machinery.status import NotFound, go_quote
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import copy as deep_copy
 from pykcp.registry.codec import decode
-from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "kcp-logicalcluster-migration"
 GATE = "LogicalClusterMigration"
 MIGRATING = "internal.kcp.io/migrating"
 ORIGIN_READY = "OriginReady"
-_PREFIX = kind_prefix(LOGICAL_CLUSTER_MIGRATIONS)
 _CLUSTER = "cluster"
 
 
@@ -47,37 +44,36 @@ class Migration(NamedTuple):
 class Migrations:
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         client: Client,
         lookup: ObjectLookup,
         shard: str,
         now: Timestamps,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client, self._lookup = store, client, lookup
+        self._lister, self._client, self._lookup = lister, client, lookup
         self._shard, self._now = shard, now
         self.controller: Controller[Migration] = Controller(NAME, self.reconcile, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_PREFIX, self._on_migration)
+    def follow(self, feed: Feed) -> None:
+        feed.on(LOGICAL_CLUSTER_MIGRATIONS, self._on_migration)
         feed.at_start(self._resume)
 
     async def _resume(self) -> None:
-        for key in self._store.keys(_PREFIX):
-            entry = self._store.get(key)
-            if entry is not None:
-                self._add(key, entry.value)
+        for key in self._lister.keys(LOGICAL_CLUSTER_MIGRATIONS):
+            found = self._lister.get(key.cluster, LOGICAL_CLUSTER_MIGRATIONS, key.name)
+            if found is not None:
+                self._add(key, found)
 
-    def _on_migration(self, event: Event) -> None:
-        self._add(event.key, event.value)
+    def _on_migration(self, change: Change) -> None:
+        self._add(change.key, decode(change.value))
 
-    def _add(self, key: str, value: bytes) -> None:
-        parts = split_key(key)
-        moved = (decode(value).get("spec") or {}).get("logicalCluster") or ""
-        self.controller.add(Migration(parts.cluster, parts.name, moved))
+    def _add(self, key: ObjectKey, migration: Object) -> None:
+        moved = (migration.get("spec") or {}).get("logicalCluster") or ""
+        self.controller.add(Migration(key.cluster, key.name, moved))
 
     async def reconcile(self, key: Migration) -> None:
-        found = self._client.get(key.cluster, LOGICAL_CLUSTER_MIGRATIONS, key.name)
+        found = await self._client.get(key.cluster, LOGICAL_CLUSTER_MIGRATIONS, key.name)
         if found is None:
             await self._release(key)
             return
@@ -89,7 +85,8 @@ class Migrations:
             await self._write_status(key, after["status"])
 
     async def _prepare(self, key: Migration, after: Object) -> None:
-        status, moved = after["status"], self._client.get(key.moved, LOGICAL_CLUSTERS, _CLUSTER)
+        status = after["status"]
+        moved = await self._client.get(key.moved, LOGICAL_CLUSTERS, _CLUSTER)
         if moved is None:
             return  # it is on another shard, whose controller prepares it
         refusal = self._refusal(key, after, moved)
@@ -116,7 +113,7 @@ class Migrations:
         return None
 
     async def _release(self, key: Migration) -> None:
-        moved = self._client.get(key.moved, LOGICAL_CLUSTERS, _CLUSTER) if key.moved else None
+        moved = await self._client.get(key.moved, LOGICAL_CLUSTERS, _CLUSTER) if key.moved else None
         if moved is not None and meta.annotation(moved, MIGRATING) == key.mark:
             await self._mark(key, "")
 

@@ -17,7 +17,7 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from pykcp.aio.owner import spawn_detached
 from pykcp.aio.slices import Slices
@@ -25,7 +25,6 @@ from pykcp.controllers.runtime.failure_log import FailureLog
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.queue import KeyedQueue
 from pykcp.machinery.status import Conflict
-from pykcp.registry.keys import split_key
 
 _log = logging.getLogger(__name__)
 
@@ -38,14 +37,6 @@ _MORE = 16
 
 Reconcile = Callable[[K], Awaitable[float | None]]
 """Makes the world right for a key. A number asks to be called again after so many seconds."""
-
-
-class ObjectKey(NamedTuple):
-    """An object of a kind that its controller knows."""
-
-    cluster: str
-    namespace: str
-    name: str
 
 
 class Requeue(Exception):
@@ -61,11 +52,6 @@ def lane_of(key: Hashable) -> str:
 def is_cluster(key: str) -> str:
     """The lane of keys that are the names of logical clusters."""
     return key
-
-
-def stored_in(key: Hashable) -> str:
-    """The lane of keys that are those of the store, or say their cluster as others do."""
-    return split_key(key).cluster if isinstance(key, str) else lane_of(key)
 
 
 class Controller(Generic[K]):

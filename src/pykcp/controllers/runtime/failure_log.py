@@ -10,7 +10,6 @@ import logging
 
 from pykcp.caching import BoundedCache
 from pykcp.machinery.status import StatusError
-from pykcp.storage.errors import StoreError
 
 LINES, SECONDS = 5, 60.0
 """Lines of one lane in so many seconds."""
@@ -35,7 +34,7 @@ class FailureLog:
         if more is None:
             return
         suffix = f" ({more} more failures in {lane or 'all'} not shown)" if more else ""
-        if isinstance(error, StatusError | StoreError):
+        if isinstance(error, StatusError):
             text = "%s: %s: %s, again in %.3f s%s"
             self._log.warning(text, self._name, key, error, delay, suffix)
         else:

@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from functools import partial
 from typing import TypeVar
 
+from pykcp.clients.interface import Lister
 from pykcp.controllers.runtime.controller import Controller
-from pykcp.controllers.runtime.objects import Metadata, pages
-from pykcp.storage.interface import Store
+from pykcp.machinery.metadata import Metadata
+from pykcp.machinery.object_keys import ObjectKey, ObjectRef
+from pykcp.machinery.resources import GroupVersionResource
 
 K = TypeVar("K", bound=Hashable)
 
@@ -16,38 +18,51 @@ FEW = 16
 _PAGE = 200
 
 
+def key_of(ref: ObjectRef) -> ObjectKey:
+    """For controllers whose keys are the objects that are found."""
+    return ref.key
+
+
 def add_indexed(
-    controller: Controller[K], store: Store, index: str, prefix: str, key_of: Callable[[str], K]
+    controller: Controller[K],
+    lister: Lister,
+    index: str,
+    kind: GroupVersionResource,
+    key_of: Callable[[ObjectRef], K],
 ) -> None:
-    """Look at all keys under a prefix that carry an index entry. Quick, however many there are."""
-    few = store.lookup(index, limit=FEW + 1)
+    """Look at all objects of a kind that carry an index entry. Quick, however many there are."""
+    few = lister.find(index, kind, limit=FEW + 1)
     if len(few) > FEW:
-        controller.add_all(index, partial(_indexed, store, index, prefix, key_of))
+        controller.add_all(index, partial(_indexed, lister, index, kind, key_of))
         return
-    for key in few:
-        if key.startswith(prefix):
-            controller.add(key_of(key))
+    for ref in few:
+        controller.add(key_of(ref))
 
 
 async def _indexed(
-    store: Store, index: str, prefix: str, key_of: Callable[[str], K]
+    lister: Lister, index: str, kind: GroupVersionResource, key_of: Callable[[ObjectRef], K]
 ) -> AsyncIterator[K]:
-    after = ""
-    while keys := store.lookup(index, after=after, limit=_PAGE):
-        for key in keys:
-            if key.startswith(prefix):
-                yield key_of(key)
-        after = keys[-1]
+    after: ObjectRef | None = None
+    while found := lister.find(index, kind, after=after, limit=_PAGE):
+        for ref in found:
+            yield key_of(ref)
+        after = found[-1]
 
 
 def add_stored(
-    controller: Controller[K], store: Store, prefix: str, key_of: Callable[[Metadata], K]
+    controller: Controller[K],
+    lister: Lister,
+    resource: str,
+    cluster: str,
+    key_of: Callable[[Metadata], K],
 ) -> None:
-    """Look at all objects under a prefix. Quick, however many there are."""
-    controller.add_all(prefix, partial(_stored, store, prefix, key_of))
+    """Look at all objects of a resource in a cluster. Quick, however many there are."""
+    controller.add_all((resource, cluster), partial(_stored, lister, resource, cluster, key_of))
 
 
-async def _stored(store: Store, prefix: str, key_of: Callable[[Metadata], K]) -> AsyncIterator[K]:
-    async for page in pages(store, prefix):
+async def _stored(
+    lister: Lister, resource: str, cluster: str, key_of: Callable[[Metadata], K]
+) -> AsyncIterator[K]:
+    async for page in lister.metadata_of(resource, cluster):
         for metadata in page:
             yield key_of(metadata)

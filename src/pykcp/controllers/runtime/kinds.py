@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.machinery.object_keys import resource_id
 from pykcp.machinery.resources import GroupVersionResource, split_api_version
 from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.keys import resource_prefix
 
 
 class ServedKind(NamedTuple):
     resource: GroupVersionResource
     namespaced: bool
-    prefix: str
-    """Of its objects' keys."""
+    stored: str
+    """The `resource_id` of what its objects are stored as."""
     kind: str
 
     @property
@@ -35,8 +35,8 @@ class ServedKinds:
             for d in builtins
             for version in d.versions
         }
-        self._by_prefix = {
-            _prefix(d): _served(d, d.versions[0]) for d in builtins if _has_objects(d)
+        self._by_stored = {
+            stored_as(d): _served(d, d.versions[0]) for d in builtins if _has_objects(d)
         }
 
     def by_kind(self, cluster: str, api_version: str, kind: str) -> ServedKind | None:
@@ -57,15 +57,15 @@ class ServedKinds:
                 return _served(definition, definition.versions[0])
         return None
 
-    def by_prefix(self, cluster: str, prefix: str) -> ServedKind | None:
-        """The kind whose objects have this prefix."""
-        found = self._by_prefix.get(prefix)
+    def by_stored(self, cluster: str, stored: str) -> ServedKind | None:
+        """The kind whose objects are stored so: what an `ObjectRef` names."""
+        found = self._by_stored.get(stored)
         if found is not None:
             return found
         for definition in self._directory.definitions(cluster):
             if not definition.versions:
                 continue
-            if _has_objects(definition) and _prefix(definition) == prefix:
+            if _has_objects(definition) and stored_as(definition) == stored:
                 return _served(definition, definition.versions[0])
         return None
 
@@ -83,10 +83,11 @@ def _has_objects(definition: ResourceDefinition) -> bool:
     return definition.stored_as is None and not definition.ephemeral
 
 
-def _prefix(definition: ResourceDefinition) -> str:
-    return resource_prefix(*definition.storage, definition.identity)
+def stored_as(definition: ResourceDefinition) -> str:
+    """The `resource_id` of what the objects of a kind are stored as."""
+    return resource_id(*definition.storage, definition.identity)
 
 
 def _served(definition: ResourceDefinition, version: str) -> ServedKind:
     resource = GroupVersionResource(definition.group, version, definition.plural)
-    return ServedKind(resource, definition.namespaced, _prefix(definition), definition.kind)
+    return ServedKind(resource, definition.namespaced, stored_as(definition), definition.kind)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pykcp.aio.owner import TaskOwner
+from pykcp.clients.interface import ShardFeed
 from pykcp.controllers.runtime.controller import Controller
-from pykcp.controllers.runtime.feed import LogFeed
-from pykcp.storage.interface import Store
 
 
 class ControllerSpec(Protocol):
@@ -18,12 +17,22 @@ class ControllerSpec(Protocol):
     @property
     def controller(self) -> Controller[Any]: ...
 
-    def follow(self, feed: LogFeed) -> None: ...
+    def follow(self, feed: ShardFeed) -> None: ...
+
+
+class StartableFeed(ShardFeed, Protocol):
+    """A feed that the set of controllers sets going."""
+
+    def start(self) -> None:
+        """Tell of changes from now on."""
+
+    async def run(self) -> None:
+        """Tell what there was before, and do what is to be done at the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerSet:
-    feed: LogFeed
+    feed: StartableFeed
     controllers: Sequence[Controller[Any]]
 
     def start(self, owner: TaskOwner) -> None:
@@ -40,9 +49,8 @@ class ControllerSet:
         return next(controller for controller in self.controllers if controller.name == name)
 
 
-def join(store: Store, followers: Sequence[ControllerSpec]) -> ControllerSet:
-    """Controllers on one feed of a store's log."""
-    feed = LogFeed(store)
+def join(feed: StartableFeed, followers: Sequence[ControllerSpec]) -> ControllerSet:
+    """Controllers on one feed."""
     for one in followers:
         one.follow(feed)
     return ControllerSet(feed, [one.controller for one in followers])

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from pykcp.clients.interface import Change
 from pykcp.machinery.status import StatusError
 from pykcp.machinery.terms import field_term
-from pykcp.storage.interface import Event
 
 _ACTIVE = field_term("status.phase", "Active")
 
 
-def is_active_event(event: Event) -> bool:
+def is_now_active(change: Change) -> bool:
     """Whether a change of a namespace leaves it there and active."""
-    return not event.deleted and _ACTIVE in event.terms
+    return not change.deleted and _ACTIVE in change.terms
 
 
 def is_terminating(error: StatusError) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp import workspace_types
 from pykcp.apis.kcp.workspace_types import API_BINDINGS_INITIALIZER, ExportReference
-from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
-from pykcp.controllers.runtime.fan_out import add_indexed
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Client, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller, Requeue
+from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.tenancy.provisioning import (
     NAMESPACES_OF_UNIVERSAL,
@@ -26,6 +26,7 @@ from pykcp.machinery.conditions import is_true
 from pykcp.machinery.kcp import clusters, hashes
 from pykcp.machinery.kcp.condition_marks import drop, mark_false
 from pykcp.machinery.kcp.conditions import ERROR, INFO
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import (
     API_BINDINGS,
     API_EXPORTS,
@@ -35,14 +36,9 @@ from pykcp.machinery.resources import (
 from pykcp.machinery.status import AlreadyExists, NotFound
 from pykcp.machinery.terms import label_term
 from pykcp.registry.indexes.entries import UNSETTLED_CLUSTERS
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
-_PREFIX = kind_prefix(LOGICAL_CLUSTERS)
-_BINDINGS = kind_prefix(API_BINDINGS)
 INITIALIZED = "APIBindingsInitialized"
 
 
@@ -52,28 +48,28 @@ class _Initializer:
     initializer: str
 
     def __init__(
-        self, name: str, store: Store, client: LocalClient, metrics: ControllerMetrics | None
+        self, name: str, lister: Lister, client: Client, metrics: ControllerMetrics | None
     ) -> None:
-        self._store, self._client = store, client
+        self._lister, self._client = lister, client
         self._term = label_term(*hashes.initializer_label(self.initializer))
         self.controller: Controller[ObjectKey] = Controller(
             name, self.reconcile, workers=8, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_PREFIX, self._on_cluster)
+    def follow(self, feed: Feed) -> None:
+        feed.on(LOGICAL_CLUSTERS, self._on_cluster)
         feed.at_start(self._resume)
 
-    def _on_cluster(self, event: Event) -> None:
-        if not event.deleted and self._term in event.terms:
-            self.controller.add(ObjectKey(split_key(event.key).cluster, "", "cluster"))
+    def _on_cluster(self, change: Change) -> None:
+        if not change.deleted and self._term in change.terms:
+            self.controller.add(ObjectKey(change.cluster, "", "cluster"))
 
     async def _resume(self) -> None:
-        for key in self._store.lookup(UNSETTLED_CLUSTERS):
-            self.controller.add(ObjectKey(split_key(key).cluster, "", "cluster"))
+        for ref in self._lister.find(UNSETTLED_CLUSTERS, LOGICAL_CLUSTERS):
+            self.controller.add(ref.key)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        found = self._client.get(key.cluster, LOGICAL_CLUSTERS, "cluster")
+        found = await self._client.get(key.cluster, LOGICAL_CLUSTERS, "cluster")
         if found is None or meta.is_deleting(found):
             return None
         if lifecycle.phase_of(found) != lifecycle.INITIALIZING:
@@ -106,9 +102,9 @@ class UniversalInitializer(_Initializer):
     initializer = UNIVERSAL
 
     def __init__(
-        self, store: Store, client: LocalClient, metrics: ControllerMetrics | None = None
+        self, lister: Lister, client: Client, metrics: ControllerMetrics | None = None
     ) -> None:
-        super().__init__("kcp-workspacetypes-bootstrap-universal", store, client, metrics)
+        super().__init__("kcp-workspacetypes-bootstrap-universal", lister, client, metrics)
 
     async def initialize(self, cluster: Object) -> None:
         name = meta.cluster(cluster)
@@ -125,31 +121,31 @@ class BindingsInitializer(_Initializer):
 
     def __init__(
         self,
-        store: Store,
-        client: LocalClient,
+        lister: Lister,
+        client: Client,
         lookup: ObjectLookup,
         provisioning: WorkspaceProvisioning,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        super().__init__("kcp-apibinder-initializer", store, client, metrics)
+        super().__init__("kcp-apibinder-initializer", lister, client, metrics)
         self._lookup, self._provisioning, self._now = lookup, provisioning, now
 
-    def follow(self, feed: LogFeed) -> None:
+    def follow(self, feed: Feed) -> None:
         super().follow(feed)
-        feed.on(_BINDINGS, self._on_binding)
-        feed.on(kind_prefix(API_EXPORTS), self._on_export)
+        feed.on(API_BINDINGS, self._on_binding)
+        feed.on(API_EXPORTS, self._on_export)
 
-    def _on_binding(self, event: Event) -> None:
-        cluster = split_key(event.key).cluster
+    def _on_binding(self, change: Change) -> None:
+        cluster = change.cluster
         found = self._lookup.logical_cluster(cluster)
         if found is not None and self.initializer in lifecycle.initializers_of(found):
             self.controller.add(ObjectKey(cluster, "", "cluster"))
 
-    def _on_export(self, event: Event) -> None:
+    def _on_export(self, change: Change) -> None:
         """An export that a cluster waits for may be available now."""
-        if event.created:
-            add_indexed(self.controller, self._store, UNSETTLED_CLUSTERS, _PREFIX, _key_of)
+        if change.created:
+            add_indexed(self.controller, self._lister, UNSETTLED_CLUSTERS, LOGICAL_CLUSTERS, key_of)
 
     async def initialize(self, cluster: Object) -> float | None:
         path, kind = clusters.split(meta.annotation(cluster, lifecycle.TYPE_ANNOTATION))
@@ -202,7 +198,7 @@ class BindingsInitializer(_Initializer):
 
     async def _ensure(self, cluster: str, wanted: ExportReference, export: Object) -> Object:
         name = hashes.default_binding_name(cluster, wanted.path, wanted.name)
-        found = self._client.get(cluster, API_BINDINGS, name)
+        found = await self._client.get(cluster, API_BINDINGS, name)
         if found is not None:
             return found
         binding = default_binding(name, wanted, export)
@@ -210,10 +206,6 @@ class BindingsInitializer(_Initializer):
             return await self._client.create(cluster, API_BINDINGS, binding)
         except AlreadyExists as error:
             raise Requeue("another client created its binding") from error
-
-
-def _key_of(key: str) -> ObjectKey:
-    return ObjectKey(split_key(key).cluster, "", "cluster")
 
 
 def default_binding(name: str, wanted: ExportReference, export: Object) -> Object:

@@ -10,81 +10,79 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcp.apis.kcp.logical_clusters import READY, UNAVAILABLE
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.fan_out import add_indexed
-from pykcp.controllers.runtime.feed import EVERYTHING, LogFeed
+from pykcp.apis.kcp_catalog import kind_id
+from pykcp.clients.interface import Change, Lister, ShardFeed
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.kinds import ServedKinds
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
 from pykcp.machinery.status import NotFound, go_quote
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.indexes.entries import MOUNTS, mount_entry
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.local import LocalClient
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "kcp-workspace-mounts"
 MOUNT_READY = "WorkspaceMountReady"
-_PREFIX = kind_prefix(WORKSPACES)
-_LOGICAL_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
+_WORKSPACES = kind_id(WORKSPACES)
+_LOGICAL_CLUSTERS = kind_id(LOGICAL_CLUSTERS)
 _MOUNT = b'"mount":{'
 
 
 class MountController:
     def __init__(
         self,
-        store: Store,
-        client: LocalClient,
+        lister: Lister,
+        client: ShardClient,
         directory: Directory,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client = store, client
+        self._lister, self._client = lister, client
         self._kinds = ServedKinds(directory)
         self._now = now
         self._clusters: set[str] = set()
         """Where there are mounts."""
         self.controller: Controller[ObjectKey] = Controller(NAME, self.reconcile, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(EVERYTHING, self._on_event)
+    def follow(self, feed: ShardFeed) -> None:
+        feed.on_everything(self._on_anything)
         feed.at_start(self._resume)
 
-    def _on_event(self, event: Event) -> None:
-        if event.key.startswith(_PREFIX):
-            if not event.deleted and _MOUNT in event.value:
-                self._add(event.key)
+    def _on_anything(self, change: Change) -> None:
+        if change.resource == _WORKSPACES:
+            if not change.deleted and _MOUNT in change.value:
+                self._add(change.key)
             return
         if not self._clusters:
             return
-        parts = split_key(event.key)
-        cluster = parts.cluster
+        cluster = change.cluster
         if cluster in self._clusters:
-            if event.deleted and event.key.startswith(_LOGICAL_CLUSTERS):
+            if change.deleted and change.resource == _LOGICAL_CLUSTERS:
                 self._clusters.discard(cluster)
-            index = mount_entry(cluster, parts.namespace, parts.name)
-            add_indexed(self.controller, self._store, index, _PREFIX, _key_of)
+            index = mount_entry(cluster, change.namespace, change.name)
+            add_indexed(self.controller, self._lister, index, WORKSPACES, key_of)
 
-    def _add(self, key: str) -> None:
-        parts = split_key(key)
-        self._clusters.add(parts.cluster)
-        self.controller.add(ObjectKey(parts.cluster, "", parts.name))
+    def _add(self, key: ObjectKey) -> None:
+        self._clusters.add(key.cluster)
+        self.controller.add(key)
 
     async def _resume(self) -> None:
-        for key in self._store.lookup(MOUNTS):
-            self._add(key)
+        for ref in self._lister.find(MOUNTS, WORKSPACES):
+            self._add(ref.key)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
-        workspace = self._client.get(key.cluster, WORKSPACES, key.name)
+        workspace = await self._client.get(key.cluster, WORKSPACES, key.name)
         if workspace is None or meta.is_deleting(workspace):
             return None
         reference = ((workspace.get("spec") or {}).get("mount") or {}).get("ref")
         if reference is None:
             return None
-        target = self._target(key.cluster, reference)
+        target = await self._target(key.cluster, reference)
         now = self._now()
 
         def follow(live: Object) -> None:
@@ -97,18 +95,16 @@ class MountController:
             return None  # it went meanwhile
         return None
 
-    def _target(self, cluster: str, reference: Object) -> Object | None:
+    async def _target(self, cluster: str, reference: Object) -> Object | None:
         """What is mounted; None if it, or its kind, is not there."""
         api_version, kind = reference.get("apiVersion") or "", reference.get("kind") or ""
         found = self._kinds.by_kind(cluster, api_version, kind)
         if found is None:
             return None
         namespace = (reference.get("namespace") or "") if found.namespaced else ""
-        return self._client.get(cluster, found.resource, reference.get("name") or "", namespace)
-
-
-def _key_of(key: str) -> ObjectKey:
-    return ObjectKey(*split_key(key)[1:])
+        return await self._client.get(
+            cluster, found.resource, reference.get("name") or "", namespace
+        )
 
 
 def settle(workspace: Object, reference: Object, target: Object | None, now: str) -> None:

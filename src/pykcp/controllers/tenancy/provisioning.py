@@ -17,6 +17,7 @@ from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp import workspace_types
 from pykcp.apis.kcp_catalog import BOUND_CRDS, is_exported
 from pykcp.caching import BoundedCache
+from pykcp.clients.interface import Change
 from pykcp.controllers.apis.binding import (
     BoundSchema,
     KnownExport,
@@ -45,7 +46,6 @@ from pykcp.machinery.resources import (
 from pykcp.machinery.terms import label_term
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.templates import ObjectTemplate, TemplateCopy
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 UNIVERSAL = "root:universal"
@@ -272,9 +272,9 @@ class WorkspaceProvisioning:
         return tuple((crd.get("status") or {}).get("storedVersions") or ()) or None
 
 
-def is_created_ready(event: Event) -> bool:
+def is_created_ready(change: Change) -> bool:
     """Whether a logical cluster was created with all that it starts with: nothing is left to do."""
-    return event.created and _IS_READY in event.terms and _READY in event.value
+    return change.created and _IS_READY in change.terms and _READY in change.value
 
 
 def _handed_down(workspace: Object) -> dict[str, str]:

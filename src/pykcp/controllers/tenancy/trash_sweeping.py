@@ -10,15 +10,14 @@ import logging
 import time
 from collections.abc import Callable
 
+from pykcp.clients.interface import Change, ShardFeed
 from pykcp.controllers.runtime.controller import Controller
-from pykcp.controllers.runtime.feed import LogFeed
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery.meta import parse_rfc3339
 from pykcp.machinery.status import Conflict, StatusError
 from pykcp.registry import trash
 from pykcp.registry.trash import record_from
 from pykcp.registry.verbs.restore import Trash
-from pykcp.storage.interface import Event, Query, Store
 
 NAME = "pykcp-trash"
 _NEXT = ""
@@ -31,26 +30,25 @@ _log = logging.getLogger(__name__)
 class TrashSweeping:
     def __init__(
         self,
-        store: Store,
         bin_: Trash,
         clock: Callable[[], float] = time.time,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._trash, self._clock = store, bin_, clock
+        self._trash, self._clock = bin_, clock
         self.controller: Controller[str] = Controller(
             NAME, self.reconcile, workers=2, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(trash.RECORDS, self._on_record)
+    def follow(self, feed: ShardFeed) -> None:
+        feed.on_resource(trash.RECORDS.rstrip("/"), self._on_record)
         feed.at_start(self._resume)
 
-    def _on_record(self, event: Event) -> None:
-        if event.created:
+    def _on_record(self, change: Change) -> None:
+        if change.created:
             self.controller.add_after(_NEXT, self._trash.window)
 
     async def _resume(self) -> None:
-        for key in self._store.lookup(trash.UNFINISHED):
+        for key in self._trash.unfinished():
             self.controller.add(key)
         self.controller.add(_NEXT)
 
@@ -69,7 +67,7 @@ class TrashSweeping:
         """Sweep what is due; how many seconds until there is more."""
         after = ""
         while True:
-            page = await self._store.list(Query(trash.RECORDS, after=after, limit=_AT_A_TIME))
+            page = await self._trash.records_after(after, _AT_A_TIME)
             for value in page.values:
                 record = record_from(value)
                 left = parse_rfc3339(record.deleted_at) + self._trash.window - self._clock()

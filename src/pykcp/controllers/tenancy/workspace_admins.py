@@ -3,46 +3,46 @@
 from __future__ import annotations
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Client, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.tenancy.provisioning import ADMIN_BINDING, admin_binding, is_created_ready
 from pykcp.machinery import meta
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import CLUSTER_ROLE_BINDINGS, LOGICAL_CLUSTERS
 from pykcp.machinery.status import AlreadyExists
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 NAME = "kcp-tenancy-logicalcluster"
-_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
-_BINDINGS = kind_prefix(CLUSTER_ROLE_BINDINGS)
 
 
 class WorkspaceAdmins:
     def __init__(
-        self, client: LocalClient, lookup: ObjectLookup, metrics: ControllerMetrics | None = None
+        self,
+        lister: Lister,
+        client: Client,
+        lookup: ObjectLookup,
+        metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._client, self._lookup = client, lookup
+        self._lister, self._client, self._lookup = lister, client, lookup
         self.controller: Controller[ObjectKey] = Controller(
             NAME, self.reconcile, workers=8, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_CLUSTERS, self._on_cluster)
-        feed.on(_BINDINGS, self._on_binding)
+    def follow(self, feed: Feed) -> None:
+        feed.on(LOGICAL_CLUSTERS, self._on_cluster)
+        feed.on(CLUSTER_ROLE_BINDINGS, self._on_binding)
 
-    def _on_cluster(self, event: Event) -> None:
-        if event.created and not is_created_ready(event):  # to which it belongs from the start
-            self.controller.add(ObjectKey(split_key(event.key).cluster, "", ADMIN_BINDING))
+    def _on_cluster(self, change: Change) -> None:
+        if change.created and not is_created_ready(change):  # to which it belongs from the start
+            self.controller.add(ObjectKey(change.cluster, "", ADMIN_BINDING))
 
-    def _on_binding(self, event: Event) -> None:
-        if event.created or not event.key.endswith(f"//{ADMIN_BINDING}"):
+    def _on_binding(self, change: Change) -> None:
+        if change.created or change.name != ADMIN_BINDING:
             return
-        cluster = split_key(event.key).cluster
-        if event.deleted and self._client.get(cluster, LOGICAL_CLUSTERS, "cluster") is None:
+        cluster = change.cluster
+        if change.deleted and not self._lister.has(cluster, LOGICAL_CLUSTERS, "cluster"):
             return  # it went with its cluster
         self.controller.add(ObjectKey(cluster, "", ADMIN_BINDING))
 
@@ -54,7 +54,7 @@ class WorkspaceAdmins:
         if not creator:
             return
         wanted = admin_binding(creator)
-        found = self._client.get(key.cluster, CLUSTER_ROLE_BINDINGS, ADMIN_BINDING)
+        found = await self._client.get(key.cluster, CLUSTER_ROLE_BINDINGS, ADMIN_BINDING)
         if found is None:
             await self._create(key.cluster, wanted)
         elif found["roleRef"] != wanted["roleRef"]:  # which cannot be changed

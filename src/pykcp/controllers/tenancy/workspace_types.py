@@ -5,50 +5,47 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcp.apis.kcp import workspace_types
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Client, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.kcp.condition_marks import mark_true, summarise
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import SHARDS, WORKSPACE_TYPES
 from pykcp.machinery.status import NotFound
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "kcp-workspacetype"
-_PREFIX = kind_prefix(WORKSPACE_TYPES)
 _READY = "VirtualWorkspaceURLsReady"
 
 
 class WorkspaceTypes:
     def __init__(
         self,
-        store: Store,
-        client: LocalClient,
+        lister: Lister,
+        client: Client,
         lookup: ObjectLookup,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client, self._lookup, self._now = store, client, lookup, now
+        self._lister, self._client, self._lookup, self._now = lister, client, lookup, now
         self.controller: Controller[ObjectKey] = Controller(NAME, self.reconcile, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_PREFIX, self._on_type)
-        feed.on(kind_prefix(SHARDS), self._on_shard)
+    def follow(self, feed: Feed) -> None:
+        feed.on(WORKSPACE_TYPES, self._on_type)
+        feed.on(SHARDS, self._on_shard)
 
-    def _on_type(self, event: Event) -> None:
-        if not event.deleted:
-            self.controller.add(ObjectKey(*split_key(event.key)[1:]))
+    def _on_type(self, change: Change) -> None:
+        if not change.deleted:
+            self.controller.add(change.key)
 
-    def _on_shard(self, event: Event) -> None:
-        for key in self._store.keys(_PREFIX):
-            self.controller.add(ObjectKey(*split_key(key)[1:]))
+    def _on_shard(self, change: Change) -> None:
+        for key in self._lister.keys(WORKSPACE_TYPES):
+            self.controller.add(key)
 
     async def reconcile(self, key: ObjectKey) -> None:
-        found = self._client.get(key.cluster, WORKSPACE_TYPES, key.name)
+        found = await self._client.get(key.cluster, WORKSPACE_TYPES, key.name)
         if found is None:
             return
         urls = virtual_workspaces(found, self._lookup.all(SHARDS, clusters.ROOT))

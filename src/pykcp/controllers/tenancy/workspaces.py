@@ -13,29 +13,25 @@ from collections.abc import Callable
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp.workspace_types import BadType
-from pykcp.controllers.runtime.controller import Controller, ObjectKey, Requeue
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
 from pykcp.machinery import labels, meta
 from pykcp.machinery.kcp import clusters, hashes
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, SHARDS, WORKSPACES
 from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
 from pykcp.machinery.terms import label_term
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.entries import DELETING, UNSETTLED_WORKSPACES
-from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.transaction import Write
-from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 NAME = "kcp-workspace"
-_PREFIX = kind_prefix(WORKSPACES)
-_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
-_SHARDS = kind_prefix(SHARDS)
 _IS_READY = label_term(lifecycle.PHASE_LABEL, lifecycle.READY)
 _DELETING = b'"deletionTimestamp":"'
 _ALL = ObjectKey(clusters.WILDCARD, "", "")
@@ -51,15 +47,15 @@ _log = logging.getLogger(__name__)
 class Workspaces:
     def __init__(
         self,
-        store: Store,
-        client: LocalClient,
+        lister: Lister,
+        client: ShardClient,
         lookup: ObjectLookup,
         provisioning: WorkspaceProvisioning,
         shard_name: str,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client, self._lookup = store, client, lookup
+        self._lister, self._client, self._lookup = lister, client, lookup
         self._provisioning = provisioning
         self._shard = shard_name
         self._now = now
@@ -67,53 +63,54 @@ class Workspaces:
             NAME, self.reconcile, workers=32, metrics=metrics
         )
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_PREFIX, self._on_workspace)
-        feed.on(_CLUSTERS, self._on_cluster)
-        feed.on(_SHARDS, self._on_shard)
+    def follow(self, feed: Feed) -> None:
+        feed.on(WORKSPACES, self._on_workspace)
+        feed.on(LOGICAL_CLUSTERS, self._on_cluster)
+        feed.on(SHARDS, self._on_shard)
         feed.at_start(self._resume)
 
-    def _on_workspace(self, event: Event) -> None:
-        if event.deleted:
+    def _on_workspace(self, change: Change) -> None:
+        if change.deleted:
             return
-        if _IS_READY in event.terms and _DELETING not in event.value:
+        if _IS_READY in change.terms and _DELETING not in change.value:
             return  # what is ready follows its logical cluster, of which we hear
-        self.controller.add(_key_of(event.key))
+        self.controller.add(change.key)
 
-    def _on_cluster(self, event: Event) -> None:
-        if _IS_READY in event.terms and _DELETING not in event.value and event.created:
+    def _on_cluster(self, change: Change) -> None:
+        if _IS_READY in change.terms and _DELETING not in change.value and change.created:
             return  # it was provisioned together with its workspace
-        owner = (decode(event.value).get("spec") or {}).get("owner") or {}
+        owner = (decode(change.value).get("spec") or {}).get("owner") or {}
         if owner.get("resource") != WORKSPACES.resource or not owner.get("cluster"):
             return
         key = ObjectKey(owner["cluster"], "", owner["name"])
-        if _DELETING in event.value and not event.deleted:
+        if _DELETING in change.value and not change.deleted:
             self.controller.add_after(key, _SOON)  # most are gone by then, with their workspace
         else:
             self.controller.add(key)
 
-    def _on_shard(self, event: Event) -> None:
-        for key in self._store.lookup(UNSETTLED_WORKSPACES):
-            self.controller.add(_key_of(key))
-        if not event.created and not event.deleted and self._has_moved(event):
+    def _on_shard(self, change: Change) -> None:
+        for ref in self._lister.find(UNSETTLED_WORKSPACES, WORKSPACES):
+            self.controller.add(ref.key)
+        if not change.created and not change.deleted and self._has_moved(change):
             self.controller.add(_ALL)
 
-    def _has_moved(self, event: Event) -> bool:
+    def _has_moved(self, change: Change) -> bool:
         """Whether a shard has another address than before: only then is every workspace read."""
-        before = self._store.get_before(event.key, event.revision)
-        return before is None or _external_url(decode(before)) != _external_url(decode(event.value))
+        before = change.previous()
+        return before is None or _external_url(decode(before)) != _external_url(
+            decode(change.value)
+        )
 
     async def _resume(self) -> None:
         for index in (UNSETTLED_WORKSPACES, DELETING):
-            for key in self._store.lookup(index):
-                if key.startswith(_PREFIX):
-                    self.controller.add(_key_of(key))
+            for ref in self._lister.find(index, WORKSPACES):
+                self.controller.add(ref.key)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         if key == _ALL:
             await self._mend_addresses()
             return None
-        workspace = self._client.get(key.cluster, WORKSPACES, key.name)
+        workspace = await self._client.get(key.cluster, WORKSPACES, key.name)
         if workspace is None:
             return None
         if meta.is_deleting(workspace):
@@ -174,7 +171,7 @@ class Workspaces:
     async def _provision(self, workspace: Object, shard: Object) -> None:
         parent = meta.cluster(workspace)
         path = clusters.join(self._lookup.canonical_path(parent), meta.name(workspace))
-        existing = self._existing_cluster(workspace)
+        existing = await self._existing_cluster(workspace)
         # Never a name that the workspace asks for: names of clusters are what keeps tenants apart.
         name = meta.cluster(existing) if existing else hashes.cluster_name(os.urandom(32))
         external = _external_url(shard)
@@ -199,10 +196,10 @@ class Workspaces:
         except AlreadyExists as error:
             raise Requeue("its logical cluster's name is taken") from error
 
-    def _existing_cluster(self, workspace: Object) -> Object | None:
+    async def _existing_cluster(self, workspace: Object) -> Object | None:
         """The logical cluster that was made for the workspace already."""
         name = meta.annotation(workspace, lifecycle.CLUSTER_ANNOTATION)
-        found = self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
+        found = await self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
         return found if found is not None and _is_owned(found, workspace) else None
 
     def _placed(
@@ -233,7 +230,7 @@ class Workspaces:
     # -- following
 
     async def _mirror(self, workspace: Object) -> float | None:
-        cluster = self._client.get(workspace["spec"]["cluster"], LOGICAL_CLUSTERS, "cluster")
+        cluster = await self._client.get(workspace["spec"]["cluster"], LOGICAL_CLUSTERS, "cluster")
         now = self._now()
         if cluster is None and not lifecycle.is_waiting_for_cluster(workspace):
             _log.warning("%s: its LogicalCluster does not exist", meta.name(workspace))
@@ -254,14 +251,9 @@ class Workspaces:
 
     async def _mend_addresses(self) -> None:
         """A shard has other addresses: those of its workspaces follow."""
-        after = ""
-        while True:
-            page = await self._store.list(Query(_PREFIX, after=after, limit=_PAGE))
-            for value in page.values:
-                await self._mend_address(decode(value))
-            if not page.next_after:
-                return
-            after = page.next_after
+        async for page in self._client.pages(clusters.WILDCARD, WORKSPACES, size=_PAGE):
+            for workspace in page:
+                await self._mend_address(workspace)
 
     async def _mend_address(self, workspace: Object) -> None:
         shard, spec = self._chosen(workspace), workspace.get("spec") or {}
@@ -284,10 +276,10 @@ class Workspaces:
         if lifecycle.WORKSPACE_FINALIZER not in finalizers:
             return None
         name = (workspace.get("spec") or {}).get("cluster")
-        cluster = self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
+        cluster = await self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
         if cluster is not None and not _is_owned(cluster, workspace):
             cluster = None
-        cluster = cluster or self._existing_cluster(workspace)
+        cluster = cluster or await self._existing_cluster(workspace)
         now = self._now()
         if cluster is None:
             await self._let_go(workspace)
@@ -325,7 +317,3 @@ def _external_url(shard: Object) -> str:
 def _is_owned(cluster: Object, workspace: Object) -> bool:
     owner = (cluster.get("spec") or {}).get("owner") or {}
     return bool(owner.get("uid") == meta.uid(workspace))
-
-
-def _key_of(key: str) -> ObjectKey:
-    return ObjectKey(*split_key(key)[1:])

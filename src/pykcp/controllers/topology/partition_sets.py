@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pykcp.clients.interface import Client
-from pykcp.controllers.apis.objects import key_of
-from pykcp.controllers.runtime.controller import Controller, ObjectKey
-from pykcp.controllers.runtime.feed import LogFeed
+from pykcp.clients.interface import Change, Client, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.objects import metadata_of
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
 from pykcp.machinery.labels import SelectorError, from_label_selector
+from pykcp.machinery.metadata import metadata_of
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import PARTITION_SETS, PARTITIONS, SHARDS
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 NAME = "kcp-topology-partitionset"
 VALID, READY = "PartitionSetValid", "PartitionsReady"
 _SET_KIND = "PartitionSet"
-_SETS = kind_prefix(PARTITION_SETS)
-_PARTITIONS = kind_prefix(PARTITIONS)
-_SHARDS = kind_prefix(SHARDS)
 _NAME_MAX = 252
 
 Labels = tuple[tuple[str, str], ...]
@@ -81,39 +75,39 @@ def partition_for(
 class PartitionSets:
     def __init__(
         self,
-        store: Store,
+        lister: Lister,
         client: Client,
         lookup: ObjectLookup,
         now: Timestamps,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._store, self._client, self._lookup, self._now = store, client, lookup, now
+        self._lister, self._client, self._lookup, self._now = lister, client, lookup, now
         self.controller = Controller(NAME, self.reconcile, metrics=metrics)
 
-    def follow(self, feed: LogFeed) -> None:
-        feed.on(_SETS, self._on_set)
-        feed.on(_PARTITIONS, self._on_partition)
-        feed.on(_SHARDS, self._on_shard)
+    def follow(self, feed: Feed) -> None:
+        feed.on(PARTITION_SETS, self._on_set)
+        feed.on(PARTITIONS, self._on_partition)
+        feed.on(SHARDS, self._on_shard)
 
-    def _on_set(self, event: Event) -> None:
-        if not event.deleted:
-            self.controller.add(key_of(event.key))
+    def _on_set(self, change: Change) -> None:
+        if not change.deleted:
+            self.controller.add(change.key)
 
-    def _on_partition(self, event: Event) -> None:
+    def _on_partition(self, change: Change) -> None:
         """Those sets that own it, or did until now."""
-        cluster = split_key(event.key).cluster
-        before = self._store.get_before(event.key, event.revision)
-        for value in {event.value, before or event.value}:
+        cluster = change.cluster
+        before = change.previous()
+        for value in {change.value, before or change.value}:
             for owner in metadata_of(value).owner_references or ():
                 if owner.kind == _SET_KIND:
                     self.controller.add(ObjectKey(cluster, "", owner.name))
 
-    def _on_shard(self, _: Event) -> None:
-        for key in self._store.keys(_SETS):
-            self.controller.add(key_of(key))
+    def _on_shard(self, _: Change) -> None:
+        for key in self._lister.keys(PARTITION_SETS):
+            self.controller.add(key)
 
     async def reconcile(self, key: ObjectKey) -> None:
-        found = self._client.get(key.cluster, PARTITION_SETS, key.name)
+        found = await self._client.get(key.cluster, PARTITION_SETS, key.name)
         if found is None or meta.is_deleting(found):
             return
         after = {**found, "status": dict(found.get("status") or {})}

@@ -59,7 +59,7 @@ async def _ensure(
     """Create the object if it is missing; what is there is only completed."""
     metadata = obj["metadata"]
     name, namespace = metadata["name"], metadata.get("namespace", "")
-    existing = client.get(cluster, kind, name, namespace)
+    existing = await client.get(cluster, kind, name, namespace)
     if existing is None:
         await _create(client, cluster, kind, obj)
     elif kind.group == CLUSTER_ROLES.group:

@@ -30,7 +30,7 @@ _ROOT = clusters.ROOT
 async def schema(client: LocalClient, resource: str) -> None:
     """Schemas are immutable: one that is there need not even be written out."""
     name = kcp_exports.schema_name(resource)
-    if client.get(_ROOT, API_RESOURCE_SCHEMAS, name) is None:
+    if await client.get(_ROOT, API_RESOURCE_SCHEMAS, name) is None:
         await ensure(client, _ROOT, API_RESOURCE_SCHEMAS, kcp_exports.resource_schema(resource))
 
 
@@ -41,16 +41,16 @@ async def exports(client: LocalClient, given: Mapping[str, str]) -> None:
     await asyncio.gather(*(_export(client, name) for name in names))
 
 
-def _identity_hash(client: LocalClient, export: str) -> str:
+async def _identity_hash(client: LocalClient, export: str) -> str:
     """What an export of root is known by; "" before it has an identity."""
-    found = client.get(_ROOT, API_EXPORTS, export) or {}
+    found = await client.get(_ROOT, API_EXPORTS, export) or {}
     identity: str = (found.get("status") or {}).get("identityHash") or ""
     return identity
 
 
 async def _identity(client: LocalClient, export: str, given: str | None) -> None:
     """A secret once; later starts need not open it, and so do not fail if they cannot."""
-    if _identity_hash(client, export):
+    if await _identity_hash(client, export):
         return
     key = given or hashes.identity_key(secrets.token_bytes(32))
     secret = {
@@ -68,9 +68,9 @@ async def _export(client: LocalClient, name: str) -> None:
     reference = {"namespace": identity_secrets.NAMESPACE, "name": name}
     wanted["spec"]["identity"] = {"secretRef": reference}
     await put(client, _ROOT, API_EXPORTS, wanted)
-    if _identity_hash(client, name):
+    if await _identity_hash(client, name):
         return
-    identity = identity_secrets.identity_of(client, _ROOT, reference, "")
+    identity = await identity_secrets.identity_of(client, _ROOT, reference, "")
     now = now_rfc3339(time.time())
 
     def identify(live: Object) -> None:
@@ -89,7 +89,7 @@ async def binding(client: LocalClient, cluster: str, export: str) -> None:
         "spec": {"reference": {"export": {"path": _ROOT, "name": export}}},
     }
     await ensure(client, cluster, API_BINDINGS, wanted)
-    status = bound_status(_known(client, export), now_rfc3339(time.time()))
+    status = bound_status(await _known(client, export), now_rfc3339(time.time()))
 
     def complete(live: Object) -> None:
         found = live.get("status") or {}
@@ -99,10 +99,10 @@ async def binding(client: LocalClient, cluster: str, export: str) -> None:
     await change(client, cluster, API_BINDINGS, export, complete, "status")
 
 
-def _known(client: LocalClient, name: str) -> KnownExport:
+async def _known(client: LocalClient, name: str) -> KnownExport:
     schemas = []
     for resource in kcp_exports.EXPORTS[name]:
-        found = client.get(_ROOT, API_RESOURCE_SCHEMAS, kcp_exports.schema_name(resource))
+        found = await client.get(_ROOT, API_RESOURCE_SCHEMAS, kcp_exports.schema_name(resource))
         assert found is not None  # schemas come first
         spec = found["spec"]
         schemas.append(
@@ -115,4 +115,4 @@ def _known(client: LocalClient, name: str) -> KnownExport:
                 tuple(version["name"] for version in spec["versions"] if version["storage"]),
             )
         )
-    return KnownExport(_ROOT, name, _identity_hash(client, name), tuple(schemas))
+    return KnownExport(_ROOT, name, await _identity_hash(client, name), tuple(schemas))

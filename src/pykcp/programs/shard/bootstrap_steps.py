@@ -20,7 +20,7 @@ async def ensure(
 ) -> None:
     """Create what is missing; leave what is there."""
     metadata = obj["metadata"]
-    if client.get(cluster, kind, metadata["name"], metadata.get("namespace", "")) is not None:
+    if await client.get(cluster, kind, metadata["name"], metadata.get("namespace", "")) is not None:
         return
     try:
         await client.create(cluster, kind, codec.copy(obj))
@@ -55,7 +55,7 @@ async def change(
     subresource: str = "",
 ) -> None:
     """Change what is not yet as it should be: most starts find everything in place."""
-    live = client.get(cluster, kind, name)
+    live = await client.get(cluster, kind, name)
     if live is not None:
         wanted = codec.copy(live)
         change(wanted)

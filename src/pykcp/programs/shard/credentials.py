@@ -175,10 +175,10 @@ class StoredObjects:
         self._client = client
 
     async def service_account(self, cluster: str, namespace: str, name: str) -> Object | None:
-        return self._client.get(cluster, SERVICE_ACCOUNTS, name, namespace)
+        return await self._client.get(cluster, SERVICE_ACCOUNTS, name, namespace)
 
     async def secret(self, cluster: str, namespace: str, name: str) -> Object | None:
-        return self._client.get(cluster, SECRETS, name, namespace)
+        return await self._client.get(cluster, SECRETS, name, namespace)
 
 
 def _reachable(address: str) -> str:

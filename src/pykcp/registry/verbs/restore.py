@@ -48,7 +48,7 @@ from pykcp.registry.verbs.create import mutate_new, new_key, validate_new
 from pykcp.registry.verbs.reservations import write_reserved
 from pykcp.registry.verbs.transaction import Raw
 from pykcp.storage.errors import RevisionMismatch, StoreError
-from pykcp.storage.interface import Entry, Store
+from pykcp.storage.interface import Entry, Page, Query, Store
 from pykcp.storage.operations import DeleteKey, Operation, PutKey
 from pykcp.types import Object
 
@@ -116,6 +116,14 @@ class Trash:
         return entry is not None and bool(record_from(entry.value).state)
 
     # -- restoring ---------------------------------------------------------------------
+
+    def unfinished(self) -> list[str]:
+        """Keys of the records whose workspace is being restored, or is being forgotten."""
+        return self._store.lookup(trash.UNFINISHED)
+
+    async def records_after(self, after: str, limit: int) -> Page:
+        """Some records, those of the oldest deletions first."""
+        return await self._store.list(Query(trash.RECORDS, after=after, limit=limit))
 
     async def restore(self, record: Record, user: User) -> None:
         """Restore a workspace for a user.

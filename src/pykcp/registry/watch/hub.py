@@ -133,6 +133,10 @@ class WatchHub:
         """End all watches below a prefix: their type or their cluster is gone."""
         self._end_all([b for b in self._buckets if b.startswith(prefix)])
 
+    def end_kind(self, resource: str, cluster: str) -> None:
+        """End the watches of a resource (its `resource_id`) in a logical cluster."""
+        self.end_under(f"{resource}/{cluster}/")
+
     def end_cluster(self, cluster: str, keeping: str = "") -> None:
         """End the watches in a logical cluster ("": those over all of them).
 

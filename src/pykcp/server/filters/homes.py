@@ -92,7 +92,7 @@ class HomeWorkspaces:
         await self._authorization.impersonate(call)
         user = call.user
         cluster = home_cluster_name(user.name)
-        home = self._home(cluster)
+        home = await self._home(cluster)
         if home is None:
             await self._check_create(user)
             home = await self._create(user, cluster)
@@ -103,8 +103,8 @@ class HomeWorkspaces:
         call.negotiate()
         send_object(call, _workspace(home))
 
-    def _home(self, cluster: str) -> Object | None:
-        return self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
+    async def _home(self, cluster: str) -> Object | None:
+        return await self._client.get(cluster, LOGICAL_CLUSTERS, "cluster")
 
     async def _check_create(self, user: User) -> None:
         attributes = Attributes(
@@ -120,7 +120,7 @@ class HomeWorkspaces:
                 cluster, LOGICAL_CLUSTERS, _logical_cluster(user, self._initializers())
             )
         except AlreadyExists:  # by another request of the same user
-            home = self._home(cluster)
+            home = await self._home(cluster)
             if home is None:
                 raise HomeComing from None
             return home
@@ -169,7 +169,7 @@ class HomeWorkspaces:
         unlisten = self._store.listen(follow)
         try:
             while True:
-                home = self._home(cluster)
+                home = await self._home(cluster)
                 if home is None:
                     raise HomeComing
                 if _phase(home) != "Initializing":

@@ -34,7 +34,7 @@ class Newest(NamedTuple):
     """The revision of our last change."""
 
 
-class Feed:
+class EtcdFeed:
     def __init__(
         self,
         client: EtcdClient,

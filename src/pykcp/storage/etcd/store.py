@@ -15,7 +15,7 @@ from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.client import EtcdClient
 from pykcp.storage.etcd.encoding import RequestEncoder, clear_graves
 from pykcp.storage.etcd.envelope import Keyspace, etcd_revision_of
-from pykcp.storage.etcd.feed import FIRST_BACKOFF, Feed, Newest
+from pykcp.storage.etcd.feed import FIRST_BACKOFF, EtcdFeed, Newest
 from pykcp.storage.etcd.mirror import Mirror
 from pykcp.storage.etcd.settings import EtcdSettings
 from pykcp.storage.etcd.writes import Writes
@@ -37,7 +37,7 @@ class EtcdStore(Mirror):
             most_bytes=settings.most_bytes,
         )
         self._client: EtcdClient | None = None
-        self._feed: Feed | None = None
+        self._feed: EtcdFeed | None = None
         self._writes: Writes | None = None
         self._owner = TaskOwner("etcd")
 
@@ -114,7 +114,7 @@ class EtcdStore(Mirror):
     def _connect(self) -> None:
         writer = secrets.randbits(64)
         self._client = EtcdClient(self._settings)
-        self._feed = Feed(self._client, self, self._keyspace, writer)
+        self._feed = EtcdFeed(self._client, self, self._keyspace, writer)
         self._writes = Writes(
             self._client, self._feed, RequestEncoder(self._keyspace, writer),
             get=self.get, seconds=self._settings.write_seconds,
@@ -143,7 +143,7 @@ class EtcdStore(Mirror):
         seconds = max(deadline - time.monotonic(), self._settings.write_seconds)
         await feed.reach(newest.head, seconds)
 
-    def _running_feed(self) -> Feed:
+    def _running_feed(self) -> EtcdFeed:
         if self._feed is None:
             raise StoreUnavailable("the store is not running")
         return self._feed

@@ -22,7 +22,7 @@ from pykcp.storage.etcd.client import EtcdClient, NotSent, UnknownOutcome
 from pykcp.storage.etcd.decoding import EtcdOutcome
 from pykcp.storage.etcd.encoding import RequestEncoder, decode_answer, take
 from pykcp.storage.etcd.envelope import etcd_revision_of, revision_of
-from pykcp.storage.etcd.feed import Feed
+from pykcp.storage.etcd.feed import EtcdFeed
 from pykcp.storage.failures import LastFailure
 from pykcp.storage.interface import Entry
 from pykcp.storage.operations import Operation
@@ -57,7 +57,7 @@ class Writes:
     def __init__(
         self,
         client: EtcdClient,
-        feed: Feed,
+        feed: EtcdFeed,
         encoder: RequestEncoder,
         *,
         get: Callable[[str], Entry | None],

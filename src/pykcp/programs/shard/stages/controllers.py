@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pykcp.cache.publishing import CachePublisher
 from pykcp.controllers import kcp as kcp_controllers
 from pykcp.controllers.kube import all as kube_controllers
@@ -12,6 +14,10 @@ from pykcp.programs.shard.stages.catalog import Catalog
 from pykcp.programs.shard.stages.foundation import Foundation
 from pykcp.programs.shard.stages.stores import Stores
 from pykcp.programs.shard.stages.views import Views
+from pykcp.registry.cluster_content import ClusterContent
+from pykcp.registry.local import LocalClient
+from pykcp.registry.local_lister import LocalLister
+from pykcp.registry.log_feed import LogFeed
 
 
 def build_controllers(
@@ -19,8 +25,11 @@ def build_controllers(
 ) -> ControllerSet:
     settings, credentials = base.settings, base.credentials
     metrics = ControllerMetrics(base.metrics)
+    lister = LocalLister(stores.store, catalog.directory)
+    make_client = partial(LocalClient, catalog.directory)
     followers = kube_controllers.make(
-        store=stores.store,
+        lister=lister,
+        make_client=make_client,
         hub=stores.hub,
         directory=catalog.directory,
         metrics=metrics,
@@ -31,8 +40,9 @@ def build_controllers(
         bound=catalog.bound.definitions,
     )
     followers += kcp_controllers.make(
-        store=stores.store,
-        hub=stores.hub,
+        lister=lister,
+        make_client=make_client,
+        content=ClusterContent(stores.store, catalog.directory),
         directory=catalog.directory,
         bound=catalog.bound,
         lookup=catalog.lookup,
@@ -44,4 +54,4 @@ def build_controllers(
         published=CachePublisher(stores.cache, settings.shard.shard_name),
         trash=views.trash,
     )
-    return join(stores.store, followers)
+    return join(LogFeed(stores.store), followers)

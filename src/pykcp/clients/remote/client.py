@@ -1,0 +1,393 @@
+"""The verbs of the API over HTTP, as `Reader` and `Writer`.
+
+An answer 429 or 503 that says when to come back is waited for and the request sent again: the
+server has not acted on it. Reads are also repeated once when their connection broke.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import orjson
+
+from pykcp.clients.interface import JSON_PATCH, MERGE_PATCH, PAGE, MetadataPage, ObjectPage, Reader
+from pykcp.clients.remote.errors import error_of
+from pykcp.clients.remote.paths import collection_path, object_path, with_query
+from pykcp.clients.remote.transport import RemoteResponse, Transport, TransportError
+from pykcp.machinery.kcp.clusters import ROOT
+from pykcp.machinery.metadata import Metadata
+from pykcp.machinery.resources import API_EXPORTS, GroupVersionResource
+from pykcp.machinery.status import (
+    OPTIMISTIC_LOCK,
+    Conflict,
+    Expired,
+    Gone,
+    NotFound,
+    ServiceUnavailable,
+    StatusError,
+)
+from pykcp.types import Object
+
+APPLY_PATCH = "application/apply-patch+yaml"
+_METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_REPEATED = (429, 503)
+_REPEATS = 10
+_LONGEST_PAUSE = 30.0
+_CONFLICTS = 10
+"""How often a change is tried before its conflict is told."""
+_READS = ("GET", "HEAD")
+
+
+class _Item(msgspec.Struct):
+    metadata: Metadata
+
+
+class _ListMetadata(msgspec.Struct, rename={"next": "continue"}):
+    next: str = ""
+
+
+class _MetadataList(msgspec.Struct):
+    items: list[_Item]
+    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
+
+
+_decode_metadata = msgspec.json.Decoder(_MetadataList).decode
+
+
+class RemoteClient:
+    """Verbs on objects of any logical cluster of another server.
+
+    With the cluster "" they are those of the server itself, which need not know kcp.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        manager: str,
+        *,
+        token: Callable[[], str] = str,
+        identities: Mapping[tuple[str, str], str] = MappingProxyType({}),
+        sleep: Callable[[float], Any] = asyncio.sleep,
+    ) -> None:
+        """`manager`: the name by which the server knows who writes which field; `identities`:
+        by group and resource, those of the exports whose resources are read in all logical
+        clusters (`identities_of_root`).
+        """
+        self._transport, self._manager, self._identities = transport, manager, identities
+        self._token, self._sleep = token, sleep
+
+    def collection(self, cluster: str, kind: GroupVersionResource, namespace: str = "") -> str:
+        """The path of a collection. What exports bring is named with its identity in requests to
+        all logical clusters, since several exports may bring a resource of the same name.
+        """
+        identity = self._identities.get((kind.group, kind.resource)) if cluster == "*" else None
+        if identity:
+            kind = kind._replace(resource=f"{kind.resource}:{identity}")
+        return collection_path(cluster, kind, namespace)
+
+    # --- reading
+
+    async def get(
+        self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = ""
+    ) -> Object | None:
+        try:
+            return await self._ask("GET", object_path(cluster, kind, name, namespace))
+        except NotFound as error:
+            if error.name:
+                return None
+            raise  # the kind is not served, or the cluster does not exist
+
+    async def list(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+    ) -> list[Object]:
+        found, _ = await self.list_with_version(
+            cluster, kind, namespace, labels=labels, fields=fields
+        )
+        return found
+
+    async def list_with_version(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+    ) -> tuple[ObjectPage, str]:
+        """All objects as they were at one moment, and that moment's resource version."""
+        path = self.collection(cluster, kind, namespace)
+        query: dict[str, str | int | None] = {"labelSelector": labels, "fieldSelector": fields}
+        found: ObjectPage = []
+        token = ""
+        while True:
+            asked = {**query, "limit": PAGE, "continue": token}
+            try:
+                page = await self._ask("GET", with_query(path, asked))
+            except (Expired, Gone):
+                # The moment of the first page is forgotten by now: all of it in one answer.
+                page = await self._ask("GET", with_query(path, query))
+                found = []
+            found += _typed(page)
+            token = page["metadata"].get("continue") or ""
+            if not token:
+                return found, page["metadata"].get("resourceVersion") or ""
+
+    async def pages(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        size: int = PAGE,
+    ) -> AsyncIterator[ObjectPage]:
+        query: dict[str, str | int | None] = {"labelSelector": labels, "fieldSelector": fields}
+        path = self.collection(cluster, kind, namespace)
+        async for body in self._pages(path, {**query, "limit": size}, "application/json"):
+            page = orjson.loads(body)
+            yield _typed(page)
+
+    async def metadata(
+        self, cluster: str, kind: GroupVersionResource, namespace: str = "", *, size: int = PAGE
+    ) -> AsyncIterator[MetadataPage]:
+        path = self.collection(cluster, kind, namespace)
+        async for body in self._pages(path, {"limit": size}, _METADATA):
+            yield [item.metadata for item in _decode_metadata(body).items]
+
+    async def _pages(
+        self, path: str, query: Mapping[str, str | int | None], accept: str
+    ) -> AsyncIterator[bytes]:
+        """The bodies of pages that are not empty."""
+        token = ""
+        while True:
+            target = with_query(path, {**query, "continue": token})
+            try:
+                body = await self._body("GET", target, accept=accept)
+            except (Expired, Gone) as error:
+                if not error.continue_token:
+                    raise
+                token = error.continue_token  # the rest, as it is now
+                continue
+            page = _decode_metadata(body)
+            if page.items:
+                yield body
+            token = page.metadata.next
+            if not token:
+                return
+
+    # --- writing
+
+    async def create(self, cluster: str, kind: GroupVersionResource, obj: Object) -> Object:
+        namespace = (obj.get("metadata") or {}).get("namespace", "")
+        return await self._write("POST", self.collection(cluster, kind, namespace), obj)
+
+    async def update(
+        self, cluster: str, kind: GroupVersionResource, obj: Object, subresource: str = ""
+    ) -> Object:
+        metadata = obj["metadata"]
+        namespace = metadata.get("namespace", "")
+        path = object_path(cluster, kind, metadata["name"], namespace, subresource)
+        return await self._write("PUT", path, obj)
+
+    async def change(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        name: str,
+        make: Callable[[Object], Any],
+        namespace: str = "",
+        subresource: str = "",
+    ) -> Object:
+        for _ in range(_CONFLICTS):
+            live = await self.get(cluster, kind, name, namespace)
+            if live is None:
+                raise NotFound.resource(kind.group, kind.resource, name)
+            version = live["metadata"]["resourceVersion"]
+            made = make(live)
+            new = live if made is None else made
+            new["metadata"]["resourceVersion"] = version
+            try:
+                return await self.update(cluster, kind, new, subresource)
+            except Conflict as error:
+                if OPTIMISTIC_LOCK not in error.message:
+                    raise
+        raise Conflict.resource(kind.group, kind.resource, name, OPTIMISTIC_LOCK)
+
+    async def patch(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        subresource: str = "",
+        *,
+        form: str = MERGE_PATCH,
+    ) -> Object:
+        if form not in (MERGE_PATCH, JSON_PATCH):
+            raise ValueError(f"not a form of patches: {form}")
+        path = object_path(cluster, kind, name, namespace, subresource)
+        return await self._write("PATCH", path, patch, form)
+
+    async def apply(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        obj: Object,
+        subresource: str = "",
+        *,
+        force: bool = False,
+    ) -> Object:
+        metadata = obj["metadata"]
+        namespace = metadata.get("namespace", "")
+        path = object_path(cluster, kind, metadata["name"], namespace, subresource)
+        return await self._write("PATCH", path, obj, APPLY_PATCH, force="true" if force else None)
+
+    async def delete(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        name: str,
+        namespace: str = "",
+        uid: str | None = None,
+        propagation: str | None = None,
+        resource_version: str | None = None,
+    ) -> bool:
+        conditions = {"uid": uid, "resourceVersion": resource_version}
+        given = {field: value for field, value in conditions.items() if value is not None}
+        options = _delete_options(propagation, given)
+        path = object_path(cluster, kind, name, namespace)
+        try:
+            await self._body("DELETE", path, orjson.dumps(options))
+        except NotFound as error:
+            if error.name:
+                return False
+            raise
+        return True
+
+    async def delete_collection(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        propagation: str | None = None,
+    ) -> None:
+        path = self.collection(cluster, kind, namespace)
+        target = with_query(path, {"labelSelector": labels, "fieldSelector": fields})
+        await self._body("DELETE", target, orjson.dumps(_delete_options(propagation, {})))
+
+    async def _write(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        form: str = "application/json",
+        force: str | None = None,
+    ) -> Object:
+        target = with_query(path, {"fieldManager": self._manager, "force": force})
+        return await self._ask(method, target, orjson.dumps(body), form)
+
+    # --- requests
+
+    async def _ask(
+        self, method: str, target: str, body: bytes = b"", form: str = "application/json"
+    ) -> Object:
+        answer: Object = orjson.loads(await self._body(method, target, body, form))
+        return answer
+
+    async def _body(
+        self,
+        method: str,
+        target: str,
+        body: bytes = b"",
+        form: str = "application/json",
+        accept: str = "application/json",
+    ) -> bytes:
+        """The body of a successful answer; StatusError otherwise."""
+        is_broken = False
+        for attempt in range(_REPEATS + 1):
+            try:
+                async with self._transport.request(
+                    method, target, self.headers(accept, form if body else ""), body
+                ) as response:
+                    answer = await response.read()
+            except TransportError as error:
+                if is_broken or not error.was_sent or method not in _READS:
+                    raise _unreachable(error) from error
+                is_broken = True
+                continue
+            if response.status < 400:
+                return answer
+            pause = pause_before_repeat(response)
+            if pause is None or attempt == _REPEATS:
+                raise error_of(response.status, answer)
+            await self._sleep(pause)
+        raise ServiceUnavailable("the connection to the server broke again and again")
+
+    def headers(self, accept: str = "application/json", content_type: str = "") -> dict[str, str]:
+        headers = {"Accept": accept, "User-Agent": f"pykcp/{self._manager}"}
+        if content_type:
+            headers["Content-Type"] = content_type
+        token = self._token()
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        return headers
+
+    @property
+    def transport(self) -> Transport:
+        return self._transport
+
+
+async def identities_of_root(client: Reader) -> dict[tuple[str, str], str]:
+    """The identities of what root exports, kcp's own kinds among it, by group and resource."""
+    found: dict[tuple[str, str], str] = {}
+    for export in await client.list(ROOT, API_EXPORTS):
+        identity = (export.get("status") or {}).get("identityHash")
+        for resource in (export.get("spec") or {}).get("resources") or ():
+            if identity:
+                found[resource.get("group") or "", resource["name"]] = identity
+    return found
+
+
+def pause_before_repeat(response: RemoteResponse) -> float | None:
+    """Seconds after which a refused request is sent again; None if it is not."""
+    if response.status not in _REPEATED:
+        return None
+    try:
+        asked = float(response.header("Retry-After") or "")
+    except ValueError:
+        return None
+    return min(max(asked, 0.0), _LONGEST_PAUSE)
+
+
+def _unreachable(error: TransportError) -> StatusError:
+    return ServiceUnavailable(f"the server cannot be reached: {error}")
+
+
+def _delete_options(propagation: str | None, preconditions: Object) -> Object:
+    options: Object = {"kind": "DeleteOptions", "apiVersion": "v1"}
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    if preconditions:
+        options["preconditions"] = preconditions
+    return options
+
+
+def _typed(page: Object) -> list[Object]:
+    """The objects of a list, each with its type: built-in kinds leave it out."""
+    kind, version = page["kind"].removesuffix("List"), page["apiVersion"]
+    return [{"kind": kind, "apiVersion": version, **item} for item in page.get("items") or ()]

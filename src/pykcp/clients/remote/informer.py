@@ -1,0 +1,198 @@
+"""Follows one kind of a server: all of its objects first, then every change.
+
+The content comes as a streaming list where the server offers that, otherwise as a list and a
+watch. Bookmarks keep the place from which a broken watch goes on. When the server no longer
+knows that place (410), everything is told anew and deletions that were missed are made good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+import orjson
+
+from pykcp.clients.interface import Change, Handler
+from pykcp.clients.remote.client import RemoteClient, pause_before_repeat
+from pykcp.clients.remote.errors import error_of, error_of_status
+from pykcp.clients.remote.held_objects import HeldObjects
+from pykcp.clients.remote.paths import with_query
+from pykcp.clients.remote.transport import TransportError
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import BadRequest, Expired, Forbidden, Gone, Invalid, StatusError
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE, _LAST_PAUSE = 0.1, 30.0
+_STEADY = 5.0
+"""Seconds after which a watch that ends was a good one."""
+_WATCH_SECONDS = (300, 600)
+"""How long a watch is asked to last: at random, so that those of many clients end apart."""
+_INITIAL_END = "k8s.io/initial-events-end"
+
+
+class _WatchEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_decode_event = msgspec.json.Decoder(_WatchEvent).decode
+
+
+class Informer:
+    """`run` it; handlers are called for every change."""
+
+    def __init__(
+        self,
+        client: RemoteClient,
+        kind: GroupVersionResource,
+        held: HeldObjects,
+        cluster: str = "*",
+        *,
+        sleep: Callable[[float], Any] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.held = held
+        self.is_synced = asyncio.Event()
+        self._client, self._kind, self._cluster = client, kind, cluster
+        self._sleep, self._jitter = sleep, jitter
+        self._handlers: list[Handler] = []
+        self._version = ""
+        """The place from which a watch goes on; "" if everything is to be told anew."""
+        self._streams_lists = True
+        self._pause = _FIRST_PAUSE
+
+    def add(self, handler: Handler) -> None:
+        """Call the handler from now on; what is held is told at once."""
+        for change in self.held.contents():
+            _call((handler,), change)
+        self._handlers.append(handler)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            began = time.monotonic()
+            try:
+                await self._follow()
+            except (Expired, Gone):
+                self._version = ""  # the server has forgotten that place
+                continue
+            except (StatusError, TransportError, msgspec.MsgspecError) as error:
+                level = logging.DEBUG if self._pause > _FIRST_PAUSE else logging.WARNING
+                _log.log(level, "the watch of %s broke: %s", self._kind, error)
+            if time.monotonic() - began > _STEADY:
+                self._pause = _FIRST_PAUSE
+                continue
+            await self._sleep(self._pause * (1 - self._jitter() / 2))
+            self._pause = min(2 * self._pause, _LAST_PAUSE)
+
+    async def _follow(self) -> None:
+        """One watch, with the content before it if its place is not known."""
+        if self._version:
+            await self._watch({"resourceVersion": self._version})
+        elif self._streams_lists:
+            await self._watch_from_nothing()
+        else:
+            await self._list()
+
+    async def _watch_from_nothing(self) -> None:
+        self.held.begin_replacing()
+        try:
+            await self._watch({"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"})
+        except (Invalid, BadRequest, Forbidden):
+            if self._version:
+                raise  # it had begun: this is about something else
+            self._streams_lists = False
+
+    async def _list(self) -> None:
+        found, version = await self._client.list_with_version(self._cluster, self._kind)
+        self.held.begin_replacing()
+        for obj in found:
+            self._tell(self.held.put(orjson.dumps(obj)))
+        self._replaced(version)
+
+    def _replaced(self, version: str) -> None:
+        for change in self.held.end_replacing():
+            self._tell(change)
+        self._version = version
+        self.is_synced.set()
+
+    async def _watch(self, place: dict[str, str | int | None]) -> None:
+        seconds = int(_WATCH_SECONDS[0] + self._jitter() * (_WATCH_SECONDS[1] - _WATCH_SECONDS[0]))
+        query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds, **place}
+        target = with_query(self._client.collection(self._cluster, self._kind), query)
+        client = self._client
+        async with client.transport.request("GET", target, client.headers()) as response:
+            if response.status >= 400:
+                pause = pause_before_repeat(response)
+                answer = await response.read()
+                if pause is not None:
+                    await self._sleep(pause)
+                raise error_of(response.status, answer)
+            async for line in _lines(response.chunks()):
+                self._heard(_decode_event(line))
+
+    def _heard(self, event: _WatchEvent) -> None:
+        value = bytes(event.object)
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                change = self.held.put(value)
+            case "DELETED":
+                change = self.held.remove(value)
+            case "BOOKMARK":
+                self._bookmark(value)
+                return
+            case _:
+                raise error_of_status(orjson.loads(value))
+        self._tell(change)
+        if self._version:  # while content streams, only its end is a place to go on from
+            self._version = _version_of(value)
+
+    def _bookmark(self, value: bytes) -> None:
+        metadata = orjson.loads(value)["metadata"]
+        if not self._version and _INITIAL_END not in (metadata.get("annotations") or {}):
+            return
+        if not self._version:
+            self._replaced(metadata["resourceVersion"])
+        self._version = metadata["resourceVersion"]
+
+    def _tell(self, change: Change | None) -> None:
+        if change is not None:
+            _call(self._handlers, change)
+
+
+class _Place(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _Placed(msgspec.Struct):
+    metadata: _Place
+
+
+_decode_place = msgspec.json.Decoder(_Placed).decode
+
+
+def _version_of(value: bytes) -> str:
+    return _decode_place(value).metadata.resource_version
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+
+
+def _call(handlers: list[Handler] | tuple[Handler, ...], change: Change) -> None:
+    for handler in handlers:
+        try:
+            handler(change)
+        except Exception:  # one handler's mistake must not blind the others
+            _log.exception("a handler of %s failed", change.ref)

@@ -1,0 +1,69 @@
+"""Everything that is in one logical cluster, kind by kind."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykcp.aio.slices import Slices
+from pykcp.apis.catalog import ResourceDefinition
+from pykcp.machinery.metadata import Metadata, metadata_of
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, GroupVersionResource
+from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.keys import kind_prefix, resource_prefix
+from pykcp.registry.local_lister import find_resource, metadata_pages
+from pykcp.registry.resource import Resource
+from pykcp.storage.interface import Entry, Store
+
+_CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
+_FEW = 50
+_LARGE = 32 * 1024
+"""Octets of an object that is not kept in memory until its turn comes."""
+
+
+class ContentItem(NamedTuple):
+    resource: Resource
+    metadata: Metadata
+    entry: Entry | None = None
+    """As it was read, if there are few."""
+
+
+class ClusterContent:
+    def __init__(self, store: Store, directory: Directory) -> None:
+        self._store, self._directory = store, directory
+
+    async def of(self, cluster: str) -> list[ContentItem]:
+        """Everything in the cluster but its LogicalCluster."""
+        items: list[ContentItem] = []
+        seen, slices = {_CLUSTERS}, Slices(cluster)
+        for definition in self._directory.definitions(cluster):
+            if definition.ephemeral or definition.stored_as or not definition.all_versions:
+                continue
+            prefix = resource_prefix(*definition.storage, definition.identity)
+            if prefix in seen:
+                continue
+            seen.add(prefix)
+            place = f"{prefix}{cluster}/"
+            keys = self._store.keys(place, limit=_FEW + 1)
+            if not keys:
+                continue
+            resource = find_resource(self._directory, cluster, _served(definition))
+            if len(keys) > _FEW:
+                async for page in metadata_pages(self._store, place):
+                    items += (ContentItem(resource, metadata) for metadata in page)
+                continue
+            for key in keys:
+                entry = self._store.get(key)
+                if entry is None:
+                    continue
+                is_small = len(entry.value) <= _LARGE
+                items.append(
+                    ContentItem(resource, metadata_of(entry.value), entry if is_small else None)
+                )
+                if slices.is_over():
+                    await slices.next()
+        return items
+
+
+def _served(definition: ResourceDefinition) -> GroupVersionResource:
+    versions = definition.versions or tuple(v.name for v in definition.all_versions)
+    return GroupVersionResource(definition.group, versions[0], definition.plural)

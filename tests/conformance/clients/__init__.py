@@ -1,0 +1,1 @@
+"""What every client of the API promises, held against each of them."""
