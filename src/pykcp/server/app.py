@@ -48,7 +48,7 @@ class ApiServer:
 
     def take_over(self, call: Call, user: User) -> Pending:
         """Go on with a call of another server of this process, which has authenticated its user."""
-        call.user, call.is_vouched = user, True
+        call.user, call.has_trusted_user = user, True
         return self._inside(call)
 
     def identify(self, exchange: Exchange) -> bool | Coroutine[Any, Any, bool]:

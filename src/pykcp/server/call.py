@@ -41,18 +41,18 @@ class Call:
         "cluster",
         "cluster_payer",
         "exchange",
+        "has_trusted_user",
         "hops",
         "info",
         "is_authorized",
         "is_seated",
-        "is_vouched",
         "payer",
         "resource",
         "selection",
         "started",
         "stream",
         "user",
-        "was_held",
+        "was_delayed",
     )
 
     def __init__(self, exchange: Exchange, info: RequestInfo, started: float = 0.0) -> None:
@@ -63,20 +63,20 @@ class Call:
         """The logical cluster's name, once its path is resolved."""
         self.user: User = UNIDENTIFIED
         self.caller: User | None = None
-        """Who asked, if a virtual workspace lets them act as somebody else."""
-        self.is_vouched = False
-        """A virtual workspace says who the user is: headers have nothing to say about it."""
+        """The authenticated user, if a virtual workspace lets them act as another one."""
+        self.has_trusted_user = False
+        """Another server of this process has set the user: impersonation headers are ignored."""
         self.hops = 0
-        """How often it was handed over within this process to whoever has its objects."""
+        """How often it was handed over to another server of this process."""
         self.is_seated = False
-        """It is part of another request, which has been waited for already."""
+        """It is part of another request, which has a seat already."""
         self.payer: CostAccount | None = None
-        """Who is charged for it, once it is known who asks; see `filters.flow_meter`."""
+        """The account that is charged for it, once the user is known; see `filters.flow_meter`."""
         self.cluster_payer: CostAccount | None = None
-        """The cluster, which is charged too once it is known that the user may be there."""
+        """The account of the cluster, which is charged too once the user is authorized."""
         self.is_authorized = False
-        self.was_held = False
-        """It has waited because its user or its cluster had more than their share."""
+        self.was_delayed = False
+        """It has waited because its user or its cluster had used more than their share."""
         self.resource: Resource = None  # type: ignore[assignment]  # set before handlers run
         self.selection: Selection | None = None
         """What long selectors mean, once they are parsed; see `select`."""
@@ -86,7 +86,7 @@ class Call:
         """Of a watch, once it is open."""
         self._context: RequestContext | None = None
         self.audit: AuditRecord | None = None
-        """What the audit trail keeps of this request; None if there is no trail."""
+        """What the audit log records of this request; None if there is no audit log."""
 
     @property
     def context(self) -> RequestContext:
@@ -115,7 +115,7 @@ class Call:
         """The same request with another verb, of a user who is authenticated; it is not audited."""
         other = copy.copy(self)
         other.info = replace(self.info, verb=verb)
-        other.user, other.is_vouched = user, True
+        other.user, other.has_trusted_user = user, True
         other.audit = other._context = None
         return other
 

@@ -1,9 +1,9 @@
-"""Refusals that come at an even time, so that time does not tell what the words do not.
+"""Constant-time denial: the time of an answer must not disclose what its text does not.
 
-Whether a workspace exists that one may not enter, and whether somebody asked for it before,
-decides how much there is to look up, and so how long a refusal takes: some tenths of a
-millisecond, which a patient stranger can measure. A refusal therefore waits for a moment that
-depends on nothing but the arrival of its request.
+How much there is to look up depends on whether a workspace exists, and on whether it was
+requested before; so does the time until a request for it is denied. The difference is some
+tenths of a millisecond, which an attacker can measure. Every denial is therefore sent at a
+moment that depends only on when its request arrived.
 """
 
 from __future__ import annotations
@@ -18,31 +18,32 @@ import time
 import weakref
 from math import ceil
 
-EVENLY = 0.005
-"""Seconds after which a refusal is sent; or twice as many, and so on, if it took longer."""
+INTERVAL = 0.005
+"""Seconds after which a denial is sent; a multiple of it if that takes longer."""
 _CLOCK_MONOTONIC, _ABSOLUTE = 1, 1
 
 
 def due(arrived: float, now: float) -> float:
-    """When the refusal of a request goes out that came then."""
-    return arrived + EVENLY * max(1, ceil((now - arrived) / EVENLY))
+    """When the denial of a request that arrived at this time is sent."""
+    return arrived + INTERVAL * max(1, ceil((now - arrived) / INTERVAL))
 
 
 async def wait(arrived: float) -> None:
-    """Until a refusal may go out; `arrived` by `time.perf_counter`.
+    """Until a denial may be sent; `arrived` by `time.perf_counter`.
 
-    All servers on an event loop share one timer: views come and go, and would leave theirs.
+    All servers on an event loop share one timer: servers of views come and go, and each would
+    leave an open file behind.
     """
     loop = asyncio.get_running_loop()
-    patience = _of_loop.get(loop)
-    if patience is None:
-        patience = _of_loop[loop] = ConstantTime()
-    await patience.wait(arrived)
+    timer = _of_loop.get(loop)
+    if timer is None:
+        timer = _of_loop[loop] = ConstantTime()
+    await timer.wait(arrived)
 
 
 class ConstantTime:
-    """Waits to the microsecond. The loop's own timers know whole milliseconds only: what is left
-    of one would still show how long the work took."""
+    """Waits to the microsecond. The timers of the event loop are exact to a millisecond only: the
+    remainder would still disclose how long the work took."""
 
     def __init__(self) -> None:
         self._timer = -1
@@ -50,7 +51,7 @@ class ConstantTime:
         self._numbers = itertools.count()
 
     async def wait(self, arrived: float) -> None:
-        """Until a refusal may go out; `arrived` by `time.perf_counter`."""
+        """Until a denial may be sent; `arrived` by `time.perf_counter`."""
         now = time.perf_counter()
         until = due(arrived, now)
         loop = asyncio.get_running_loop()
@@ -64,7 +65,7 @@ class ConstantTime:
         await future
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether there is such a timer here: only Linux has them, and not without end."""
+        """Whether there is such a timer: only Linux has them, and a limited number of them."""
         if sys.platform != "linux":
             return False
         self._timer = _libc().timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)

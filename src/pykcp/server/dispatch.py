@@ -19,7 +19,7 @@ from pykcp.server.filters.authorization import Authorization
 from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
 from pykcp.server.media.answers import PageNotFound
 from pykcp.server.media.negotiation import SERVED
-from pykcp.server.served import ServedResources
+from pykcp.server.resources import ServedResources
 
 _VERBS: dict[str, Handler] = {
     "get": get.get,

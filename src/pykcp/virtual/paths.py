@@ -13,7 +13,7 @@ from pykcp.server.documents.discovery import Discovery
 from pykcp.server.documents.openapi import OpenAPI
 from pykcp.server.documents.version import version
 from pykcp.server.media.answers import CACHE_CONTROL, PageNotFound, send_object
-from pykcp.server.served import ServedResources
+from pykcp.server.resources import ServedResources
 from pykcp.workers.pool import WorkerPool
 
 _PATHS = ("/api", "/api/v1", "/api/v1/", "/apis", "/apis/", "/openapi", "/openapi/", "/version")

@@ -219,7 +219,9 @@ class _ViewAuthorization:
         self._impersonation = Impersonation(authorizer)
 
     def peek(self, call: Call) -> bool:
-        is_special = call.is_vouched or MASTERS in call.user.groups or self._is_old_plugin(call)
+        is_special = (
+            call.has_trusted_user or MASTERS in call.user.groups or self._is_old_plugin(call)
+        )
         if is_special or self._impersonation.is_asked(call):
             return False
         call.caller = call.user
@@ -231,7 +233,7 @@ class _ViewAuthorization:
         return decision.allowed
 
     async def check(self, call: Call) -> None:
-        if not call.is_vouched and self._impersonation.is_asked(call):
+        if not call.has_trusted_user and self._impersonation.is_asked(call):
             await self._impersonate(call)
         decision = ALLOW
         if MASTERS not in call.user.groups:

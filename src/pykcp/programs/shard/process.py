@@ -18,7 +18,7 @@ from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.settings import ShardSettings
 from pykcp.programs.shard.stages.stores import make_store, start_store
 from pykcp.programs.shard.wiring import Shard, make_controllers, wire
-from pykcp.server.held import identify
+from pykcp.server.loop_holder import identify
 from pykcp.storage.compactor import Compactor
 from pykcp.wire.listener import Listener
 

@@ -18,7 +18,7 @@ from pykcp.machinery.status import NotFound
 from pykcp.server.call import Call
 from pykcp.server.media import negotiation
 from pykcp.server.media.answers import CACHE_CONTROL, PageNotFound, send_json
-from pykcp.server.served import ServedResources
+from pykcp.server.resources import ServedResources
 
 _KEEP = 256
 

@@ -19,7 +19,7 @@ from pykcp.server.call import Call
 from pykcp.server.large.worker_calls import compute
 from pykcp.server.media.answers import JSON_HEADERS, PageNotFound
 from pykcp.server.media.negotiation import parse_accept
-from pykcp.server.served import ServedResources
+from pykcp.server.resources import ServedResources
 from pykcp.workers.pool import WorkerPool
 
 if TYPE_CHECKING:

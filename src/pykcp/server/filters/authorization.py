@@ -57,7 +57,7 @@ class CallAuthorization:
 
     def peek(self, call: Call) -> bool:
         """True: go on. False: call `check`. Raises Forbidden when the denial is known."""
-        if not call.is_vouched and self._impersonation.is_asked(call):
+        if not call.has_trusted_user and self._impersonation.is_asked(call):
             return False
         attributes = attributes_of(call)
         decision = self._authorizer.peek(call.cluster, attributes)
@@ -70,7 +70,7 @@ class CallAuthorization:
 
     async def impersonate(self, call: Call) -> None:
         """Go on as whom the call asks to act as, if it does. Raises Forbidden."""
-        if not call.is_vouched and self._impersonation.is_asked(call):
+        if not call.has_trusted_user and self._impersonation.is_asked(call):
             call.user = await self._impersonation.apply(call, attributes_of(call))
 
     async def check(self, call: Call) -> None:

@@ -118,7 +118,7 @@ class FindCluster:
 
     async def _disclose(self, call: Call, hidden: HiddenDenial) -> None:
         """Deny the call in words that depend on what its user may know."""
-        if not call.is_vouched:
+        if not call.has_trusted_user:
             found = await self._sign_in.authenticate(call)
             call.user = found.user
             waiting = call.audit.received() if call.audit is not None else None

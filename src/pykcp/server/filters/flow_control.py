@@ -143,7 +143,7 @@ class FlowControl:
             if not queue.start(user, cluster):
                 await self._wait_for_seat(level, call, payer, cluster)
                 await self._wait_in_seat(queue, call, user, cluster)
-            elif not call.was_held:
+            elif not call.was_delayed:
                 await self._wait_in_seat(queue, call, user, cluster)
         except BaseException:
             pending.close()
@@ -230,7 +230,7 @@ class FlowControl:
         cluster = call.cluster if call.is_authorized else payer.name
         lane = call.cluster if call.payer else str(id(call.exchange.request.peer))
         size = self._take_room(_BACKGROUND, call, payer, cluster)
-        call.was_held = True
+        call.was_delayed = True
         try:
             goes_on = await self._background.wait(payer, lane, self._settings.wait)
         finally:

@@ -49,7 +49,7 @@ def _call(query: str = "", user: str = "ann", *groups: str) -> Any:
         payer=None,
         cluster_payer=None,
         is_authorized=False,
-        was_held=False,
+        was_delayed=False,
     )
 
 

@@ -54,7 +54,7 @@ def _call(clock: Clock, cluster: str = "a", address: str = "10.0.0.1", path: str
         payer=None,
         cluster_payer=None,
         is_authorized=False,
-        was_held=False,
+        was_delayed=False,
         stream=None,
     )
 

@@ -1,4 +1,4 @@
-"""What a stack of the event loop works for, in words that say nothing of a request's content."""
+"""Names the handler or controller that keeps the event loop busy, and nothing of the content."""
 
 from __future__ import annotations
 

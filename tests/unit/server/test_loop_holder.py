@@ -11,7 +11,7 @@ import pytest
 from pykcp.observe.stalls import LoopHolder
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
-from pykcp.server.held import identify
+from pykcp.server.loop_holder import identify
 from pykcp.server.request_info import parse
 
 
