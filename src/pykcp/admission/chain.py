@@ -1,7 +1,7 @@
 """The admission chain: one list, in order. Mutating plug-ins first, then validating ones.
 
-A plug-in that is about one kind says so (`kind`); writes of other kinds do not meet it. Kinds
-are told apart by where they are stored: what has two names is met under both.
+A plug-in for a single kind declares it (`kind`) and is not called for other kinds. Kinds are
+identified by their storage location: a kind with two names is matched under both.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ def _complete_metadata(request: AdmissionRequest) -> None:
 
 
 def _restore_managers(request: AdmissionRequest, before: Reinvocation) -> None:
-    """Managers are as they were if admission left something unreadable.
+    """Restore the managed fields if admission made them invalid.
 
-    What admission changes is nobody's: the managers of a write are found before.
+    Fields changed by admission have no owner: the managers of a write are computed before.
     """
     fields = before.managed_fields
     if request.managed_fields() == fields or request.obj is None:

@@ -1,8 +1,8 @@
-"""The admission configurations of logical clusters: read on first use, forgotten on change.
+"""The admission configurations of logical clusters: read on first use, invalidated on change.
 
-Nothing is kept for a cluster that nobody writes to, and next to nothing for one that has no
-configurations. What two clusters have in common is compiled once: objects are found by
-their content, expressions by their text.
+Nothing is kept for a cluster without writes, and next to nothing for one without
+configurations. Equal configurations of several clusters are compiled once: objects are cached
+by their content, expressions by their text.
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ def decoded(
 ) -> Object:
     """A patched object as its kind reads it: typed or pruned, and defaulted.
 
-    `kind`: what it is, if it is not of the resource's own kind. What does not fit is an
-    internal error: whoever patched is to blame, not the client.
+    `kind`: its kind, if it is not the resource's own kind. An object that cannot be decoded is
+    an internal error: the webhook is at fault, not the client.
     """
     if not isinstance(patched, dict):
         raise InternalError(f"couldn't get version/kind; json parse error: {unfit(patched)}")

@@ -12,7 +12,7 @@ def refusal(request: AdmissionRequest, why: str) -> Forbidden:
 
 
 def denial(request: AdmissionRequest, why: str) -> Denied:
-    """The same for want of rights elsewhere: not even its time tells what is there."""
+    """The same for a missing permission in another cluster; sent at a constant time, to disclose nothing."""
     return Denied.resource(*_subject(request), why)
 
 

@@ -20,9 +20,9 @@ class Rounds:
     output: Object | None = None
     """The object as the plug-in left it."""
     waiting: set[str] = field(default_factory=set)
-    """Those that were called and are to be called again if anything changes."""
+    """Plug-ins that were called and have to be called again if anything changes."""
     due: set[str] = field(default_factory=set)
-    """Those that are to be called in the second round."""
+    """Plug-ins to call in the second round."""
 
     def changed(self) -> None:
         """Something changed after those in `waiting` were called."""
@@ -33,7 +33,7 @@ class Rounds:
 @dataclass(slots=True)
 class Reinvocation:
     managed_fields: object
-    """As the request said before anybody changed the object."""
+    """The object of the request, before any mutation."""
     is_second: bool = False
     is_wanted: bool = False
     _rounds: dict[str, Rounds] = field(default_factory=dict)

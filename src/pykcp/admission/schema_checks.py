@@ -1,4 +1,4 @@
-"""What is asked of those who know schemas and CEL when a CRD comes in."""
+"""Checks of a CRD's schemas and CEL rules when it is written."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from pykcp.storage.interface import Store
 from pykcp.types import Object
 
 if TYPE_CHECKING:
+    from pykcp.admission.lookups import AdmissionLookups
     from pykcp.admission.policies.invocations import Policies
-    from pykcp.admission.surroundings import AdmissionLookups
     from pykcp.admission.webhooks.calling import Callers
     from pykcp.admission.webhooks.client import ServiceResolver
 
@@ -125,7 +125,7 @@ class TenantAdmission:
 
     @cached_property
     def _surroundings(self) -> AdmissionLookups:
-        from pykcp.admission.surroundings import AdmissionLookups
+        from pykcp.admission.lookups import AdmissionLookups
 
         return AdmissionLookups(self._store, self._directory)
 

@@ -29,7 +29,7 @@ class _Nobody:
     tenant = ""
 
     def charge(self, seconds: float) -> None:
-        """Nobody waits for it."""
+        """Not charged: no request waits for it."""
 
 
 _NOBODY = _Nobody()

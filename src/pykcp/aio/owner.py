@@ -156,7 +156,7 @@ class TaskOwner:
         return name in self._tasks
 
     async def finish(self, seconds: float) -> None:
-        """Let the tasks end by themselves; stop those that take longer."""
+        """Wait for the tasks to end; cancel those that take longer."""
         if self._tasks:
             await asyncio.wait([owned.task for owned in self._tasks.values()], timeout=seconds)
         await self.stop()

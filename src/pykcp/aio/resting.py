@@ -16,7 +16,7 @@ from collections import deque
 
 
 async def rest() -> None:
-    """Let everybody else have the loop, then those whose slices were due before."""
+    """Yield to all other work on the loop, then to tasks whose slices were due earlier."""
     loop = asyncio.get_running_loop()
     queue = _of_loop.get(loop)
     if queue is None:

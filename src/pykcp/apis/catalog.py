@@ -354,7 +354,7 @@ def builtin_definitions() -> tuple[ResourceDefinition, ...]:
 
 @cache
 def all_definitions() -> tuple[ResourceDefinition, ...]:
-    """The built-in ones and all of kcp's, also those that clusters get by other ways."""
+    """The built-in definitions and all of kcp's, including those that clusters get through exports."""
     builtin = builtin_definitions()
     return (*builtin, *(d for d in kcp_definitions() if d not in builtin))
 

@@ -1,7 +1,7 @@
 """Tables of the built-in kinds: which columns they have and how cells are computed.
 
 Cells are pure functions of an object and the present moment. Column types and formats
-are upstream's (a count may be typed "string": clients know it so), texts are ours.
+are upstream's (a count may have the type "string", as clients expect); descriptions are not.
 """
 
 from __future__ import annotations

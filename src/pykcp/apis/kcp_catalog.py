@@ -104,7 +104,7 @@ def _exported_names() -> frozenset[tuple[str, str]]:
 
 
 def is_exported(group: str, plural: str) -> bool:
-    """Whether a resource is one of those that the exports of `root` bring."""
+    """Whether a resource belongs to the exports of `root`."""
     return (group, plural) in _exported_names()
 
 

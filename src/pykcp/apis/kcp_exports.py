@@ -1,6 +1,6 @@
-"""What `root` exports: kcp's own kinds, as API resource schemas.
+"""The exports of `root`: kcp's own kinds, as API resource schemas.
 
-The names of the schemas are kcp's, so that whoever refers to one finds it.
+The names of the schemas are kcp's, so that references to them work.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def _ca_name(name: str) -> str:
 
 
 def ensure_client_ca(directory: Path, now: float) -> KeyPair:
-    """`client-ca.crt` and `client-ca.key`; RSA, for those who sign with it (see above)."""
+    """`client-ca.crt` and `client-ca.key`; RSA, for tools that sign with it (see above)."""
     return ensure_ca(directory, CLIENT_CA, now, algorithm="rsa")
 
 
@@ -211,7 +211,7 @@ def _write_pair(directory: Path, name: str, pair: KeyPair) -> None:
 
 
 def _refuse_expired(path: Path, pair: KeyPair, now: float) -> None:
-    # A new authority would silently break everybody who trusts the old one.
+    # A new CA would silently break all clients that trust the old one.
     end = load_certificates(pair.certificate, str(path))[0].not_valid_after_utc
     if end <= _moment(now):
         raise CredentialError(f"{path} expired on {end:%Y-%m-%d}: replace it, or remove it")

@@ -10,7 +10,7 @@ MAX_TOLD = 100
 def aggregate(messages: Sequence[str]) -> str:
     """As upstream's aggregates print: each text once, in brackets if there are several.
 
-    After so many it ends: what went wrong a thousand times is not told a thousand times.
+    The number of texts is limited.
     """
     distinct = list(dict.fromkeys(messages))
     if len(distinct) > MAX_TOLD:

@@ -33,7 +33,7 @@ class ExternalSignIn:
         own_issuers: Collection[str],
         lookup: SecretLookup,
     ) -> None:
-        """`own_issuers`: those of service accounts, which nobody else may claim to be."""
+        """`own_issuers`: the issuers of service accounts, which external issuers must not use."""
         self._settings, self._api_audiences = settings, tuple(api_audiences)
         self._lookup = lookup
         self._issuers = self._make_issuers(own_issuers)

@@ -68,7 +68,7 @@ def is_requested(headers: Sequence[Header]) -> bool:
 
 
 def requested_user(headers: Sequence[Header]) -> User | None:
-    """Whom the headers ask for, as they say it; None if for nobody. Raises BadRequest."""
+    """The user in the headers; None without impersonation. Raises BadRequest."""
     name = uid = ""
     groups: list[str] = []
     collected: dict[str, list[str]] = {}
@@ -91,9 +91,9 @@ def requested_user(headers: Sequence[Header]) -> User | None:
 
 
 def check_gate(requestor: User, wanted: User) -> Steps[None]:
-    """kcp's gatekeeper: special groups are for those who have them. Raises Forbidden.
+    """kcp's gatekeeper: special groups require membership. Raises Forbidden.
 
-    Also in warrants; and the groups by which virtual workspaces vouch for their requests.
+    Applies to warrants, too, and to the groups that virtual workspaces add to their requests.
     """
     if MASTERS in requestor.groups:
         return
@@ -181,7 +181,7 @@ class Impersonator:
                 continue
             self._last.put(requestor.name, mode)
             return user
-        assert refusal is not None  # the plain mode applies to everybody
+        assert refusal is not None  # the plain mode applies to all users
         raise refusal
 
     def constraint(self, requestor: User) -> str:

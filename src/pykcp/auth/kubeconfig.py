@@ -96,7 +96,7 @@ def _token_of(kubeconfig: Path, user: str) -> str:
 def write_admin_kubeconfig(
     paths: KubeconfigPaths, server: str, ca: bytes, tokens: AdminTokens, *, with_user: bool = False
 ) -> None:
-    """Write the kubeconfig, then the hash: whoever is killed in between starts afresh."""
+    """Write the kubeconfig, then the hash: after a crash in between both are created again."""
     config = admin_kubeconfig(server, ca, tokens, with_user=with_user)
     write_private(paths.kubeconfig, to_yaml(config).encode())
     write_private(paths.token_store, tokens.shard_admin_hash)

@@ -107,7 +107,7 @@ def _is_strings(value: Any) -> bool:
 def effective_users(cluster: str, user: User) -> Steps[tuple[User, ...]]:
     """As whom a user counts in one logical cluster: itself if in scope, and its warrants."""
     if not user.extra and not is_service_account(user):
-        return (user,)  # nearly everybody
+        return (user,)  # the common case
     found: list[User] = []
     fallen: set[bool] = set()
     yield from _collect_effective(cluster, user, found, fallen)
@@ -141,17 +141,17 @@ def _collect_effective(
     for warrant in warrants(user):
         yield
         if is_service_account(warrant) and not warrant.extra.get(CLUSTER_NAME_KEY):
-            continue  # a service account without a cluster could be anybody's
+            continue  # a service account without a cluster could belong to any cluster
         groups = (*warrant.groups, *_origin_groups(warrant))
         counted = User(warrant.name, warrant.uid, groups, warrant.extra)
         yield from _collect_effective(cluster, counted, found, fallen)
 
 
 def _counts_globally(user: User, origin: str, cluster: str) -> bool:
-    """Whether a service account is known here by its global name.
+    """Whether a service account has its global name in this cluster.
 
-    A token is for the cluster it comes from; a scope beside that one is somebody's who acts as
-    the account, and is not to get further than they do.
+    A token is valid in its own cluster; another scope means that a user impersonates the account,
+    who must not get access beyond that user's own.
     """
     here, there = CLUSTER_SCOPE + cluster, CLUSTER_SCOPE + origin
     values = (value.split(",") for value in user.extra.get(SCOPES_KEY, ()))
@@ -183,7 +183,7 @@ def scoped(user: User, cluster: str) -> Steps[User]:
 
 
 def has_lifecycle_group(groups: Iterable[str]) -> bool:
-    """Whether a virtual workspace vouches for this request (initializer or terminator)."""
+    """Whether a virtual workspace (initializing or terminating) sent this request."""
     return any(g.startswith((INITIALIZER_PREFIX, TERMINATOR_PREFIX)) for g in groups)
 
 

@@ -37,7 +37,7 @@ Claims = dict[str, Any]
 
 
 class TokenError(Exception):
-    """Not a token, or not one of ours."""
+    """Not a JWT, or not issued by this server."""
 
 
 def encode_part(data: bytes) -> str:
@@ -212,7 +212,7 @@ def openid_configuration(issuer: str, jwks_uri: str, keys: Sequence[Verification
 
 
 def jwks(keys: Sequence[VerificationKey]) -> bytes:
-    """The public keys, for those who verify our tokens elsewhere."""
+    """The public keys, for verification of tokens by other parties."""
     return orjson.dumps({"keys": [key.to_jwk() for key in keys]})
 
 

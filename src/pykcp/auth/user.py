@@ -149,7 +149,7 @@ def is_service_account(user: User) -> bool:
 
 
 def global_name(user: User, cluster: str) -> str:
-    """A name that stands for the same user everywhere, by which limits can count.
+    """A globally unique name of the user, for limits.
 
     "" for members of system:masters, who are the operator's. Names of the system and of users who are tied to a logical cluster (service accounts, users
     of its own issuers, impersonated ones) mean somebody else in each.

@@ -1,8 +1,8 @@
-"""The kinds of the cache server: names without a schema, so that anything of that name fits.
+"""The kinds of the cache server: names without a schema, so that any object is accepted.
 
 There are no subresources and no conversions: spec and status are written together, and every
-version shows the same. Whoever brings an object with the annotation `kcp.io/shard` brings a
-copy, which keeps its uid, its generation, its age and its managed fields.
+version returns the same object. An object created with the annotation `kcp.io/shard` is a copy,
+which keeps its uid, generation, creation time and managed fields.
 """
 
 from __future__ import annotations

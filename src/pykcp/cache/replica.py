@@ -1,7 +1,7 @@
-"""What other shards have published, read from the cache's store.
+"""The objects that other shards have published, read from the cache's store.
 
-The store is this process' own, so every answer is at hand. A cache server elsewhere is
-mirrored into a store of the same layout, and this class reads that.
+The store is local to the process, so reads do not wait. A remote cache server is mirrored
+to a local store of the same layout, which this class reads.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def check_shard(scoped: ScopedPath) -> str:
 
 
 def check_cluster(cluster: str) -> None:
-    """Here only names count: nobody resolves paths."""
+    """Only names are accepted here; paths are not resolved."""
     if cluster == WILDCARD or clusters.is_valid_name(cluster):
         return
     if not clusters.is_valid_path(cluster):
@@ -75,6 +75,6 @@ def split(joined: str) -> ObjectLocation:
 
 
 def watched_prefixes(key: str) -> tuple[str, ...]:
-    """The prefixes under which somebody may watch a key of the cache server."""
+    """The prefixes that a watch of a key of the cache server may have."""
     resource, *rest = enclosing_prefixes(key)
     return resource, key[: key.index(SHARD_END) + 1], *rest

@@ -193,7 +193,7 @@ _ShardLevel = _ShardLevelPath("shard-level endpoint not available at shard or wo
 
 
 def _everywhere(call: Call) -> None:
-    """Nothing is asked of a logical cluster: it lives elsewhere."""
+    """Logical clusters are not checked: they are on other shards."""
 
 
 class _NoIssuer:

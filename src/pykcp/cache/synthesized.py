@@ -73,7 +73,7 @@ class SynthesizedResources:
         return True
 
     async def load(self, cluster: str) -> None:
-        """Nothing: what there is was made by those who asked for it."""
+        """Nothing to load: definitions are read on demand."""
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
         if not cluster or is_wildcard(cluster):

@@ -31,7 +31,7 @@ _NOT_PASSED = frozenset(("content-length", "expect"))
 
 
 class Connections(Protocol):
-    """A way to servers: `Direct`, or `Outbound` for those that tenants chose."""
+    """A connector: `Direct`, or `Outbound` for addresses chosen by tenants."""
 
     def borrow(self, server: Server, tenant: Tenant) -> AbstractAsyncContextManager[HttpClient]:
         """The client of a server, for as long as a request takes. Raises SendFailed."""
@@ -135,7 +135,7 @@ def _outgoing(exchange: Exchange, target: str, headers: Sequence[Header]) -> Out
 
 
 def end_to_end(headers: Iterable[Header]) -> list[Header]:
-    """Headers but those of one hop: the usual ones, and those that `connection` names."""
+    """Headers except hop-by-hop ones: the standard ones, and those listed in `connection`."""
     given = [*headers]
     named = {
         one.strip().lower()

@@ -64,7 +64,7 @@ class HostNames:
             return _found(known[1])
         if host not in self._under_way:
             await self._threads.take(keys)
-            if host in self._under_way:  # by somebody else, while this one waited
+            if host in self._under_way:  # by another request, while this one waited
                 self._threads.release(keys)
             else:
                 self._start(host, keys)

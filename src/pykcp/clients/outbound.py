@@ -206,7 +206,7 @@ class Outbound:
         try:
             return await self._names.look_up(name, keys)
         except (OSError, TooManyWaiting):
-            return ()  # nobody can be led to a name that does not resolve
+            return ()  # an unresolvable name of this installation matches no address
 
     async def _open_session(self) -> aiohttp.ClientSession:
         # The HTTP client takes long to import: the loop goes on meanwhile.

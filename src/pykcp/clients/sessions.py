@@ -61,7 +61,7 @@ def may_keep(session: aiohttp.ClientSession) -> bool:
 
 
 def tenant_session(resolver: AbstractResolver) -> aiohttp.ClientSession:
-    """For addresses that tenants chose. How many connections there are is limited elsewhere."""
+    """For addresses chosen by tenants. The number of connections is limited by `shares`."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             resolver=resolver,

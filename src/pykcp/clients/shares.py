@@ -1,9 +1,9 @@
-"""Seats that many share, none of whom can take them all.
+"""Seats shared by tenants, none of whom can occupy all of them.
 
-A request is seated if each of its keys (its logical cluster, its user, its destination) has
-fewer seats than are free. So one greedy tenant gets half of them, k greedy ones get 1/(k+1)
-each, and as many stay free for the next who comes: with seats for all there is nobody who
-has to wait for another's hanging server. Who has to wait is seated in turns by tenant.
+A request gets a seat if each of its keys (logical cluster, user, destination) has fewer seats
+than are free. So one greedy tenant gets half of them, k greedy tenants get 1/(k+1) each, and as
+many stay free for the next tenant: no tenant has to wait for another's unresponsive server.
+Waiting requests get seats in turn by tenant.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Shares:
             del self._queues[tenant]
 
     def _seat_waiting(self) -> None:
-        """One of each tenant in turn, as long as there is a seat for somebody."""
+        """Assign seats to one request of each tenant in turn, while there are any."""
         is_moving = True
         while is_moving and self._free:
             is_moving = False

@@ -44,7 +44,7 @@ class LoopHolder:
     """What the loop was doing."""
 
     handler: str
-    """A module of ours, without the package's name."""
+    """A module of this package, without the package's name."""
     verb: str = ""
     resource: str = ""
     """As `resource.group`."""
@@ -207,7 +207,7 @@ class StallWatchdog:
                 self._report(_UNSEEN, *self._ended.popleft()[1:], waited, is_over=True)
 
     def _processor_wait(self) -> float:
-        """Seconds that the loop's thread was ready to run and did not; 0 where nobody says so."""
+        """Seconds that the loop's thread was runnable but not scheduled; 0 if unknown."""
         if self._schedule < 0:
             return 0.0
         return int(os.pread(self._schedule, 100, 0).split()[1]) / 1e9

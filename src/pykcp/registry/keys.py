@@ -71,19 +71,19 @@ def enclosing_prefixes(key: str) -> tuple[str, str, str, str]:
     return key[:resource_end], key[:cluster_end], key[:namespace_end], key
 
 
-SPREAD = "*/"
+ALL_IDENTITIES = "*/"
 """Ends the name under which a resource is watched in all its identities."""
 
 
-def spread_prefix(key: str) -> str:
+def all_identities_prefix(key: str) -> str:
     """That name, for a key or the prefix of a resource."""
     resource_end = key.index("/", key.index("/") + 1)
-    return key[:resource_end].partition(":")[0] + SPREAD
+    return key[:resource_end].partition(":")[0] + ALL_IDENTITIES
 
 
-def spread_ranges(prefix: str) -> tuple[str, str]:
+def all_identities_ranges(prefix: str) -> tuple[str, str]:
     """Where the objects of a resource are that is named so: without an identity, and with one."""
-    stem = prefix.removesuffix(SPREAD)
+    stem = prefix.removesuffix(ALL_IDENTITIES)
     return f"{stem}/", f"{stem}:"
 
 

@@ -83,6 +83,7 @@ class Resource:
     __slots__ = (
         "_has_fields",
         "_index",
+        "all_identities",
         "api_version",
         "collects_garbage",
         "conversion",
@@ -107,7 +108,6 @@ class Resource:
         "services",
         "since",
         "source",
-        "spread",
         "type_prefix",
         "version",
         "webhook",
@@ -152,7 +152,7 @@ class Resource:
         self.collects_garbage = name not in IGNORES_DEPENDENTS
         """Propagation policies mean something for this kind."""
         self.services = services
-        self.spread = ""
+        self.all_identities = ""
         """Set if objects of all identities are meant: the name under which they are watched."""
         self.form: tuple[str, ...] = (self.api_version, self.plural)
         """Equal for resources that show an event alike, so that it is encoded only once."""

@@ -66,7 +66,7 @@ class Chain(NamedTuple):
 
 
 def build_chain(handler: Handler, shared: SharedParts, own: OwnParts) -> Chain:
-    """Put all filters around a handler; those that are switched off are left out."""
+    """Wrap a handler in all enabled filters."""
     flow, audit, sign_in = shared.flow, shared.audit, shared.sign_in()
     outside = (
         ChargeCosts(flow.meter) if flow else None,  # measures everything below

@@ -22,7 +22,7 @@ to a few requests a second, since nothing else would."""
 
 
 class Health:
-    """The checks of a process; `ready` has those that only count once it is started."""
+    """The health checks of a process; `ready` has those that apply after startup."""
 
     def __init__(self, *, is_fair: bool = False) -> None:
         """`is_fair`: API fairness is on, so that clients need not limit their own rate."""
@@ -104,7 +104,7 @@ def _run(checks: dict[str, Check], excluded: set[str]) -> tuple[list[str], Seque
         if problem is None:
             lines.append(f"[+]{name} ok")
         else:
-            # What is wrong goes to the log: health paths are open to everybody.
+            # Details are only logged, because health paths are public.
             failed.append(name)
             lines.append(f"[-]{name} failed: reason withheld")
     return lines, failed

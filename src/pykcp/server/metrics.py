@@ -8,7 +8,7 @@ from pykcp.observe.metrics import Counter, Histogram, Registry
 from pykcp.server.call import Call
 
 _SERIES = 4096
-"""Tenants bring resources of any names; what comes after so many series is not told apart."""
+"""Tenants define resources with any names; beyond this number of series they share one label."""
 _OF_TENANTS = frozenset(("group", "version", "resource", "subresource"))
 _BOUNDS = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

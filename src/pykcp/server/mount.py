@@ -1,4 +1,4 @@
-"""The front door of a process: which application answers a request.
+"""The router of a process: selects the application for a request.
 
 /services                a redirect to /services/
 /services/<name>/…       the application that is mounted under this name, or the default one

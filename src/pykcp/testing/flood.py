@@ -1,4 +1,4 @@
-"""Many clients at once, and clusters in which everybody may do everything."""
+"""Concurrent clients, and clusters in which all users have all permissions."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from pykcp.virtual.replication import ReplicationWorkspace
 from pykcp.virtual.terminatingworkspaces import terminating_workspaces
 from pykcp.virtual.trash import TrashWorkspace
 from pykcp.virtual.tree import TreeWorkspace
-from pykcp.virtual.tree_sight import Inactive
+from pykcp.virtual.tree_visibility import Inactive
 
 
 class VirtualSettings(NamedTuple):

@@ -1,8 +1,8 @@
-"""`/services/exports/<workspace>/<export>/clusters/…`: one address for an export. Ours, not kcp's.
+"""`/services/exports/<workspace>/<export>/clusters/…`: one URL for an export. Not in kcp.
 
-It shows what `apiexport` shows, but is found by the paths of workspaces, so it can be written
-down before anything exists and stays when logical clusters or shards change. Beside the
-export's own it has `consumers`: who binds the export, and how many objects they have.
+It serves the same as `apiexport`, but workspaces are addressed by their paths, so the URL is
+known in advance and does not change with logical clusters or shards. In addition to the
+export's resources it serves `consumers`: who binds the export, and how many objects they have.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`/services/migratingworkspaces/clusters/<cluster>/…`: a logical cluster on its way elsewhere.
+"""`/services/migratingworkspaces/clusters/<cluster>/…`: a logical cluster during migration.
 
-The shard that takes a logical cluster over reads it here, page by page, as it is stored
-(gate `LogicalClusterMigration`). Only other shards may, and only while it is being moved.
+The destination shard reads the stored entries of a logical cluster here, page by page (gate
+`LogicalClusterMigration`). Only other shards have access, and only during the migration.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MigratingWorkspaces:
     def __init__(self, parts: Parts) -> None:
         base = parts.directory.find_system(*DUMPS)
         assert base is not None
-        # Upstream's definition is namespaced, which nobody can tell: it is never stored.
+        # Upstream's definition is namespaced, which makes no difference: it is never stored.
         shown = base.viewed(definition=restricted(base.definition, ("create",), {}))
         shown.namespaced = False
         self._view = DumpView(shown, parts)

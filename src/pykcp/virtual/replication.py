@@ -136,7 +136,7 @@ class ReplicationView(VirtualView):
         lookup = self._source.parts.lookup
         reference = (found.get("spec") or {}).get("clusterCachedResource")
         if reference is None:
-            return None  # conditions are not ours alone to write
+            return None  # other controllers write conditions, too
         cached = lookup.find(
             CLUSTER_CACHED_RESOURCES, reference.get("path") or self._cluster, reference["name"]
         )

@@ -163,7 +163,7 @@ class _ViewVerbs:
 
 
 def _opening(view: VirtualView, handler: Handler) -> RemoteResources:
-    """The same handler, after which the view is told of the watch that has begun."""
+    """Wraps a watch handler so that the view is notified of the started watch."""
 
     async def handle(call: Call) -> None:
         pending = handler(call)

@@ -1,7 +1,7 @@
 """`/services/trash/clusters/<parent>/workspaces`: deleted workspaces, and restoring them.
 
-Ours, not kcp's, and only there if deleted workspaces are kept. Listing them takes `list` on the
-workspaces of the parent, restoring one takes `create` and `get`. A workspace is restored only if
+Not in kcp, and only served if deleted workspaces are kept. Listing requires `list` on the
+workspaces of the parent, restoring requires `create` and `get`. A workspace is restored only if
 it could be created now: its type must exist, be usable by the user and allowed in the parent,
 and the parent's limits and quotas must have room for it.
 

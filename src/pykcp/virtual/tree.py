@@ -1,7 +1,7 @@
-"""`/services/tree/clusters/<path>`: the workspaces below one, in one answer. Ours, not kcp's.
+"""`/services/tree/clusters/<path>`: all workspaces below one, in one response. Not in kcp.
 
-It shows what a walk with ordinary requests would show: the children of a workspace are there
-for those who may list workspaces in it, and for others do not exist.
+It returns what a walk with ordinary requests would return: the children of a workspace are
+included only if the user may list workspaces in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pykcp.server.call import Call, integer
 from pykcp.server.media.answers import is_plain_json, send_long, send_object
 from pykcp.storage.interface import Store
 from pykcp.virtual.framework import Parts, VirtualView, Visit
-from pykcp.virtual.tree_sight import Inactive, TreeVisibility
+from pykcp.virtual.tree_visibility import Inactive, TreeVisibility
 from pykcp.virtual.tree_walk import TreeItem, Walk
 
 API_VERSION = "tenancy.pykcp.io/v1alpha1"

@@ -1,7 +1,7 @@
-"""The workspaces below a logical cluster, one after another: parents first, by name.
+"""Walks the workspaces below a logical cluster, parents first, sorted by name.
 
-The order is the same at any time, so a walk can go on behind any path, whatever has come or
-gone since. Children are seen by those who may list workspaces in their parent.
+The order is stable, so a walk can continue after any path, even if workspaces were created or
+deleted in between. Children are visible to users who may list workspaces in their parent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.storage.interface import Query, Store
-from pykcp.virtual.tree_sight import TreeVisibility
+from pykcp.virtual.tree_visibility import TreeVisibility
 
 _PREFIX = kind_prefix(WORKSPACES)
 _PAGE = 250
@@ -57,7 +57,7 @@ _decode = msgspec.json.Decoder(_Workspace).decode
 
 
 class TreeItem(msgspec.Struct, omit_defaults=True):
-    """A workspace of the tree, as it is told."""
+    """A workspace of the tree in the response."""
 
     path: str
     name: str

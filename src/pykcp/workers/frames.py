@@ -1,7 +1,6 @@
-"""How a job and its result travel between the server and a worker: length, then a pickle.
+"""The format of a job and its result between the server and a worker: length, then a pickle.
 
-Both ends are the same program in the same version, connected by a socket pair that nobody
-else can open. Objects of the API are passed as JSON text inside, which is several times
+Both ends are the same program in the same version, connected by a private socket pair. Objects of the API are passed as JSON text inside, which is several times
 faster to write and to read than a pickle of the same object.
 """
 

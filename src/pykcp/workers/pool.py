@@ -26,7 +26,7 @@ from pykcp.workers.process import WorkerMemoryError
 _log = logging.getLogger(__name__)
 
 Charge = Callable[[str, float], None]
-"""Told the tenant and the CPU seconds of every job."""
+"""Called with the tenant and the CPU seconds of every job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class WorkerPool:
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has it; a caller that gave up does not need it
+            task.exception()  # the waiting caller has its result; a cancelled caller does not need it
 
     async def _run(self, tenant: str, frame: bytes) -> Any:
         worker: _Worker | None = None

@@ -33,7 +33,7 @@ def main(argv: list[str]) -> None:
     _limit_memory(int(argv[1]))
     os.nice(_NICENESS)
     gc.freeze()
-    # The server may be killed at any moment: then there is nobody to work for, or to tell.
+    # The server may be killed at any time; then the worker exits silently.
     with (
         contextlib.suppress(ConnectionError),
         socket.socket(fileno=int(argv[0])) as connection,

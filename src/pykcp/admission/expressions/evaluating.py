@@ -162,9 +162,9 @@ def _reason(error: CelError) -> str:
 def conditions_hold(
     conditions: tuple[Compiled, ...], evaluation: Evaluation, *, fail_open: bool
 ) -> tuple[bool, str]:
-    """Whether all match conditions hold, or why that cannot be told.
+    """Whether all match conditions are met, or an error.
 
-    One that is false outweighs those that fail.
+    A condition that is false takes precedence over those that fail.
     """
     errors: list[str] = []
     try:

@@ -54,7 +54,7 @@ class _SignerCheck:
         return _is_for(request, "UPDATE", self.subresource)
 
     async def validate(self, request: AdmissionRequest) -> None:
-        # the old object: whoever changes the signer's name on the way gains nothing
+        # use the old object, so that changing the signer's name in the request has no effect
         signer = str(((request.old or {}).get("spec") or {}).get("signerName") or "")
         domain = signer.split("/", maxsplit=1)[0]
         for name in (signer, f"{domain}/*"):
@@ -91,7 +91,7 @@ class CertificateSigning(_SignerCheck):
 
 
 class CertificateSubjectRestriction:
-    """Nobody asks the signer of API clients for membership in system:masters."""
+    """Reject requests to the signer of API clients for the group system:masters."""
 
     name = "CertificateSubjectRestriction"
     kind = CERTIFICATE_SIGNING_REQUESTS

@@ -15,6 +15,7 @@ from pykcp.admission.expressions.evaluating import (
     EvaluationLimits,
     conditions_hold,
 )
+from pykcp.admission.lookups import converted, show
 from pykcp.admission.patches import read_patched
 from pykcp.admission.policies.costly import evaluated
 from pykcp.admission.policies.invocations import Policies, PolicyInvocation, Refused, values_for
@@ -22,7 +23,6 @@ from pykcp.admission.policies.mutating import MutationFailed, patch_of, patched_
 from pykcp.admission.policies.policy import BoundPolicy, Mutation
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
 from pykcp.admission.subject import Subject
-from pykcp.admission.surroundings import converted, show
 from pykcp.machinery.status import Cause, Forbidden
 from pykcp.registry import codec
 from pykcp.registry.verbs.admitting import AdmissionRequest
@@ -57,7 +57,7 @@ class MutatingPolicies:
         again = reinvocation_of(request)
         rounds = again.enter(self.name, request)
         questions = self._policies.questions(subject)
-        namespace = self._policies.surroundings.namespace_object(subject)
+        namespace = self._policies.lookups.namespace_object(subject)
         failures: list[tuple[str, str]] = []
         has_worked = False
         for invocation in invocations:
@@ -78,7 +78,7 @@ class MutatingPolicies:
                 rounds.changed()
             if policy.reinvoked:
                 rounds.waiting.add(key)
-        if has_worked:  # also those that made the last change are asked again
+        if has_worked:  # including the policies that made the last change
             rounds.changed()
             again.is_wanted = True
         leave(rounds, request.obj)

@@ -9,10 +9,10 @@ from typing import Any
 import orjson
 
 from pykcp.admission.annotations import go_json
+from pykcp.admission.lookups import converted
 from pykcp.admission.patches import patched_document, read_patched
 from pykcp.admission.reinvocation import leave, reinvocation_of, replace_contents
 from pykcp.admission.subject import Subject
-from pykcp.admission.surroundings import converted
 from pykcp.admission.webhooks.calling import AdmissionWebhookFailed, Callers
 from pykcp.admission.webhooks.review import ReviewResponse
 from pykcp.admission.webhooks.webhook import AdmissionWebhook
@@ -107,7 +107,7 @@ async def _changed(
     assert before is not None
     is_own = subject.is_own(target)
     if not is_own:
-        before = codec.copy(before)  # another version's schema must not prune ours
+        before = codec.copy(before)  # the schema of another version must not prune the object
     patched = patched_document(before, operations, subject.cluster)
     new = await read_patched(target, patched, subject.cluster, kind=subject.kind)
     _note(request, webhook, answer, place)

@@ -1,12 +1,12 @@
-"""The total number of objects that a logical cluster may hold.
+"""Limit on the total number of objects in a logical cluster.
 
-The limit is the LogicalCluster's annotation, else the shard's. Only for clusters that have
-one and are being written to is there a count: it is taken from the store once, and then kept
-by committed events. A create on its way is counted until its event comes, so that nobody
-overshoots and nobody is refused for a create that failed.
+The limit is the LogicalCluster's annotation, or the shard's flag. Only clusters with a limit and
+with writes have a count: it is read from the store once, and then updated by committed events.
+A create in progress is counted until its event arrives, so that the limit is never exceeded, and
+a failed create does not count.
 
-Several servers on one etcd count each for itself: between them, creates that are under way
-at the same moment may overshoot by as many.
+Several servers on one etcd count separately: concurrent creates on different servers may exceed
+the limit by their number.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class ObjectCountLimit:
         return count
 
     def _evict(self) -> None:
-        """Forget the oldest count that nobody is using."""
+        """Evict the oldest count without creates in progress."""
         if len(self._counts) < _REMEMBER_COUNTS:
             return
         for cluster, count in self._counts.items():

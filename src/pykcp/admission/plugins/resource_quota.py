@@ -1,16 +1,16 @@
-"""ResourceQuota at the gate: how many objects of each kind a namespace may hold.
+"""ResourceQuota: limits the number of objects of each kind in a namespace.
 
-A quota's `status.used` is the count. A create that a quota counts writes the quota's new
-status and the object in one transaction, the quota compared with what was read: whoever
-else counts at the same time, in this process or in another on the same store, makes the
-transaction fail and is counted in the next try. So the limit is never overrun and a create
-that fails costs nothing. Creates in one namespace take turns, or most tries would be in vain.
+A quota's `status.used` is the count. A create that a quota counts writes the quota's new status
+and the object in one transaction, conditional on the quota being unchanged: a concurrent create,
+in this process or in another one on the same store, makes the transaction fail, and it is
+retried with the new count. So the limit is never exceeded and a failed create is not counted.
+Creates in one namespace are serialized, because most attempts would otherwise conflict.
 
-A quota in the namespace `admin` with kcp's annotation counts its whole logical cluster, what is
-in no namespace included.
+A quota in the namespace `admin` with kcp's annotation counts its whole logical cluster, including
+cluster-scoped objects.
 
-Only counts (`count/<resource>.<group>`) are known, as in kcp. A quota is in force from its
-first moment: what its status does not say yet is counted then.
+Only counts (`count/<resource>.<group>`) are supported, as in kcp. A quota takes effect
+immediately: counts that are missing in its status are computed when needed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def names_of(group: str, plural: str) -> tuple[str, ...]:
 
 
 def amount(text: str) -> int:
-    """A quantity of objects; what nobody can have written counts as nothing."""
+    """A number of objects; invalid values count as zero."""
     if text.isdigit():
         return int(text)
     try:
@@ -91,10 +91,10 @@ class _Turn:
 
 
 class Quotas:
-    """Which quotas each namespace has, and whose turn it is to count there.
+    """The quotas of each namespace, and a lock for counting there.
 
-    Namespaces that were asked for are remembered within bounds, those without a quota too,
-    and forgotten by events; a turn exists while somebody has it or waits for it.
+    Lookups are cached within bounds, also for namespaces without a quota, and invalidated by
+    events; a lock exists while it is held or waited for.
     """
 
     def __init__(self, store: Store) -> None:
@@ -153,7 +153,7 @@ class Quotas:
         """What is known of a place; most have no quotas, which is seen at once."""
         found = self._known.get(place)
         if found is None and not self._store.keys(f"{PREFIX}{place}/"):
-            found = _NO_QUOTAS  # an event will tell of one that comes
+            found = _NO_QUOTAS  # an event invalidates the entry when one is created
             self._known.put(place, found)
         return found
 

@@ -1,4 +1,4 @@
-"""Nobody hands out more than they hold: writes of roles and bindings."""
+"""Privilege escalation checks for writes of roles and bindings."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class ValidatingPolicies:
         questions = self._policies.questions(subject)
         namespace = None
         if any(isinstance(each, PolicyInvocation) for each in invocations):
-            namespace = self._policies.surroundings.namespace_object(subject)
+            namespace = self._policies.lookups.namespace_object(subject)
         for each in invocations:
             if isinstance(each, Refused):
                 collected.deny(each.policy, each.binding, each.message, "")

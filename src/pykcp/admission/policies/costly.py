@@ -1,4 +1,4 @@
-"""Evaluations that may cost much: tried on the event loop within a small limit, then elsewhere."""
+"""Expensive evaluations: tried on the event loop within a small limit, then in a worker."""
 
 from __future__ import annotations
 

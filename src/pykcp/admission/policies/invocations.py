@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pykcp.admission.expressions.authorizing import Questions
+from pykcp.admission.lookups import AdmissionLookups, show
 from pykcp.admission.policies.params import Misconfigured, collect_params, param_resource
 from pykcp.admission.policies.policy import AdmissionPolicy, Binding, BoundPolicy
 from pykcp.admission.subject import Subject, request_json
-from pykcp.admission.surroundings import AdmissionLookups, show
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.status import StatusError
 from pykcp.registry.resource import Resource
@@ -37,7 +37,7 @@ class Refused(NamedTuple):
 class Policies:
     """What evaluating policies needs; shared by the mutating and the validating plug-in."""
 
-    surroundings: AdmissionLookups
+    lookups: AdmissionLookups
     authorizer: Authorizer
 
     def questions(self, subject: Subject) -> Questions:
@@ -49,7 +49,7 @@ class Policies:
         """In order. Policies that fail open are silent about their problems."""
         found: list[PolicyInvocation | Refused] = []
         for each in bound:
-            policy, around = each.policy, self.surroundings
+            policy, around = each.policy, self.lookups
             try:
                 target = policy.criteria.find(subject, around.namespace_labels, around.equivalents)
                 if target is None:
@@ -76,7 +76,7 @@ class Policies:
         resource: Resource | None,
         subject: Subject,
     ) -> list[PolicyInvocation]:
-        around, criteria = self.surroundings, binding.criteria
+        around, criteria = self.lookups, binding.criteria
         if (
             criteria is not None
             and criteria.find(subject, around.namespace_labels, around.equivalents) is None

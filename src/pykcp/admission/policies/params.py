@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pykcp.admission.lookups import AdmissionLookups
 from pykcp.admission.policies.policy import Binding, BoundPolicy, ParamKind
 from pykcp.admission.subject import Subject
-from pykcp.admission.surroundings import AdmissionLookups
 from pykcp.machinery.labels import SelectorError
 from pykcp.registry.resource import Resource
 from pykcp.types import Object
@@ -17,7 +17,7 @@ class Misconfigured(Exception):
 
 
 def param_resource(
-    kind: ParamKind | None, cluster: str, around: AdmissionLookups
+    kind: ParamKind | None, cluster: str, lookups: AdmissionLookups
 ) -> Resource | None:
     """The resource that a policy's parameters are of; None if it has none.
 
@@ -25,7 +25,7 @@ def param_resource(
     """
     if kind is None:
         return None
-    found = around.kind(cluster, kind.api_version, kind.kind)
+    found = lookups.kind(cluster, kind.api_version, kind.kind)
     if found is None:
         raise Misconfigured(f"failed to find resource referenced by paramKind: '{kind.text}'")
     return found
@@ -36,14 +36,14 @@ async def collect_params(
     binding: Binding,
     resource: Resource | None,
     subject: Subject,
-    around: AdmissionLookups,
+    lookups: AdmissionLookups,
 ) -> list[Object | None]:
     """One evaluation is made for each; [None] where there are no parameters."""
     reference = binding.param_ref
     if bound.policy.param_kind is None or resource is None or reference is None:
         return _NONE
     namespace = _namespace(reference, resource, subject)
-    found = await _find(reference, resource, namespace, bound.cluster, around)
+    found = await _find(reference, resource, namespace, bound.cluster, lookups)
     if not found and reference.get("parameterNotFoundAction") == "Deny":
         raise Misconfigured(
             "no params found for policy binding with `Deny` parameterNotFoundAction"
@@ -71,17 +71,17 @@ async def _find(
     resource: Resource,
     namespace: str,
     cluster: str,
-    around: AdmissionLookups,
+    lookups: AdmissionLookups,
 ) -> list[Object]:
     name, selector = reference.get("name"), reference.get("selector")
     if name:
         if selector is not None:
             raise Misconfigured("paramRef.name and paramRef.selector are mutually exclusive")
-        one = await around.get(cluster, resource, namespace, name)
+        one = await lookups.get(cluster, resource, namespace, name)
         return [] if one is None else [one]
     if selector is None:
         raise Misconfigured("one of name or selector must be provided")
     try:
-        return await around.select(cluster, resource, namespace, selector)
+        return await lookups.select(cluster, resource, namespace, selector)
     except SelectorError as error:
         raise Misconfigured(str(error)) from error

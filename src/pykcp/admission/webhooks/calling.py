@@ -15,9 +15,9 @@ from pykcp.admission.expressions.evaluating import (
     EvaluationLimits,
     conditions_hold,
 )
+from pykcp.admission.lookups import AdmissionLookups, show
 from pykcp.admission.policies.costly import evaluated
 from pykcp.admission.subject import Subject, request_json, stamped
-from pykcp.admission.surroundings import AdmissionLookups, show
 from pykcp.admission.webhooks.client import AdmissionWebhookClient, WebhookCallFailed
 from pykcp.admission.webhooks.review import (
     NO_KNOWN_VERSION,
@@ -57,7 +57,7 @@ class Callers:
     """What calling needs; shared by the mutating and the validating plug-in."""
 
     client: AdmissionWebhookClient
-    surroundings: AdmissionLookups
+    lookups: AdmissionLookups
     authorizer: Authorizer
 
     def questions(self, subject: Subject) -> Questions:
@@ -67,7 +67,7 @@ class Callers:
         self, webhook: AdmissionWebhook, subject: Subject, questions: Questions
     ) -> Resource | None:
         """The resource to call the webhook for, or None if it is not to be called."""
-        around = self.surroundings
+        around = self.lookups
         target = webhook.criteria.find(subject, around.namespace_labels, around.equivalents)
         if target is None:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykcp.apis.kcp.conversion import selector as shown_selector
 from pykcp.apis.kcp.export_rules import bad_claims
-from pykcp.apis.kcp.overhang import (
+from pykcp.apis.kcp.round_trip import (
     ACCEPTABLE_CLAIMS,
     STATUS_APPLIED_CLAIMS,
     STATUS_EXPORT_CLAIMS,
@@ -58,7 +58,7 @@ def _selector_errors(selector: Object, path: str) -> list[FieldError]:
     return [invalid(f"{path}.{n}", shown, f"{n} cannot be used with matchAll") for n in given]
 
 
-def bad_binding_overhang(binding: Object) -> FieldError | None:
+def bad_binding_round_trip(binding: Object) -> FieldError | None:
     """What is wrong with the annotations in which v1alpha1 keeps what only v1alpha2 knows."""
     annotations = (binding.get("metadata") or {}).get("annotations") or {}
     if ACCEPTABLE_CLAIMS in annotations:

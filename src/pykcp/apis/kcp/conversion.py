@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from pykcp.apis.kcp.overhang import (
+from pykcp.apis.kcp.round_trip import (
     ACCEPTABLE_CLAIMS,
     OLD_CLAIMS,
     OLD_STATUS_APPLIED_CLAIMS,
@@ -176,7 +176,7 @@ def _is_plain_scoped(claim: Object) -> bool:
     return _is_plain(claim) and _matches_all(claim)
 
 
-def _overhang(
+def _keep_for_round_trip(
     annotations: Object,
     name: str,
     claims: Claims,
@@ -194,7 +194,7 @@ def export_to_v1alpha1(export: Object) -> Object:
     virtual = [r for r in resources if mapping(r.get("storage")).get("crd") is None]
     if virtual:
         annotations[RESOURCE_SCHEMAS] = _dump([_resource_schema(one) for one in virtual])
-    _overhang(annotations, PERMISSION_CLAIMS, claims, _is_plain, _new_claim)
+    _keep_for_round_trip(annotations, PERMISSION_CLAIMS, claims, _is_plain, _new_claim)
     plain = [
         text(r.get("schema")) for r in resources if mapping(r.get("storage")).get("crd") is not None
     ]
@@ -207,7 +207,7 @@ def export_to_v1alpha1(export: Object) -> Object:
 def binding_to_v1alpha1(binding: Object) -> Object:
     out, spec, annotations = _parts(binding)
     claims = _claims_in(spec)
-    _overhang(annotations, ACCEPTABLE_CLAIMS, claims, _is_plain_scoped, _new_acceptable)
+    _keep_for_round_trip(annotations, ACCEPTABLE_CLAIMS, claims, _is_plain_scoped, _new_acceptable)
     old = [_old_acceptable({**claim, "all": _matches_all(claim)}) for claim in claims]
     _set_list(spec, "permissionClaims", _restored(old, _kept(annotations, OLD_CLAIMS), _SELECTORS))
     out["status"] = _old_status(dict(mapping(out["status"])), annotations)
@@ -217,8 +217,8 @@ def binding_to_v1alpha1(binding: Object) -> Object:
 def _old_status(status: Object, annotations: Object) -> Object:
     exported = list(mappings(status.get("exportPermissionClaims")))
     applied = list(mappings(status.get("appliedPermissionClaims")))
-    _overhang(annotations, STATUS_EXPORT_CLAIMS, exported, _is_plain, _new_claim)
-    _overhang(annotations, STATUS_APPLIED_CLAIMS, applied, _is_plain_scoped, _new_scoped)
+    _keep_for_round_trip(annotations, STATUS_EXPORT_CLAIMS, exported, _is_plain, _new_claim)
+    _keep_for_round_trip(annotations, STATUS_APPLIED_CLAIMS, applied, _is_plain_scoped, _new_scoped)
     old = _kept(annotations, OLD_STATUS_EXPORT_CLAIMS)
     exported = _restored([_old_claim(claim) for claim in exported], old, _SELECTORS)
     _set_list(status, "exportPermissionClaims", exported)

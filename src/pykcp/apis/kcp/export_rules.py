@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykcp.apis.kcp.conversion import BadSchemaName, schema_entry
-from pykcp.apis.kcp.overhang import (
+from pykcp.apis.kcp.round_trip import (
     PERMISSION_CLAIMS,
     RESOURCE_SCHEMAS,
     BadAnnotation,
@@ -31,7 +31,7 @@ def export_error(export: Object) -> FieldError | None:
     return None
 
 
-def bad_overhang(export: Object) -> FieldError | None:
+def bad_round_trip(export: Object) -> FieldError | None:
     """What is wrong with the annotations in which v1alpha1 keeps what only v1alpha2 knows."""
     annotations = (export.get("metadata") or {}).get("annotations") or {}
     spec = export.get("spec") or {}

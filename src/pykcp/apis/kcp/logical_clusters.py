@@ -144,7 +144,7 @@ def user_of(text: str) -> dict[str, Any] | None:
 
 
 def creator_of(cluster: Object) -> str:
-    """The user whom a logical cluster belongs to; "" if nobody in particular."""
+    """The user who owns a logical cluster; "" if there is none."""
     created_by = (cluster.get("spec") or {}).get("createdBy") or {}
     if created_by.get("username"):
         return str(created_by["username"])
@@ -214,7 +214,7 @@ def _mirror_life(workspace: Object, cluster: Object, now: str) -> None:
         mark_false(workspace, INITIALIZED, _WAITING, message, now, severity=INFO)
         return
     if phase_of(cluster) == INITIALIZING:
-        return  # nobody may enter before it says itself that it is ready
+        return  # it cannot be entered before its own phase is Ready
     workspace["status"]["phase"] = READY
     mark_true(workspace, INITIALIZED, now)
 

@@ -112,7 +112,7 @@ def transitive(workspace_type: Object, find: Find) -> list[Object]:
 
 
 def _bases(workspace_type: Object, find: Find, seen: set[str], way: list[str]) -> list[Object]:
-    """`way`: the types that led here, to tell a cycle from two ways to the same base."""
+    """`way`: the path of types up to here, to distinguish a cycle from a diamond."""
     name = qualified_name(workspace_type)
     seen.add(name)
     way = [*way, name]

@@ -9,7 +9,7 @@ from pykcp.auth.authn.interface import CredentialRejected
 from pykcp.wire.exchange import IncomingRequest
 
 _MOST_PROTOCOLS = 100
-"""Of those that one header offers; the others are not looked at."""
+"""Limit on the tokens in one header; further ones are ignored."""
 WEBSOCKET_PREFIX = "base64url.bearer.authorization.k8s.io."
 
 

@@ -74,7 +74,7 @@ class BootstrapTokens:
 def bootstrapper(
     secret: Object, token_id: str, secret_part: str, now: float
 ) -> tuple[User, float] | None:
-    """Who holds this token by this secret, and until when; None and a log line if nobody."""
+    """The user of this token and its expiry, from this secret; None and a log line if it is invalid."""
     problem = _problem(secret, token_id, secret_part)
     expires = _expiration(secret)
     if not problem and expires <= now:

@@ -143,7 +143,7 @@ class Authentication:
         raise CredentialRejected(aggregate(attempt.refusals or [_INVALID_TOKEN]))
 
     def is_proxied(self, request: IncomingRequest) -> bool:
-        """Whether a proxy of ours sent it, whose word on the user counts."""
+        """Whether a trusted proxy sent it, whose user headers are accepted."""
         der, proxy = request.peer.certificate, self._proxy
         return der is not None and proxy is not None and proxy.is_trusted(der, self._clock())
 
@@ -196,7 +196,7 @@ class Authentication:
     async def _without_header(
         self, request: IncomingRequest, path: str | None, attempt: _Attempt
     ) -> Authenticated:
-        """A WebSocket's token, or nobody in particular."""
+        """The user of a WebSocket's token, or the anonymous user."""
         try:
             token = websocket_token(request)
         except CredentialRejected as error:
@@ -215,7 +215,7 @@ class Authentication:
         return Authenticated(user)
 
     def _tell(self, cause: CredentialRejected | None, now: float) -> None:
-        """Why somebody was not let in: for the log only, and not more often than it can take."""
+        """Log the reason of a failed authentication, with a rate limit."""
         text = "" if cause is None else str(cause)
         if text and (text != self._told or now - self._told_at >= _TELL_SECONDS):
             _log.warning("Unable to authenticate the request: %s", go_quote(text))

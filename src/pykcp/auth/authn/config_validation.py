@@ -228,7 +228,7 @@ class _Checker:
         rules: list[Expression],
         extra: list[Expression],
     ) -> None:
-        """Whoever takes the email for a name must look whether it was verified."""
+        """A username expression that uses the email must check that it was verified."""
         if username is None or not username.selects("email"):
             return
         if not any(one.selects("email_verified") for one in (username, *rules, *extra)):

@@ -33,9 +33,9 @@ class TokenAuthenticator(Protocol):
     async def authenticate(
         self, token: str, audiences: Sequence[str], cluster: str, now: float
     ) -> Authenticated | None:
-        """Who holds this bearer token; None if it is not one of ours.
+        """The user of this bearer token; None if another authenticator is responsible.
 
-        `audiences` are those asked for (empty: whatever). Raises Rejected.
+        `audiences` are the requested ones (empty: any). Raises Rejected.
         """
 
 

@@ -183,7 +183,7 @@ def _typed(claims: Claims) -> tuple[float | None, float | None, list[str]]:
 
 
 def _check_sources(claims: Claims) -> None:
-    """Claims that lie elsewhere must say where, even those that nobody needs."""
+    """Distributed claims must have a source, even if they are not used."""
     names, sources = claims.get("_claim_names") or {}, claims.get("_claim_sources") or {}
     for name, value in (("_claim_names", names), ("_claim_sources", sources)):
         if not isinstance(value, dict):

@@ -55,7 +55,7 @@ def user_from(compiled: CompiledJwt, claims: Claims) -> User:
 
 
 def _refuse_distributed(groups: ClaimMapping, claims: Claims) -> None:
-    """Groups that must be fetched elsewhere are not: a user without them would be another."""
+    """Reject distributed groups: they are not fetched, and the user would be authenticated without them."""
     elsewhere = claims.get("_claim_names")
     if not groups.claim or groups.claim in claims or not isinstance(elsewhere, dict):
         return

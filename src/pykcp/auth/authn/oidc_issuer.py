@@ -137,7 +137,7 @@ class TenantFetcher:
         return answer.body
 
     async def close(self) -> None:
-        """Its connections are everybody's."""
+        """Its connections are shared."""
 
 
 class _Discovery(msgspec.Struct):
@@ -233,7 +233,7 @@ class RemoteIssuer:
         return spawn_detached(self._refresh(), f"oidc keys {self.url}")
 
     async def _refresh(self) -> None:
-        """Never raises but when cancelled: what goes wrong is told in the log."""
+        """Only raises when cancelled; errors are logged."""
         self._attempted = self._clock()
         try:
             if not self._keys_url:

@@ -52,7 +52,7 @@ class _Tokens:
         self._api_audiences = tuple(api_audiences)
 
     def _claims(self, token: str) -> Claims | None:
-        """The verified claims; None if somebody else issued the token."""
+        """The verified claims; None if another issuer issued the token."""
         claimed = unverified_claims(token)
         if claimed is None or claimed.get("iss") not in self._issuers:
             return None
@@ -157,7 +157,7 @@ class SecretTokens(_Tokens):
         lookup: AccountLookup | None,
         on_use: Callable[[str, Object], None] | None = None,
     ) -> None:
-        """`on_use` is told the cluster and the secret of every token used, to date its label."""
+        """`on_use` is called with the cluster and secret of every used token, to update its label."""
         super().__init__([LEGACY_ISSUER], verifier, api_audiences)
         self._lookup, self._on_use = lookup, on_use
 

@@ -16,7 +16,7 @@ from pykcp.auth.user import MASTERS, User, authenticated
 
 
 class StaticTokens:
-    """Tokens by their hash, so that comparing them tells nothing by the time it takes."""
+    """Tokens by their hash, so that the time of a comparison discloses nothing."""
 
     def __init__(self, users: Mapping[bytes, User], api_audiences: Sequence[str]) -> None:
         self._users = {digest: authenticated(user) for digest, user in users.items()}

@@ -58,7 +58,9 @@ class WebhookTokens:
     async def authenticate(
         self, token: str, audiences: Sequence[str], cluster: str, now: float
     ) -> Authenticated | None:
-        del cluster  # the webhook is not told, as in kcp: its users are known everywhere
+        del (
+            cluster
+        )  # the webhook does not get the cluster, as in kcp: its users are valid in all clusters
         key = _key(token, audiences)
         answer = self._known.get(key)
         if answer is None or answer.until <= now:

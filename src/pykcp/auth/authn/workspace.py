@@ -237,7 +237,7 @@ class WorkspaceTokens:
 
 
 def stamp(configurations: Sequence[Object]) -> tuple[tuple[str, str], ...]:
-    """What tells these configurations from those of another time."""
+    """A fingerprint of the configurations, to detect changes."""
     metas = (each["metadata"] for each in configurations)
     return tuple((m.get("uid", ""), m.get("resourceVersion", "")) for m in metas)
 

@@ -104,7 +104,7 @@ class ClientCertificates:
     def authenticate(
         self, der: bytes, now: float, chain: Sequence[bytes] = ()
     ) -> Authenticated | None:
-        """None if the certificate names nobody. Raises Rejected."""
+        """None if the certificate has no common name. Raises Rejected."""
         certificate = self._verifier.verify(der, now, chain)
         if not certificate.common_name:
             return None

@@ -74,7 +74,7 @@ system:service-account-issuer-discovery
   get /.well-known/openid-configuration,/.well-known/openid-configuration/,/openid/v1/jwks,
       /openid/v1/jwks/
 """
-"""What comes with being somebody, or nobody in particular."""
+"""Roles of all users, authenticated or anonymous."""
 
 COMPONENTS = """\
 system:auth-delegator
@@ -192,7 +192,7 @@ system:volume-scheduler
   read storage.k8s.io storageclasses
   read,patch,update core persistentvolumeclaims
 """
-"""Kubernetes' own programs, and those who vouch for them."""
+"""Roles of Kubernetes' components and certificate signers."""
 
 CONTROLLERS = """\
 attachdetach-controller

@@ -100,7 +100,7 @@ class Authorizer:
         return decision
 
     def is_open_path(self, path: str) -> bool:
-        """Whether everybody may ask for a path, in whatever logical cluster."""
+        """Whether a path is open to all users, in every logical cluster."""
         return "AlwaysAllowPaths" in self._order and self._paths.matches(path)
 
     async def authorize(

@@ -93,7 +93,7 @@ class _Axis(NamedTuple):
     """The values of one list of a wanted rule."""
 
     alike: dict[int, list[str]]
-    """Those that the same owned rules allow, by the set of these rules."""
+    """Values grouped by the set of owned rules that allow them."""
     all_of_them: int
     """The owned rules that allow all values."""
 

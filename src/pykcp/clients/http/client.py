@@ -141,7 +141,7 @@ class HttpClient:
             raise
         except BaseException:
             self._dialling -= 1
-            self._wake()  # somebody else has to dial
+            self._wake()  # another waiter has to connect
             raise
         self._dialling -= 1
         self._wake()
@@ -202,7 +202,7 @@ class HttpClient:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way and nobody waits."""
+        """Whether no connection is being opened and no request waits."""
         return not (self._dialling or self._waiting) and all(
             connection.session is None or connection.session.is_idle
             for connection in self._connections

@@ -1,4 +1,4 @@
-"""HTTP/2 on a connection to a server: runs the client's state machine, tells the handlers."""
+"""HTTP/2 on a client connection: drives the state machine and calls the handlers."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class OutgoingRequest(NamedTuple):
 
 
 class AnswerHandler(Protocol):
-    """Told what happens to a request; `ended` or `failed` is the last call."""
+    """Callbacks for the progress of a request; `ended` or `failed` is the last call."""
 
     def head_received(self, status: int, headers: Sequence[Header]) -> None: ...
 

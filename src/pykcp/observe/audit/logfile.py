@@ -126,11 +126,11 @@ class StandardOutput:
     """`--audit-log-path=-`."""
 
     def open(self) -> None:
-        """It is."""
+        """Standard output is already open."""
 
     def write(self, lines: list[bytes]) -> None:
         sys.stdout.buffer.write(b"\n".join(lines) + b"\n")
         sys.stdout.buffer.flush()
 
     def close(self) -> None:
-        """It is not ours."""
+        """Standard output stays open."""

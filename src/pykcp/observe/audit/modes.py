@@ -66,7 +66,7 @@ class Backend(Protocol):
 
 
 class Truncation:
-    """Events beyond a size lose their bodies; those that are still too large are refused."""
+    """Removes the bodies of large events, and rejects events that are still too large."""
 
     def __init__(self, settings: TruncateSettings, failures: Failures) -> None:
         self._most = settings.max_event_size if settings.enabled else 0
@@ -281,7 +281,7 @@ class BatchedEvents:
         except asyncio.CancelledError:
             self._failures.note(self._name, "stopped before all was sent", len(lines))
             raise
-        except Exception as error:  # the batch is lost: that is told, and the next one tried
+        except Exception as error:  # the batch is lost, which is logged; try the next one
             self._failures.note(self._name, error, len(lines))
         finally:
             self._room.release()

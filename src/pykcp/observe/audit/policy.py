@@ -41,7 +41,7 @@ _LEVELS = {word: AuditLevel(place) for place, word in enumerate(_WORDS)}
 
 
 class AuditedRequest(NamedTuple):
-    """What rules look at. `user` is "" and `groups` empty for somebody who is not known."""
+    """The attributes that rules match. `user` is "" and `groups` empty without authentication."""
 
     user: str
     groups: tuple[str, ...]

@@ -71,10 +71,10 @@ class AuditTrail:
         self._levels.add(_LABELS[outcome.level])
 
     def process(self, line: bytes) -> asyncio.Task[bool] | bool:
-        """Hand one event to all backends; False: the request must not go on.
+        """Pass one event to all backends; False if the request must be rejected.
 
-        Where that takes time it goes on by itself, also if the request that waits for it is
-        broken off, or if nobody waits for it.
+        A slow delivery continues in the background, even if the request that waits for it is
+        cancelled or no request waits for it.
         """
         self._events.add()
         if self._only is not None:

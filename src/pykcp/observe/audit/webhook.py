@@ -26,7 +26,7 @@ REQUEST_SECONDS = 30.0
 
 
 class AuditWebhookFailed(Exception):
-    """Nobody took the events, however often they were offered."""
+    """The events could not be delivered after all retries."""
 
 
 @dataclass(frozen=True, slots=True)

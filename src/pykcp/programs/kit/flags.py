@@ -226,7 +226,7 @@ class FlagSet:
         return f" (did you mean --{found[0]}?)" if found else ""
 
     def usage(self, width: int = 100) -> str:
-        """All flags with their meaning, by section; those that are ignored at the end."""
+        """All flags with their help text, by section; ignored flags at the end."""
         from textwrap import wrap
 
         lines: list[str] = []

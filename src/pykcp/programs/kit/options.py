@@ -56,7 +56,7 @@ def option(
 ) -> Any:
     """A field of an option group that a flag sets.
 
-    `kind` is needed where the default's type does not tell it; see `Flag.kind`.
+    `kind` is required if it does not follow from the type of the default; see `Flag.kind`.
     """
     kind = kind or _KINDS[type(default)]
     return _Option(default, help_text, flag, kind, check, hidden, effect)

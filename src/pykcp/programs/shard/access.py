@@ -59,7 +59,7 @@ class AccessObjects:
         return await in_slices(_decoded(page.values), cluster)
 
     def follow(self, roles: RoleCache) -> None:
-        """Tell the cache what changed, as it is committed."""
+        """Notify the cache of committed changes."""
 
         def changed_elsewhere(kind: tuple[str, str], cluster: str) -> None:
             if kind[0] in _GROUPS and kind[1] in WATCHED:

@@ -1,7 +1,6 @@
-"""What a shard holds before anybody asks: the bootstrap roles in `system:admin`.
+"""The initial content of a shard: the bootstrap roles in `system:admin`.
 
-Every step is idempotent and the same on every start: an object that is there
-and right is left alone.
+Every step is idempotent and runs on every start: a correct object is not written again.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `root` exports kcp's kinds and holds the standard workspace types; `system:shard` binds all
 exports, so that a shard serves them whatever tenants do. Everything is the same on every
-start: schemas are fixed, exports, types and roles are put back as they are meant to be,
-unless somebody marked them as theirs.
+start: schemas are immutable; exports, types and roles are restored to their desired state,
+unless the object has the annotation `bootstrap.kcp.io/create-only`.
 """
 
 from __future__ import annotations

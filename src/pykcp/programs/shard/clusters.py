@@ -42,7 +42,7 @@ _decode = msgspec.json.Decoder(_LogicalCluster).decode
 
 
 def is_inactive(value: bytes) -> bool:
-    """Whether a stored LogicalCluster is marked so that nobody can use it."""
+    """Whether a stored LogicalCluster is marked as inaccessible."""
     if b'.kcp.io/inactive":"true"' not in value:
         return False  # nearly all of them, at the price of a search
     annotations = _decode(value).metadata.annotations or {}
@@ -74,8 +74,8 @@ def _refuse_moving(call: Call) -> None:
 class ShardClusters:
     """A logical cluster exists if it holds a LogicalCluster named `cluster`.
 
-    Those that were asked for are remembered within bounds and forgotten by events. When one
-    goes out of use, the watches that are open in it end.
+    Lookups are cached within bounds and invalidated by events. When a cluster becomes
+    inaccessible, its open watches end.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ShardClusters:
         self.known: dict[str, bool] = {}
         """Names that exist, and whether they are inactive."""
         self._moving: set[str] = set()
-        """Those that are on their way to another shard; few at a time."""
+        """Logical clusters being migrated; few at a time."""
         self._blocks_moving = blocks_moving
         store.listen(self._follow)
         hub.refuse_when(self._is_closed)
@@ -160,10 +160,10 @@ class ShardClusters:
         return self._paths.nearest(path)
 
     def check(self, call: Call) -> None:
-        """Refuse a request to a logical cluster that does not exist.
+        """Reject a request to a logical cluster that does not exist.
 
-        Only system:masters can tell that there is nothing, take away what should not be there,
-        and begin one by creating its LogicalCluster.
+        Only system:masters get a 404, can delete leftover objects, and can create the cluster by
+        creating its LogicalCluster.
         """
         name = call.cluster
         if name not in self.known:

@@ -1,8 +1,8 @@
-"""Whether what a shard holds fits together: `kcp admin fsck`.
+"""Consistency check of a shard's store: `kcp admin fsck`.
 
-Looks at every object once and says what is left over, lost or contradicts itself. It changes
-nothing. On a running server something may change under its eyes, so what it finds there is
-looked at again a little later and only told if it is still so.
+Reads every object once and reports orphaned, missing and contradictory ones. It changes
+nothing. On a running server objects may change during the check, so findings are checked again
+a little later and reported only if they persist.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The ways out of a shard, for requests that it sends for tenants.
+"""Outgoing connections of a shard for tenants.
 
 Webhooks, conversions and issuers share connections; mounts and virtual resources, whose
-requests may be watches, have others. Nobody but mounts may call the shard itself: there the
-caller's own credentials decide, and mounts of workspaces of the same installation are what
-kcp's users make.
+requests may be watches, have separate ones. Only mounts may connect to the shard itself: their
+requests carry the caller's own credentials, and mounting workspaces of the same installation is
+a common use.
 """
 
 from __future__ import annotations

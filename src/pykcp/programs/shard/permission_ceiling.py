@@ -32,7 +32,7 @@ _KEEP_CLUSTERS = 4096
 
 
 class PermissionCeiling:
-    """Decisions are remembered elsewhere; so changes are told there."""
+    """Decisions are cached by the authorizer, which must be notified of changes."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class PermissionCeiling:
     ) -> None:
         self._roles, self._bound, self._lookup = roles, bound, lookup
         self._limiting: set[str] = set()
-        """Logical clusters whose roles limited somebody elsewhere."""
+        """Logical clusters whose roles limited users in other clusters."""
         store.listen(self._follow)
 
     def __call__(

@@ -75,7 +75,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
             yield f"admin kubeconfig is {kubeconfig}; try: kubectl --kubeconfig={kubeconfig} get workspaces"
 
     async def _stop_stores(self) -> None:
-        """Those who hear of the last events of one look into the other, which must be open."""
+        """Listeners of the last events of one store read the other one, which must still be open."""
         await self._cache_store.drain()
         await self._store.stop()
         await self._cache_store.stop()

@@ -26,7 +26,7 @@ class StoredConfigurations:
         return name
 
     def configurations(self, type_name: str) -> Sequence[Object]:
-        """Those that a type names, in its order; none if one of them is missing."""
+        """The configurations that a type references, in order; none if one of them is missing."""
         path, name = clusters.split(type_name)
         found = self._lookup.find(WORKSPACE_TYPES, path, name) if path else None
         if found is None:

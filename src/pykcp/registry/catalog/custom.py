@@ -23,7 +23,13 @@ from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd, definit
 from pykcp.machinery.schema.crd_text import CrdText, read_crd
 from pykcp.machinery.status import NotFound
 from pykcp.registry.codec import decode
-from pykcp.registry.keys import WILDCARD, object_key, resource_prefix, split_key, spread_prefix
+from pykcp.registry.keys import (
+    WILDCARD,
+    all_identities_prefix,
+    object_key,
+    resource_prefix,
+    split_key,
+)
 from pykcp.registry.resource import Resource
 from pykcp.registry.watch.selection import select
 from pykcp.storage.interface import Event, Query, Store
@@ -118,7 +124,7 @@ class CustomResources:
                 crd = decode(value)
                 if _serves(crd, group, version, plural):
                     made = self._make(_metadata_only(crd, version, self._schemas), version, 0)
-                    made.spread = spread_prefix(made.prefix)
+                    made.all_identities = all_identities_prefix(made.prefix)
                     return made
         return None
 

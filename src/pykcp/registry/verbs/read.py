@@ -11,7 +11,7 @@ import orjson
 from pykcp.machinery.status import BadRequest, Expired, NotFound
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import too_large_revision, translate
-from pykcp.registry.keys import is_wildcard, range_prefix, spread_ranges
+from pykcp.registry.keys import all_identities_ranges, is_wildcard, range_prefix
 from pykcp.registry.resource import Resource
 from pykcp.registry.watch.selection import EVERYTHING, Selection
 from pykcp.storage.errors import Compacted, StoreError
@@ -70,8 +70,8 @@ async def list_objects(
         namespace = selection.namespace
     if selection.name and not is_wildcard(ctx.cluster) and (namespace or not resource.namespaced):
         return await _converted(resource, _list_one(resource, ctx, namespace, selection))
-    if resource.spread:
-        return await _list_spread(resource, options)
+    if resource.all_identities:
+        return await _list_all_identities(resource, options)
     prefix = range_prefix(resource.prefix, ctx.cluster, namespace if resource.namespaced else "")
     query = Query(
         prefix=prefix,
@@ -116,7 +116,7 @@ class Pager:
     async def next(self) -> Listing:
         """Some more; the last of it says where another list could go on."""
         options = self._options
-        if self._resource.spread or self._resource.webhook is not None:
+        if self._resource.all_identities or self._resource.webhook is not None:
             self.is_done = True
             return await list_objects(self._resource, self._ctx, self._namespace, options)
         asked = replace(options, limit=self._left)
@@ -137,11 +137,11 @@ class Pager:
 PAGE_BYTES = 2 * 1024 * 1024
 
 
-async def _list_spread(resource: Resource, options: ListOptions) -> Listing:
+async def _list_all_identities(resource: Resource, options: ListOptions) -> Listing:
     """A resource in all its identities. It lies in two places, so it comes in one piece."""
     values: list[bytes] = []
     selection, at = options.selection, options.at
-    for prefix in spread_ranges(resource.spread):
+    for prefix in all_identities_ranges(resource.all_identities):
         query = Query(prefix, at=at, where=selection.conditions, residual=selection.residual)
         try:
             page = await resource.services.store.list(query)

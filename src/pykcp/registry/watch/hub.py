@@ -18,7 +18,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from time import perf_counter
 
-from pykcp.registry.keys import SPREAD, cluster_of_prefix, enclosing_prefixes, spread_prefix
+from pykcp.registry.keys import (
+    ALL_IDENTITIES,
+    all_identities_prefix,
+    cluster_of_prefix,
+    enclosing_prefixes,
+)
 from pykcp.registry.watch.bookmarks import BookmarkSchedule
 from pykcp.registry.watch.crowds import AT_ONCE, EventQueue, is_crowded
 from pykcp.registry.watch.watchers import (
@@ -53,7 +58,7 @@ class WatchHub:
         self._buckets: dict[str, dict[object, WatchGroup]] = {}
         self._by_cluster: dict[str, set[str]] = {}
         """The prefixes that are watched in a logical cluster; in all of them, under ""."""
-        self._spreads = 0
+        self._all_identities = 0
         """How many resources are watched in all their identities."""
         self._is_closed: Callable[[str], bool] | None = None
         self._queues: dict[str, EventQueue] = {}
@@ -92,7 +97,7 @@ class WatchHub:
         groups = self._buckets.get(prefix)
         if groups is None:
             groups = self._buckets[prefix] = {}
-            self._spreads += prefix.endswith(SPREAD)
+            self._all_identities += prefix.endswith(ALL_IDENTITIES)
             self._by_cluster.setdefault(cluster_of_prefix(prefix), set()).add(prefix)
         group = groups.get(group_key)
         if group is None:
@@ -168,7 +173,7 @@ class WatchHub:
         del groups[group.key]
         if not groups:
             del self._buckets[group.prefix]
-            self._spreads -= group.prefix.endswith(SPREAD)
+            self._all_identities -= group.prefix.endswith(ALL_IDENTITIES)
             cluster = cluster_of_prefix(group.prefix)
             prefixes = self._by_cluster[cluster]
             prefixes.discard(group.prefix)
@@ -184,8 +189,8 @@ class WatchHub:
                 groups = buckets.get(prefix)
                 if groups:
                     self._deliver_under(prefix, groups, event)
-            if self._spreads:
-                prefix = spread_prefix(event.key)
+            if self._all_identities:
+                prefix = all_identities_prefix(event.key)
                 groups = buckets.get(prefix)
                 if groups:
                     self._deliver_under(prefix, groups, event)

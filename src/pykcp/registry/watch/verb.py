@@ -12,11 +12,11 @@ from pykcp.machinery.status import Expired, StatusError
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import translate
 from pykcp.registry.keys import (
+    ALL_IDENTITIES,
     PREFIX_ENDS,
-    SPREAD,
+    all_identities_ranges,
     is_wildcard,
     range_prefix,
-    spread_ranges,
 )
 from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.read import ListOptions, Pager
@@ -125,7 +125,7 @@ def _scope(
         namespace = selection.namespace
     if selection.name and not is_wildcard(ctx.cluster) and (namespace or not resource.namespaced):
         return resource.key(ctx.cluster, namespace, selection.name), selection.key
-    prefix = resource.spread or range_prefix(resource.prefix, ctx.cluster, namespace)
+    prefix = resource.all_identities or range_prefix(resource.prefix, ctx.cluster, namespace)
     return prefix, selection.key
 
 
@@ -154,7 +154,7 @@ async def _history(
     store: Store, prefix: str, after: int, until: int
 ) -> tuple[Sequence[Event], int]:
     """Some of what happened below a prefix, and up to which revision that is all."""
-    ranges = spread_ranges(prefix) if prefix.endswith(SPREAD) else (prefix,)
+    ranges = all_identities_ranges(prefix) if prefix.endswith(ALL_IDENTITIES) else (prefix,)
     found = [await store.history(each, after, until, _PAGE) for each in ranges]
     reached = min((f[-1].revision for f in found if len(f) >= _PAGE), default=until)
     if len(found) == 1:

@@ -33,7 +33,7 @@ _SMALL = 32 << 10
 """Octets of definitions whose document takes a few milliseconds."""
 _JOB = "pykcp.server.documents.openapi_jobs:make"
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""The answer's type also for those who ask with `@v1.0`, which Go's parser refuses in an answer."""
+"""The content type of responses, also for requests with `@v1.0`, which Go's parser rejects in a response."""
 
 
 class OpenAPI:

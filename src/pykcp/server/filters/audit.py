@@ -1,12 +1,12 @@
-"""The audit filter: what a request becomes in the audit trail.
+"""The audit filter: records requests in the audit log.
 
-The filter puts a record beside the call and an exchange in front of the real one, which
-sees the answer go by. A second filter tells the record when the user is known (`received`),
-authorization tells it what was decided (`decided`). Whatever comes of the request, it ends in exactly one
-of ResponseComplete, Panic, or (a failed authentication) ResponseStarted.
+The filter attaches a record to the call and wraps its exchange, to observe the response. A second
+filter notifies the record when the user is known (`received`), authorization adds its decision
+(`decided`). Every request ends in exactly one of ResponseComplete, Panic, or (failed
+authentication) ResponseStarted.
 
-With a backend that has to be waited for, the answer is held back until the event is
-taken; the events of streams, which cannot be held, are delivered behind them.
+With a blocking backend the response is held back until the event is delivered; the events of
+streams, which cannot be held back, are delivered afterwards.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ class AuditRecord:
         self._decision = decision
 
     def panicked(self, error: BaseException) -> None:
-        """The handler failed in a way that nobody expected."""
+        """The handler failed with an unexpected exception."""
         self._status = _status_json(
             {
                 "metadata": {},
@@ -324,7 +324,7 @@ class AuditRecord:
             self._status = _status_json(shown)
         else:
             self._status = b'"responseStatus":{"metadata":{},"code":%d},' % status
-        # A failed authentication is told as upstream tells it: it begins, and that is all.
+        # As in upstream, a failed authentication has only the stage ResponseStarted.
         stage = STARTED if self._user is None and status == 401 else COMPLETE
         self._is_done = True
         if stage in self._outcome.omit_stages:

@@ -82,7 +82,7 @@ class CallAuthorization:
         _enforce(decision, attributes)
 
     def is_open(self, call: Call) -> bool:
-        """Whether everybody may ask this, wherever it is asked."""
+        """Whether the request is allowed for all users in every cluster."""
         info = call.info
         return not info.is_resource and self._authorizer.is_open_path(info.path)
 

@@ -1,10 +1,10 @@
-"""From `/clusters/<path>` to a logical cluster's name: kcp's local proxy.
+"""Resolves `/clusters/<path>` to the name of a logical cluster, like kcp's local proxy.
 
-Names pass as they are; paths are looked up. That a workspace does not exist, is not available or
-is inactive is told in kcp's words, but only to users who may see the workspace (`HiddenDenial`);
-others get the answer that they get for every workspace that they may not enter. Paths that are
-open to everybody (health) are answered in the same way whether there is a workspace or not.
-Requests to a mounted workspace are forwarded from here.
+Names are used as they are; paths are resolved. Errors for missing, unavailable or inactive
+workspaces have kcp's messages, but only users who may see the workspace get them
+(`HiddenDenial`); others get the response for a workspace that they may not enter. Public paths
+(health) have the same response whether the workspace exists or not. Requests to a mounted
+workspace are forwarded from here.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class FlowSettings:
     long: SeatLimits = field(default_factory=lambda: SeatLimits(seats=8))
     sign_in: SeatLimits = field(default_factory=lambda: SeatLimits(seats=64))
     seat_timeout: float = 10.0
-    """Seconds after which the seat of a read is free again: a slow reader keeps nobody out."""
+    """Seconds after which the seat of a read is released, so that a slow reader does not block others."""
     costs: CostLimits = field(default_factory=CostLimits)
     room: RoomLimits = field(default_factory=RoomLimits)
     wait: float = 15.0
@@ -70,7 +70,7 @@ class TooBusy(PlainError):
 
 
 class _Seat:
-    """A seat that is given back once, by whoever comes first."""
+    """A seat that is released exactly once."""
 
     __slots__ = ("_cluster", "_is_left", "_queue", "_user", "since")
 
@@ -207,7 +207,7 @@ class FlowControl:
             seat.leave()
 
     def _sweep(self) -> None:
-        """One timer for all, and none while nobody has a seat."""
+        """One timer for all seats, and none while no seat is in use."""
         oldest = time.monotonic() - self._settings.seat_timeout
         for seat in [seat for seat in self._held_seats if seat.since <= oldest]:
             seat.leave()

@@ -1,10 +1,10 @@
-"""What requests cost, and who owes how much of it. Pure: the time is passed in.
+"""Accounts of the cost of requests, and their debt. Pure: the time is passed in.
 
-Cost is time on the event loop (and processor time that was spent elsewhere for a request). An
-*account* has an allowance of so much per second. What is spent is paid back at that rate: an
-account is debt-free at a moment that every cost moves further into the future. Up to a burst
-that has no consequences; an account beyond it is *indebted*. After a single long step an account
-*rests* for as long as the step took: the next one would keep the others waiting twice as long.
+Cost is time on the event loop (and CPU time of worker processes). An *account* has a share per
+second. Costs are paid back at that rate: an account is free of debt at a time that every cost
+moves further into the future. Up to a burst this has no consequences; beyond it an account is
+*indebted*. After a single long step an account *rests* for as long as the step took: the next
+one would double the delay for others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORST_DEBT = 2.0
 """Seconds on the loop; more than this is forgiven."""
 _TRIFLE = 1e-5
 MOST_ACCOUNTS = 16_384
-"""Accounts of a sort. More come only if somebody makes names or addresses up."""
+"""Limit on accounts of each type. More exist only if names or addresses are made up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Accounts:
                 self._close(account)
 
     def top(self, count: int) -> list[CostAccount]:
-        """Those that cost most in the last minute."""
+        """The accounts with the highest cost in the last minute."""
         return heapq.nlargest(count, self.by_name.values(), key=lambda one: one.last_minute)
 
     def _drop_debtless(self, now: float) -> None:

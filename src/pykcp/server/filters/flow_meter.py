@@ -1,14 +1,13 @@
-"""Measures what requests cost and holds those of the indebted back.
+"""Measures the cost of requests and defers those of indebted callers.
 
-Every stretch of the event loop that a request takes is timed: its synchronous beginning (all of
-a GET) and each step of its coroutine. The time is charged to its user, over all clusters, and to
-its cluster once it is known that the user may be there; before that to nobody else, or one
-could run up the debts of a cluster that one cannot enter. Callers who are not signed in are
-charged by address.
+The time of a request on the event loop is measured: its synchronous part (all of a GET) and each
+step of its coroutine. It is charged to the user, across all clusters, and to the cluster once the
+user is authorized in it; otherwise strangers could cause debt for a cluster that they may not
+enter. Unauthenticated callers are charged by address.
 
-Requests of an indebted user or for an indebted cluster go on in the background (`flow_pace`),
-but only if somebody else uses the loop as well, or if they alone would keep it for too long
-without a break. So a single busy user loses nothing.
+Requests of an indebted user or to an indebted cluster run in the background (`flow_pace`), but
+only if other callers use the loop as well, or if they alone would occupy it for too long without
+a break. So a single busy user is not slowed down.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from pykcp.server.filters.flow_cost import (
 from pykcp.server.filters.flow_pace import DelayedRequest, Pace, Pacer
 
 EXEMPT, SIGNED_IN, ACCOUNTS, ADDRESS, PROBES = "exempt", "user", "accounts", "address", "probes"
-"""Sorts of users. The service accounts of a cluster, and the users of its own issuers, are one:
-whoever owns the cluster makes as many of them as they like. Probes of health are kept apart from
-the rest of an address, so that they are answered while it is indebted."""
+"""Types of callers. The service accounts of a cluster, and the users of its workspace-specific
+issuers, share one account, because the cluster's owner can create any number of them. Health
+probes have a separate account, so that they are answered while their address is indebted."""
 CLUSTER = "cluster"
 _CONTENTION = 0.2
-"""Seconds for which somebody counts as using the loop."""
+"""Seconds for which a caller counts as using the loop."""
 _PASS = 0.005
-"""Seconds that the indebted may have in one pass of the loop if nobody else is there."""
+"""Seconds of deferred requests per iteration of the loop if there are no other callers."""
 _CHUNK = 0.0005
 """Seconds after which the steps of a request are charged; what is less at its end."""
 _PROBES = frozenset(("/healthz", "/livez", "/readyz"))
@@ -282,7 +281,7 @@ class Background:
         self._count = 0
         first = self._pacer.first()
         if first is None or not first.is_indebted(now):
-            pause = 0.0  # it only shares a cluster with somebody who is
+            pause = 0.0  # it only shares a cluster with an indebted user
         else:
             pause = self.pace.pause(now, self._is_contended())
         if pause:
@@ -351,7 +350,7 @@ def _steps(
 
 @lru_cache(maxsize=4096)
 def network_of(address: str) -> str:
-    """Whom an address belongs to: in IPv6 everybody has 2**64 of them."""
+    """The network of an address: in IPv6 a client has 2**64 addresses."""
     if ":" not in address:
         return address
     try:

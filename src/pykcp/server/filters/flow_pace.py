@@ -111,7 +111,7 @@ class Pacer:
         return user
 
     def expire(self, now: float) -> None:
-        """Tell those who have waited too long."""
+        """Reject requests that have waited too long."""
         while self._held:
             held = next(iter(self._held))
             if held.deadline > now:
@@ -131,7 +131,7 @@ class Pace:
         self._rests_until = 0.0
 
     def after_long_step(self, seconds: float, now: float) -> None:
-        """Somebody had the loop for long: others have it next, for as long."""
+        """After a long step the others get the loop for as long."""
         self._rests_until = max(self._rests_until, now) + min(seconds, _LONGEST_PAUSE)
 
     def measured(self, seconds: float, count: int) -> None:

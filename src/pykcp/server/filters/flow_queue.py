@@ -1,16 +1,15 @@
-"""Seats for requests, shared out fairly. Pure: no clock, no event loop.
+"""Fair assignment of seats to requests. Pure: no clock, no event loop.
 
-A request is of a *user* and for a *cluster*. There are so many seats; a user may have a quarter
-of them at most, over all clusters (a user makes as many clusters as they like), and a cluster
-half, so that there is room for others at once. A request without a seat waits. A seat that
-becomes free goes to the next user in turn, and of theirs to the next cluster in turn, whatever
-the length of their queues: a flood waits behind itself.
+A request has a *user* and a *cluster*. The number of seats is fixed; a user may have at most a
+quarter of them, across all clusters (a user can create any number of clusters), and a cluster
+half, so that seats stay free for others. A request without a seat waits. A free seat goes to the
+next user in turn, and among this user's requests to the next cluster in turn, regardless of the
+length of their queues: a flood only delays itself.
 
-Every operation takes constant time on average, however many users, clusters and requests wait.
-Users at their limit are not in the line of turns. Nor are requests for a cluster at its limit:
-they are *parked* with the cluster, which gets a place in that line when one of its requests
-ends, and gives it to the next of those that it parked. Nothing is kept of users and clusters
-without requests.
+Every operation takes amortized constant time, however many users, clusters and requests wait.
+Users at their limit are not in the rotation. Nor are requests to a cluster at its limit: they are
+*parked* with the cluster, which enters the rotation when one of its requests ends, and passes its
+turn to the next parked request. No state is kept for users and clusters without requests.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class _User:
         self.flows: dict[str, _Flow] = {}
         """All that wait, by cluster."""
         self.ready: OrderedDict[_Flow, None] = OrderedDict()
-        """Those that are not parked; whose turn is next first."""
+        """Requests that are not parked, in order."""
 
 
 class _Cluster:
@@ -155,7 +154,7 @@ class FairQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is kept of anybody."""
+        """Whether no state is kept."""
         return not (self._users or self._clusters or self._turns)
 
     def _seat_next(self) -> None:

@@ -14,7 +14,7 @@ class RoomLimits:
 
 
 class WaitingRoom:
-    """Counts what waits in any queue of the process. Nothing is kept of those who do not wait."""
+    """Counts waiting requests of all queues. No state is kept for callers without waiting requests."""
 
     def __init__(self, limits: RoomLimits) -> None:
         self._limits = limits

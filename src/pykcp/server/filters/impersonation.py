@@ -1,4 +1,4 @@
-"""Acting as somebody else: `Impersonate-*` headers, if the caller may."""
+"""Impersonation: `Impersonate-*` headers."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class AnswerErrors:
             call.release()
 
     async def _deny(self, call: Call, error: StatusError) -> None:
-        # How long a denial takes must not tell whether something exists.
+        # The time of a denial must not disclose whether something exists.
         await constant_time.wait(call.started)
         self._answer(call, error)
 

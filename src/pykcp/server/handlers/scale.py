@@ -176,9 +176,9 @@ def _owners(call: Call, entries: list[Object]) -> ScaleOwners:
 
 
 def _own(call: Call, new: Object, replicas: int) -> None:
-    """Record who scaled: the only owner of the replicas, if they have one and are not zero.
+    """Record the manager of a scale: the only owner of the replicas, if they have one and are not zero.
 
-    A scale of zero does not show its replicas, so nobody owns them there.
+    A scale of zero omits its replicas, so they have no owner there.
     """
     entries = new["metadata"].get("managedFields")
     if not entries:

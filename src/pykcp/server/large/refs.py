@@ -1,4 +1,4 @@
-"""What a worker process is told of a resource and of a request, beside the objects."""
+"""Descriptions of a resource and of a request for worker processes."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pykcp.workers.pool import JobTooLarge, JobTooLong, WorkerDied, WorkerPool
 async def compute(pool: WorkerPool, function: str, *args: Any, tenant: str) -> Any:
     """The result of `module:function`; a StatusError if it takes too much time or memory.
 
-    Jobs of a request take turns by who pays for it; `tenant` is for those that are part of none.
+    Jobs of a request take turns by account; `tenant` is for jobs outside of requests.
     """
     try:
         return await pool.run(function, *args, tenant=payer().tenant or tenant)

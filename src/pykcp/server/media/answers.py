@@ -70,11 +70,11 @@ async def send_long(call: Call, parts: Sequence[bytes]) -> None:
 async def send_pieces(
     call: Call, pieces: AsyncGenerator[bytes, None], more: Sequence[Header] = ()
 ) -> None:
-    """A JSON answer that is made while the client takes it.
+    """A JSON response that is produced while the client reads it.
 
-    The request is under way until nearly all of it has gone, so those who ask for much at once
-    wait for themselves (see `filters.flow_control`) rather than fill the memory. If nobody reads,
-    or too much waits for all clients together, nothing more is made.
+    The request keeps its seat until nearly all of it is sent, so that many large requests wait
+    (see `filters.flow_control`) instead of filling the memory. If the client does not read, or
+    there is too much unsent data in total, no more is produced.
     """
     exchange = call.exchange
     squeeze = None
@@ -95,7 +95,7 @@ async def send_pieces(
         if squeeze is not None:
             stream.write(squeeze.flush())
     except ConnectionError:
-        return  # nobody is there to read the rest
+        return  # the client is gone
     except BaseException:
         stream.abort()  # what has gone must not look like all of it
         raise

@@ -137,7 +137,7 @@ def read_object(call: Call, resource: Resource) -> Object:
 
 
 def read_sent(sent: Sent, resource: Resource, warn: Warn) -> Object:
-    """The same for a body apart from its request; `warn` is told what is wrong but accepted."""
+    """The same for a body without its request; `warn` is called for accepted problems."""
     value = parse_sent(sent, resource.kind, native_schema(resource))
     body = sent.body
     if resource.definition.native:

@@ -1,18 +1,18 @@
 """Group commit: many transactions, one sync.
 
-Transactions wait in a queue. A batch of them is compared and its rows are
-written on the event loop's thread, which costs some microseconds each and waits
-for nothing; only COMMIT, which waits for the disk, runs in a thread of its own, and with it
-the rows of a batch that holds something large.
-While it runs the next batch gathers. When it is done, the outcome is announced
-on the loop: revision, listeners, then the writers.
+Transactions are queued. The compares and row writes of a batch run on the event
+loop's thread, which takes some microseconds each and never waits; only COMMIT,
+which waits for the disk, runs in a separate thread, together with the rows of a
+batch that contains something large. Meanwhile the next batch is collected. After
+the COMMIT the results are announced on the event loop: first the revision, then
+the listeners, then the writers.
 
-Transactions of different tenants take turns, and large ones have batches of their own, in turn
-with all others: somebody with many or large writes delays another's by one such batch.
+Transactions of different tenants take turns, and large ones have separate batches, in turn
+with all others: a tenant with many or large writes delays another's by one such batch.
 
-A compare may have seen what an earlier transaction of the same batch wrote, so
-that a Mismatch, too, is only told when the batch is safe. If COMMIT fails,
-everybody in the batch hears of it and nothing has happened.
+A compare may depend on a write of an earlier transaction in the same batch, so a
+Mismatch is also reported only after the COMMIT. If COMMIT fails, every writer of
+the batch gets the error and nothing is written.
 """
 
 from __future__ import annotations

@@ -275,8 +275,8 @@ def _fetched(
     keys: Range,
     parameters: Sequence[str | int],
 ) -> Generator[list[Row], None, None]:
-    patience = connection.patience if isinstance(connection, ScanConnection) else nullcontext()
-    with patience:
+    timeout = connection.timeout if isinstance(connection, ScanConnection) else nullcontext()
+    with timeout:
         cursor = connection.execute(statement, (*keys, *parameters))
     try:
         size = FIRST_ROWS
@@ -285,7 +285,7 @@ def _fetched(
             if wanted:  # not more than is needed, and all of it at once if it is little
                 size = max(1, min(size, wanted))
             began = perf_counter()
-            with patience:
+            with timeout:
                 rows = cursor.fetchmany(size)
             # Fewer while they take long, as large values do.
             is_quick = perf_counter() - began < SLICE_SECONDS
@@ -389,8 +389,8 @@ class ScanConnection(sqlite3.Connection):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.patience = StatementTimeout()
-        self.set_progress_handler(self.patience.is_exhausted, OPERATIONS_PER_LOOK)
+        self.timeout = StatementTimeout()
+        self.set_progress_handler(self.timeout.is_exhausted, OPERATIONS_PER_LOOK)
 
 
 async def count(connection: sqlite3.Connection, query: Query, at: int | None) -> int:

@@ -163,7 +163,7 @@ class Surface:
         return {name: self._directory.builtin(group, name, plural) for name in versions}
 
     def _of_identity(self, resource: GroupResource, identity: str) -> tuple[ByVersion, str]:
-        """A resource of somebody else's export; of several with the identity the first."""
+        """A resource of another export, found by identity; the first one if there are several."""
         self.depends_on_exports = True
         if not identity:
             return {}, ""

@@ -98,7 +98,7 @@ class ExportView(VirtualView):
         return self._access.peek(call, self._cluster, self._name)
 
     async def may_use(self, call: Call) -> Decision:
-        """Whether a user may do this to the export's content, whoever consumes it."""
+        """Whether a user has permission on the export's content, for all consumers."""
         return await self._access.content(self._cluster, self._name, attributes_of(call))
 
     async def enter(self, call: Call) -> None:

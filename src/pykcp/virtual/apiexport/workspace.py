@@ -127,7 +127,7 @@ class ApiExportWorkspace:
         view = self._views.pop(key)
         if view.watches:
             self._watches[key] = view.watches
-            # When the event has reached everybody, the new view can be made.
+            # The new view can be built after all listeners have received the event.
             self._loop.call_soon(self._hand_over, key, view)
 
     def _hand_over(self, key: ExportKey, old: ExportView) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from pykcp.apis.kcp import conversion, overhang
+from pykcp.apis.kcp import conversion, round_trip
 from pykcp.types import Object
 
 ALL: Object = {"matchAll": True}
@@ -145,8 +145,8 @@ def test_how_a_new_export_looks_to_old_clients() -> None:
         "metadata": {
             "name": "x",
             "annotations": {
-                overhang.RESOURCE_SCHEMAS: orjson.dumps([VIRTUAL]).decode(),
-                overhang.PERMISSION_CLAIMS: '[{"resource":"configmaps","verbs":["get"]}]',
+                round_trip.RESOURCE_SCHEMAS: orjson.dumps([VIRTUAL]).decode(),
+                round_trip.PERMISSION_CLAIMS: '[{"resource":"configmaps","verbs":["get"]}]',
             },
         },
         "spec": {"latestResourceSchemas": ["v1.foo.bar"], "permissionClaims": [claim()]},
@@ -162,13 +162,13 @@ def test_how_an_old_binding_looks_to_new_clients() -> None:
     )
     assert conversion.binding_to_v1alpha2(given) == obj(
         {"permissionClaims": [claim(verbs=["*"], selector=ALL, state="Accepted")]},
-        annotations={overhang.OLD_CLAIMS: kept},
+        annotations={round_trip.OLD_CLAIMS: kept},
     )
 
 
 def test_a_claim_that_is_gone_leaves_nothing_behind() -> None:
     given = obj(
-        {}, annotations={overhang.PERMISSION_CLAIMS: '[{"resource":"secrets","verbs":["get"]}]'}
+        {}, annotations={round_trip.PERMISSION_CLAIMS: '[{"resource":"secrets","verbs":["get"]}]'}
     )
     assert conversion.export_to_v1alpha2(given) == obj({})
 
@@ -177,9 +177,9 @@ def test_a_claim_that_is_gone_leaves_nothing_behind() -> None:
     "text", ["{", "{}", '["x"]', '[{"verbs":"get"}]', '[{"selector":{"matchLabels":{"a":1}}}]']
 )
 def test_nonsense_in_annotations_is_nothing(text: str) -> None:
-    with pytest.raises(overhang.BadAnnotation):
-        overhang.read_annotation(overhang.PERMISSION_CLAIMS, text)
-    given = obj({"resources": [CRD]}, annotations={overhang.OLD_CLAIMS: text})
+    with pytest.raises(round_trip.BadAnnotation):
+        round_trip.read_annotation(round_trip.PERMISSION_CLAIMS, text)
+    given = obj({"resources": [CRD]}, annotations={round_trip.OLD_CLAIMS: text})
     assert conversion.export_to_v1alpha1(given) == obj({"latestResourceSchemas": ["v1.foo.bar"]})
 
 

@@ -1,11 +1,11 @@
-"""APIBindings: whoever binds an export must be allowed to, and a label says which it is."""
+"""APIBindings: checks the permission to bind the export, and sets the label of the export."""
 
 from __future__ import annotations
 
 from pykcp.admission.field_errors import listed
 from pykcp.admission.plugins.kcp.export_access import ExportAccessPlugin
 from pykcp.admission.refusing import denial, refusal
-from pykcp.apis.kcp.binding_rules import bad_binding_overhang, binding_errors, export_reference
+from pykcp.apis.kcp.binding_rules import bad_binding_round_trip, binding_errors, export_reference
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.kcp.hashes import EXPORT_LABEL, export_label_value
@@ -32,7 +32,7 @@ class APIBindingRules:
         obj = request.obj
         assert obj is not None
         if request.resource.version != API_BINDINGS.version:
-            error = bad_binding_overhang(obj)
+            error = bad_binding_round_trip(obj)
             if error is not None:
                 raise refusal(request, error.text())
         else:
@@ -88,7 +88,7 @@ def _is_new_reference(new: Object, old: Object | None) -> bool:
 
 
 def _no_permission(request: AdmissionRequest, path: str, name: str) -> Forbidden:
-    """The same for exports that are missing: nobody shall learn here what there is."""
+    """The same error for missing exports, so that it does not disclose which exist."""
     action = "create" if request.old is None else "update"
     export = clusters.join(path, name)
     return denial(

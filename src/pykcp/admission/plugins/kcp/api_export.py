@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykcp.admission.refusing import refusal
 from pykcp.apis.kcp import conversion
-from pykcp.apis.kcp.export_rules import bad_overhang, export_error
+from pykcp.apis.kcp.export_rules import bad_round_trip, export_error
 from pykcp.machinery.resources import API_EXPORTS
 from pykcp.machinery.status import StatusError
 from pykcp.registry.verbs.admitting import AdmissionRequest
@@ -22,7 +22,7 @@ class APIExportRules:
         obj = request.obj
         assert obj is not None
         if request.resource.version != API_EXPORTS.version:
-            error = bad_overhang(obj)
+            error = bad_round_trip(obj)
             if error is not None:
                 raise refusal(request, error.text())
             obj = _converted(obj)

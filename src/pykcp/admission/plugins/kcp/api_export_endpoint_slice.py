@@ -1,4 +1,4 @@
-"""APIExportEndpointSlices: whoever asks for an export's addresses must be allowed to bind it."""
+"""APIExportEndpointSlices: checks the permission to bind the export."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class APIExportEndpointSliceRules:
             raise refusal(request, listed([required("spec.export.name")]))
         cluster = self._access.cluster_of(request.context.cluster, path, name)
         if cluster is None or not await self._access.may_bind(request, cluster, name):
-            # also for exports that are missing: nobody shall learn here what there is
+            # also for missing exports, so that the error does not disclose which exist
             raise denial(
                 request,
                 "unable to create APIExportEndpointSlice: no permission to bind to export "

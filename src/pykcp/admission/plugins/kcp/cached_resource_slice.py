@@ -1,7 +1,7 @@
-"""ClusterCachedResourceEndpointSlices: nobody publishes again what they may not see.
+"""ClusterCachedResourceEndpointSlices: checks the permission to read the published objects.
 
-A slice may name a ClusterCachedResource of another workspace, whose objects it then shows to
-whoever binds an export. kcp asks nobody. Here the writer must be allowed to get what it names.
+A slice may reference a ClusterCachedResource of another workspace, whose objects it then exposes
+to all consumers of an export. kcp does not check this. Here the writer needs `get` on it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CachedResourceSliceRules:
             return
         cluster = self._lookup.cluster_of(path)
         if cluster != request.context.cluster and not await self._may_get(request, cluster, name):
-            # also for what is missing: nobody shall learn here what there is
+            # also for missing ones, so that the error does not disclose which exist
             raise refusal(
                 request,
                 "no permission to get ClusterCachedResource " + clusters.join(path, name),

@@ -1,10 +1,10 @@
-"""Workspaces that say so are not deleted, nor is anything that they are in.
+"""Deletion protection of workspaces, and of the workspaces that contain them.
 
-Annotation `tenancy.pykcp.io/deletion-protection: "true"`; ours, not kcp's. Whoever may change
-the workspace may take it away again: it guards against mistakes, not against people.
+Annotation `tenancy.pykcp.io/deletion-protection: "true"`; not in kcp. Anyone who can update the
+workspace can remove it: it prevents mistakes, it is not access control.
 
-A deletion is judged once, where it begins. What is in a workspace that is being deleted goes
-with it, so a mark that comes too late holds up nothing.
+Protection is checked when a deletion starts. The content of a terminating workspace is deleted
+with it, so an annotation that is added later has no effect.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class WorkspaceProtection:
 
 
 class LogicalClusterProtection:
-    """Those who delete a LogicalCluster itself go another way to the same end."""
+    """Deleting the LogicalCluster itself also deletes the workspace, so it is checked as well."""
 
     name = "tenancy.pykcp.io/DeletionProtection"
     kind = LOGICAL_CLUSTERS

@@ -1,4 +1,4 @@
-"""Claim labels: every object has exactly those that the accepted claims of its cluster ask for."""
+"""Claim labels: sets exactly the labels of the accepted claims of the cluster on every object."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class ShardAddresses:
                 spec[field] = base
 
     async def validate(self, request: AdmissionRequest) -> None:
-        """A schema takes a list where a format is given, as upstream's does; nobody can use it."""
+        """The schema accepts a list although a format is given, as upstream's does."""
         assert request.obj is not None
         spec = mapping(request.obj.get("spec"))
         wrong = [name for name in _ADDRESSES if not isinstance(spec.get(name), str)]

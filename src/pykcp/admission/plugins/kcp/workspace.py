@@ -103,7 +103,7 @@ class WorkspaceRules:
 
 
 def _spell_out_mount(obj: Object) -> None:
-    """What a mount does not say is empty: so it is ours to refuse, rather than the schema's."""
+    """Missing fields of a mount are empty, so this check rejects them instead of the schema."""
     mount = mapping(obj.get("spec")).get("mount")
     if isinstance(mount, dict):
         target = mount.setdefault("ref", {})

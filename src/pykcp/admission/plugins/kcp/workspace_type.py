@@ -1,7 +1,7 @@
-"""WorkspaceTypes: references say where they lead, and nobody binds others to what they may not.
+"""WorkspaceTypes: fills in the path of references, and checks the permission to bind exports.
 
-The exports that a type binds by default are bound by the system, for whoever makes a
-workspace of it. So the writer of the type must be allowed to bind them.
+The default exports of a type are bound by the system in every workspace of the type. So the
+writer of the type must be allowed to bind them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class WorkspaceTypeRules:
                 await slices.next()
             if not await self._may_bind(request, path, name):
                 # One answer for exports that are missing and for those one may not bind:
-                # nobody shall learn here which workspaces exist.
+                # the error must not disclose which workspaces exist.
                 raise denial(
                     request,
                     "unable to create or update WorkspaceType: no permission to bind to export "

@@ -1,7 +1,7 @@
-"""The type of a new workspace: found, completed, and one that its creator may use there.
+"""The type of a new workspace: resolves it, applies it, and checks the permission to use it.
 
-A type that is not there is told only to those who could see that; to others it is one that they
-may not use, called as they called it.
+That a type does not exist is disclosed only to users who could see it; others get the error of a
+type that they may not use, with the name as they wrote it.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class WorkspaceTypeExists:
         types.check_allowed(types.transitive(own, self._find), children, own_name, str(wanted))
 
     async def _may_use(self, request: AdmissionRequest, used: Object) -> bool:
-        """Whoever makes a workspace must be allowed to use all that its type is."""
+        """The creator of a workspace must be allowed to use its type and all types that it extends."""
         cluster, name = types.cluster_of(used), used["metadata"]["name"]
         return await self._may(request, "use", WORKSPACE_TYPES, cluster, name)
 

@@ -220,8 +220,8 @@ def webhook_service_errors(
 ) -> list[FieldError]:
     """A service in the cluster.
 
-    Admission upstream hands name and namespace over in the wrong order (`swapped`), so what it
-    says is missing is the other one. Clients see that, so do ours.
+    Upstream's admission passes name and namespace in the wrong order (`swapped`), so its error
+    names the wrong one as missing. Clients see that message, so it is reproduced.
     """
     fields = ("namespace", "name") if swapped else ("name", "namespace")
     errors = [

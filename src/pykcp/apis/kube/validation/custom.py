@@ -32,7 +32,7 @@ BodyCheck = Callable[[Object, Object | None], list[FieldError]]
 """Judges what is not metadata; new and old (None on create)."""
 
 WHOLE = "*"
-"""Not a subresource that anybody can ask for: the system writes spec and status in one."""
+"""Not a subresource of the API: the system writes spec and status in one update."""
 
 _INT32_MAX = (1 << 31) - 1
 

@@ -190,7 +190,7 @@ _DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 def is_plain_change(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether nothing changed in metadata that may not, and nobody is deleting anything."""
+    """Whether no immutable metadata changed, and neither object is terminating."""
     if not new.get("resourceVersion"):
         return False
     for field in _FIXED:

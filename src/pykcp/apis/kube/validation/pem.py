@@ -1,7 +1,7 @@
-"""PEM texts: what is in them, and what is wrong, in the words of Go and upstream.
+"""Parsing of PEM texts, with the error messages of Go and upstream.
 
-Shared by secrets, signing requests and webhooks' CA bundles. Errors from inside the ASN.1 are
-told in general words: upstream's depend on the byte at fault.
+Shared by secrets, signing requests and webhooks' CA bundles. Errors inside the ASN.1 have a
+general message: upstream's depend on the invalid byte.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ CelCheck = Callable[[str, CelUse], str | None]
 
 
 class SchemaChecks(Protocol):
-    """What rules ask of those who know schemas and CEL when a CRD comes in."""
+    """Checks of a CRD's schemas and CEL rules that need other packages."""
 
     def value(self, schema: Object, value: Any, path: str) -> list[FieldError]:
         """Whether a default is a valid value of its schema (OpenAPI validation and CEL rules)."""

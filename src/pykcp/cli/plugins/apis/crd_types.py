@@ -64,7 +64,7 @@ _float = _scalar((int, float), "float64")
 
 
 def number(value: Any, place: DocumentPath) -> Any:
-    """Whole numbers lose their point: JSON does not tell 1 from 1.0."""
+    """Whole numbers become integers: JSON does not distinguish 1 from 1.0."""
     found = _float(value, place)
     return int(found) if isinstance(found, float) and found.is_integer() else found
 

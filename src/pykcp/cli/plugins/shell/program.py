@@ -28,7 +28,7 @@ def run(root: Command, words: Sequence[str], *, program: str, error_word: str = 
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # whoever read our output has gone; Python would complain once more when it exits
+        # the reader of the output has exited; avoid another error when Python exits
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
 

@@ -25,7 +25,7 @@ class BrowserWorkspace:
     is_home: bool = False
     """Whether it is the workspace that the kubeconfig points to."""
     children: list[BrowserWorkspace] | None = None
-    """None as long as nobody has looked."""
+    """None until it has been loaded."""
     has_children: bool | None = None
     apis: Apis | None = None
 

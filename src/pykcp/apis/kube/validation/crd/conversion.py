@@ -36,7 +36,7 @@ def choice_errors(value: str, allowed: tuple[str, ...], path: str) -> list[Field
 def conversion_errors(
     spec: Object, *, known_version: bool, any_ca_bundle: bool
 ) -> list[FieldError]:
-    """`known_version`: one of the review versions must be ours; `any_ca_bundle`: even garbage."""
+    """`known_version`: one review version must be supported; `any_ca_bundle`: skip its validation."""
     conversion, path = spec.get("conversion"), "spec.conversion"
     if conversion is None:
         return []

@@ -132,7 +132,7 @@ def _in_core_group(obj: Object) -> bool:
 
 
 def _is_bound(obj: Object) -> bool:
-    """A bound schema: it is named by a UID. Admission keeps the mark from everybody else."""
+    """A bound schema, which is named by a UID. Admission reserves the annotation for the system."""
     return BOUND in (metadata(obj).get("annotations") or {})
 
 

@@ -274,7 +274,7 @@ def _map_keys_errors(schema: Object, path: str) -> list[FieldError]:
 
 
 def _rules_errors(schema: Object, path: str) -> list[FieldError]:
-    """The rules from outside; whether they compile is asked elsewhere."""
+    """Errors in the fields of rules; `schema_checks` tests whether they compile."""
     errors: list[FieldError] = []
     rules = schema.get(_RULES) or ()
     # whether paths can be looked up: a question about the whole schema, which is asked once

@@ -31,7 +31,7 @@ from pykcp.types import Object
 
 _SELECTABLE_MAX = 8
 ONE_WORD_GROUPS = frozenset(("apps", "batch", "extensions", "policy", "autoscaling"))
-"""Groups of Kubernetes whose kinds kcp does not serve itself: anybody may define them."""
+"""Groups of Kubernetes whose kinds kcp does not serve itself, so that CRDs may define them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Whose children somebody may see: who may list workspaces in a logical cluster.
+"""Visibility of children: whether a user may list workspaces in a logical cluster.
 
-Most of those who look at a large tree may see all of it, by roles that count everywhere. For
-them one answer goes for all logical clusters that are alike.
+Most users of a large tree may see all of it, by roles that apply in every cluster. For them
+one decision is reused for all logical clusters with the same facts.
 """
 
 from __future__ import annotations
