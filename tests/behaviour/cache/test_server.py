@@ -185,11 +185,6 @@ def test_watches_over_shards_and_clusters(shard: ServerProcess, scope: tuple[str
             'invalid cluster: "a:b" is not a logical cluster name',
         ),
         (
-            "/shards/root/clusters/root/apis/foo.bar/v1/x",
-            404,
-            "the server could not find the requested resource",
-        ),
-        (
             f"/shards/root/clusters/root{EXPORTS}/x",
             404,
             'apiexports.apis.kcp.io "x" not found',
@@ -200,6 +195,13 @@ def test_refusals(shard: ServerProcess, path: str, status: int, expected: str) -
     client = shard.client()
     client.prefix = "/services/cache"
     assert message(client.get(path)) == (status, expected)
+
+
+def test_an_unknown_group(shard: ServerProcess) -> None:
+    client = shard.client()
+    client.prefix = "/services/cache/shards/root/clusters/root"
+    reply = client.get("/apis/foo.bar/v1/x")
+    assert (reply.status, reply.body) == (404, b"404 page not found\n")
 
 
 def test_metrics_are_not_of_a_shard(shard: ServerProcess) -> None:
