@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from pykcp.cli.server import refuse, unknown_command
 
 if TYPE_CHECKING:
     from pykcp.programs.shard.settings import ShardSettings
@@ -29,25 +30,28 @@ def main(words: Sequence[str]) -> int:
         print(USAGE, end="")
         return 0
     if words[0] != "fsck":
-        print(
-            f'Error: unknown command "{words[0]}" for "kcp admin"; try kcp admin --help',
-            file=sys.stderr,
-        )
+        unknown_command(words[0], "kcp admin", ("fsck",))
         return _COULD_NOT
     return fsck(words[1:])
 
 
 def fsck(words: Sequence[str]) -> int:
-    from pykcp.auth.files import CredentialError
+    from pykcp.programs.kit.errors import USER_ERRORS, described
     from pykcp.programs.kit.flags import FlagError
     from pykcp.programs.shard.settings import ShardSettings
-    from pykcp.storage.errors import StoreError
 
     try:
         settings, _ = ShardSettings.parse(words)
-        report = _report(settings)
-    except (CredentialError, FlagError, StoreError, OSError) as error:
-        print(f"Error: {error}", file=sys.stderr)
+        problems = list(settings.store.problems())
+        report = "" if problems else _report(settings)
+    except FlagError as error:
+        refuse(str(error).splitlines())
+        return _COULD_NOT
+    except USER_ERRORS as error:
+        refuse([described(error)])
+        return _COULD_NOT
+    if problems:
+        refuse(problems)
         return _COULD_NOT
     print(report, end="")
     return 0 if report.rstrip().endswith("consistent") else 1

@@ -21,7 +21,7 @@ from pykcp.server.documents.version import GIT_VERSION
 _log = logging.getLogger(__name__)
 
 
-class Program(Protocol):
+class ServerProgram(Protocol):
     """A program that can be started and stopped: an asynchronous context."""
 
     NAME: str
@@ -36,7 +36,7 @@ class Program(Protocol):
         """What to log once the program is ready: where it serves, what to try next."""
 
 
-def run_program(program: Program, logs: LoggingOptions, warnings: Iterable[str] = ()) -> int:
+def run_program(program: ServerProgram, logs: LoggingOptions, warnings: Iterable[str] = ()) -> int:
     """Run until SIGINT or SIGTERM; the exit code of the process."""
     logs.set_up()
     _log.info("starting %s %s", program.NAME, GIT_VERSION)
@@ -61,7 +61,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(program: Program) -> None:
+async def _serve(program: ServerProgram) -> None:
     stopping = asyncio.Event()
     starting = asyncio.current_task()
     loop = asyncio.get_running_loop()
