@@ -17,18 +17,16 @@ import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
 from pykcp.auth.files import CredentialError, read
-from pykcp.auth.http_body import read_at_most
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.operator import OperatorSession
 from pykcp.tls_trust import verifying_context
 from pykcp.types import Object
-
-if TYPE_CHECKING:
-    import aiohttp
 
 _log = logging.getLogger(__name__)
 
@@ -212,8 +210,8 @@ class ReviewClient:
 
     def __init__(self, endpoint: WebhookEndpoint, seconds: float = SECONDS) -> None:
         self._endpoint, self._seconds = endpoint, seconds
-        self._session: aiohttp.ClientSession | None = None
-        self._retired: list[aiohttp.ClientSession] = []
+        self._session: OperatorSession | None = None
+        self._retired: list[OperatorSession] = []
         self._stamps: tuple[int, ...] = ()
         self._checked = float("-inf")
 
@@ -253,30 +251,28 @@ class ReviewClient:
         raise AssertionError
 
     async def _post(self, body: bytes) -> bytes:
-        import aiohttp
-
         endpoint = self._endpoint
         try:
-            session = self._open_session()
-            async with session.post(
+            answer = await self._open_session().send(
+                "POST",
                 endpoint.url,
-                data=body,
-                headers=self._headers(),
-                allow_redirects=False,
-                proxy=endpoint.proxy or None,
-                server_hostname=endpoint.server_name or None,
-            ) as response:
-                answer = await read_at_most(response, _MAX_ANSWER)
-                status = response.status
-                retry_after = response.headers.get("Retry-After", "")
-        except (ConnectionResetError, aiohttp.ServerDisconnectedError) as error:
-            raise _Transient(f"{self.url}: connection was reset") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+                self._headers(),
+                body,
+                limit=_MAX_ANSWER,
+                proxy=endpoint.proxy,
+                server_name=endpoint.server_name,
+            )
+        except OSError as error:  # files of the kubeconfig
             raise WebhookError(f"{self.url}: {error}") from error
+        except SendFailed as error:
+            kind = _Transient if error.is_lost else WebhookError
+            raise kind(f"{self.url}: {error}") from error
+        status = answer.status
         if 200 <= status < 300:
-            if answer is None:
+            if answer.body is None:
                 raise WebhookError(f"{self.url}: answer is larger than {_MAX_ANSWER} bytes")
-            return answer
+            return answer.body
+        retry_after = answer.headers.get("Retry-After", "")
         pause = float(retry_after) if retry_after.isdecimal() else None
         if status in _RETRIED or pause is not None:
             raise _Transient(f"{self.url}: status {status}", pause)
@@ -295,9 +291,7 @@ class ReviewClient:
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         return headers
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        import aiohttp
-
+    def _open_session(self) -> OperatorSession:
         now = time.monotonic()
         if self._session is not None and now - self._checked < _CHECK_FILES:
             return self._session
@@ -309,11 +303,7 @@ class ReviewClient:
         if self._session is not None:
             self._retired.append(self._session)  # calls may be under way
         self._stamps = stamps
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=context, limit=0),
-            timeout=aiohttp.ClientTimeout(total=None),  # `review` limits all attempts
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
+        self._session = OperatorSession(context)  # `review` limits the time of all attempts
         return self._session
 
 

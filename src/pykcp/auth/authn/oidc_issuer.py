@@ -12,23 +12,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 
 from pykcp.aio.owner import spawn_detached
 from pykcp.auth.authn.oidc_keys import IssuerKey, KeyProblem, parse_key_set
-from pykcp.auth.http_body import read_at_most
 from pykcp.auth.tokens import OPENID_CONFIGURATION_PATH
 from pykcp.clients.errors import SendFailed
+from pykcp.clients.operator import OperatorSession
 from pykcp.clients.outbound import Outbound, Outgoing, Tenant
 from pykcp.clients.trust import BadBundle
 from pykcp.machinery.status import go_quote
 from pykcp.tls_trust import verifying_context
-
-if TYPE_CHECKING:
-    import aiohttp
 
 _log = logging.getLogger(__name__)
 
@@ -73,41 +70,27 @@ class OperatorFetcher:
 
     def __init__(self, certificate_authority: str) -> None:
         self._authority = certificate_authority
-        self._session: aiohttp.ClientSession | None = None
+        self._session: OperatorSession | None = None
 
     async def get(self, url: str) -> bytes:
-        import aiohttp
-
         try:
-            session = self._open_session()
-            async with session.get(url, proxy=_proxy_for(url)) as response:
-                hops = [one.url for one in (*response.history, response)]
-                if any(hop.scheme != "https" for hop in hops):
-                    raise IssuerError(f"{url}: redirected away from https")
-                if response.status != 200:
-                    raise IssuerError(f"{url}: status {response.status}")
-                body = await read_at_most(response, MAX_DOCUMENT)
+            if self._session is None:
+                tls = verifying_context(self._authority)
+                self._session = OperatorSession(tls, FETCH_SECONDS, connections=4)
+            answer = await self._session.send(
+                "GET", url, limit=MAX_DOCUMENT, follows_redirects=True, proxy=_proxy_for(url) or ""
+            )
         except TimeoutError:
             raise IssuerError(f"{url}: no answer within {FETCH_SECONDS:g}s") from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (SendFailed, OSError, ValueError) as error:
             raise IssuerError(f"{url}: {error}") from error
-        if body is None:
+        if any(urlsplit(hop).scheme != "https" for hop in answer.urls):
+            raise IssuerError(f"{url}: redirected away from https")
+        if answer.status != 200:
+            raise IssuerError(f"{url}: status {answer.status}")
+        if answer.body is None:
             raise IssuerError(f"{url}: answer is larger than {MAX_DOCUMENT} bytes")
-        return body
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        import aiohttp
-
-        if self._session is None:
-            context = verifying_context(self._authority or "")
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=context, limit=4),
-                timeout=aiohttp.ClientTimeout(total=FETCH_SECONDS),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                headers={"Accept-Encoding": "identity"},
-            )
-        return self._session
+        return answer.body
 
     async def close(self) -> None:
         if self._session is not None:

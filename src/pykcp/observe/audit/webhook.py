@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.operator import OperatorSession
 from pykcp.observe.audit.lines import event_list
 from pykcp.observe.audit.policy import PolicyError
 from pykcp.tls_trust import verifying_context
@@ -23,6 +25,7 @@ TRIES = 5
 FACTOR, JITTER = 1.5, 0.2
 """Upstream's backoff: so many tries, each pause half as long again as the last."""
 REQUEST_SECONDS = 30.0
+_MAX_ANSWER = 1 << 20
 
 
 class AuditWebhookFailed(Exception):
@@ -108,7 +111,7 @@ class AuditWebhook:
         self._target = target
         self._backoff = initial_backoff
         self._jitter = jitter
-        self._session: Any = None
+        self._session = OperatorSession(target.context, REQUEST_SECONDS)
 
     async def send(self, lines: list[bytes]) -> None:
         """Raises WebhookFailed."""
@@ -121,8 +124,10 @@ class AuditWebhook:
                 pause *= FACTOR
             try:
                 failure = await self._post(body)
-            except (OSError, TimeoutError, self._client_error()) as error:
-                failure = f"{type(error).__name__}: {error}"
+            except TimeoutError:
+                failure = f"no answer within {REQUEST_SECONDS:g}s"
+            except (OSError, SendFailed) as error:
+                failure = str(error)
             if not failure:
                 return
         raise AuditWebhookFailed(f"the audit webhook took no events in {TRIES} tries: {failure}")
@@ -130,29 +135,13 @@ class AuditWebhook:
     async def _post(self, body: bytes) -> str:
         """ "" if it was taken, otherwise why not."""
         target = self._target
-        async with self._connected().post(
-            target.url, data=body, headers=target.headers, ssl=target.context or True
-        ) as answer:
-            if 200 <= answer.status < 300:
-                return ""
-            text = (await answer.read())[:200].decode("utf-8", "replace")
-            return f"HTTP {answer.status} {text}"
-
-    def _connected(self) -> Any:
-        import aiohttp
-
-        if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
-            self._session = aiohttp.ClientSession(timeout=timeout)
-        return self._session
-
-    @staticmethod
-    def _client_error() -> type[Exception]:
-        import aiohttp
-
-        return aiohttp.ClientError
+        answer = await self._session.send(
+            "POST", target.url, target.headers, body, limit=_MAX_ANSWER, follows_redirects=True
+        )
+        if 200 <= answer.status < 300:
+            return ""
+        text = (answer.body or b"")[:200].decode("utf-8", "replace")
+        return f"HTTP {answer.status} {text}"
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._session.close()
