@@ -34,6 +34,8 @@ _MOST = 300_000
 """Objects that are looked at in a pause: some ten milliseconds."""
 _COUNT_SECONDS = 60.0
 """Counting more than that takes as long as some milliseconds, and is done once in this time."""
+_LONGEST_SECONDS = 600.0
+"""After so long they are looked at in a pause however many they are: most may be garbage."""
 
 
 class Collector:
@@ -49,13 +51,13 @@ class Collector:
         """How many objects there were then."""
         self._count_at = 0.0
         """When they may be counted again, if there were too many."""
+        self._looked_at = 0.0
+        """When the last look at all of them was."""
 
     def start(self) -> None:
         """What there is by now is going to stay: it is not looked at again before it has to be."""
         gc.disable()
-        gc.collect()
-        self._set_aside(0)
-        self._settle()
+        self._look_at_all()
 
     def stop(self) -> None:
         """Back to the interpreter's own schedule."""
@@ -66,10 +68,7 @@ class Collector:
         """Collect what is due. `is_pause`: the event loop has nothing else to do."""
         young = gc.get_count()[0]
         if is_pause and self._is_all_due(young):
-            gc.unfreeze()
-            gc.collect()
-            self._set_aside(0)
-            self._settle()
+            self._look_at_all()
         elif young > _MANY:
             self._set_aside(young)
         elif young > _FEW:
@@ -77,17 +76,24 @@ class Collector:
 
     def _is_all_due(self, young: int) -> bool:
         new = young + self._middle + self._old + self._aside
-        if new <= max(_FULL, _GROWTH * self._settled):
-            return False
         if self._settled + new <= _MOST:
-            return True
+            return new > max(_FULL, _GROWTH * self._settled)
         now = self._clock()
+        if now - self._looked_at > _LONGEST_SECONDS:
+            return True
         if now < self._count_at:
             return False
         self._count_at = now + _COUNT_SECONDS
         self._set_aside(young)
         self._settle()  # many of them may be gone
         return self._settled <= _MOST
+
+    def _look_at_all(self) -> None:
+        gc.unfreeze()
+        gc.collect()
+        self._set_aside(0)
+        self._settle()
+        self._looked_at = self._clock()
 
     def _look(self, young: int) -> None:
         """At young objects, and at older ones if there are enough of them."""

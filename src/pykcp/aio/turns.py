@@ -61,13 +61,13 @@ class Turns:
 
     async def enter(self, tenant: str) -> bool:
         """Wait for a turn. False: this task has it already."""
-        task = asyncio.current_task()
+        # The task is not kept in a variable: if it is cancelled here, its error holds this frame.
         if self._is_closed:
-            if self._holder is not None and self._holder is task:
+            if self._holder is not None and self._holder is asyncio.current_task():
                 return False
             await self._wait(tenant)
         self._is_closed = True
-        self._holder = task
+        self._holder = asyncio.current_task()
         return True
 
     def leave(self, seconds: float) -> None:

@@ -137,7 +137,10 @@ class WorkerPool:
         task = spawn(self._run(tenant, encode(Job(function, args))), "worker-job")
         self._running.add(task)
         task.add_done_callback(self._forget)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        finally:
+            del task  # its error holds this frame, and that the arguments
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
@@ -166,7 +169,10 @@ class WorkerPool:
         if isinstance(result.error, WorkerMemoryError):
             raise JobTooLarge from result.error
         if result.error is not None:
-            raise result.error
+            try:
+                raise result.error
+            finally:
+                del result  # its error holds this frame
         return result.value
 
     # -- turns

@@ -9,21 +9,35 @@ from collections.abc import Iterator
 
 import pytest
 
+from pykcp.aio.garbage import Collector
 from pykcp.programs.shard.process import running_shard
 from pykcp.server.call import Call
 from pykcp.testing.client import TestClient
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.settings import shard_settings
+from pykcp.wire.http1.driver import Http1Driver
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.fixture
-def no_collections() -> Iterator[None]:
+def no_collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Neither by the interpreter nor by the server."""
+    monkeypatch.setattr(Collector, "tick", lambda *_args, **_named: None)
     gc.collect()
     gc.disable()
     yield
     gc.enable()
+
+
+def _garbage() -> list[object]:
+    """What waits for a collection."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
+    gc.set_debug(0)
+    found = list(gc.garbage)
+    gc.garbage.clear()
+    return found
 
 
 def _write(kubeconfig: pathlib.Path) -> list[int]:
@@ -40,6 +54,33 @@ def _write(kubeconfig: pathlib.Path) -> list[int]:
     ]
     client.close()
     return statuses
+
+
+def _bad_writes(kubeconfig: pathlib.Path) -> list[int]:
+    """What worker processes refuse, on connections that are closed afterwards."""
+    statuses = []
+    for _ in range(5):
+        client = TestClient(read_access(kubeconfig, "shard-base"), "root")
+        large = {"metadata": {"name": "Not A Name"}, "data": {"text": "b" * 100_000}}
+        statuses.append(client.post(CONFIG_MAPS, large).status)
+        statuses.append(client.post(CONFIG_MAPS, {**large, "data": ["b" * 100_000]}).status)
+        client.close()
+    return statuses
+
+
+async def test_refusals_and_closed_connections_are_no_garbage(
+    tmp_path: pathlib.Path, no_collections: None
+) -> None:
+    async with running_shard(shard_settings(tmp_path / ".kcp")):
+        gc.unfreeze()
+        _garbage()
+        statuses = await asyncio.to_thread(_bad_writes, tmp_path / ".kcp" / "admin.kubeconfig")
+        assert statuses == [422, 400] * 5
+        async with asyncio.timeout(20):
+            while any(isinstance(o, Http1Driver) for o in gc.get_objects()):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)  # until the server has seen the end of the last one
+        found = [type(o).__name__ for o in _garbage()]
+    assert {"Call", "Http1Driver", "Connection", "JobResult", "Sent"}.isdisjoint(found)
 
 
 async def test_bodies_need_no_garbage_collector(

@@ -165,6 +165,28 @@ def test_too_many_objects_for_a_pause(
     assert len(more) == 200_000
 
 
+def test_too_many_objects_for_too_long(
+    collector: Collector, generations: list[int], clock: Clock
+) -> None:
+    """They may be garbage themselves."""
+    node = Node()
+    found = weakref.ref(node)
+    node.more = [*lists(400_000)]
+    collector.tick(is_pause=False)
+    del node
+    for _ in range(9):
+        clock.now += 61
+        collector.tick(is_pause=True)
+    assert generations == []
+    assert found() is not None
+    clock.now += 61
+    collector.tick(is_pause=False)
+    assert generations == []
+    collector.tick(is_pause=True)
+    assert generations == [2]
+    assert found() is None
+
+
 def test_what_was_freed_meanwhile_is_no_reason(
     collector: Collector, generations: list[int]
 ) -> None:

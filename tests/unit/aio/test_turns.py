@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import itertools
+import weakref
 from typing import Self
 
 import pytest
@@ -136,3 +138,33 @@ async def test_others_get_as_much_time_as_the_step_took(monkeypatch: pytest.Monk
     turns.leave(0.003)
     turns.leave(30.0)
     assert pauses == [0.003, turns_module._LONGEST_PAUSE]
+
+
+async def test_a_task_that_is_cancelled_while_it_waits_is_no_garbage() -> None:
+    """Its error holds the frames that it went through: none of them may hold the task."""
+
+    class Marker:
+        """What the task has in its variables."""
+
+    found: list[weakref.ref[Marker]] = []
+
+    async def wait() -> None:
+        marker = Marker()
+        found.append(weakref.ref(marker))
+        async with heavy_turn("b"):
+            pass
+
+    gc.collect()
+    gc.disable()
+    try:
+        async with heavy_turn("a"):
+            task = asyncio.create_task(wait())
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait((task,))
+            assert task.cancelled()
+            del task
+            await asyncio.sleep(0)
+        assert [ref() for ref in found] == [None]
+    finally:
+        gc.enable()

@@ -346,6 +346,7 @@ def _steps(
             raise
         except BaseException as thrown:
             error = thrown
+        awaited = None  # an error of it is going to hold this frame
 
 
 @lru_cache(maxsize=4096)

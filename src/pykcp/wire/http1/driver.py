@@ -45,6 +45,10 @@ _STAND_IN = b"PURGE"
 """A method that the parser knows, in the place of one that it does not."""
 _ODD_REQUEST = re.compile(rb"([A-Z]{1,24}) /[^\r\n]* HTTP/1\.[01]\r?\n")
 
+_SPENT = httptools.HttpRequestParser(object())
+"""The parser of a connection that is lost. Its own knows the driver: both, and all that they hold,
+would await a garbage collection."""
+
 
 class Http1Driver:
     """Feeds the parser and keeps the order of answers."""
@@ -196,6 +200,7 @@ class Http1Driver:
 
     def connection_lost(self) -> bool:
         self._is_over = self._is_deaf = True
+        self._parser = _SPENT
         self.hub.unsent.add(-self.pending_size)
         self.pending_size = 0
         self.pending.clear()
