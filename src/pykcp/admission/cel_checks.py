@@ -1,4 +1,4 @@
-"""Whether the expressions of webhooks and policies compile, when they are written down.
+"""Compiles the expressions of webhooks and policies when they are written.
 
 What is compiled here is kept (by its text), so the first request that needs it does not wait.
 """

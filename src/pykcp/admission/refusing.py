@@ -1,4 +1,4 @@
-"""How a plug-in refuses: 403, naming the object as upstream does."""
+"""Rejections by plug-ins: 403, naming the object as in upstream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second round: mutating plug-ins see what later ones did to the object.
+"""Reinvocation: mutating plug-ins run again if later ones changed the object.
 
 At most one more round is made, and only those are asked again that said `IfNeeded` and were
 followed by a change. This state exists for a request once a webhook or policy is called.

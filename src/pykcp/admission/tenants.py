@@ -1,4 +1,4 @@
-"""What tenants bring to admission: their webhooks and policies, as plug-ins of the chain.
+"""Webhooks and policies of tenants, as plug-ins of the chain.
 
 The plug-ins and all they need (the CEL compiler, an HTTP client) are imported when the first
 cluster has a configuration: a server without any does not pay for them at its start.

@@ -1,4 +1,4 @@
-"""kcp's controllers, made: the only thing a process needs. One line each."""
+"""Builds all controllers of kcp."""
 
 from __future__ import annotations
 

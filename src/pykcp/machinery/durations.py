@@ -1,4 +1,4 @@
-"""Durations as people read them: two or three figures are enough."""
+"""Human-readable durations with two or three digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way from the root of an object down to a value, spelled only when a message needs it.
+"""The path from the root of an object to a value, formatted only when a message needs it.
 
 A walk that carries the text of its path copies all of it at every value that it meets, and a
 key can be as long as a whole request. A chain of steps costs the same for each of them.

@@ -1,4 +1,4 @@
-"""Rules for names, label keys and label values, in upstream's words.
+"""Validation of names, label keys and label values, with upstream's messages.
 
 Each rule returns the list of what is wrong, empty when nothing is. Lengths are counted
 in bytes of UTF-8, as upstream counts them.

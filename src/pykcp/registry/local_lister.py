@@ -1,4 +1,4 @@
-"""What a shard has at hand: its own table, which answers at once."""
+"""Synchronous reads of the shard's own store."""
 
 from __future__ import annotations
 

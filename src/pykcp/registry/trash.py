@@ -1,4 +1,4 @@
-"""Where deleted workspaces are kept until they are gone for good. Pure.
+"""Keys and records of the trash for deleted workspaces. Pure.
 
 Every object that was in a workspace lies under its own key with a mark in front and in the
 logical cluster `system:trash`, where no request lists, watches or counts it:

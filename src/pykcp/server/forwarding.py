@@ -1,4 +1,4 @@
-"""Which requests are forwarded with which headers, and what is answered if nobody does.
+"""Header policies of forwarded requests, and the responses if forwarding fails.
 
 `clients.forwarder` carries requests. Here is what a header policy says of their headers; headers
 in which a proxy names a user (`X-Remote-*`) never pass, they are set where a policy says so.

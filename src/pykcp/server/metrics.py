@@ -1,4 +1,4 @@
-"""What is counted of requests; names and labels are kube-apiserver's where it has them."""
+"""Metrics of requests, with kube-apiserver's names and labels where it has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers in queries, read as Go reads them and refused in its words. Pure.
+"""Numbers in queries, parsed like Go, with its error messages. Pure.
 
 Python's `int` takes more (blanks, underscores, other scripts' digits, any length).
 """

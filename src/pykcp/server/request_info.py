@@ -1,4 +1,4 @@
-"""What a request is about: cluster, group, version, resource, name and verb. Pure.
+"""Request attributes: cluster, group, version, resource, name and verb. Pure.
 
 The rules are Kubernetes': `/api/<version>/…` and `/apis/<group>/<version>/…` are
 resource requests, everything else is a path. In front may stand

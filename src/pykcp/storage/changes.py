@@ -1,4 +1,4 @@
-"""What a transaction does, as data: the pure part that all stores share.
+"""Planning of transactions: the pure part that all stores share.
 
 `plan` compares a transaction with what the table says and answers with the
 changes it makes, one per written key, each with its own revision; or it raises

@@ -1,4 +1,4 @@
-"""Decides what is old enough to be forgotten.
+"""Chooses the revision to compact to.
 
 Revisions have no time of their own, so the compactor writes down now and then
 which revision is the newest. What was the newest at least `keep_seconds` ago is

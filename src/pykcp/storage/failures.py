@@ -1,4 +1,4 @@
-"""The last thing that went wrong, for as long as it says something about now."""
+"""The last failure of the store, while it is relevant for health checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a store may hold: beyond that, writes that add to it are refused, all others go on.
+"""Size limit of the store: beyond it only writes that do not add data are accepted.
 
 The size is measured now and then, when something was committed; a write costs one comparison
 while there is room. Once there is none, a transaction may still

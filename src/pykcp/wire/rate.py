@@ -1,4 +1,4 @@
-"""How often and how fast: a leaky bucket, and the least that a client has to take."""
+"""Rates: a leaky bucket, and the minimum read rate of a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A protocol that is not ours to understand: octets of the client go to a sink, others come back."""
+"""A tunnel for an upgraded protocol: bytes are passed through in both directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits to be sent to all clients of a process, and what happens when it is too much.
+"""Accounting and limit of unsent data of all clients of a process.
 
 Answers wait on their streams (and a little of them in sockets' buffers) until the client takes
 them. All of it together has one limit: above half of it, long answers wait before they go on

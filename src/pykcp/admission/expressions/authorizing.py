@@ -1,4 +1,4 @@
-"""`authorizer` in expressions: questions that are answered between evaluations.
+"""`authorizer` in expressions: checks that are resolved between evaluations.
 
 An expression is evaluated without waiting, a decision may need waiting. So a question whose
 answer is not known ends the evaluation (`Unanswered`); it is asked, and everything is

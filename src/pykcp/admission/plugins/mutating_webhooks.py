@@ -1,4 +1,4 @@
-"""Mutating webhooks: one after the other, each sees what the one before it did."""
+"""Mutating webhooks: called one after the other, each with the changes of the previous ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing is created in a namespace that is missing or going; some namespaces stay.
+"""Rejects creates in missing or terminating namespaces, and the deletion of system namespaces.
 
 They stay as long as their workspace does: when that goes, they go with it.
 """

@@ -1,4 +1,4 @@
-"""What tenants may not say in CustomResourceDefinitions: kcp's own groups and annotations."""
+"""Reserved groups and annotations of kcp in CustomResourceDefinitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicy: what expressions refuse, warn of or put on record."""
+"""ValidatingAdmissionPolicy: expressions that deny, warn or audit."""
 
 from __future__ import annotations
 

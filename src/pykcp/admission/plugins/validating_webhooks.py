@@ -1,4 +1,4 @@
-"""Validating webhooks: all at once; the first refusal in order is the answer."""
+"""Validating webhooks: called concurrently; the first rejection in order is returned."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Admission webhooks: who is called, how, and what their answers do."""
+"""Admission webhooks: selection, calls and handling of responses."""

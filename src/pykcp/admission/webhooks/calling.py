@@ -1,4 +1,4 @@
-"""What both kinds of webhooks share: whom to call, and how a call ends."""
+"""Shared by validating and mutating webhooks: selection, and results of calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an APIBinding must fulfil beyond its schema."""
+"""Validation of APIBindings beyond their schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an APIExport must fulfil beyond its schema."""
+"""Validation of APIExports beyond their schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""APIResourceSchema: judged as a CRD is, each version for itself, and never changed."""
+"""APIResourceSchema: validated like a CRD, each version separately; immutable."""
 
 from __future__ import annotations
 

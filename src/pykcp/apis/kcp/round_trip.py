@@ -1,4 +1,4 @@
-"""The annotations in which one version of exports and bindings keeps what the other cannot say."""
+"""Annotations that preserve fields of exports and bindings that exist in only one version."""
 
 from __future__ import annotations
 

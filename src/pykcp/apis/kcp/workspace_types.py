@@ -1,4 +1,4 @@
-"""What a WorkspaceType makes of a workspace: what it extends, starts, ends, binds and allows. Pure.
+"""Effects of a WorkspaceType: inheritance, initializers, terminators, bindings, allowed types. Pure.
 
 Types are plain objects; `Find` looks one up by the path (or cluster name) of the workspace that
 holds it and its name. Refusals are worded as kcp words them.

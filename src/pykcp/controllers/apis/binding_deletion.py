@@ -1,4 +1,4 @@
-"""kcp-apibindingdeletion: what was bound goes with its binding.
+"""kcp-apibindingdeletion: deletes the bound objects of a deleted binding.
 
 Unless another binding of the cluster brings the same schema with the same identity: then the
 objects are its own, unchanged. Objects with finalizers keep the binding until they are gone;

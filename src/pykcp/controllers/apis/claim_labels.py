@@ -1,4 +1,4 @@
-"""kcp-permissionclaimlabel: objects that a claim covers carry its label, others do not.
+"""kcp-permissionclaimlabel: labels the objects covered by a permission claim.
 
 Admission knows which labels an object must have and puts them there with every write. So
 when the claims of a binding change, every object that may be concerned is written once, as it

@@ -1,4 +1,4 @@
-"""kcp-default-apibinding-controller: default bindings that a type maintains stay as it wants them.
+"""kcp-default-apibinding-controller: keeps default bindings of types with `Maintain` up to date.
 
 A type that says `Maintain` has its default bindings made again and their claims accepted anew
 when the type changes or one of the exports does. Other types only make them at first.

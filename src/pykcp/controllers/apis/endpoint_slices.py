@@ -1,4 +1,4 @@
-"""kcp-apiexportendpointslice: whether a slice's export and partition are there.
+"""kcp-apiexportendpointslice: validates the export and the partition of a slice.
 
 Which shards it is about stays in its status, so that other shards need not know partitions.
 """

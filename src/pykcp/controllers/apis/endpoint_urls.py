@@ -1,4 +1,4 @@
-"""kcp-apiexportendpointslice-urls: a slice says where its export is served, shard by shard.
+"""kcp-apiexportendpointslice-urls: maintains the URLs of a slice, one per shard.
 
 Every shard adds its own URL when the first binding of the export is made on it, and takes it
 away with the last. A shard that left the slice's partition keeps its URL as long as it has

@@ -1,4 +1,4 @@
-"""Identities: what makes something provably the same over time is the hash of a secret."""
+"""Identities: the hash of a secret identifies an export over time."""
 
 from __future__ import annotations
 

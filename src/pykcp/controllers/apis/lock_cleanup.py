@@ -1,4 +1,4 @@
-"""kcp-logicalclustercleanup: locks on resources end with the binding or CRD that holds them."""
+"""kcp-logicalclustercleanup: removes resource locks of deleted bindings and CRDs."""
 
 from __future__ import annotations
 

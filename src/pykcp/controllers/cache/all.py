@@ -1,4 +1,4 @@
-"""The controllers that stand on the cache, made."""
+"""Builds the controllers that use the cache."""
 
 from __future__ import annotations
 

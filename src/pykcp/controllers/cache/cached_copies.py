@@ -1,4 +1,4 @@
-"""Copies the objects that ClusterCachedResources ask for into the cache.
+"""Copies the objects selected by ClusterCachedResources to the cache.
 
 One controller for all of them. A ClusterCachedResource has nothing running of its own: it is
 an entry in a table by which events of its resource, in its logical cluster, are recognised.

@@ -1,4 +1,4 @@
-"""kcp-clustercachedresourceendpointslice: whether a slice is in order, and where it is served.
+"""kcp-clustercachedresourceendpointslice: validates slices and maintains their URLs.
 
 A slice names a ClusterCachedResource and the export that offers it. A shard's address is in it
 while the export is bound on the shard.

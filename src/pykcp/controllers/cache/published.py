@@ -1,4 +1,4 @@
-"""What a shard has in the cache, as its controllers see it."""
+"""The objects that a shard has published in the cache, for its controllers."""
 
 from __future__ import annotations
 

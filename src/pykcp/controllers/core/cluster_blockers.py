@@ -1,4 +1,4 @@
-"""Where in a tree that is being deleted something is in the way. In memory, and only of those.
+"""Objects that block deletions, by position in the tree of terminating workspaces. In memory.
 
 A workspace waits for the workspaces in it. What holds them up may be many levels further down:
 each says upwards where it is.

@@ -1,4 +1,4 @@
-"""What is in a logical cluster that is being deleted, who keeps it, and how that is told."""
+"""Remaining content of a terminating logical cluster, its finalizers, and the condition messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controllers of this package, made and joined to the log: the only thing a process needs."""
+"""Builds all controllers of this package and subscribes them to the feed."""
 
 from __future__ import annotations
 

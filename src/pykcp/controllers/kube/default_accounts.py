@@ -1,4 +1,4 @@
-"""Every active namespace has a service account `default`; it comes back when it is deleted."""
+"""Maintains the service account `default` in every active namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Garbage collection: dependents go with their owners, within one logical cluster.
+"""Garbage collection of dependents, within one logical cluster.
 
 There is no graph in memory. The store knows the dependents of an object by index
 (`owner:<cluster>:<uid>`), and an object knows its owners itself. Keys of the queue are

@@ -1,4 +1,4 @@
-"""What the garbage collector does about one object, given its owners. Pure.
+"""The garbage collector's decision about one object, given its owners. Pure.
 
 An object stays as long as one of its owners does. Owners that are absent, and owners that wait
 for their dependents to go (foreground deletion), do not keep it.

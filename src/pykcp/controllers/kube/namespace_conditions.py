@@ -1,4 +1,4 @@
-"""What a terminating namespace says about its end: conditions, in upstream's words. Pure."""
+"""Conditions of a terminating namespace, with upstream's messages. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says in a ValidatingAdmissionPolicy's status what its expressions get wrong about their types."""
+"""Writes the type-checking warnings of a ValidatingAdmissionPolicy to its status."""
 
 from __future__ import annotations
 

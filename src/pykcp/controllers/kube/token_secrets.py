@@ -1,4 +1,4 @@
-"""Secrets of type service-account-token: filled with a token, gone with their account.
+"""Secrets of type service-account-token: adds the token, and deletes them with their account.
 
 A secret names its account in an annotation. If it also says the account's uid, it belongs to
 that very account and not to a later one of the same name.

@@ -1,4 +1,4 @@
-"""Changes that concern many: a few are queued at once, more are looked for in slices."""
+"""Fan-out of a change to many keys: a few are queued immediately, more in time slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two initializers that kcp itself has, for what provisioning left to them.
+"""kcp's two own initializers, for workspaces that provisioning could not complete.
 
 `root:universal` makes the namespaces of a universal workspace, `system:apibindings` the
 default bindings of all its types.

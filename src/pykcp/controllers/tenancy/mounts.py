@@ -1,4 +1,4 @@
-"""Mounted workspaces follow the object they stand for: its address, and whether it is ready.
+"""Mounted workspaces: mirrors URL and phase of the mount object.
 
 The object is of any kind that its workspace serves and says `status.URL` and `status.phase`.
 Workspaces are found by it in an index; which workspaces have mounts at all is remembered, so

@@ -1,4 +1,4 @@
-"""Empties the trash: deleted workspaces are removed for good when their time is over.
+"""Removes expired workspaces from the trash.
 
 Records are stored in the order of their deletion, so only the first has to be looked at, and
 there is one timer for it. Workspaces that were being restored when the server stopped go on.

@@ -1,4 +1,4 @@
-"""Who made a workspace may do everything in it: a binding that comes back when it is taken away."""
+"""The admin role binding of a workspace's creator; recreated when it is deleted."""
 
 from __future__ import annotations
 

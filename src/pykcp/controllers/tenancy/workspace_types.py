@@ -1,4 +1,4 @@
-"""Where the initializers and terminators of a workspace type find their work: URLs in its status."""
+"""Maintains the URLs of the virtual workspaces in the status of a workspace type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a Workspace: it is given a shard and a logical cluster, follows it, and goes with it.
+"""The lifecycle of a Workspace: scheduling, provisioning, phase, deletion.
 
 A workspace on this shard is made with everything in one write (`provisioning`). Its LogicalCluster
 is what counts from then on; the Workspace mirrors it.

@@ -1,4 +1,4 @@
-"""CEL as Kubernetes 1.36 speaks it: a compiler from expressions to Python.
+"""Kubernetes 1.36's CEL: a compiler from expressions to Python.
 
 `program.compile_expression` makes a `Program` of one expression in an `Environment`;
 `rules.RuleSet` runs the x-kubernetes-validations of a schema; `rule_checks.check_rules`

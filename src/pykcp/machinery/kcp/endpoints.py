@@ -1,4 +1,4 @@
-"""Endpoints of a slice: which of its addresses a shard uses. Pure.
+"""Endpoints of a slice: selection of the URL for a shard. Pure.
 
 An endpoint may say for which shards it is, and then the most specific one wins. Where none
 says, a shard takes the one address that begins with its own.

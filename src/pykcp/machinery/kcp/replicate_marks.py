@@ -1,4 +1,4 @@
-"""Marks of what other shards must know: the annotation `internal.kcp.io/replicate`. Pure.
+"""The annotation `internal.kcp.io/replicate`, which marks objects that other shards need. Pure.
 
 Its value is a list of reasons, each the API group for whose sake the object is published.
 Roles are if they grant what is asked for across shards: binding exports and using their

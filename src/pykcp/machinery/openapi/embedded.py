@@ -1,4 +1,4 @@
-"""Custom resources as published: what their schemas leave unsaid is said for clients."""
+"""Published schemas of custom resources, completed with type and object metadata."""
 
 from __future__ import annotations
 

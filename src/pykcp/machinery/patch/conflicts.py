@@ -1,4 +1,4 @@
-"""Fields that an apply wants to be otherwise than their owners do."""
+"""Conflicts of an apply with the owners of fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patch bodies read as Go reads them: the same acceptance, the same words when refused.
+"""Parsing of patch bodies like Go: the same input is accepted, with the same error messages.
 
 The fast decoder decides; only a refused body is scanned again, to say what Go's scanner
 would have said. Under field validation a body is also searched for keys given twice, which

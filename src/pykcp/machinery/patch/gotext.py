@@ -1,4 +1,4 @@
-"""Values as Go's fmt prints them: errors that clients know by heart contain them."""
+"""Values formatted like Go's fmt, for error messages that clients match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes that change nothing but the time at which nothing changed.
+"""Detection of writes that change nothing except the timestamps of managed fields.
 
 Defaulting, normalising and resetting happen after managers were stamped, so that an apply
 can turn out to have changed nothing at all. Its new time is then taken back, and the write

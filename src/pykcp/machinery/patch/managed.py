@@ -1,4 +1,4 @@
-"""managedFields as a table of who owns what: reading, writing, bounding and judging it.
+"""managedFields as a table of managers and their fields: parsing, encoding, limiting, validating.
 
 A manager is known by its name, its operation, its subresource and, for updates, the
 version it wrote in: one who applies in another version is still the same. The time of an

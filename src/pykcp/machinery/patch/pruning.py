@@ -1,4 +1,4 @@
-"""Taking back what an applier no longer says.
+"""Removal of fields that are no longer in a manager's configuration.
 
 A field goes if its applier said it last time, does not say it now, and no one else owns
 it. Upstream finds these by taking away all that was said last time and adding back, in

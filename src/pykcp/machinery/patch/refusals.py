@@ -1,4 +1,4 @@
-"""The three ways in which a patch is refused when no field of an object is to blame."""
+"""The three errors of a patch that are not field errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes: what a schema says about who may own what, and the comparison of two objects.
+"""Shapes: the part of a schema that field ownership needs, and the comparison of two objects.
 
 A shape is one of four things. A *scalar* is owned whole. A *map* (a Go struct, an object
 with properties, a map) is owned key by key unless it is atomic. A *list* is owned whole

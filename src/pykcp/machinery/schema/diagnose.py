@@ -1,4 +1,4 @@
-"""What is wrong with a body, in the words and the order of Go's decoder.
+"""Error messages for an invalid body, in the wording and order of Go's decoder.
 
 Only called when the fast decoder has met something odd. The text is read once more in a
 form that keeps what Python's dicts lose (repeated keys, numbers as written) and is walked

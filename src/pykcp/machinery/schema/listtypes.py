@@ -1,4 +1,4 @@
-"""Lists that are sets or maps must not say the same thing twice."""
+"""Uniqueness of the items of lists that are sets or maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Violations of a schema, worded as upstream words them.
+"""Violations of a schema, with upstream's messages.
 
 Only objects that failed the compiled check come here. The walk follows upstream's
 validators in their order; a violation is an entry of a `Violations`, which also counts what

@@ -1,4 +1,4 @@
-"""The errors that are mistakes of the user: told in one line, without a traceback."""
+"""Errors caused by the user: reported in one line, without a traceback."""
 
 from __future__ import annotations
 

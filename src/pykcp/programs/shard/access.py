@@ -1,4 +1,4 @@
-"""What authorization knows of a logical cluster, read from the store and kept current."""
+"""The data that authorization needs of a logical cluster, read from the store and kept current."""
 
 from __future__ import annotations
 

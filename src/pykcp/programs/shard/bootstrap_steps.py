@@ -1,4 +1,4 @@
-"""What bootstrapping does over and over: make what is missing, put right what differs.
+"""Idempotent bootstrap steps: create missing objects, update different ones.
 
 Every step is idempotent and writes nothing if there is nothing to do.
 """

@@ -1,4 +1,4 @@
-"""What a shard shows of its connections."""
+"""Metrics of a shard's connections."""
 
 from __future__ import annotations
 

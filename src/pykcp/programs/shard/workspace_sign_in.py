@@ -1,4 +1,4 @@
-"""What the types of workspaces say about signing in, as the objects of this installation say it."""
+"""Authentication configurations of workspace types, read from the objects of the shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the registry asks of a kind: the seam between verbs and kinds.
+"""The interface between the registry's verbs and kinds.
 
 Built-in kinds answer with typed decoding and hand-written rules, CRDs with their
 structural schema; the verbs do not see which.

@@ -1,4 +1,4 @@
-"""Index entries of slices of cached resources: how what they refer to finds them."""
+"""Index entries of slices of cached resources, by the objects that they reference."""
 
 from __future__ import annotations
 

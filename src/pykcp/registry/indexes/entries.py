@@ -1,4 +1,4 @@
-"""Index entries: how objects are found without knowing where they are.
+"""Index entries of all objects: owners, deletion, expiry.
 
 `owner:<cluster>:<uid>` finds the dependents of an object (garbage collection),
 `deleting` everything that waits for its finalizers, `event:<minute>` and

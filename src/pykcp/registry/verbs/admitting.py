@@ -1,4 +1,4 @@
-"""What the registry asks of admission: change an object, then judge it.
+"""The registry's interface to admission: mutate an object, then validate it.
 
 The plug-ins live in `admission`; the registry only knows this protocol, so that
 controllers and HTTP pass the same gates.

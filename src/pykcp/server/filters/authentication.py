@@ -1,4 +1,4 @@
-"""Who sent a request: known from its connection, or found out now."""
+"""Authentication of a request: cached on its connection, or computed."""
 
 from __future__ import annotations
 

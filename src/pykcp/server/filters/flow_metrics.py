@@ -1,4 +1,4 @@
-"""What is counted of flow control. Upstream's names; labels say the level, never who asked."""
+"""Metrics of flow control, with upstream's names; labels contain the level, never the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests of the indebted, held back behind all others. Pure: the time is passed in.
+"""Deferred requests of indebted callers. Pure: the time is passed in.
 
 They go on a few at a time, between everything else that the event loop has to do: a request of
 the user who owes least first, so that who spends more waits longer. `Pace` says how

@@ -1,4 +1,4 @@
-"""Who costs most and who waits: a page for operators, as short as a screen."""
+"""`/debug/flow`: the most expensive and the waiting callers."""
 
 from __future__ import annotations
 

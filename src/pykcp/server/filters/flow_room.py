@@ -1,4 +1,4 @@
-"""How much may wait: requests and their bodies, per user, per cluster and in all. Pure."""
+"""Limits on waiting requests and their bodies, per user, per cluster and in total. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a request ends: errors become Status objects, and every answer is counted."""
+"""Ends a request: converts errors to Status objects and counts responses."""
 
 from __future__ import annotations
 

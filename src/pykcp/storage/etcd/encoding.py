@@ -1,4 +1,4 @@
-"""From our transactions to one request of etcd's. Pure.
+"""Encodes transactions of the store as one request to etcd. Pure.
 
 Transactions that have nothing to do with one another travel together, as nested
 transactions of one request: one round trip, one sync of etcd's log. etcd does

@@ -1,4 +1,4 @@
-"""The few messages of etcd's API that we speak.
+"""The protobuf messages of etcd's API that are used.
 
 Each line below is a message of etcd v3: its fields with number, name and type.
 What is not listed is not sent, and skipped when received. `*` means repeated;

@@ -1,4 +1,4 @@
-"""The HTTP/2 state machine's dealings with the connection itself.
+"""Connection-level frames of the HTTP/2 state machine: SETTINGS, PING, GOAWAY, WINDOW_UPDATE.
 
 See `http2` for the whole.  Here are the frames that carry no request: windows,
 settings, pings, priorities, resets and farewells, and the limits on how many of

@@ -1,4 +1,4 @@
-"""A binding is not gone before the objects of what it bound are."""
+"""The finalizer of a binding, which remains until its bound objects are deleted."""
 
 from __future__ import annotations
 

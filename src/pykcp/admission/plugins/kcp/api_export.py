@@ -1,4 +1,4 @@
-"""APIExports: claims say whose resource they mean, schemas are of the resource they are for."""
+"""APIExports: validates the identities of claims and the resources of schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""APIResourceSchemas must be good CRDs, and are never changed: others have bound them."""
+"""APIResourceSchemas: validated like CRDs; immutable, because bindings depend on them."""
 
 from __future__ import annotations
 

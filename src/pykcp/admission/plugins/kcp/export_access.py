@@ -1,4 +1,4 @@
-"""Where an export is, and who may bind it."""
+"""Resolves an export and checks the permission to bind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finalizer that objects of a kind have from the start, and that only the system takes away."""
+"""A finalizer that is set on creation and that only the system may remove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LogicalClusters are the system's: what others may not do to them, and how they begin."""
+"""LogicalClusters: protects system fields, and checks phases and creation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A logical cluster is not gone before its content is."""
+"""The finalizer of a logical cluster, which remains until its content is deleted."""
 
 from __future__ import annotations
 

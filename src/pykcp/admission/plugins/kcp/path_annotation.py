@@ -1,4 +1,4 @@
-"""`kcp.io/path` says the canonical path of an object's workspace, and nothing else."""
+"""Sets `kcp.io/path` to the canonical path of the object's workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that mean something else: no workspace type is called `any` or `system`."""
+"""Reserved names of workspace types: `any` and `system`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards: two of their three addresses are the first, unless they say otherwise."""
+"""Shards: defaults the external and virtual workspace URLs to the base URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workspaces: who owns them, and which of their fields are the system's."""
+"""Workspaces: sets and protects the owner, required groups and system fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amounts of resources: which names there are, and which amounts they take."""
+"""Resource names and quantities, for quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs as Go's net/url takes them apart, with its complaints.
+"""URL parsing like Go's net/url, with its error messages.
 
 Webhook addresses are judged by it, and its words are shown to users.
 """

@@ -1,4 +1,4 @@
-"""What a kind may say about its objects, and the order in which it is asked.
+"""The rules of a kind (defaults, preparation, validation) and the order in which they run.
 
 A `KindRules` is the strategy of a kind: functions with no-op defaults. `before_create` and
 `before_update` are upstream's sequences around them: prepare, validate, warn, canonicalise.

@@ -1,4 +1,4 @@
-"""Types for every node, an overload for every call, and complaints where there is none."""
+"""The type checker: a type for every node, an overload for every call, or an error."""
 
 from __future__ import annotations
 

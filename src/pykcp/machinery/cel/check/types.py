@@ -1,4 +1,4 @@
-"""CEL's types as the checker sees them, and how values of one fit where another is wanted."""
+"""CEL's static types, and which of them are assignable to each other."""
 
 from __future__ import annotations
 

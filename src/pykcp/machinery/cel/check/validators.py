@@ -1,4 +1,4 @@
-"""Checks on well-typed expressions: literals that cannot be what they are used for."""
+"""Checks on well-typed expressions: invalid literals, such as malformed patterns and durations."""
 
 from __future__ import annotations
 

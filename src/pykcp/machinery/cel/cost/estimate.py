@@ -1,4 +1,4 @@
-"""What an expression may cost, before it is ever run.
+"""Static cost estimates of expressions.
 
 Sizes come from the schema (maxLength, maxItems, maxProperties, or what fits into a
 request); costs add up, multiply in loops, and stay below 2^64. The formulas are those of

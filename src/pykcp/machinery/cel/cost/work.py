@@ -1,4 +1,4 @@
-"""Work that the cost of an expression does not show.
+"""A second budget for work that CEL's cost model does not cover.
 
 Kubernetes charges some functions by the call although they read a whole list or text:
 `max`, `flatten`, `format`, `duration`, values that lose their type. They spend steps of a

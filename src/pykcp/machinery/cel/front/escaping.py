@@ -1,4 +1,4 @@
-"""Property names that are no CEL identifiers, written so that they are.
+"""Escaping of property names that are not CEL identifiers.
 
 `x-y` is reached as `x__dash__y`, `namespace` as `__namespace__`.
 """

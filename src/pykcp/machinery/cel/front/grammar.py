@@ -1,4 +1,4 @@
-"""CEL's grammar as a network, for the sake of error messages.
+"""CEL's grammar as a transition network, used only for error messages.
 
 Users see which tokens the reference parser expected, and that depends on where in its
 network it stood. So the grammar is written down once more, as data: each element knows

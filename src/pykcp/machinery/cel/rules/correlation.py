@@ -1,4 +1,4 @@
-"""Which old value a new one follows, and whether it changed at all.
+"""Correlation of new and old values for transition rules, and whether they changed.
 
 Objects and maps correlate by key, lists of type map by their keys, other lists not at
 all. A value that did not change is not punished for a rule that is newer than itself:

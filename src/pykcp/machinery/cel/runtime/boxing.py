@@ -1,4 +1,4 @@
-"""From JSON of a known schema to values that know what they are.
+"""Boxing: JSON values of a known schema as values that carry their type.
 
 While the type of a value is known from its schema the generated code works on the JSON
 itself. Where it is not known any more (as `dyn`, in a literal, as an argument of a

@@ -1,4 +1,4 @@
-"""Calls whose overload is only known when the arguments are."""
+"""Dynamic dispatch: calls whose overload depends on the run-time types of the arguments."""
 
 from __future__ import annotations
 
