@@ -23,7 +23,7 @@ class Payer(Protocol):
         """Processor time that was spent for this request, but not on the event loop."""
 
 
-class _Nobody:
+class _OwnWork:
     """What the process does by itself."""
 
     tenant = ""
@@ -32,8 +32,8 @@ class _Nobody:
         """Not charged: no request waits for it."""
 
 
-_NOBODY = _Nobody()
-_payer: ContextVar[Payer] = ContextVar("payer", default=_NOBODY)
+_OWN_WORK = _OwnWork()
+_payer: ContextVar[Payer] = ContextVar("payer", default=_OWN_WORK)
 
 
 def payer() -> Payer:
