@@ -133,6 +133,7 @@ class GarbageCollector:
         if self._checked or self._parked:
             self._checked.pop(change.ref)
             self._parked.discard(change.ref)
+        # Most objects own nothing: one index lookup avoids a key in the queue for each of them.
         gone = GoneOwner(change.cluster, metadata_of(change.value).uid)
         if self._lister.find(owner_entry(*gone), limit=1):
             self._misplaced.forget(gone.uid)
@@ -181,6 +182,7 @@ class GarbageCollector:
         """Delete the object if none of its owners is left."""
         self._checked.pop(item.ref)
         owners = await self._owners(item)
+        # Dependents only matter for the propagation policy under an owner in foreground deletion.
         is_asked = any(owner.state is OwnerState.WAITING for owner in owners)
         dependents = await self._dependents_of(item) if is_asked else Dependents.NONE
         step = plan(item.metadata, owners, dependents)
@@ -247,6 +249,7 @@ class GarbageCollector:
 
     def _park(self, item: GarbageItem) -> None:
         if len(self._parked) >= _PARK:
+            # Bounded memory: beyond it objects are retried with backoff instead of waiting for events.
             raise Requeue("the kind of an owner is not served")
         self._parked.add(item.ref)
 
@@ -267,6 +270,7 @@ class GarbageCollector:
             if blocks(dependent, uid):
                 witness = ref
         if witness is not None:
+            # While this one blocks, the owner waits regardless of the others: watching it is enough.
             self._witnesses.setdefault(witness, set()).add(owner.ref)
         else:
             await self._remove_finalizer(owner, FOREGROUND)

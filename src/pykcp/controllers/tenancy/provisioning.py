@@ -156,6 +156,7 @@ class WorkspaceProvisioning:
             made = TemplateCopy(template, "", ADMIN_BINDING, partial(admin_binding, creator))
             parts.append((CLUSTER_ROLE_BINDINGS, made))
         now = self._now()
+        # Initializers whose work is part of this plan are not listed, so they have nothing to wait for.
         status: Object = {"phase": lifecycle.INITIALIZING}
         left = [each for each in initializers if each not in done]
         if left:
@@ -199,6 +200,7 @@ class WorkspaceProvisioning:
         for wanted, (_, export, template) in found:
             name = hashes.default_binding_name(cluster, wanted.path, wanted.name)
             reference = {"path": wanted.path, "name": wanted.name}
+            # The locks are part of the new LogicalCluster: a CRD created later cannot take the names.
             locks.update(locks_of(export, name))
             make = partial(bound_binding, name, reference, path, export, now)
             yield API_BINDINGS, TemplateCopy(template, "", name, make, (name, path))
@@ -240,6 +242,7 @@ class WorkspaceProvisioning:
 
     def _read_export(self, export: Object) -> KnownExport | None:
         spec, status = export.get("spec") or {}, export.get("status") or {}
+        # The initializer waits until accepted claims are applied, and until there is an identity.
         if spec.get("permissionClaims") or not status.get("identityHash"):
             return None
         cluster = meta.cluster(export)

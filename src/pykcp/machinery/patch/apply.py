@@ -98,11 +98,13 @@ class FieldManager:
         """
         managers, kept = self._known_managers(live, new)
         if not managers and live is not None and live["metadata"].get("uid"):
+            # The object is not tracked; as in upstream, only an apply starts tracking it.
             return []
         try:
             after = self._after_update(managers, live, new, manager, now)
         except (Untypable, RecursionError):
             return []
+        # Nothing changed hands: return the stored list itself, so that equal bytes stay equal.
         return kept if kept is not None and after is managers else managed.write(after)
 
     def _known_managers(
@@ -112,7 +114,7 @@ class FieldManager:
         stored = _owners(live)
         given = new["metadata"].get("managedFields")
         if not self.subresource and given is not None and given != stored:
-            if managed.is_reset(given):
+            if managed.is_reset(given):  # `[]` and `[{}]` are the client's way to reset it
                 return {}, None
             try:
                 managers = managed.read(given)
@@ -176,12 +178,14 @@ class FieldManager:
     ) -> Object:
         managers = managed.read_trusted(_owners(live))
         if not managers and live is not None:
+            # Without an owner of the existing fields an apply could never conflict with them.
             managers = self._first_managers(before, now)
         self._check(config, "failed to create typed patch object (%s): ")
         self._check(before, "failed to create typed live object (%s): ", is_live=True)
         who = identify(manager, "Apply", self.api_version, self.subresource)
         after, managers = self._applied_or_excused(before, config, managers, who, force=force)
         is_changed = not same(before, after)
+        # Without a change the old time stays, so that repeating an apply writes nothing.
         managers = self._stamped(managers, who, now if is_changed else "")
         out = _with_owners(after if is_changed else before, managers)
         return lastapplied.refreshed(out, config) if manager == lastapplied.KUBECTL else out

@@ -116,10 +116,12 @@ async def transaction(
         ctx = contexts.get(one.cluster)
         if ctx is None:
             ctx = contexts[one.cluster] = context(one.cluster)
+            # Admission must accept objects in namespaces that exist only after this transaction.
             ctx.forthcoming = _namespaces(one.cluster, writes)
             ctx.is_new = _is_new(one.cluster, writes)
         prepared = await _prepare(store, one, ctx)
         operations += prepared.operations
+        # Quotas and object limits reserve during admission and must be committed or released together.
         if prepared.request is not None and prepared.request.reservations:
             requests.append(prepared.request)
     if not operations:
@@ -176,6 +178,7 @@ def _namespace_and_name(one: Create | FromTemplate) -> tuple[str, str]:
 
 async def _create(one: Create, ctx: RequestContext) -> _Prepared:
     resource = one.resource
+    # Creation resets the status, but here it is part of the desired result: set it afterwards.
     status = one.obj.pop("status", None)
     obj = resource.rules.decode(one.obj, [])
     namespace = obj["metadata"].get("namespace", "")

@@ -199,6 +199,7 @@ class WatchHub:
         if prefix in self._queues or is_crowded(groups):
             self._enqueue(prefix, event)
             return
+        # A copy, because writing may end slow watchers and with them their group.
         for group in list(groups.values()):
             data = self._line(group, event)
             if data is not None:
@@ -210,18 +211,21 @@ class WatchHub:
         if kind is None:
             return None
         if kind == "DELETED" and not event.deleted:
+            # The object still exists but left the selection: clients expect its last matching state.
             event = departed(self._store, event)
         return group.encoder.event(kind, event)
 
     def _write_to(self, watchers: Collection[Watcher], revision: int, data: bytes) -> None:
         slow: list[Watcher] = []
         for watcher in watchers:
+            # A new watcher may have read this event from the log already.
             if watcher.since < revision:
                 sink = watcher.sink
                 sink.write(data)
                 if sink.backlog > BACKLOG_LIMIT:
                     slow.append(watcher)
         self.delivered += len(watchers)
+        # Ended after the loop: ending removes watchers from the collection.
         for watcher in slow:
             self.ended_slow += 1
             self.end(watcher)
@@ -235,6 +239,7 @@ class WatchHub:
             self._distributing.append(self._distribute(prefix, queue))
             self._run_soon()
         elif queue.is_full:
+            # Dropping single events would break the watches silently; ended ones resume by themselves.
             for group in list(self._buckets[prefix].values()):
                 self.ended_slow += len(group.watchers)
                 self._end_group(group)
@@ -253,6 +258,7 @@ class WatchHub:
                     if group.is_ended:
                         break
                     assert data is not None
+                    # Watchers may have been closed during the pause since the list was made.
                     part = [w for w in watchers[start : start + _WRITES_AT_ONCE] if w.is_open]
                     self._write_to(part, event.revision, data)
                     for watcher in part:

@@ -94,6 +94,7 @@ class FairQueue:
         if self.running >= self._seats:
             return False
         user = self._users.get(user_name)
+        # A request must not overtake those of the same user and cluster that already wait.
         if user is not None and (user.running >= self._per_user or cluster_name in user.flows):
             return False
         cluster = self._clusters.get(cluster_name)
@@ -159,6 +160,8 @@ class FairQueue:
 
     def _seat_next(self) -> None:
         while self._turns and self.running < self._seats:
+            # Each pass seats a request, or shrinks the rotation or a list that an earlier request
+            # filled, so the time per request is constant on average.
             owner = next(iter(self._turns))
             self._turns.move_to_end(owner)
             if isinstance(owner, _User):

@@ -190,6 +190,7 @@ class GroupCommit:
         """Start batches until one has something to commit or the queue is empty."""
         while self._small or self._large or self._maintenance or self._intermissions:
             if self._intermissions:
+                # Before the next batch: afterwards a transaction would be open again.
                 work, done = self._intermissions.popleft()
                 self._worker.submit(work, partial(self._intermission_over, done))
                 return
@@ -206,6 +207,7 @@ class GroupCommit:
                 commit = partial(self._apply_and_commit, batch) if batch.is_large else self._commit
                 self._worker.submit(commit, partial(self._done, batch))
                 return
+            # Only failed compares or abandoned writes: nothing to commit, and the results are final.
             self._roll_back()
             batch.resolve()
         self._busy = False
@@ -226,6 +228,7 @@ class GroupCommit:
     def _fill(self, batch: CommitBatch) -> None:
         if self._maintenance:
             self._maintain(batch, *self._maintenance.popleft())
+        # Alternate, so that neither small nor large writes wait for more than one batch of the other.
         self._was_large = bool(self._large) and not (self._was_large and self._small)
         waiting, most = self._small, self._most_bytes
         if self._was_large:
@@ -251,6 +254,7 @@ class GroupCommit:
         connection, rows = self._connection, batch.rows
 
         def find(key: str) -> StoredRow | None:
+            # Rows of this batch first: its earlier transactions may have written the key.
             return rows.get(key) or tables.find(connection, key)
 
         try:

@@ -196,6 +196,7 @@ class Decoder:
                 except HuffmanError as error:
                     raise HpackError(str(error)) from None
             yield
+        # Only for this block: kept longer, they would be a cache that clients can fill.
         self._long_strings = {}
         return fields
 
