@@ -126,6 +126,7 @@ class Binder:
         wanted = [schema.lock for schema, _, _ in attempt.schemas]
         crds = self._objects.crd_locks(cluster)
         after, held = resource_locks.acquire(locks, wanted, lock, crds=crds, now=attempt.now)
+        # Only the names: the write compares the LogicalCluster again and fails if another one took them.
         attempt.takes = frozenset(name for name in after if after[name] != locks.get(name))
         return locks, held
 
@@ -138,7 +139,7 @@ class Binder:
         waiting = []
         for schema, obj, is_stored in attempt.schemas:
             if schema.lock in held:
-                continue
+                continue  # the free resources are bound nevertheless, as in kcp
             conflict = steps.naming_conflict(schema, taken)
             if conflict:
                 steps.conflicting(binding, conflict, now)

@@ -130,6 +130,7 @@ class CustomType:
         if is_odd and raw is not None:
             problems += diagnose.duplicate_fields(raw)
         self._decode_metadata(value, problems)
+        # One pass over the object decides which of the slower passes it needs; usually none.
         flags = self._scan(value)
         if flags & UNKNOWN:
             dropped: list[str] = []

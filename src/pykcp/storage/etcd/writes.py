@@ -158,6 +158,7 @@ class Writes:
             deadline = max(transaction.deadline for transaction in transactions)
             response = await self._send_until(encoded.request, deadline)
         except UnknownOutcome as error:
+            # This server may be cut off from the others: only another one can tell what happened.
             self._feed.change_server()
             await self._find_out(transactions, encoded.places, request, error)
             return

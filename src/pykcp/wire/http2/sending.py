@@ -88,6 +88,7 @@ class SendQueue:
         return not size or self.send_parts(stream, (body,), size, ends=True)
 
     def send_headers(self, stream: StreamState, block: bytes, ends: bool = False) -> None:
+        # RFC 7541, 4.2: a smaller table must be announced at the start of the next header block.
         if self._owes_table_update:
             self._owes_table_update = False
             block = HeaderEncoder.TABLE_SIZE_ZERO + block
@@ -122,7 +123,7 @@ class SendQueue:
             and size <= self.window
             and size <= self.room
             and size <= self.peer_max_frame
-            and not stream.pending_size
+            and not stream.pending_size  # data that waits must be sent first
             and stream.is_local_open
         ):
             stream.window -= size
@@ -172,7 +173,7 @@ class SendQueue:
             del ready[stream]
             self._send_frame(stream)
             if stream.pending_size and stream.window > 0:
-                ready[stream] = None
+                ready[stream] = None  # to the end of the line, so that streams take turns
 
     def _send_frame(self, stream: StreamState) -> None:
         size = min(stream.pending_size, stream.window, self.window, self.peer_max_frame)
@@ -205,6 +206,7 @@ class SendQueue:
             part = pending.popleft()
             length = len(part)
             if length > size:
+                # A view: slicing bytes would copy the rest of a long list for every frame of it.
                 view = memoryview(part)
                 pending.appendleft(view[size:])
                 out.append(view[:size])
