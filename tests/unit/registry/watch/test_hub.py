@@ -199,7 +199,8 @@ async def test_ends_in_a_cluster(world: Any) -> None:
 
 async def test_nobody_begins_where_it_is_closed(world: Any) -> None:
     """A watch that was catching up when its cluster went out of use ends as it begins."""
-    world.hub.is_closed = lambda prefix: prefix.startswith(world.resource("configmaps").prefix)
+    closed = world.resource("configmaps").prefix
+    world.hub.refuse_when(lambda prefix: prefix.startswith(closed))
     sink, watcher = await follow(world)
     assert sink.closed
     assert not watcher.is_open
