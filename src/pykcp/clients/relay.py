@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pykcp.clients.errors import SendFailed, TimedOut
-from pykcp.clients.http.interface import HOP_BY_HOP, OutgoingRequest, OutgoingStream, Session
+from pykcp.clients.http.interface import HOP_BY_HOP, ClientSession, OutgoingRequest, OutgoingStream
 from pykcp.wire.exchange import BodySource, Exchange, Header, Stream
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Relay:
 
     # -- how it begins and ends ----------------------------------------------------------------
 
-    def start(self, session: Session, request: OutgoingRequest) -> None:
+    def start(self, session: ClientSession, request: OutgoingRequest) -> None:
         """Raises ValueError for a request that cannot be sent."""
         self._out = session.start(request, self)
         if request.body is None:
@@ -74,7 +74,7 @@ class Relay:
         if self._limits.first_byte:
             self._timer = self._loop.call_later(self._limits.first_byte, self._on_late)
 
-    async def run(self, session: Session, request: OutgoingRequest) -> None:
+    async def run(self, session: ClientSession, request: OutgoingRequest) -> None:
         """Until the end. Raises SendFailed if there is no answer at all."""
         self._done = self._loop.create_future()
         try:

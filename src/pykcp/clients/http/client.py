@@ -16,7 +16,7 @@ from typing import Self
 from pykcp.clients.errors import SendFailed, TimedOut
 from pykcp.clients.http.connection import ClientConnection, ProtocolSession, dial
 from pykcp.clients.http.http2 import Http2Session
-from pykcp.clients.http.interface import OutgoingRequest, Server, Session
+from pykcp.clients.http.interface import ClientSession, OutgoingRequest, Server
 from pykcp.clients.http.response import HttpResponse
 from pykcp.clients.http.trust import HTTP1, HTTP2, Protocols
 from pykcp.wire.exchange import Header
@@ -87,7 +87,7 @@ class HttpClient:
 
     # -- for callers that live with callbacks --------------------------------------------------
 
-    def ready(self) -> Session | None:
+    def ready(self) -> ClientSession | None:
         """A connection on which another request fits at once."""
         for connection in self._connections:
             session = connection.session
@@ -95,7 +95,7 @@ class HttpClient:
                 return session
         return None
 
-    async def session(self) -> Session:
+    async def session(self) -> ClientSession:
         """A connection on which a request fits: start one before you await anything else.
 
         Raises SendFailed.
@@ -112,7 +112,7 @@ class HttpClient:
             else:
                 await self._open()
 
-    async def own_session(self) -> Session:
+    async def own_session(self) -> ClientSession:
         """A new HTTP/1.1 connection for one request: to switch to another protocol."""
         connection = await self._dial(HTTP1)
         assert connection.session is not None

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Protocol, cast
 
 from pykcp.clients.errors import LostConnection, SendFailed, dial_problem
-from pykcp.clients.http.interface import Server, Session
+from pykcp.clients.http.interface import ClientSession, Server
 from pykcp.clients.http.trust import HTTP2, Protocols
 from pykcp.wire.settings import ClientSettings
 from pykcp.wire.tls import TLSSession
@@ -22,7 +22,7 @@ _SLICE = 64 * 1024
 """Octets taken from a server at a go."""
 
 
-class ProtocolSession(Session, Protocol):
+class ProtocolSession(ClientSession, Protocol):
     """What a connection needs of either protocol's session."""
 
     def receive(self, data: bytes) -> None:

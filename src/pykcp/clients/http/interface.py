@@ -1,6 +1,6 @@
 """What the parts of the HTTP client say to each other, and to callers that want no task.
 
-A caller that can live with callbacks starts a request on a `Session` with an `AnswerHandler`;
+A caller that can live with callbacks starts a request on a `ClientSession` with an `AnswerHandler`;
 `client.HttpClient.request` is the same for callers that would rather await.
 """
 
@@ -87,7 +87,7 @@ class OutgoingStream(Protocol):
         """The answer is not wanted any more; no further call comes."""
 
 
-class Session(Protocol):
+class ClientSession(Protocol):
     """One connection to a server."""
 
     is_reused: bool

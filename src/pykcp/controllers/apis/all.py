@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
-from pykcp.clients.interface import Lister
 from pykcp.controllers.apis import (
     apibinding,
     apiexport,
@@ -31,62 +27,23 @@ from pykcp.controllers.apis.metrics import ApiMetrics, StateTally
 from pykcp.controllers.apis.objects import ApiObjects
 from pykcp.controllers.runtime.kinds import ServedKinds
 from pykcp.controllers.runtime.manager import ControllerSpec
-from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.shard_client import ShardClient
+from pykcp.controllers.runtime.parts import ControllerParts
 from pykcp.controllers.topology import partition_sets
 from pykcp.controllers.topology.partition_sets import PartitionSets
 from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
-from pykcp.observe.metrics import Registry
-from pykcp.registry.catalog.bound import BoundResources
-from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.clock import Timestamps
 from pykcp.registry.indexes.apis import OPEN_BINDINGS, OPEN_EXPORTS
-from pykcp.registry.lookup import ObjectLookup
 from pykcp.types import Object
 
 
-def make(
-    *,
-    lister: Lister,
-    make_client: Callable[[str], ShardClient],
-    directory: Directory,
-    bound: BoundResources,
-    lookup: ObjectLookup,
-    metrics: ControllerMetrics,
-    registry: Registry,
-    shard_name: str,
-    gates: frozenset[str],
-    clock: Callable[[], float] = time.time,
-) -> list[ControllerSpec]:
-    now, kinds, objects = Timestamps(clock), ServedKinds(directory), ApiObjects(lister, lookup)
-
-    def client(name: str) -> ShardClient:
-        return make_client(f"system:kcp:controller:{name}")
-
-    tallies = ApiMetrics(
-        registry,
-        shard_name,
-        clock,
-        StateTally(
-            lister,
-            API_BINDINGS,
-            OPEN_BINDINGS,
-            binding_when_settled(),
-            (*binding.CONDITIONS, binding_deletion.DELETED),
-        ),
-        StateTally(
-            lister,
-            API_EXPORTS,
-            OPEN_EXPORTS,
-            _true((IDENTITY_VALID,)),
-            (IDENTITY_VALID, apiexport.URLS_READY),
-        ),
-    )
+def make(parts: ControllerParts) -> list[ControllerSpec]:
+    lister, lookup, metrics, client = parts.lister, parts.lookup, parts.metrics, parts.controller
+    bound, now, kinds = parts.bound, parts.now(), ServedKinds(parts.directory)
+    objects, tallies = ApiObjects(lister, lookup), _tallies(parts)
     late = LateObjects(lister, client(claim_labels.RESOURCE_NAME), kinds, metrics)
     labels = ClaimLabels(
         objects, client(claim_labels.NAME), kinds, bound, late, now, tallies, metrics
     )
-    cleanup = CRDCleanup(objects, client(crd_cleanup.NAME), clock, metrics)
+    cleanup = CRDCleanup(objects, client(crd_cleanup.NAME), parts.clock, metrics)
     binder = client(apibinding.NAME)
     return [
         APIExports(
@@ -94,7 +51,7 @@ def make(
             client(apiexport.NAME),
             lookup,
             now,
-            shows_urls=URLS_GATE in gates,
+            shows_urls=URLS_GATE in parts.gates,
             api_metrics=tallies,
             metrics=metrics,
         ),
@@ -115,9 +72,31 @@ def make(
         LockCleanup(objects, client(lock_cleanup.NAME), now, metrics),
         ExtraAnnotations(objects, client(extra_annotations.NAME), metrics),
         EndpointSlices(objects, client(endpoint_slices.NAME), now, metrics),
-        EndpointURLs(objects, make_client(shard_name), shard_name, metrics),
+        EndpointURLs(objects, parts.make_client(parts.shard_name), parts.shard_name, metrics),
         PartitionSets(lister, client(partition_sets.NAME), lookup, now, metrics),
     ]
+
+
+def _tallies(parts: ControllerParts) -> ApiMetrics:
+    return ApiMetrics(
+        parts.registry,
+        parts.shard_name,
+        parts.clock,
+        StateTally(
+            parts.lister,
+            API_BINDINGS,
+            OPEN_BINDINGS,
+            binding_when_settled(),
+            (*binding.CONDITIONS, binding_deletion.DELETED),
+        ),
+        StateTally(
+            parts.lister,
+            API_EXPORTS,
+            OPEN_EXPORTS,
+            _true((IDENTITY_VALID,)),
+            (IDENTITY_VALID, apiexport.URLS_READY),
+        ),
+    )
 
 
 def binding_when_settled() -> Object:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from pykcp.clients.interface import Client, Lister
 from pykcp.controllers.apis.objects import ApiObjects
 from pykcp.controllers.cache import cached_resources, cached_slices, replicate_marking
 from pykcp.controllers.cache.cached_resources import CachedResources
@@ -13,43 +10,31 @@ from pykcp.controllers.cache.published import PublishedCopies
 from pykcp.controllers.cache.replicate_marking import ReplicateMarking
 from pykcp.controllers.cache.replication import Replication
 from pykcp.controllers.runtime.manager import ControllerSpec
-from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.registry.catalog.directory import Directory
-from pykcp.registry.clock import Timestamps
-from pykcp.registry.lookup import ObjectLookup
+from pykcp.controllers.runtime.parts import ControllerParts
 
 CACHE_APIS = "CacheAPIs"
 """The gate of what users can put into the cache themselves."""
 
 
-def make(
-    *,
-    lister: Lister,
-    directory: Directory,
-    lookup: ObjectLookup,
-    client: Callable[[str], Client],
-    published: PublishedCopies,
-    shard_name: str,
-    gates: frozenset[str],
-    now: Timestamps,
-    metrics: ControllerMetrics,
-) -> list[ControllerSpec]:
+def make(parts: ControllerParts, published: PublishedCopies) -> list[ControllerSpec]:
+    lister, metrics, client = parts.lister, parts.metrics, parts.account
+    shard_name, now = parts.shard_name, parts.now()
     made: list[ControllerSpec] = [
         ReplicateMarking(lister, client(replicate_marking.NAME), published, metrics),
         Replication(lister, published, shard_name, metrics),
     ]
-    if CACHE_APIS in gates:
+    if CACHE_APIS in parts.gates:
         resources = CachedResources(
             lister,
             client(cached_resources.NAME),
-            directory,
+            parts.directory,
             published,
             shard_name,
             now,
             metrics,
         )
         slices = CachedSlices(
-            ApiObjects(lister, lookup), client(cached_slices.NAME), shard_name, now, metrics
+            ApiObjects(lister, parts.lookup), client(cached_slices.NAME), shard_name, now, metrics
         )
         made += [resources, resources.copies, slices]
     return made

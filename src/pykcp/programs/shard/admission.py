@@ -39,15 +39,17 @@ from pykcp.admission.plugins.resource_quota import Quotas, ResourceQuota
 from pykcp.admission.plugins.role_escalation import RoleEscalation
 from pykcp.admission.tenants import TenantAdmission
 from pykcp.auth.authz.chain import Authorizer
-from pykcp.programs.shard.stages.access import Access
-from pykcp.programs.shard.stages.catalog import Catalog
+from pykcp.programs.shard.stages.access import AccessStage
+from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import Foundation
-from pykcp.programs.shard.stages.stores import Stores
+from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.registry.catalog.claimed import AcceptedClaims
 from pykcp.storage.interface import Store
 
 
-def install_admission(base: Foundation, stores: Stores, catalog: Catalog, access: Access) -> Quotas:
+def install_admission(
+    base: Foundation, stores: StoresStage, catalog: CatalogStage, access: AccessStage
+) -> Quotas:
     """Give the chain of the catalog its plug-ins; returns what quotas and their controller share."""
     store, lookup = stores.store, catalog.lookup
     quotas = Quotas(store)
@@ -113,7 +115,7 @@ def _mutating(store: Store, tenants: TenantAdmission, both: _InBothPhases) -> li
 
 def _validating(
     store: Store,
-    catalog: Catalog,
+    catalog: CatalogStage,
     authorizer: Authorizer,
     tenants: TenantAdmission,
     both: _InBothPhases,

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pykcp.controllers.runtime.manager import ControllerSet
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.settings import ShardSettings
-from pykcp.programs.shard.stages.access import Access, build_access
-from pykcp.programs.shard.stages.api import Api, build_api
-from pykcp.programs.shard.stages.catalog import Catalog, build_catalog
+from pykcp.programs.shard.stages.access import AccessStage, build_access
+from pykcp.programs.shard.stages.api import ApiStage, build_api
+from pykcp.programs.shard.stages.catalog import CatalogStage, build_catalog
 from pykcp.programs.shard.stages.controllers import build_controllers
 from pykcp.programs.shard.stages.foundation import BackgroundTask, Foundation, build_foundation
-from pykcp.programs.shard.stages.stores import Stores, build_stores
-from pykcp.programs.shard.stages.views import Views, build_views
+from pykcp.programs.shard.stages.stores import StoresStage, build_stores
+from pykcp.programs.shard.stages.views import ViewsStage, build_views
 from pykcp.storage.interface import Store
 
 
@@ -22,11 +22,11 @@ class Shard:
     """A shard that is built, but not started."""
 
     base: Foundation
-    stores: Stores
-    catalog: Catalog
-    access: Access
-    api: Api
-    views: Views
+    stores: StoresStage
+    catalog: CatalogStage
+    access: AccessStage
+    api: ApiStage
+    views: ViewsStage
 
     @property
     def tasks(self) -> tuple[BackgroundTask, ...]:

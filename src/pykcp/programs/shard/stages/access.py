@@ -12,20 +12,20 @@ from pykcp.auth.authz.role_cache import RoleCache
 from pykcp.programs.shard.access import AccessObjects
 from pykcp.programs.shard.clusters import ShardClusters
 from pykcp.programs.shard.permission_ceiling import PermissionCeiling
-from pykcp.programs.shard.stages.catalog import Catalog
+from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import BackgroundTask, Foundation
-from pykcp.programs.shard.stages.stores import Stores
+from pykcp.programs.shard.stages.stores import StoresStage
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessStage:
     clusters: ShardClusters
     authorizer: Authorizer
     authentication: Authentication
     tasks: tuple[BackgroundTask, ...]
 
 
-def build_access(base: Foundation, stores: Stores, catalog: Catalog) -> Access:
+def build_access(base: Foundation, stores: StoresStage, catalog: CatalogStage) -> AccessStage:
     settings, store = base.settings, stores.store
     clusters = ShardClusters(
         store,
@@ -47,11 +47,11 @@ def build_access(base: Foundation, stores: Stores, catalog: Catalog) -> Access:
     )
     authentication = base.credentials.authentication(catalog.client, external, tokens)
     tasks.append(BackgroundTask("sign-in", external.run))
-    return Access(clusters, authorizer, authentication, tuple(tasks))
+    return AccessStage(clusters, authorizer, authentication, tuple(tasks))
 
 
 def _workspace_tokens(
-    base: Foundation, catalog: Catalog
+    base: Foundation, catalog: CatalogStage
 ) -> tuple[list[TokenAuthenticator], list[BackgroundTask]]:
     """Issuers that workspace types bring, if that feature is on."""
     if not base.settings.features.feature_gates.get("WorkspaceAuthentication"):

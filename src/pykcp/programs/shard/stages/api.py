@@ -10,10 +10,10 @@ from pykcp.admission.plugins.resource_quota import Quotas
 from pykcp.aio.owner import describe
 from pykcp.programs.shard.admission import install_admission
 from pykcp.programs.shard.serving import make_audit, make_flow_control
-from pykcp.programs.shard.stages.access import Access
-from pykcp.programs.shard.stages.catalog import Catalog
+from pykcp.programs.shard.stages.access import AccessStage
+from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import Foundation
-from pykcp.programs.shard.stages.stores import Stores
+from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.registry.catalog.old_names import WithOldNames
 from pykcp.server.app import ApiServer
 from pykcp.server.chain import OwnParts, SharedParts
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Api:
+class ApiStage:
     server: ApiServer
     services: ServiceRoutes
     """What is served below `/services/`: filled by the stage of views."""
@@ -51,7 +51,9 @@ class Api:
     audit: AuditTrail | None
 
 
-def build_api(base: Foundation, stores: Stores, catalog: Catalog, access: Access) -> Api:
+def build_api(
+    base: Foundation, stores: StoresStage, catalog: CatalogStage, access: AccessStage
+) -> ApiStage:
     quotas = install_admission(base, stores, catalog, access)
     authorization = CallAuthorization(access.authorizer, Impersonation(access.authorizer))
     audit = make_audit(base.settings, stores.store, base.metrics)
@@ -75,10 +77,10 @@ def build_api(base: Foundation, stores: Stores, catalog: Catalog, access: Access
         Dispatcher(catalog.directory, paths, verbs, authorization, remote).handle,
     )
     trail = audit.trail if audit is not None else None
-    return Api(server, services, shared, clusters, verbs, remote, quotas, trail)
+    return ApiStage(server, services, shared, clusters, verbs, remote, quotas, trail)
 
 
-def _mounts(base: Foundation, access: Access) -> MountProxy:
+def _mounts(base: Foundation, access: AccessStage) -> MountProxy:
     settings = base.settings
     return MountProxy(
         base.egress.mounts,
@@ -90,7 +92,7 @@ def _mounts(base: Foundation, access: Access) -> MountProxy:
 
 
 def _virtual_resources(
-    base: Foundation, catalog: Catalog, services: ServiceRoutes
+    base: Foundation, catalog: CatalogStage, services: ServiceRoutes
 ) -> RemoteResources | None:
     if not base.has("CacheAPIs"):
         return None
@@ -112,7 +114,7 @@ def _virtual_resources(
 
 
 def _paths(
-    base: Foundation, store: Store, catalog: Catalog, flow: FlowControl | None
+    base: Foundation, store: Store, catalog: CatalogStage, flow: FlowControl | None
 ) -> PathHandlers:
     directory = catalog.directory
     shown = WithOldNames(directory) if base.has("CacheAPIs") else directory

@@ -10,7 +10,7 @@ from pykcp.admission.tenants import check_cel, schema_checks
 from pykcp.admission.webhooks.conversions import ConversionCalls
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
 from pykcp.programs.shard.stages.foundation import Foundation
-from pykcp.programs.shard.stages.stores import Stores
+from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.custom import CustomResources
 from pykcp.registry.catalog.directory import Directory
@@ -25,7 +25,7 @@ from pykcp.server.large.work import WorkerWork
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class CatalogStage:
     admission: AdmissionChain
     """Of all resources below. It gets its plug-ins, which need the catalog, in the API stage."""
     directory: Directory
@@ -36,7 +36,7 @@ class Catalog:
     """Acts as the API server itself."""
 
 
-def build_catalog(base: Foundation, stores: Stores) -> Catalog:
+def build_catalog(base: Foundation, stores: StoresStage) -> CatalogStage:
     store, admission = stores.store, AdmissionChain()
     services = Services(
         store,
@@ -64,7 +64,7 @@ def build_catalog(base: Foundation, stores: Stores) -> Catalog:
     if has_virtual_storage:
         directory.add_source(OldNames(partial(_make_renamed, services)))
     client = LocalClient(directory, "system:apiserver", writes_own=True)
-    return Catalog(admission, directory, bound, paths, lookup, client)
+    return CatalogStage(admission, directory, bound, paths, lookup, client)
 
 
 def _make_renamed(

@@ -9,11 +9,12 @@ from pykcp.controllers import kcp as kcp_controllers
 from pykcp.controllers.kube import all as kube_controllers
 from pykcp.controllers.runtime.manager import ControllerSet, join
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.programs.shard.stages.api import Api
-from pykcp.programs.shard.stages.catalog import Catalog
+from pykcp.controllers.runtime.parts import ControllerParts
+from pykcp.programs.shard.stages.api import ApiStage
+from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import Foundation
-from pykcp.programs.shard.stages.stores import Stores
-from pykcp.programs.shard.stages.views import Views
+from pykcp.programs.shard.stages.stores import StoresStage
+from pykcp.programs.shard.stages.views import ViewsStage
 from pykcp.registry.cluster_content import ClusterContent
 from pykcp.registry.local import LocalClient
 from pykcp.registry.local_lister import LocalLister
@@ -21,7 +22,7 @@ from pykcp.registry.log_feed import LogFeed
 
 
 def build_controllers(
-    base: Foundation, stores: Stores, catalog: Catalog, api: Api, views: Views
+    base: Foundation, stores: StoresStage, catalog: CatalogStage, api: ApiStage, views: ViewsStage
 ) -> ControllerSet:
     settings, credentials = base.settings, base.credentials
     metrics = ControllerMetrics(base.metrics)
@@ -39,18 +40,21 @@ def build_controllers(
         quotas=api.quotas,
         bound=catalog.bound.definitions,
     )
-    followers += kcp_controllers.make(
+    parts = ControllerParts(
         lister=lister,
         make_client=make_client,
-        content=ClusterContent(stores.store, catalog.directory),
         directory=catalog.directory,
         bound=catalog.bound,
         lookup=catalog.lookup,
         metrics=metrics,
         registry=base.metrics,
         shard_name=settings.shard.shard_name,
-        ca_bundle=credentials.root_ca,
         gates=settings.features.gates,
+    )
+    followers += kcp_controllers.make(
+        parts,
+        content=ClusterContent(stores.store, catalog.directory),
+        ca_bundle=credentials.root_ca,
         published=CachePublisher(stores.cache, settings.shard.shard_name),
         trash=views.trash,
     )

@@ -19,7 +19,7 @@ from pykcp.storage.interface import SEALED_INDEX, Store
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
+class StoresStage:
     store: Store
     hub: WatchHub
     cache: Cache
@@ -27,7 +27,7 @@ class Stores:
     tasks: tuple[BackgroundTask, ...]
 
 
-def build_stores(base: Foundation, store: Store, cache_store: Store) -> Stores:
+def build_stores(base: Foundation, store: Store, cache_store: Store) -> StoresStage:
     """On stores that are started: their content is read while the next stages are built."""
     hub = WatchHub(store, asyncio.get_running_loop())
     base.metrics.add(*_gauges(store, hub))
@@ -37,7 +37,7 @@ def build_stores(base: Foundation, store: Store, cache_store: Store) -> Stores:
     base.health.add("etcd", store.health)
     base.health.add("etcd-readiness", store.health, only_ready=True)
     cache = make_cache(cache_store, base.settings.shard.shard_name)
-    return Stores(store, hub, cache, Sources(now=Timestamps(time.time)), tuple(tasks))
+    return StoresStage(store, hub, cache, Sources(now=Timestamps(time.time)), tuple(tasks))
 
 
 def make_store(settings: ShardSettings) -> Store:

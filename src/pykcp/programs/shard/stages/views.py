@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pykcp.cache.server import make_server as make_cache_server
 from pykcp.clients.http.trust import Trust
 from pykcp.observe.metrics import Registry
-from pykcp.programs.shard.stages.access import Access
-from pykcp.programs.shard.stages.api import Api
-from pykcp.programs.shard.stages.catalog import Catalog
+from pykcp.programs.shard.stages.access import AccessStage
+from pykcp.programs.shard.stages.api import ApiStage
+from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import BackgroundTask, Foundation
-from pykcp.programs.shard.stages.stores import Stores
+from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.registry.verbs.restore import Trash
 from pykcp.server.mount import FrontDoor
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
@@ -21,15 +21,15 @@ from pykcp.virtual.serving import Host, VirtualWorkspaces
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
+class ViewsStage:
     front: FrontDoor
     trash: Trash
     tasks: tuple[BackgroundTask, ...]
 
 
 def build_views(
-    base: Foundation, stores: Stores, catalog: Catalog, access: Access, api: Api
-) -> Views:
+    base: Foundation, stores: StoresStage, catalog: CatalogStage, access: AccessStage, api: ApiStage
+) -> ViewsStage:
     trash = Trash(
         stores.store,
         catalog.directory,
@@ -52,10 +52,10 @@ def build_views(
     address = base.credentials.serving_address
     cache = make_cache_server(stores.cache, access.authentication, Registry(), address)
     api.services.mount("cache", cache)
-    return Views(FrontDoor(api.server, api.services), trash, tasks)
+    return ViewsStage(FrontDoor(api.server, api.services), trash, tasks)
 
 
-def _host(base: Foundation, access: Access, api: Api) -> Host:
+def _host(base: Foundation, access: AccessStage, api: ApiStage) -> Host:
     return Host(
         shared=api.shared,
         authorizer=access.authorizer,
@@ -70,7 +70,7 @@ def _host(base: Foundation, access: Access, api: Api) -> Host:
 
 
 def _workspaces(
-    base: Foundation, stores: Stores, catalog: Catalog, access: Access, trash: Trash
+    base: Foundation, stores: StoresStage, catalog: CatalogStage, access: AccessStage, trash: Trash
 ) -> tuple[VirtualWorkspace, ...]:
     settings = base.settings
     if not settings.shard.run_virtual_workspaces and not settings.shard.shard_virtual_workspace_url:
