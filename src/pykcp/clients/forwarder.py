@@ -60,6 +60,7 @@ class Forwarder:
         """`server_name`: in the servers' certificates, if it is not the host of their URLs."""
         self._connections, self._trust, self._server_name = connections, trust, server_name
         self._limits = limits or ForwardLimits()
+        self._last: tuple[str, Server | None] = ("", None)
 
     async def forward(self, exchange: Exchange, onward: Onward) -> None:
         """Send a request on and its answer back, to its end.
@@ -109,16 +110,24 @@ class Forwarder:
 
     def _server(self, url: str) -> tuple[Server, str]:
         """The server of a URL, and what to ask of it. Raises SendFailed."""
+        at = url.find("/", len("https://"))
+        origin, target = (url[:at], url[at:]) if at >= 0 else (url, "/")
+        last, server = self._last
+        if server is None or last != origin:  # most forwarders have one server
+            server = self._parse(origin)
+            self._last = (origin, server)
+        return server, target
+
+    def _parse(self, origin: str) -> Server:
         try:
-            parts = urlsplit(url)
+            parts = urlsplit(origin)
             port = parts.port or _PORTS.get(parts.scheme, 0)
         except ValueError as error:
             raise SendFailed("invalid URL") from error
-        if not parts.hostname or not port:
+        if parts.scheme not in _PORTS or not parts.hostname or not port or parts.query:
             raise SendFailed("invalid URL")
-        target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         trust = self._trust if parts.scheme == "https" else None
-        return Server(parts.scheme, parts.hostname, port, trust, self._server_name), target
+        return Server(parts.scheme, parts.hostname, port, trust, self._server_name)
 
 
 def _outgoing(exchange: Exchange, target: str, headers: Sequence[Header]) -> OutgoingRequest:

@@ -101,9 +101,8 @@ class Http2Session:
         self.is_reused = False
         self._behind: list[Event] = []
         encoder = self._encoder
-        self._origin = encoder.field((":scheme", server.scheme)) + encoder.field(
-            (":authority", server.authority)
-        )
+        self._scheme = encoder.field((":scheme", server.scheme))
+        self._origin = self._scheme + encoder.field((":authority", server.authority))
         self._idle_since = connection.loop.time()
         self._pinged_at = 0.0
 
@@ -127,21 +126,20 @@ class Http2Session:
         check_target(request)
         encoder = self._encoder
         known, field = encoder.known_fields, encoder.field
-        authority = next((value for name, value in request.headers if name == "host"), "")
         parts = [
             field((":method", request.method)),
-            self._origin if not authority else self._with_authority(authority),
+            self._origin,
             encoder.once((":path", request.target)),
         ]
-        parts += [known.get(h) or field(h) for h in request.headers if h[0] not in _LEFT_OUT]
+        for header in request.headers:
+            if header[0] not in _LEFT_OUT:
+                parts.append(known.get(header) or field(header))  # and `host`
+            elif header[0] == "host":
+                parts[1] = self._scheme + field((":authority", header[1]))
         length = request.length if request.body is None else len(request.body) or None
         if length is not None:
             parts.append(encoder.content_length(length))
         return b"".join(parts)
-
-    def _with_authority(self, authority: str) -> bytes:
-        scheme = self._origin[:1]  # one octet of the static table
-        return scheme + self._encoder.once((":authority", authority))
 
     # -- what the connection calls -------------------------------------------------------------
 
