@@ -23,10 +23,10 @@ _HEAD_LENGTH = len(HEAD)
 CLUSTER_ANNOTATION = "kcp.io/cluster"
 
 
-def encode(obj: Object, cluster: str, mark: bytes = b"") -> Value:
+def encode(obj: Object, cluster: str, suffix: bytes = b"") -> Value:
     """The stored form of an object; the cluster annotation is stamped, whatever was sent.
 
-    `mark`: the version that it is stored in (`version_mark`), if that must be remembered.
+    `suffix`: names the version that it is stored in (`version_suffix`), if that can change.
     """
     metadata = obj["metadata"]
     annotations = dict(metadata.get("annotations") or ())
@@ -37,7 +37,7 @@ def encode(obj: Object, cluster: str, mark: bytes = b"") -> Value:
         if key not in _TYPE_AND_METADATA:
             out[key] = value
     tail = _text(out)[_HEAD_LENGTH:]
-    return Value(HEAD, tail[:-1] + mark if mark else tail)
+    return Value(HEAD, tail[:-1] + suffix if suffix else tail)
 
 
 _TYPE_AND_METADATA = frozenset(("apiVersion", "kind", "metadata"))
@@ -47,7 +47,7 @@ _MARK = b',"apiVersion":"'
 _SPACE = 0x20
 
 
-def version_mark(api_version: str) -> bytes:
+def version_suffix(api_version: str) -> bytes:
     return b'%b%b" }' % (_MARK, api_version.encode())
 
 
@@ -59,7 +59,7 @@ def stored_version(value: bytes) -> str:
     return value[start:-3].decode()
 
 
-def unmarked(value: bytes) -> bytes:
+def without_version(value: bytes) -> bytes:
     """A stored value without the version that it says."""
     if value[-2] != _SPACE:
         return value
@@ -67,7 +67,7 @@ def unmarked(value: bytes) -> bytes:
 
 
 def decode(value: bytes) -> Object:
-    """The stored form as a fresh dict (no kind, and no apiVersion unless it is marked)."""
+    """The stored form as a fresh dict (no kind, and no apiVersion unless a suffix names it)."""
     obj: Object = orjson.loads(value)
     return obj
 

@@ -97,7 +97,6 @@ class Resource:
         "known_fields",
         "large_above",
         "list_type",
-        "mark",
         "namespaced",
         "plural",
         "prefix",
@@ -110,6 +109,7 @@ class Resource:
         "source",
         "type_prefix",
         "version",
+        "version_suffix",
         "webhook",
     )
 
@@ -163,7 +163,7 @@ class Resource:
         self.since = since
         self.webhook: StorageConversion | None = webhook
         """Converts what is stored; its results are what all other methods here are given."""
-        self.mark = self._version_mark()
+        self.version_suffix = self._version_suffix()
         self.source: Callable[[], bytes] | None = None
         """JSON of the definition that a worker process can make the resource of, empty for built-in
         ones; None: only this process can."""
@@ -239,12 +239,12 @@ class Resource:
         entries = index_entries(cluster, stored)
         return entries if self._index is None else (*entries, *self._index(cluster, stored))
 
-    def _version_mark(self) -> bytes:
+    def _version_suffix(self) -> bytes:
         """What objects of a CRD say of their version: its storage version may change."""
         definition = self.definition
         if not definition.stored_versions:
             return b""
-        return codec.version_mark(definition.api_version(definition.storage_version))
+        return codec.version_suffix(definition.api_version(definition.storage_version))
 
     def is_outdated(self, value: bytes) -> bool:
         """Whether a custom object is stored in another version than it would be now."""
@@ -272,7 +272,7 @@ class Resource:
         return (await self.webhook.from_storage((value,)))[0]
 
     def encode(self, stored: Object, cluster: str) -> Value:
-        return codec.encode(stored, cluster, self.mark)
+        return codec.encode(stored, cluster, self.version_suffix)
 
     def unversioned(self, obj: Object, cluster: str) -> bytes:
         """What a dry run answers with."""
@@ -287,15 +287,15 @@ class Resource:
         if self.conversion is not None or self.is_older(value):
             return self._converted(value)
         if value[-2] == _SPACE:
-            mark = self.mark
-            if mark and value.endswith(mark):
-                return b"".join((self.type_prefix, value[1 : -len(mark)], b"}"))
-            value = self._unmarked(value)
+            suffix = self.version_suffix
+            if suffix and value.endswith(suffix):
+                return b"".join((self.type_prefix, value[1 : -len(suffix)], b"}"))
+            value = self._without_version(value)
         return self.type_prefix + value[1:]
 
-    def _unmarked(self, value: bytes) -> bytes:
+    def _without_version(self, value: bytes) -> bytes:
         self._check_version(value)
-        return codec.unmarked(value)
+        return codec.without_version(value)
 
     def _check_version(self, value: bytes) -> None:
         """Versions in which something is stored must not be taken out of a definition."""

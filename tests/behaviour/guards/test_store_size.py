@@ -43,5 +43,5 @@ def test_a_full_store() -> None:
             eventually(lambda name=f"m{number}": client.get(f"{CM}/{name}").status == 404)
         shown = process.client().get("/metrics").body.decode()
         assert f"pykcp_store_size_limit_bytes {8 << 20}" in shown
-        assert "bytes are in use (--store-size-limit); deletions and reads go on" in process.log()
+        assert "only deletions and reads are accepted" in process.log()
         assert process.client().get("/readyz").status == 200

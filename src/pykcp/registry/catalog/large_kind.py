@@ -87,13 +87,13 @@ class LargeConversion(ConvertedEvents):
         self._own = resource.api_version
         self._storage = definition.api_version(definition.storage_version)
         stored = definition.stored_versions or (definition.storage_version,)
-        self._unmarked = definition.api_version(stored[0])
+        self._default = definition.api_version(stored[0])
 
     def is_foreign(self, value: bytes) -> bool:
         """Whether the stored value must be brought under the schema of the served version."""
         if codec.revision_of(value) < self._resource.since:
             return True
-        return (codec.stored_version(value) or self._unmarked) != self._own
+        return (codec.stored_version(value) or self._default) != self._own
 
     async def to_storage(self, obj: Object) -> Object:
         """An object of the served version as it is to be stored: that of a delete."""
@@ -104,11 +104,11 @@ class LargeConversion(ConvertedEvents):
         return stored
 
     async def from_storage(self, values: Sequence[bytes]) -> list[bytes]:
-        """Stored values as values of the served version, unmarked, and ready to be served."""
+        """Stored values as values of the served version, without a suffix, and ready to be served."""
         out = list(values)
         places = [index for index, value in enumerate(values) if self.is_foreign(value)]
         for index, value in enumerate(values):
-            out[index] = codec.unmarked(value)
+            out[index] = codec.without_version(value)
         work = self._resource.services.large
         if places and work is not None:
             read = await work.read_values(self._resource, [values[index] for index in places])

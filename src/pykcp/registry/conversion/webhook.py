@@ -123,7 +123,7 @@ class WebhookConversion(ConvertedEvents):
         places: list[int] = []
         for index, value in enumerate(values):
             if not self.is_foreign(value):
-                out[index] = codec.unmarked(value)
+                out[index] = codec.without_version(value)
                 continue
             sent.append(self._readable(value))
             places.append(index)

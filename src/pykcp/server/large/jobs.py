@@ -123,7 +123,7 @@ def deletion(ref: KindRef, asker: Asker, value: bytes, options: DeleteOptions) -
     """What a delete does to a stored object."""
     resource, ctx = _resource(ref), asker.context()
     obj = codec.decode_without_cluster(value)
-    obj.pop("apiVersion", None)  # the mark of the version that it is stored in
+    obj.pop("apiVersion", None)  # names the version that it is stored in
     check_wanted(resource, obj, options)
     uid = obj["metadata"]["uid"]
     action = decide(resource, obj, options, resource.services.sources.now())
@@ -131,7 +131,7 @@ def deletion(ref: KindRef, asker: Asker, value: bytes, options: DeleteOptions) -
         return Doomed(action, uid, None)
     marked = ValidatedObject(
         b"",
-        codec.encode(obj, ctx.cluster, _mark_of(value)),
+        codec.encode(obj, ctx.cluster, _suffix_of(value)),
         resource.terms_of(obj, ctx.cluster),
         resource.index_entries(ctx.cluster, obj),
         [],
@@ -140,10 +140,10 @@ def deletion(ref: KindRef, asker: Asker, value: bytes, options: DeleteOptions) -
     return Doomed(action, uid, marked)
 
 
-def _mark_of(value: bytes) -> bytes:
-    """The mark of the version that a value is stored in: a delete does not change that."""
+def _suffix_of(value: bytes) -> bytes:
+    """The suffix with the version that a value is stored in: a delete does not change that."""
     version = codec.stored_version(value)
-    return codec.version_mark(version) if version else b""
+    return codec.version_suffix(version) if version else b""
 
 
 def patched(ref: KindRef, asker: Asker, text: bytes, patch: bytes) -> Patched:

@@ -6,7 +6,7 @@ import pytest
 
 from pykcp.registry import codec
 
-MARK = codec.version_mark("example.com/v2")
+MARK = codec.version_suffix("example.com/v2")
 
 
 def stored(mark: bytes, **body: object) -> bytes:
@@ -19,8 +19,8 @@ def test_a_mark_is_found_whatever_the_object_says(text: str) -> None:
     marked, plain = stored(MARK, spec={"text": text}), stored(b"", spec={"text": text})
     assert codec.stored_version(marked) == "example.com/v2"
     assert codec.stored_version(plain) == ""
-    assert codec.unmarked(marked) == plain
-    assert codec.unmarked(plain) == plain
+    assert codec.without_version(marked) == plain
+    assert codec.without_version(plain) == plain
 
 
 def test_a_marked_value_is_json_with_its_version() -> None:

@@ -69,7 +69,7 @@ def conversion(webhook: Webhook, own: str = V2, unmarked: str = V1) -> WebhookCo
 
 def stored(number: int, version: str = "") -> bytes:
     obj = {"metadata": {"name": f"b{number}", "uid": str(number)}, "spec": {"n": number}}
-    mark = codec.version_mark(version) if version else b""
+    mark = codec.version_suffix(version) if version else b""
     return codec.fill(codec.encode(obj, "root", mark), number)
 
 

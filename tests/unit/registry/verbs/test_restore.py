@@ -227,12 +227,17 @@ def _quota(used: str) -> Object:
     }
 
 
+def _counting(store: MemoryStore) -> AdmissionChain:
+    chain = AdmissionChain()
+    chain.install([], [ResourceQuota(store, Quotas(store))])
+    return chain
+
+
 async def test_quotas_count_it_in_the_same_write() -> None:
     store = BrittleStore()
     await deleted_workspace(store)
     await store.write([put(QUOTA, PARENT, **_quota(used="0"))])
-    chain = AdmissionChain([], [ResourceQuota(store, Quotas(store))])
-    bin_ = make_trash(store, chain)
+    bin_ = make_trash(store, _counting(store))
     (record,) = bin_.records(PARENT)
     batches: list[list[str]] = []
     store.listen(lambda events: batches.append([event.key for event in events]))
@@ -248,7 +253,7 @@ async def test_a_quota_without_room_refuses_it_before_anything_is_moved() -> Non
     store = BrittleStore()
     await deleted_workspace(store)
     await store.write([put(QUOTA, PARENT, **_quota(used="1"))])
-    bin_ = make_trash(store, AdmissionChain([], [ResourceQuota(store, Quotas(store))]))
+    bin_ = make_trash(store, _counting(store))
     (record,) = bin_.records(PARENT)
     before = store.revision
     with pytest.raises(Forbidden, match="exceeded quota: few"):

@@ -47,20 +47,20 @@ COUNT = "count/configmaps"
 class Registry:
     def __init__(self, admission: Admission | None = None) -> None:
         self.store = MemoryStore()
-        self.limit = ObjectCountLimit(self.store, lambda: self.directory, 0)
-        quota = ResourceQuota(self.store, Quotas(self.store))
-        chain = admission or AdmissionChain([], [self.limit, quota])
+        chain = AdmissionChain()
         numbers = itertools.count(1)
         self.skip = partial(next, numbers)
         clock = Timestamps(lambda: 1.8e9)
         sources = Sources(clock, uid=lambda: f"00000000-0000-4000-8000-{next(numbers):012}")
-        services = Services(self.store, WatchHub(self.store), chain, sources)
+        services = Services(self.store, WatchHub(self.store), admission or chain, sources)
 
         def make(definition: ResourceDefinition, version: str) -> Resource:
             return make_resource(definition, version, services)
 
         bindings = definition_of(API_BINDINGS.group, API_BINDINGS.resource)
         self.directory = Directory((*builtin_definitions(), bindings), make)
+        limit = ObjectCountLimit(self.store, self.directory, 0)
+        chain.install([], [limit, ResourceQuota(self.store, Quotas(self.store))])
         self.client = LocalClient(self.directory, "system:serviceaccount:kube-system:kcp-workspace")
 
     def config_map(self, name: str, namespace: str = "default") -> Write:
@@ -84,8 +84,8 @@ async def _quota(registry: Registry, limit: int, namespace: str = "default") -> 
     await registry.client.create("one", RESOURCE_QUOTAS, quota)
 
 
-def _used(registry: Registry, namespace: str = "default") -> str | None:
-    quota = registry.client.get("one", RESOURCE_QUOTAS, "q", namespace)
+async def _used(registry: Registry, namespace: str = "default") -> str | None:
+    quota = await registry.client.get("one", RESOURCE_QUOTAS, "q", namespace)
     assert quota is not None
     used: str | None = ((quota.get("status") or {}).get("used") or {}).get(COUNT)
     return used
@@ -95,13 +95,13 @@ async def test_creates_of_one_transaction_are_counted_together() -> None:
     registry = Registry()
     await _quota(registry, 3)
     await registry.client.transaction([registry.config_map("a"), registry.config_map("b")])
-    assert _used(registry) == "2"
+    assert await _used(registry) == "2"
     with pytest.raises(Forbidden, match="exceeded quota: q, requested: count/configmaps=1"):
         await registry.client.transaction([registry.config_map("c"), registry.config_map("d")])
     assert registry.names("core/configmaps/one/") == ["a", "b"]
-    assert _used(registry) == "2"
+    assert await _used(registry) == "2"
     await registry.client.transaction([registry.config_map("c")])
-    assert _used(registry) == "3"
+    assert await _used(registry) == "3"
 
 
 async def test_quotas_of_several_namespaces() -> None:
@@ -109,7 +109,7 @@ async def test_quotas_of_several_namespaces() -> None:
     await _quota(registry, 1, "n1")
     await _quota(registry, 1, "n2")
     await registry.client.transaction([registry.config_map("a", n) for n in ("n2", "n1", "n3")])
-    assert (_used(registry, "n1"), _used(registry, "n2")) == ("1", "1")
+    assert (await _used(registry, "n1"), await _used(registry, "n2")) == ("1", "1")
     with pytest.raises(Forbidden):
         await registry.client.transaction([registry.config_map("b", n) for n in ("n3", "n2")])
     assert len(registry.store.keys("core/configmaps/one/")) == 3
