@@ -11,10 +11,12 @@ it that nothing else has there. Those without it are of the first of the `stored
 
 from __future__ import annotations
 
+import msgspec
 import orjson
 
 from pykcp.machinery.patch.gojson import TOO_DEEP
 from pykcp.machinery.status import BadRequest
+from pykcp.steps import Steps
 from pykcp.storage.interface import Value
 from pykcp.types import Object
 
@@ -70,6 +72,31 @@ def decode(value: bytes) -> Object:
     """The stored form as a fresh dict (no kind, and no apiVersion unless a suffix names it)."""
     obj: Object = orjson.loads(value)
     return obj
+
+
+def decode_in_steps(value: bytes) -> Steps[Object]:
+    """The same for a value that may be large: lists are decoded item by item."""
+    if len(value) <= _AT_ONCE:
+        return decode(value)
+    obj: Object = {}
+    for name, member in _MEMBERS.decode(value).items():
+        yield
+        text = memoryview(member)
+        if len(text) > _AT_ONCE and text[0] == _LIST:
+            items = obj[name] = []
+            for item in _ITEMS.decode(member):
+                items.append(orjson.loads(memoryview(item)))
+                yield
+        else:
+            obj[name] = orjson.loads(text)
+    return obj
+
+
+_LIST = ord("[")
+_AT_ONCE = 64 * 1024
+"""Octets that take less than a few milliseconds to decode, whatever they say."""
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def decode_without_cluster(value: bytes) -> Object:

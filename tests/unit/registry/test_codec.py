@@ -105,3 +105,20 @@ def test_every_prefix_that_is_watched_encloses_the_key(key: str) -> None:
         f"{parts.resource_prefix}{parts.cluster}/{parts.namespace}/",
         key,
     )
+
+
+@pytest.mark.parametrize("count", [1, 3_000])
+def test_steps_and_one_go_agree(count: int) -> None:
+    rule = {"apiGroups": ["ä", ""], "resources": ["r" * 20], "verbs": ["*"], "n": [1, 1.5, None]}
+    obj = {"metadata": {"name": "x", "labels": {"a": "b"}}, "rules": [rule] * count, "more": []}
+    value = codec.fill(codec.encode(obj, "root"), 7)
+    steps = codec.decode_in_steps(value)
+    yields = 0
+    try:
+        while True:
+            next(steps)
+            yields += 1
+    except StopIteration as end:
+        found = end.value
+    assert found == codec.decode(value)
+    assert (yields > count) == (count > 1)

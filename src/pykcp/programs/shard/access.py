@@ -16,7 +16,7 @@ from pykcp.machinery.resources import (
     ROLES,
     GroupVersionResource,
 )
-from pykcp.registry.codec import decode
+from pykcp.registry.codec import decode, decode_in_steps
 from pykcp.registry.keys import object_key, resource_prefix, split_key
 from pykcp.steps import Steps
 from pykcp.storage.interface import Event, Query, Store
@@ -80,6 +80,6 @@ class AccessObjects:
 def _decoded(values: Sequence[bytes]) -> Steps[list[Object]]:
     found: list[Object] = []
     for value in values:
-        found.append(decode(value))
+        found.append((yield from decode_in_steps(value)))
         yield
     return found
