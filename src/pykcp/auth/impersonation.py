@@ -64,7 +64,10 @@ Authorize = Callable[[Attributes], Awaitable[Decision]]
 
 def is_requested(headers: Sequence[Header]) -> bool:
     """Whether any header asks for impersonation; cheap enough for every request."""
-    return any(name.startswith("impersonate-") for name, _ in headers)
+    for name, _ in headers:  # noqa: SIM110 - half as long as `any` over a generator
+        if name.startswith("impersonate-"):
+            return True
+    return False
 
 
 def requested_user(headers: Sequence[Header]) -> User | None:

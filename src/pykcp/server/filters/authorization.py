@@ -65,7 +65,8 @@ class CallAuthorization:
             return False
         if call.audit is not None:
             call.audit.decided(decision)
-        _enforce(decision, attributes)
+        if not decision.allowed:
+            raise forbidden(attributes, decision.reason)
         return True
 
     async def impersonate(self, call: Call) -> None:
