@@ -123,7 +123,7 @@ def make_server(
 ) -> ApiServer:
     """The HTTP side."""
     authorizer = Authorizer(
-        RbacChain(RoleCache(_nobody)),
+        RbacChain(RoleCache(_no_rules)),
         order=("AlwaysAllowGroups", "AlwaysAllowPaths"),
         always_allow_paths=always_allow_paths,
     )
@@ -204,5 +204,5 @@ class _NoIssuer:
         raise PageNotFound
 
 
-async def _nobody(_: str) -> ClusterRules:
+async def _no_rules(_: str) -> ClusterRules:
     return ClusterRules()

@@ -9,7 +9,7 @@ from pykcp.observe.stalls import LoopHolder
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
 
-_OURS = "pykcp."
+_PACKAGE = "pykcp."
 _VERBS = frozenset(
     (
         "get",
@@ -53,15 +53,15 @@ def identify(frames: Sequence[FrameType]) -> LoopHolder:
 
 
 def _handler(modules: Sequence[str]) -> str:
-    ours = [name for name in modules if name.startswith(_OURS)]
-    if not ours:
+    own = [name for name in modules if name.startswith(_PACKAGE)]
+    if not own:
         return modules[0].partition(".")[0] or "unknown"
-    found = next((name for name in ours if not name.startswith(_PLUMBING)), ours[-1])
-    return found.removeprefix(_OURS)
+    found = next((name for name in own if not name.startswith(_PLUMBING)), own[-1])
+    return found.removeprefix(_PACKAGE)
 
 
 def _call_of(frame: FrameType) -> Call | None:
-    if not str(frame.f_globals.get("__name__", "")).startswith(_OURS):
+    if not str(frame.f_globals.get("__name__", "")).startswith(_PACKAGE):
         return None
     found = frame.f_locals.get("call")
     return found if isinstance(found, Call) else None

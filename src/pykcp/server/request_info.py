@@ -34,7 +34,7 @@ class RequestInfo:
     cluster: str = ""
     """What stood behind /clusters/: a name, a path, `*`, or "" if there was no prefix."""
     base: str = ""
-    """What stands in front of the path, in URLs that lead back here."""
+    """The part of the URL before the path, for links to this server."""
     verb: str = ""
     is_resource: bool = False
     api_prefix: str = ""

@@ -53,7 +53,7 @@ class running_cache:  # noqa: N801  # used as `async with running_cache(settings
             self._cache,
             _authentication(settings),
             metrics,
-            lambda: f"{serving.bind_address}:{self._listener.port}",
+            self._address,
             settings.authorization.authorization_always_allow_paths,
         )
         if settings.cache.synthetic_delay:
@@ -64,8 +64,11 @@ class running_cache:  # noqa: N801  # used as `async with running_cache(settings
         self._owner.start_restartable("compactor", Compactor(self._store).run)
         return self._listener.port
 
+    def _address(self) -> str:
+        return f"{self._settings.serving.bind_address}:{self._listener.port}"
+
     def announcement(self) -> Iterable[str]:
-        yield f"serving on {self._settings.serving.bind_address}:{self._listener.port}"
+        yield f"serving on {self._address()}"
         yield f"data is in {self._settings.generic.root_directory.absolute()}"
 
     async def __aexit__(self, *exc: object) -> None:

@@ -42,9 +42,9 @@ class AccessObjects:
         entry = self._store.get(object_key(_LOGICAL_CLUSTERS, cluster, "", "cluster"))
         if entry is not None:
             return ClusterRules(objects, logical_cluster=decode(entry.value))
-        elsewhere = self._replica.get(LOGICAL_CLUSTERS, cluster, "cluster")
-        replicated = self._replicated(cluster) if elsewhere is not None else None
-        return ClusterRules(objects, replicated, elsewhere)
+        on_other_shard = self._replica.get(LOGICAL_CLUSTERS, cluster, "cluster")
+        replicated = self._replicated(cluster) if on_other_shard is not None else None
+        return ClusterRules(objects, replicated, on_other_shard)
 
     def _replicated(self, cluster: str) -> RbacObjects:
         """What a cluster on another shard has published of its roles."""
@@ -61,7 +61,7 @@ class AccessObjects:
     def follow(self, roles: RoleCache) -> None:
         """Notify the cache of committed changes."""
 
-        def changed_elsewhere(kind: tuple[str, str], cluster: str) -> None:
+        def changed_on_other_shard(kind: tuple[str, str], cluster: str) -> None:
             if kind[0] in _GROUPS and kind[1] in WATCHED:
                 roles.invalidate(cluster, kind[1])
 
@@ -74,7 +74,7 @@ class AccessObjects:
                         roles.invalidate(split_key(event.key).cluster, resource)
 
         self._store.listen(changed)
-        self._replica.listen(changed_elsewhere)
+        self._replica.listen(changed_on_other_shard)
 
 
 def _decoded(values: Sequence[bytes]) -> Steps[list[Object]]:

@@ -1,4 +1,4 @@
-"""The stage of stores: where objects are, who is told of changes, what other shards publish."""
+"""The stage of stores: objects, the distribution of changes, and what other shards publish."""
 
 from __future__ import annotations
 
