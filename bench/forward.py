@@ -3,7 +3,7 @@
     python bench/forward.py [--seconds 3] [get] [list] [watch]
 
 The server behind the proxy is that of `bench/wire.py`, the proxy is a process of its own that
-forwards everything and authenticates nobody, and the client is this process. The server's own
+forwards everything without authentication, and the client is this process. The server's own
 CPU for the same requests, sent to it directly, is printed beside the proxy's.
 """
 

@@ -87,7 +87,7 @@ class Relay:
             self.cancel()
 
     def cancel(self) -> None:
-        """The client is gone, or nobody waits any more."""
+        """The client is gone, or the answer is not wanted any more."""
         if self._finish() and self._out is not None:
             self._out.cancel()
 

@@ -138,7 +138,7 @@ class Impersonate:
     """The server is asked with our own credentials, as the user."""
 
     def __init__(self, token: str) -> None:
-        """`token`: ours; "" if we show a certificate."""
+        """`token`: of this process; "" if it shows a certificate."""
         self._own = [("authorization", f"Bearer {token}")] if token else []
 
     def headers(self, request: IncomingRequest, user: User | None) -> list[Header]:

@@ -214,7 +214,7 @@ async def test_certificates(serve: Any, connect: Connect, certificates: Any):
     named = Server("https", "127.0.0.1", listener.port, shown, server_name="other.example")
     with pytest.raises(SendFailed, match="failed to verify certificate"):
         await HttpClient(named).request("GET", "/hello")
-    anybody = await connect(listener, trust=Trust.of_anybody()).request("GET", "/hello")
+    anybody = await connect(listener, trust=Trust.unverified()).request("GET", "/hello")
     assert anybody.status == 200
 
 

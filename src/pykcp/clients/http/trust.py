@@ -37,7 +37,7 @@ class Trust:
         return cls(make)
 
     @classmethod
-    def of_anybody(cls, certificate: str = "", key: str = "") -> Trust:
+    def unverified(cls, certificate: str = "", key: str = "") -> Trust:
         """Any server: nothing is verified. Only where kcp's contract asks for it."""
 
         def make() -> ssl.SSLContext:

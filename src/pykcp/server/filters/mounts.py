@@ -35,7 +35,7 @@ class MountProxy:
         if authority:
             trust = Trust.of_files(authority, certificate, key)
         else:
-            trust = Trust.of_anybody(certificate, key)
+            trust = Trust.unverified(certificate, key)
         self._forwarder = Forwarder(outbound, trust)
         self._policy = PassCredentials(is_proxied)
 
