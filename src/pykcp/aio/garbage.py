@@ -1,19 +1,19 @@
-"""Garbage collection in pieces that are short enough for an event loop.
+"""Garbage collection in steps that are short enough for an event loop.
 
-The interpreter collects garbage whenever enough objects were made, in the middle of any request,
-and now and then looks at all objects that there are. With a large document decoded, or the rights
-of a large tenant in memory, that takes longer than anybody should wait, up to seconds. So its own
-schedule is switched off, and the event loop calls `Collector.tick` while it has work:
+By default the interpreter collects garbage whenever enough objects were created, in the middle of
+any request, and occasionally visits all objects. With a large decoded document, or the roles of a
+large tenant in memory, that takes up to seconds. So automatic collection is disabled, and the
+event loop calls `Collector.tick` while it has work:
 
-* young objects are looked at when there are some thousand of them, survivors twice more; what
-  still exists then is set aside (`gc.freeze`, which takes no time);
-* very many new objects at once are nearly always one large JSON document, which reference counts
-  free as soon as it is done with: they are set aside without a look;
-* what was set aside is looked at when the loop is about to have a pause, unless it is too much
-  for a pause.
+* young objects are visited when there are some thousand of them, survivors twice more; objects
+  that still exist then are set aside (`gc.freeze`, which takes no time);
+* a very large number of new objects is nearly always one large JSON document, which is freed by
+  reference counting when it is no longer used: they are set aside without a visit;
+* objects that were set aside are visited when the loop is about to become idle, unless there are
+  too many of them.
 
-Objects are freed by their reference counts as ever; only cycles wait for the collector. What
-lives long and is large must not be part of one.
+Reference counting still frees objects immediately; only cycles wait for the collector. Large
+long-lived objects must not be part of one.
 """
 
 from __future__ import annotations

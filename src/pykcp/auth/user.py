@@ -151,8 +151,9 @@ def is_service_account(user: User) -> bool:
 def global_name(user: User, cluster: str) -> str:
     """A globally unique name of the user, for limits.
 
-    "" for members of system:masters, who are the operator's. Names of the system and of users who are tied to a logical cluster (service accounts, users
-    of its own issuers, impersonated ones) mean somebody else in each.
+    "" for members of system:masters, who are operators. System names, and names of users who are
+    restricted to a logical cluster (service accounts, users of its issuers, impersonated users),
+    are different users in each logical cluster.
     """
     if MASTERS in user.groups:
         return ""

@@ -211,10 +211,10 @@ Handler = Callable[[Change], None]
 
 
 class Feed(Protocol):
-    """Changes of chosen kinds in all logical clusters, each in the order in which it happened.
+    """Changes of selected kinds in all logical clusters, in order per object.
 
-    After an interruption (a restart, a lost connection) a change may be told again, and several
-    changes of one object may be told as one: handlers look at the state, not at the step.
+    After an interruption (a restart, a lost connection) a change may be delivered again, and
+    several changes of one object may be delivered as one: handlers must be level-based.
     """
 
     def on(
@@ -222,19 +222,19 @@ class Feed(Protocol):
     ) -> None:
         """Call the handler for changes of a kind.
 
-        A feed begins with what changed lately, or, if `from_the_start`, with every object that
-        there is; then it is live.
+        A feed starts with recent changes, or, if `from_the_start`, with all existing objects; then
+        it delivers live changes.
         """
 
     def at_start(self, resume: Callable[[], Awaitable[None]]) -> None:
-        """Run this once, when the feed has told what there was: work that is found otherwise."""
+        """Run this once after the initial changes: finds work that the feed does not deliver."""
 
     async def synced(self) -> None:
-        """Return when the feed has told what there was when it was started."""
+        """Return when the feed has delivered the state at its start."""
 
 
 class ShardFeed(Feed, Protocol):
-    """The feed of a shard's own log: it also tells of kinds that nobody knows beforehand."""
+    """The feed of a shard's own log, which also delivers changes of kinds not known in advance."""
 
     def on_everything(self, handler: Handler) -> None:
         """Call the handler for every change of every object."""

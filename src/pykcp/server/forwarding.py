@@ -100,7 +100,7 @@ def _origin(target: str) -> str:
 
 
 class HeaderPolicy(Protocol):
-    """What a server is told of a request and of its user."""
+    """The headers of a forwarded request."""
 
     def headers(self, request: IncomingRequest, user: User | None) -> list[Header]: ...
 
@@ -109,7 +109,7 @@ class PassCredentials:
     """The credentials of the client pass: the server authenticates it."""
 
     def __init__(self, is_proxied: Callable[[IncomingRequest], bool] = lambda _: False) -> None:
-        """`is_proxied`: whether a trusted proxy sent a request, whose word on the user passes."""
+        """`is_proxied`: whether a trusted proxy sent a request; then its user headers are forwarded."""
         self._is_proxied = is_proxied
 
     def headers(self, request: IncomingRequest, user: User | None = None) -> list[Header]:
@@ -118,13 +118,13 @@ class PassCredentials:
 
 
 class RequestHeaderIdentity:
-    """The user is named in `X-Remote-*`, to servers that trust our certificate.
+    """Sends the user's name in `X-Remote-*` headers, to servers that trust the client certificate.
 
-    Credentials do not pass: the server may belong to a tenant.
+    Credentials are not forwarded: the server may belong to a tenant.
     """
 
     def __init__(self, is_believed: bool) -> None:
-        """`is_believed`: without a certificate of our own no server would, so none is told."""
+        """`is_believed`: whether there is a client certificate; without one no server would trust the name."""
         self._is_believed = is_believed
 
     def headers(self, request: IncomingRequest, user: User | None) -> list[Header]:

@@ -38,7 +38,7 @@ _REPEATED = (429, 503)
 _REPEATS = 10
 _LONGEST_PAUSE = 30.0
 _CONFLICTS = 10
-"""How often a change is tried before its conflict is told."""
+"""Attempts of an update before its conflict is raised."""
 _READS = ("GET", "HEAD")
 
 

@@ -50,7 +50,7 @@ _SHOWN = 500
 
 
 def error_of(code: int, body: bytes) -> StatusError:
-    """The error of an answer; one that is no Status is told by its code and its beginning."""
+    """The error of a response; without a Status it consists of the code and the start of the body."""
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:

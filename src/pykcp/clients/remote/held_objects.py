@@ -1,6 +1,6 @@
-"""What a remote feed holds of one kind: objects as JSON, and the index entries that find them.
+"""The local copy of one kind in a remote feed: objects as JSON, with an index.
 
-Pure: it is told what the server says and answers with the changes that this makes.
+Pure: it takes the server's events and returns the resulting changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class HeldObjects:
         self._entries: dict[ObjectKey, tuple[str, ...]] = {}
         self._by_entry: dict[str, set[ObjectKey]] = {}
         self._unseen: set[ObjectKey] | None = None
-        """While all objects are told anew: those that have not been told yet."""
+        """While all objects are listed again: those that have not been listed yet."""
 
     def __len__(self) -> int:
         return len(self._values)
@@ -80,7 +80,7 @@ class HeldObjects:
         return self._change(key, obj, value, before, is_deleted=True)
 
     def begin_replacing(self) -> None:
-        """From here on every object is told; those that are not are gone."""
+        """Start a full replacement; objects that are not listed until its end have been deleted."""
         self._unseen = set(self._values)
 
     def end_replacing(self) -> Iterator[Change]:

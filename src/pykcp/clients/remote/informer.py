@@ -1,8 +1,8 @@
-"""Follows one kind of a server: all of its objects first, then every change.
+"""An informer: lists all objects of one kind, then watches it.
 
-The content comes as a streaming list where the server offers that, otherwise as a list and a
-watch. Bookmarks keep the place from which a broken watch goes on. When the server no longer
-knows that place (410), everything is told anew and deletions that were missed are made good.
+It uses a streaming list if the server supports it, otherwise a list and a watch. Bookmarks record
+the resource version from which a broken watch resumes. If the server has compacted that version
+(410), everything is listed again and missed deletions are reported.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class Informer:
         self._sleep, self._jitter = sleep, jitter
         self._handlers: list[Handler] = []
         self._version = ""
-        """The place from which a watch goes on; "" if everything is to be told anew."""
+        """The resource version from which a watch resumes; "" for a full list."""
         self._streams_lists = True
         self._pause = _FIRST_PAUSE
 
     def add(self, handler: Handler) -> None:
-        """Call the handler from now on; what is held is told at once."""
+        """Register a handler; it is called immediately for the known objects."""
         for change in self.held.contents():
             _call((handler,), change)
         self._handlers.append(handler)

@@ -16,13 +16,13 @@ _SHOWN = 3
 
 
 class BlockedPaths(NamedTuple):
-    """Some of the paths where something is in the way, and in how many places it is."""
+    """Some paths with blocking objects, and the number of such paths."""
 
     paths: tuple[str, ...] = ()
     places: int = 0
 
     def text(self) -> str:
-        """What is added to the words of a condition."""
+        """The suffix of a condition's message."""
         if not self.places:
             return ""
         more = self.places - len(self.paths)
@@ -36,7 +36,7 @@ NOWHERE = BlockedPaths()
 class Blockers:
     def __init__(self) -> None:
         self._in: dict[str, dict[str, BlockedPaths]] = {}
-        """By logical cluster: the clusters in it in or below which something is in the way."""
+        """By logical cluster: its child clusters that contain blocking objects, at any depth."""
         self._parents: dict[str, str] = {}
 
     def below(self, cluster: str) -> BlockedPaths:
@@ -47,9 +47,9 @@ class Blockers:
         return BlockedPaths(tuple(paths[:_SHOWN]), sum(one.places for one in found.values()))
 
     def note(self, cluster: Object, *, is_here: bool) -> str:
-        """Say upwards where something is in the way of a LogicalCluster: in itself, or below.
+        """Record whether a LogicalCluster is blocked, by its own content or below.
 
-        The cluster above, if that is news to it; "" otherwise.
+        Returns the parent cluster if its information has changed; "" otherwise.
         """
         name = meta.cluster(cluster)
         blocked = self.below(name)
@@ -60,7 +60,7 @@ class Blockers:
             return self.forget(name)
         parent = ((cluster.get("spec") or {}).get("owner") or {}).get("cluster") or ""
         if not parent:
-            return ""  # a home: nobody is above
+            return ""  # a home workspace, which has no parent
         known = self._in.setdefault(parent, {})
         if known.get(name) == blocked:
             return ""
@@ -69,7 +69,7 @@ class Blockers:
         return parent
 
     def forget(self, cluster: str) -> str:
-        """Nothing is in the way there any more. The cluster above, if that is news to it."""
+        """Record that a cluster is no longer blocked. Returns the parent cluster if that is a change."""
         parent = self._parents.pop(cluster, "")
         if parent:
             del self._in[parent][cluster]

@@ -17,18 +17,18 @@ CRDS = "customresourcedefinitions"
 _OWN_FINALIZERS = frozenset(
     ("apis.kcp.io/apibinding-finalizer", "customresourcecleanup.apiextensions.k8s.io")
 )
-"""Theirs who would delete what goes here anyway."""
+"""Finalizers of controllers whose clean-up is part of this deletion."""
 _MOST_FINALIZERS = 100
 """Finalizers that are named, of one object and in all."""
 
 
 def is_kept(item: ContentItem) -> bool:
-    """Whether somebody else has to let go of it first."""
+    """Whether it has finalizers of other controllers."""
     return any(f not in _OWN_FINALIZERS for f in item.metadata.finalizers or ())
 
 
 def is_workspace(item: ContentItem) -> bool:
-    """Whether it is a workspace that waits for nothing but its logical cluster."""
+    """Whether it is a workspace whose only finalizer is that of its logical cluster."""
     is_one = (item.resource.group, item.resource.plural) == WORKSPACES[::2]
     return is_one and item.metadata.finalizers == (WORKSPACE_FINALIZER,)
 
@@ -39,12 +39,12 @@ def deletion(cluster: str, item: ContentItem) -> Delete:
 
 
 def in_deletion_order(items: list[ContentItem]) -> list[ContentItem]:
-    """What holds others comes after those, and roles come last."""
+    """Containers after their content, and roles last."""
     return sorted(items, key=lambda item: (is_role(item), _is_holder(item)))
 
 
 def _is_holder(item: ContentItem) -> bool:
-    """Whether somebody tidies up behind it: the content of a namespace, the objects of a kind."""
+    """Whether it has content that a controller would delete: of a namespace, binding or CRD."""
     return item.resource.plural in ("namespaces", "apibindings", CRDS)
 
 

@@ -21,13 +21,13 @@ class ControllerSpec(Protocol):
 
 
 class StartableFeed(ShardFeed, Protocol):
-    """A feed that the set of controllers sets going."""
+    """A feed that is started by the set of controllers."""
 
     def start(self) -> None:
-        """Tell of changes from now on."""
+        """Start to deliver live changes."""
 
     async def run(self) -> None:
-        """Tell what there was before, and do what is to be done at the start."""
+        """Deliver the initial changes, then run the `at_start` callbacks."""
 
 
 @dataclass(frozen=True, slots=True)

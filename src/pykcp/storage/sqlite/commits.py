@@ -46,7 +46,7 @@ _LARGE_BATCH = 1024 * 1024
 
 
 class _Transaction:
-    """What somebody waits for."""
+    """A transaction in the queue, and the future of its caller."""
 
     __slots__ = ("future", "operations")
 
