@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from pykcp.aio.slices import Slices
 from pykcp.apis.kcp_catalog import kind_id
 from pykcp.clients.interface import Change, Feed, Lister
 from pykcp.controllers.cache.published import Copy, PublishedCopies
@@ -89,8 +90,16 @@ class Replication:
 
     async def reconcile(self, key: Original) -> None:
         kind, cluster, name = key
+        slices = Slices(cluster)  # a large object and its copy take long to read and to compare
         copy = await self._published.get(kind, cluster, name)
-        todo = plan(self._local(key), copy, self._shard)
+        if slices.is_over():
+            await slices.next()
+        local = self._local(key)
+        if slices.is_over():
+            await slices.next()
+        todo = plan(local, copy, self._shard)
+        if slices.is_over():
+            await slices.next()
         await self._carry_out(key, todo)
         has_turned = todo.action in (CopyAction.CREATE, CopyAction.DELETE)
         if kind == LOGICAL_CLUSTERS and has_turned:
