@@ -12,8 +12,8 @@ from pykcp.apis.kube.validation.rules import CelUse
 
 def check_cel(expression: str, use: CelUse) -> str | None:
     """None, or what is wrong with the expression."""
-    sight = NameVisibility(use.has_params, use.has_authorizer, use.has_patch_types)
+    visibility = NameVisibility(use.has_params, use.has_authorizer, use.has_patch_types)
     # Match conditions are evaluated before variables are, so that they cannot use them.
     variables = None if use.purpose == "matchCondition" else use.variables
-    compiled = compile_admission(expression, use.purpose, sight, variables)
+    compiled = compile_admission(expression, use.purpose, visibility, variables)
     return compiled.error or None

@@ -124,7 +124,7 @@ class TenantAdmission:
         )
 
     @cached_property
-    def _surroundings(self) -> AdmissionLookups:
+    def _lookups(self) -> AdmissionLookups:
         from pykcp.admission.lookups import AdmissionLookups
 
         return AdmissionLookups(self._store, self._directory)
@@ -135,13 +135,13 @@ class TenantAdmission:
         from pykcp.admission.webhooks.client import AdmissionWebhookClient
 
         client = AdmissionWebhookClient(self._outbound, self._resolve)
-        return Callers(client, self._surroundings, self._authorizer)
+        return Callers(client, self._lookups, self._authorizer)
 
     @cached_property
     def _policies(self) -> Policies:
         from pykcp.admission.policies.invocations import Policies
 
-        return Policies(self._surroundings, self._authorizer)
+        return Policies(self._lookups, self._authorizer)
 
     def _mutating_policies(self) -> Any:
         from pykcp.admission.plugins.mutating_policies import MutatingPolicies

@@ -62,9 +62,9 @@ class TreeView(VirtualView):
         self.paths = self
 
     async def authorize(self, call: Call) -> Decision:
-        return await self._sight(call).of_top()
+        return await self._visibility(call).of_top()
 
-    def _sight(self, call: Call) -> TreeVisibility:
+    def _visibility(self, call: Call) -> TreeVisibility:
         return TreeVisibility(self._parts, self._store, self._inactive, call.user, call.cluster)
 
     def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
@@ -89,7 +89,7 @@ class TreeView(VirtualView):
         limit, depth = _not_negative(call, "limit"), _not_negative(call, "depth")
         wanted = await _filter(call)
         top = self._parts.lookup.canonical_path(call.cluster)
-        walk = Walk(self._store, self._sight(call))
+        walk = Walk(self._store, self._visibility(call))
         after = _decode_token(call.info.param("continue"))
         found: list[TreeItem] = []
         token = ""

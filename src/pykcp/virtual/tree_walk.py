@@ -109,8 +109,8 @@ class Branch:
 
 
 class Walk:
-    def __init__(self, store: Store, sight: TreeVisibility) -> None:
-        self._store, self._sight = store, sight
+    def __init__(self, store: Store, visibility: TreeVisibility) -> None:
+        self._store, self._visibility = store, visibility
 
     async def items(
         self, cluster: str, path: str, depth: int, after: Sequence[str] = ()
@@ -153,7 +153,7 @@ class Walk:
 
     async def _below(self, item: TreeItem) -> Branch | None:
         """The children of a workspace, if they are here and for the caller to see."""
-        if item.cluster and await self._sight.allows(item.cluster):
+        if item.cluster and await self._visibility.allows(item.cluster):
             return Branch(self._store, item.cluster, item.path)
         return None
 

@@ -21,11 +21,11 @@ from pykcp.apis.kube.validation.rules import CelUse
 from pykcp.auth.authz.attributes import Attributes, Decision, Verdict
 from pykcp.auth.user import User
 
-SIGHT = NameVisibility()
+DEFAULT_VISIBILITY = NameVisibility()
 
 
 def _compiled(expression: str, purpose: str = "validation", variables: Any = ()) -> Any:
-    return compile_admission(expression, purpose, SIGHT, variables)
+    return compile_admission(expression, purpose, DEFAULT_VISIBILITY, variables)
 
 
 REFUSED = {
@@ -79,7 +79,7 @@ def test_variables_have_the_types_of_their_expressions() -> None:
 def _evaluation(
     values: dict[str, Any], variables: Any = (), budget: int = 10_000_000
 ) -> Evaluation:
-    return Evaluation(values, compile_variables(variables, SIGHT).compiled, budget)
+    return Evaluation(values, compile_variables(variables, DEFAULT_VISIBILITY).compiled, budget)
 
 
 def test_variables_are_lazy_and_remembered() -> None:

@@ -61,12 +61,12 @@ class DeclaredVariables:
 
 
 @lru_cache(maxsize=_KEEP)
-def compile_variables(variables: Named, sight: NameVisibility) -> DeclaredVariables:
+def compile_variables(variables: Named, visibility: NameVisibility) -> DeclaredVariables:
     """Each sees those before it; one that does not compile is still there, without a type."""
-    environment = base_environment(sight)
+    environment = base_environment(visibility)
     if not variables:
         return DeclaredVariables(with_policy_variables(environment, {}), {})
-    before = compile_variables(variables[:-1], sight)
+    before = compile_variables(variables[:-1], visibility)
     name, expression = variables[-1]
     found = compile_in(expression, "variable", before.environment)
     compiled = {**before.compiled, name: found}
@@ -85,13 +85,13 @@ def _dyn() -> Type:
 
 @lru_cache(maxsize=_KEEP)
 def compile_admission(
-    expression: str, purpose: str, sight: NameVisibility, variables: Named | None = None
+    expression: str, purpose: str, visibility: NameVisibility, variables: Named | None = None
 ) -> Compiled:
     """`variables` None: there is no such name (webhooks have no variables)."""
     if variables is None:
-        environment = base_environment(sight)
+        environment = base_environment(visibility)
     else:
-        environment = compile_variables(variables, sight).environment
+        environment = compile_variables(variables, visibility).environment
     return compile_in(expression, purpose, environment)
 
 

@@ -174,7 +174,7 @@ _PATCH_FUNCTIONS = {
 
 
 @lru_cache(maxsize=8)
-def base_environment(sight: NameVisibility) -> Environment:
+def base_environment(visibility: NameVisibility) -> Environment:
     """The environment without policy variables."""
     variables = {
         "object": Variable(DYN),
@@ -182,9 +182,9 @@ def base_environment(sight: NameVisibility) -> Environment:
         "request": Variable(types.struct("kubernetes.AdmissionRequest")),
         "namespaceObject": Variable(types.struct("kubernetes.Namespace")),
     }
-    if sight.params:
+    if visibility.params:
         variables["params"] = Variable(DYN)
-    if sight.authorizer:
+    if visibility.authorizer:
         authorization = "kubernetes.authorization."
         variables["authorizer"] = Variable(types.struct(authorization + "Authorizer"))
         variables["authorizer.requestResource"] = Variable(
@@ -193,7 +193,7 @@ def base_environment(sight: NameVisibility) -> Environment:
     environment = replace(
         KUBERNETES, variables=variables, structs={**KUBERNETES.structs, **_STRUCTS}
     )
-    if not sight.patch_types:
+    if not visibility.patch_types:
         return environment
     return replace(
         environment,

@@ -62,10 +62,10 @@ def patch(source: bytes, index: int, seen: Seen) -> bytes:
 
 
 def conditions(
-    expressions: Sequence[str], sight: NameVisibility, fail_open: bool, seen: Seen
+    expressions: Sequence[str], visibility: NameVisibility, fail_open: bool, seen: Seen
 ) -> tuple[bool, str]:
     """Whether the match conditions of a webhook hold."""
-    compiled = tuple(compile_admission(each, "matchCondition", sight) for each in expressions)
+    compiled = tuple(compile_admission(each, "matchCondition", visibility) for each in expressions)
     evaluation = Evaluation(seen.read(), {}, MATCH_BUDGET)
     return conditions_hold(compiled, evaluation, fail_open=fail_open)
 

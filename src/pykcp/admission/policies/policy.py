@@ -102,18 +102,18 @@ def head_of(obj: Object, source: bytes) -> AdmissionPolicy:
 
 def parse_validating(obj: Object) -> AdmissionPolicy:
     spec = obj["spec"]
-    sight, named = _seen(spec)
-    silent = NameVisibility(params=sight.params, authorizer=False)
+    visibility, named = _seen(spec)
+    silent = NameVisibility(params=visibility.params, authorizer=False)
 
     def compiled(expression: str, purpose: str) -> Compiled:
-        return compile_admission(expression, purpose, sight, named)
+        return compile_admission(expression, purpose, visibility, named)
 
     def message(validation: Object) -> Compiled | None:
         text = validation.get("messageExpression")
         return compile_admission(text, "messageExpression", silent, named) if text else None
 
     return AdmissionPolicy(
-        **_common(obj, sight, named),  # type: ignore[arg-type]
+        **_common(obj, visibility, named),  # type: ignore[arg-type]
         validations=tuple(
             Validation(
                 compiled(validation["expression"], "validation"),
@@ -132,8 +132,8 @@ def parse_validating(obj: Object) -> AdmissionPolicy:
 
 def parse_mutating(obj: Object) -> AdmissionPolicy:
     spec = obj["spec"]
-    sight, named = _seen(spec)
-    patching = NameVisibility(params=sight.params, patch_types=True)
+    visibility, named = _seen(spec)
+    patching = NameVisibility(params=visibility.params, patch_types=True)
     mutations = []
     for mutation in spec.get("mutations") or ():
         kind = mutation["patchType"]
@@ -141,7 +141,7 @@ def parse_mutating(obj: Object) -> AdmissionPolicy:
         expression = (mutation.get(field) or {}).get("expression") or ""
         mutations.append(Mutation(kind, compile_admission(expression, field, patching, named)))
     return AdmissionPolicy(
-        **_common(obj, sight, named),  # type: ignore[arg-type]
+        **_common(obj, visibility, named),  # type: ignore[arg-type]
         mutations=tuple(mutations),
         reinvoked=spec.get("reinvocationPolicy") == "IfNeeded",
     )
@@ -163,13 +163,13 @@ def _head(obj: Object) -> dict[str, object]:
     }
 
 
-def _common(obj: Object, sight: NameVisibility, named: Named) -> dict[str, object]:
+def _common(obj: Object, visibility: NameVisibility, named: Named) -> dict[str, object]:
     spec = obj["spec"]
     return {
         **_head(obj),
-        "variables": compile_variables(named, sight).compiled,
+        "variables": compile_variables(named, visibility).compiled,
         "conditions": tuple(
-            compile_admission(condition["expression"], "matchCondition", sight, named)
+            compile_admission(condition["expression"], "matchCondition", visibility, named)
             for condition in spec.get("matchConditions") or ()
         ),
     }

@@ -27,7 +27,7 @@ from pykcp.admission.webhooks.review import (
     review_version,
     verified,
 )
-from pykcp.admission.webhooks.webhook import SIGHT, AdmissionWebhook
+from pykcp.admission.webhooks.webhook import DEFAULT_VISIBILITY, AdmissionWebhook
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.auth.user import global_name
 from pykcp.clients.outbound import Tenant
@@ -86,7 +86,7 @@ class Callers:
             subject,
             holds,
             lambda: sent_values(subject, target),
-            ("conditions", expressions, SIGHT, webhook.fails_open),
+            ("conditions", expressions, DEFAULT_VISIBILITY, webhook.fails_open),
         )
         if error:
             raise subject.forbidden(error)

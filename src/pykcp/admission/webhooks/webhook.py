@@ -11,7 +11,7 @@ from pykcp.admission.expressions.environment import NameVisibility
 from pykcp.admission.matching import Criteria, parse_criteria
 from pykcp.types import Object
 
-SIGHT = NameVisibility()
+DEFAULT_VISIBILITY = NameVisibility()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _parse(hook: Object, configuration: str, uid: str) -> AdmissionWebhook:
         reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
         criteria=parse_criteria(hook, "rules"),
         conditions=tuple(
-            compile_admission(condition["expression"], "matchCondition", SIGHT)
+            compile_admission(condition["expression"], "matchCondition", DEFAULT_VISIBILITY)
             for condition in hook.get("matchConditions") or ()
         ),
     )
