@@ -59,7 +59,8 @@ class ExternalSignIn:
         if not settings.token_webhook_config_file:
             return None
         from pykcp.auth.authn.webhook import WebhookTokens
-        from pykcp.auth.webhook_client import ReviewClient, load_endpoint
+        from pykcp.auth.webhook_client import ReviewClient
+        from pykcp.clients.kubeconfig import load_endpoint
 
         return WebhookTokens(
             ReviewClient(load_endpoint(settings.token_webhook_config_file)),
@@ -73,7 +74,8 @@ class ExternalSignIn:
         if not settings.authorization_webhook_config_file:
             return None
         from pykcp.auth.authz.webhook import WebhookAuthorizer
-        from pykcp.auth.webhook_client import ReviewClient, load_endpoint
+        from pykcp.auth.webhook_client import ReviewClient
+        from pykcp.clients.kubeconfig import load_endpoint
 
         return WebhookAuthorizer(
             ReviewClient(load_endpoint(settings.authorization_webhook_config_file)),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-
-class CredentialError(Exception):
-    """A key, certificate or token file that cannot be used; the text says which and why."""
+from pykcp.clients.credential_files import CredentialError as CredentialError  # noqa: PLC0414 — part of this API
+from pykcp.clients.credential_files import read as read  # noqa: PLC0414 — likewise
 
 
 def ensure_directory(path: Path) -> None:
@@ -41,13 +40,6 @@ def _write(path: Path, content: bytes, mode: int) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise CredentialError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise CredentialError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def read_if_present(path: Path) -> bytes | None:

@@ -89,7 +89,7 @@ def _online(settings: ShardSettings) -> str:
     from http.client import HTTPSConnection
     from urllib.parse import urlsplit
 
-    from pykcp.auth.webhook_client import load_endpoint, make_context
+    from pykcp.clients.kubeconfig import load_endpoint, make_context
 
     endpoint = load_endpoint(
         str(settings.generic.root_directory / settings.generic.kubeconfig_path), "shard-base"

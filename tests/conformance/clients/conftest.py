@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
-import ssl
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -17,8 +16,8 @@ import pytest_asyncio
 from pykcp.aio.owner import TaskOwner
 from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.clients.remote.client import RemoteClient, identities_of_root
+from pykcp.clients.remote.connect import connect
 from pykcp.clients.remote.feed import RemoteFeed
-from pykcp.clients.remote.http1 import Http1Transport
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.programs.shard.process import running_shard
@@ -26,7 +25,6 @@ from pykcp.registry.indexes.entries import OF_KIND, index_entries
 from pykcp.registry.local import LocalClient
 from pykcp.registry.local_lister import LocalLister
 from pykcp.registry.log_feed import LogFeed
-from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.settings import shard_settings
 
 if TYPE_CHECKING:
@@ -121,10 +119,7 @@ async def shard_fixture(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterat
 def remote_client(
     kubeconfig: pathlib.Path, identities: Mapping[tuple[str, str], str] | None = None
 ) -> RemoteClient:
-    access = read_access(kubeconfig, "shard-base")
-    tls = ssl.create_default_context(cadata=access.ca)
-    transport = Http1Transport(f"https://{access.host}:{access.port}", tls)
-    return RemoteClient(transport, MANAGER, token=lambda: access.token, identities=identities or {})
+    return connect(str(kubeconfig), MANAGER, "shard-base", identities or {})
 
 
 @pytest_asyncio.fixture(loop_scope="session", params=["local", "remote"])
@@ -132,27 +127,27 @@ async def seam(request: pytest.FixtureRequest, shard: Shard) -> AsyncIterator[Se
     if request.param == "local":
         yield _local(shard)
         return
-    kubeconfig = shard.settings.generic.root_directory / "admin.kubeconfig"
+    kubeconfig = shard.base.settings.generic.root_directory / "admin.kubeconfig"
     bare = remote_client(kubeconfig)
     client = remote_client(kubeconfig, await identities_of_root(bare))
-    await bare.transport.close()
+    bare.http.close()
 
     def feed() -> Followed:
         made = RemoteFeed(client, entries=entries_of)
         return Followed(made, made.lister, lambda owner: owner.start_restartable("feed", made.run))
 
     yield Seam("remote", "root", client, feed, shard)
-    await client.transport.close()
+    client.http.close()
 
 
 def _local(shard: Shard) -> Seam:
     def feed() -> Followed:
-        made = LogFeed(shard.store)
+        made = LogFeed(shard.stores.store)
 
         def start(owner: TaskOwner) -> None:
             made.start()
             owner.start_restartable("feed", made.run)
 
-        return Followed(made, LocalLister(shard.store, shard.directory), start)
+        return Followed(made, LocalLister(shard.stores.store, shard.catalog.directory), start)
 
-    return Seam("local", "root", LocalClient(shard.directory, MANAGER), feed, shard)
+    return Seam("local", "root", LocalClient(shard.catalog.directory, MANAGER), feed, shard)

@@ -141,11 +141,11 @@ async def test_kcps_own_kinds(seam: Seam) -> None:
     async with followed.running():
         await followed.feed.synced()
         workspace = {"metadata": {"name": seam.named("w")}, "spec": {}}
-        await seam.shard.client.create(seam.cluster, WORKSPACES, workspace)
+        await seam.shard.catalog.client.create(seam.cluster, WORKSPACES, workspace)
         key = ObjectKey(seam.cluster, "", seam.named("w"))
         await followed.until(lambda _: bool(followed.of(key)))
         assert followed.of(key)[0].resource == kind_id(WORKSPACES)
-        await seam.shard.client.delete(seam.cluster, WORKSPACES, seam.named("w"))
+        await seam.shard.catalog.client.delete(seam.cluster, WORKSPACES, seam.named("w"))
         await followed.until(lambda _: followed.of(key)[-1].deleted)
 
 

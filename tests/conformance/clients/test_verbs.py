@@ -136,7 +136,7 @@ class LocalRival:
 
     async def write(self, number: str) -> None:
         changed = {**self._obj, "data": {"n": number}}
-        await self._seam.shard.client.update(self._seam.cluster, CONFIG_MAPS, changed)
+        await self._seam.shard.catalog.client.update(self._seam.cluster, CONFIG_MAPS, changed)
 
 
 async def test_change_of_what_is_not_there(seam: Seam) -> None:
@@ -196,7 +196,7 @@ async def test_apply_creates_and_changes(seam: Seam) -> None:
 
 
 async def test_apply_takes_others_fields_by_force_only(seam: Seam) -> None:
-    made = await seam.shard.client.create(
+    made = await seam.shard.catalog.client.create(
         seam.cluster, CONFIG_MAPS, seam.config_map("a", data={"n": "1"})
     )
     assert made["data"] == {"n": "1"}

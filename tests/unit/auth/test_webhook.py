@@ -21,7 +21,8 @@ from pykcp.auth.authz.webhook import WebhookAuthorizer
 from pykcp.auth.certificates import KeyPair, create_ca, issue_client
 from pykcp.auth.files import CredentialError
 from pykcp.auth.user import User
-from pykcp.auth.webhook_client import ReviewClient, load_endpoint
+from pykcp.auth.webhook_client import ReviewClient
+from pykcp.clients.kubeconfig import load_endpoint
 from pykcp.testing.https import HTTPSServer, Received
 
 NOW = 1000.0

@@ -1,7 +1,7 @@
 """The verbs of the API over HTTP, as `Reader` and `Writer`.
 
 An answer 429 or 503 that says when to come back is waited for and the request sent again: the
-server has not acted on it. Reads are also repeated once when their connection broke.
+server has not acted on it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Any
 import msgspec
 import orjson
 
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.http.client import HttpClient
+from pykcp.clients.http.response import HttpResponse
 from pykcp.clients.interface import JSON_PATCH, MERGE_PATCH, PAGE, MetadataPage, ObjectPage, Reader
 from pykcp.clients.remote.errors import error_of
 from pykcp.clients.remote.paths import collection_path, object_path, with_query
-from pykcp.clients.remote.transport import RemoteResponse, Transport, TransportError
 from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.metadata import Metadata
 from pykcp.machinery.resources import API_EXPORTS, GroupVersionResource
@@ -28,7 +30,6 @@ from pykcp.machinery.status import (
     Gone,
     NotFound,
     ServiceUnavailable,
-    StatusError,
 )
 from pykcp.types import Object
 
@@ -37,9 +38,9 @@ _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _REPEATED = (429, 503)
 _REPEATS = 10
 _LONGEST_PAUSE = 30.0
+_MOST_BYTES = 1 << 30
 _CONFLICTS = 10
 """Attempts of an update before its conflict is raised."""
-_READS = ("GET", "HEAD")
 
 
 class _Item(msgspec.Struct):
@@ -66,7 +67,7 @@ class RemoteClient:
 
     def __init__(
         self,
-        transport: Transport,
+        http: HttpClient,
         manager: str,
         *,
         token: Callable[[], str] = str,
@@ -77,7 +78,7 @@ class RemoteClient:
         by group and resource, those of the exports whose resources are read in all logical
         clusters (`identities_of_root`).
         """
-        self._transport, self._manager, self._identities = transport, manager, identities
+        self.http, self._manager, self._identities = http, manager, identities
         self._token, self._sleep = token, sleep
 
     def collection(self, cluster: str, kind: GroupVersionResource, namespace: str = "") -> str:
@@ -318,38 +319,31 @@ class RemoteClient:
         accept: str = "application/json",
     ) -> bytes:
         """The body of a successful answer; StatusError otherwise."""
-        is_broken = False
         for attempt in range(_REPEATS + 1):
+            headers = self.headers(accept, form if body else "")
             try:
-                async with self._transport.request(
-                    method, target, self.headers(accept, form if body else ""), body
-                ) as response:
-                    answer = await response.read()
-            except TransportError as error:
-                if is_broken or not error.was_sent or method not in _READS:
-                    raise _unreachable(error) from error
-                is_broken = True
-                continue
+                response = await self.http.request(method, target, headers, body)
+                answer = await response.read(_MOST_BYTES)
+            except SendFailed as error:
+                raise ServiceUnavailable(f"the server cannot be reached: {error}") from error
             if response.status < 400:
                 return answer
             pause = pause_before_repeat(response)
             if pause is None or attempt == _REPEATS:
                 raise error_of(response.status, answer)
             await self._sleep(pause)
-        raise ServiceUnavailable("the connection to the server broke again and again")
+        raise AssertionError
 
-    def headers(self, accept: str = "application/json", content_type: str = "") -> dict[str, str]:
-        headers = {"Accept": accept, "User-Agent": f"pykcp/{self._manager}"}
+    def headers(
+        self, accept: str = "application/json", content_type: str = ""
+    ) -> list[tuple[str, str]]:
+        headers = [("accept", accept), ("user-agent", f"pykcp/{self._manager}")]
         if content_type:
-            headers["Content-Type"] = content_type
+            headers.append(("content-type", content_type))
         token = self._token()
         if token:
-            headers["Authorization"] = f"Bearer {token}"
+            headers.append(("authorization", f"Bearer {token}"))
         return headers
-
-    @property
-    def transport(self) -> Transport:
-        return self._transport
 
 
 async def identities_of_root(client: Reader) -> dict[tuple[str, str], str]:
@@ -363,19 +357,15 @@ async def identities_of_root(client: Reader) -> dict[tuple[str, str], str]:
     return found
 
 
-def pause_before_repeat(response: RemoteResponse) -> float | None:
+def pause_before_repeat(response: HttpResponse) -> float | None:
     """Seconds after which a refused request is sent again; None if it is not."""
     if response.status not in _REPEATED:
         return None
     try:
-        asked = float(response.header("Retry-After") or "")
+        asked = float(response.header("retry-after") or "")
     except ValueError:
         return None
     return min(max(asked, 0.0), _LONGEST_PAUSE)
-
-
-def _unreachable(error: TransportError) -> StatusError:
-    return ServiceUnavailable(f"the server cannot be reached: {error}")
 
 
 def _delete_options(propagation: str | None, preconditions: Object) -> Object:

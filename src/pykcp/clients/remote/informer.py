@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 import orjson
 
+from pykcp.clients.errors import SendFailed
 from pykcp.clients.interface import Change, Handler
 from pykcp.clients.remote.client import RemoteClient, pause_before_repeat
 from pykcp.clients.remote.errors import error_of, error_of_status
 from pykcp.clients.remote.held_objects import HeldObjects
 from pykcp.clients.remote.paths import with_query
-from pykcp.clients.remote.transport import TransportError
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import BadRequest, Expired, Forbidden, Gone, Invalid, StatusError
 
@@ -33,6 +33,8 @@ _STEADY = 5.0
 """Seconds after which a watch that ends was a good one."""
 _WATCH_SECONDS = (300, 600)
 """How long a watch is asked to last: at random, so that those of many clients end apart."""
+_MOST_BYTES = 1 << 20
+"""Of an error."""
 _INITIAL_END = "k8s.io/initial-events-end"
 
 
@@ -54,9 +56,11 @@ class Informer:
         held: HeldObjects,
         cluster: str = "*",
         *,
+        streams_lists: bool = True,
         sleep: Callable[[float], Any] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
+        """`streams_lists`: whether to ask for a streaming list first."""
         self.held = held
         self.is_synced = asyncio.Event()
         self._client, self._kind, self._cluster = client, kind, cluster
@@ -64,7 +68,7 @@ class Informer:
         self._handlers: list[Handler] = []
         self._version = ""
         """The resource version from which a watch resumes; "" for a full list."""
-        self._streams_lists = True
+        self._streams_lists = streams_lists
         self._pause = _FIRST_PAUSE
 
     def add(self, handler: Handler) -> None:
@@ -82,7 +86,7 @@ class Informer:
             except (Expired, Gone):
                 self._version = ""  # the server has forgotten that place
                 continue
-            except (StatusError, TransportError, msgspec.MsgspecError) as error:
+            except (StatusError, SendFailed, msgspec.MsgspecError) as error:
                 level = logging.DEBUG if self._pause > _FIRST_PAUSE else logging.WARNING
                 _log.log(level, "the watch of %s broke: %s", self._kind, error)
             if time.monotonic() - began > _STEADY:
@@ -127,15 +131,18 @@ class Informer:
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds, **place}
         target = with_query(self._client.collection(self._cluster, self._kind), query)
         client = self._client
-        async with client.transport.request("GET", target, client.headers()) as response:
+        response = await client.http.request("GET", target, client.headers())
+        try:
             if response.status >= 400:
                 pause = pause_before_repeat(response)
-                answer = await response.read()
+                answer = await response.read(_MOST_BYTES)
                 if pause is not None:
                     await self._sleep(pause)
                 raise error_of(response.status, answer)
             async for line in _lines(response.chunks()):
                 self._heard(_decode_event(line))
+        finally:
+            response.close()
 
     def _heard(self, event: _WatchEvent) -> None:
         value = bytes(event.object)

@@ -58,7 +58,7 @@ def kubeconfig_file(flag: str, path: str) -> Iterator[str]:
 
 def kubeconfig_problems(flag: str, path: str, context: str = "") -> Iterator[str]:
     """A kubeconfig with this context; its current one if no name is given."""
-    from pykcp.auth.webhook_client import load_endpoint
+    from pykcp.clients.kubeconfig import load_endpoint
 
     yield from loaded_by(lambda path: load_endpoint(path, context))(flag, path)
 

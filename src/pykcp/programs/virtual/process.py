@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.auth.authn.chain import Authentication
-from pykcp.auth.webhook_client import load_endpoint
+from pykcp.clients.kubeconfig import load_endpoint
 from pykcp.programs.kit.run import run_program
 from pykcp.programs.virtual.proxy import VirtualWorkspaceProxy
 from pykcp.programs.virtual.settings import VirtualWorkspacesSettings

@@ -14,8 +14,8 @@ from typing import Any
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.impersonation import is_requested
 from pykcp.auth.user import MASTERS
-from pykcp.auth.webhook_client import WebhookEndpoint, make_context
 from pykcp.clients.http.trust import Trust
+from pykcp.clients.kubeconfig import KubeconfigServer, make_context
 from pykcp.machinery.status import Forbidden, Unauthorized
 from pykcp.server.call import Call
 from pykcp.server.forwarding import Impersonate, PassCredentials, without
@@ -33,7 +33,7 @@ class VirtualWorkspaceProxy:
     """The application of the program."""
 
     def __init__(
-        self, endpoint: WebhookEndpoint, authentication: Authentication, health: Health
+        self, endpoint: KubeconfigServer, authentication: Authentication, health: Health
     ) -> None:
         self._authentication = authentication
         self._health = health
@@ -101,7 +101,7 @@ def _origin(url: str) -> str:
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
-def _without_certificate(endpoint: WebhookEndpoint) -> Trust:
+def _without_certificate(endpoint: KubeconfigServer) -> Trust:
     """A certificate would take precedence over the client's token."""
     bare = replace(endpoint, certificate=b"", certificate_file="", key=b"", key_file="")
     return Trust(lambda: make_context(bare))

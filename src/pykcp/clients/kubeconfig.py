@@ -1,0 +1,165 @@
+"""Servers as kubeconfigs describe them: address, trust, and the client's certificate or token."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import pathlib
+import ssl
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from pykcp.clients.credential_files import CredentialError, read
+from pykcp.tls_trust import verifying_context
+from pykcp.types import Object
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KubeconfigServer:
+    """What a kubeconfig says about a server and how to speak to it."""
+
+    url: str
+    authority: bytes = b""
+    authority_file: str = ""
+    skip_verify: bool = False
+    server_name: str = ""
+    certificate: bytes = b""
+    certificate_file: str = ""
+    key: bytes = field(default=b"", repr=False)
+    key_file: str = ""
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    proxy: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        names = (self.authority_file, self.certificate_file, self.key_file)
+        return tuple(name for name in names if name)
+
+
+def load_endpoint(path: str, context: str = "") -> KubeconfigServer:
+    """The server of a kubeconfig's context, or of its current one. Raises CredentialError."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(read(pathlib.Path(path)))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark is not None else ""
+        raise CredentialError(f"{path}: not YAML{where}") from None
+    except (ValueError, RecursionError):
+        raise CredentialError(f"{path}: not a kubeconfig") from None
+    if not isinstance(document, dict):
+        raise CredentialError(f"{path}: not a kubeconfig")
+    return _Kubeconfig(path, document).endpoint(context)
+
+
+class _Kubeconfig:
+    def __init__(self, path: str, document: Object) -> None:
+        self._path, self._document = path, document
+        self._folder = pathlib.Path(path).parent
+
+    def endpoint(self, asked: str = "") -> KubeconfigServer:
+        current = asked or self._document.get("current-context")
+        if not current:
+            raise self._error("current-context is not set")
+        context = self._named("contexts", "context", current)
+        cluster = self._named("clusters", "cluster", context.get("cluster"))
+        user = self._named("users", "user", context["user"]) if context.get("user") else {}
+        for method in ("exec", "auth-provider"):
+            if user.get(method):
+                raise self._error(f"users cannot use {method} here")
+        url = cluster.get("server")
+        if not isinstance(url, str) or urlsplit(url).scheme not in ("https", "http"):
+            raise self._error("server is not an http or https URL")
+        if urlsplit(url).scheme == "http":
+            _log.warning("%s: the server is called without TLS", self._path)
+        authority_file, authority = self._material(cluster, "certificate-authority")
+        certificate_file, certificate = self._material(user, "client-certificate")
+        key_file, key = self._material(user, "client-key")
+        found = KubeconfigServer(
+            url,
+            authority,
+            authority_file,
+            bool(cluster.get("insecure-skip-tls-verify")),
+            str(cluster.get("tls-server-name") or ""),
+            certificate,
+            certificate_file,
+            key,
+            key_file,
+            str(user.get("token") or ""),
+            self._file(user, "tokenFile"),
+            str(user.get("username") or ""),
+            str(user.get("password") or ""),
+            str(cluster.get("proxy-url") or ""),
+        )
+        make_context(found)  # what cannot be used shall be known at the start
+        return found
+
+    def _error(self, text: str) -> CredentialError:
+        return CredentialError(f"{self._path}: {text}")
+
+    def _named(self, section: str, key: str, name: Any) -> Object:
+        entries = self._document.get(section)
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict) and entry.get("name") == name:
+                found = entry.get(key)
+                if isinstance(found, dict):
+                    return found
+        raise self._error(f'{key} "{name}" does not exist')
+
+    def _file(self, entry: Object, name: str) -> str:
+        value = entry.get(name)
+        return str(self._folder / value) if isinstance(value, str) and value else ""
+
+    def _material(self, entry: Object, name: str) -> tuple[str, bytes]:
+        """Either a file's name or what it would hold."""
+        data = entry.get(f"{name}-data")
+        if not data:
+            return self._file(entry, name), b""
+        try:
+            return "", base64.b64decode(data, validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise self._error(f"{name}-data is not base64") from None
+
+
+def make_context(endpoint: KubeconfigServer) -> ssl.SSLContext:
+    """TLS with the authority and the certificate of the kubeconfig. Raises CredentialError."""
+    authority = endpoint.authority or (
+        read(pathlib.Path(endpoint.authority_file)) if endpoint.authority_file else b""
+    )
+    try:
+        context = verifying_context(authority.decode("ascii"))
+        if endpoint.skip_verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        _load_pair(context, endpoint)
+    except (ssl.SSLError, UnicodeDecodeError, OSError) as error:
+        raise CredentialError(f"TLS of {endpoint.url}: {error}") from error
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, endpoint: KubeconfigServer) -> None:
+    if not (endpoint.certificate or endpoint.certificate_file):
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="pykcp-") as folder:  # ssl reads files only
+        names: list[str] = []
+        for data, name in (
+            (endpoint.certificate, endpoint.certificate_file),
+            (endpoint.key, endpoint.key_file),
+        ):
+            path = pathlib.Path(name)
+            if data:
+                path = pathlib.Path(folder) / f"{len(names)}.pem"
+                path.touch(mode=0o600)
+                path.write_bytes(data)
+            names.append(str(path))
+        context.load_cert_chain(names[0], names[1] if names[1] != "." else None)
