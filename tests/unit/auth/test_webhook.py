@@ -428,8 +428,8 @@ def changed(path: Path, section: str, key: str, **changes: Any) -> Path:
         ("clusters", "cluster", {"certificate-authority": "none"}, "cannot read"),
         ("contexts", "context", {"cluster": "x"}, 'cluster "x" does not exist'),
         ("contexts", "context", {"user": "x"}, 'user "x" does not exist'),
-        ("users", "user", {"exec": {"command": "x"}}, "users of webhooks cannot use exec"),
-        ("users", "user", {"client-key": "ca.crt"}, "TLS of webhook"),
+        ("users", "user", {"exec": {"command": "x"}}, "users cannot use exec here"),
+        ("users", "user", {"client-key": "ca.crt"}, "TLS of"),
         ("users", "user", {"client-key-data": "%"}, "client-key-data is not base64"),
     ],
 )
