@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import orjson
@@ -34,6 +34,7 @@ from pykcp.machinery.status import (
 from pykcp.types import Object
 
 APPLY_PATCH = "application/apply-patch+yaml"
+Headers: TypeAlias = list[tuple[str, str]]
 _METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _REPEATED = (429, 503)
 _REPEATS = 10
@@ -334,9 +335,7 @@ class RemoteClient:
             await self._sleep(pause)
         raise AssertionError
 
-    def headers(
-        self, accept: str = "application/json", content_type: str = ""
-    ) -> list[tuple[str, str]]:
+    def headers(self, accept: str = "application/json", content_type: str = "") -> Headers:
         headers = [("accept", accept), ("user-agent", f"pykcp/{self._manager}")]
         if content_type:
             headers.append(("content-type", content_type))
