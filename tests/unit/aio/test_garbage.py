@@ -32,9 +32,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def collector(clock: Clock) -> Iterator[Collector]:
+def collector(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """Counts the objects of this test only: other tests may have left many in the process."""
     made = Collector(clock)
     made.start()
+    count, before = gc.get_freeze_count, gc.get_freeze_count()
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: count() - before)
+    made._settle()
     yield made
     made.stop()
 
