@@ -251,7 +251,7 @@ def test_files_that_make_no_sense_stop_the_start(tmp_path: Path, issuer: TestIss
     assert f"--authentication-config: no such file: {path}" in _start(*flags)
     path.write_text("kind: Pod\napiVersion: v1\n")
     assert (
-        f'Error: failed to load authentication configuration from file "{path}": '
+        f'Error: --authentication-config: failed to load authentication configuration from file "{path}": '
         'no kind "Pod" is registered for version "v1"'
     ) in _start(*flags)
     path.write_text(document(plain(issuer), plain(issuer)))

@@ -30,6 +30,9 @@ def _load_configuration(path: str) -> None:
     try:
         config_from_file(path)
     except AuthenticationConfigError as error:
+        if isinstance(error.__cause__, OSError):
+            # A missing file is reported in the same words for all flags.
+            raise error.__cause__ from None
         raise CredentialError(str(error)) from error
 
 
