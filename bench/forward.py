@@ -26,7 +26,7 @@ from wire import OBJECT, BenchClient, connect, make_certificate
 
 from pykcp.clients.direct import Direct
 from pykcp.clients.errors import SendFailed
-from pykcp.clients.forwarder import Forwarder, Onward, end_to_end
+from pykcp.clients.forwarder import Forwarder, Onward, passed_headers
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.outbound import Tenant
 from pykcp.wire.exchange import Exchange, IncomingRequest
@@ -54,7 +54,7 @@ class BenchProxy:
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         request = exchange.request
         target = f"{request.path}?{request.query}" if request.query else request.path
-        onward = Onward(self._url + target, end_to_end(request.headers), Tenant(""))
+        onward = Onward(self._url + target, passed_headers(request.headers), Tenant(""))
         if self._forwarder.start(exchange, onward, lambda: self._forward(exchange, onward)):
             return None
         return self._forward(exchange, onward)

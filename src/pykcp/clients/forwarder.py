@@ -11,14 +11,14 @@ Other protocols (WebSocket, SPDY) are passed on octet by octet after the switch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.client import HttpClient, may_repeat
-from pykcp.clients.http.interface import HOP_BY_HOP, OutgoingRequest, Server
+from pykcp.clients.http.interface import OutgoingRequest, Server, end_to_end
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.outbound import Tenant
 from pykcp.clients.relay import ForwardLimits, Relay
@@ -143,17 +143,6 @@ def _outgoing(exchange: Exchange, target: str, headers: Sequence[Header]) -> Out
     )
 
 
-def end_to_end(headers: Iterable[Header]) -> list[Header]:
-    """Headers except hop-by-hop ones: the standard ones, and those listed in `connection`."""
-    given = [*headers]
-    named = {
-        one.strip().lower()
-        for name, value in given
-        if name == "connection"
-        for one in value.split(",")
-    }
-    dropped = HOP_BY_HOP | _NOT_PASSED | named if named else _DROPPED
-    return [header for header in given if header[0] not in dropped]
-
-
-_DROPPED = HOP_BY_HOP | _NOT_PASSED
+def passed_headers(headers: Sequence[Header]) -> list[Header]:
+    """Headers of a request that may be said to the next server."""
+    return end_to_end(headers, _NOT_PASSED)

@@ -11,7 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pykcp.clients.errors import SendFailed, TimedOut
-from pykcp.clients.http.interface import HOP_BY_HOP, ClientSession, OutgoingRequest, OutgoingStream
+from pykcp.clients.http.interface import (
+    ClientSession,
+    OutgoingRequest,
+    OutgoingStream,
+    end_to_end,
+)
 from pykcp.wire.exchange import BodySource, Exchange, Header, Stream
 
 _log = logging.getLogger(__name__)
@@ -109,7 +114,7 @@ class Relay:
     def head_received(self, status: int, headers: Sequence[Header]) -> None:
         if self._is_done:
             return
-        self._status, self._headers = status, answered_headers(headers)
+        self._status, self._headers = status, end_to_end(headers)
         self._watch_time()
         if status == 101:
             tunnel = self._exchange.tunnel(self._headers, self)
@@ -238,12 +243,3 @@ class Relay:
         self.failed(TimedOut())
         if out is not None:
             out.cancel()
-
-
-def answered_headers(headers: Sequence[Header]) -> list[Header]:
-    """An answer's headers but those of one hop."""
-    named = next((value for name, value in headers if name == "connection"), "")
-    if named:
-        listed = {one.strip().lower() for one in named.split(",")}
-        return [h for h in headers if h[0] not in HOP_BY_HOP and h[0] not in listed]
-    return [h for h in headers if h[0] not in HOP_BY_HOP]

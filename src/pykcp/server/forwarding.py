@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 from pykcp.auth.impersonation import is_requested
 from pykcp.auth.user import User
 from pykcp.clients.errors import SendFailed
-from pykcp.clients.forwarder import Forwarder, Onward, end_to_end
+from pykcp.clients.forwarder import Forwarder, Onward, passed_headers
 from pykcp.clients.outbound import Tenant
 from pykcp.machinery.status import BadRequest, RequestEntityTooLarge
 from pykcp.server.call import Call
@@ -113,7 +113,7 @@ class PassCredentials:
         self._is_proxied = is_proxied
 
     def headers(self, request: IncomingRequest, user: User | None = None) -> list[Header]:
-        headers = passed_headers(request)
+        headers = sent_headers(request)
         return headers if self._is_proxied(request) else without(headers, _IDENTITY)
 
 
@@ -128,7 +128,7 @@ class RequestHeaderIdentity:
         self._is_believed = is_believed
 
     def headers(self, request: IncomingRequest, user: User | None) -> list[Header]:
-        headers = without(passed_headers(request), _IDENTITY, *_CREDENTIALS)
+        headers = without(sent_headers(request), _IDENTITY, *_CREDENTIALS)
         if self._is_believed and user is not None:
             headers += identity_headers(user)
         return headers
@@ -143,15 +143,15 @@ class Impersonate:
 
     def headers(self, request: IncomingRequest, user: User | None) -> list[Header]:
         assert user is not None
-        headers = without(passed_headers(request), _IDENTITY, "authorization")
+        headers = without(sent_headers(request), _IDENTITY, "authorization")
         if is_requested(request.headers):  # by a master: that is up to the server
             return [*headers, *self._own]
         return [*without(headers, "impersonate-"), *self._own, *impersonation_headers(user)]
 
 
-def passed_headers(request: IncomingRequest) -> list[Header]:
+def sent_headers(request: IncomingRequest) -> list[Header]:
     """What the client sent, but for what concerns only its connection to this process."""
-    headers = [h for h in end_to_end(request.headers) if h[0] not in _REPLACED]
+    headers = [h for h in passed_headers(request.headers) if h[0] not in _REPLACED]
     via = [*request.header_all("x-forwarded-for"), request.peer.address]
     headers.append(("x-forwarded-for", ", ".join(via)))
     headers.append((HOPS, str(read_hops(request) + 1)))

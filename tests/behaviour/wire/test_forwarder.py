@@ -13,7 +13,7 @@ import pytest
 
 from pykcp.clients.direct import Direct
 from pykcp.clients.errors import SendFailed
-from pykcp.clients.forwarder import Forwarder, Onward, end_to_end
+from pykcp.clients.forwarder import Forwarder, Onward, passed_headers
 from pykcp.clients.http.client import HttpClient
 from pykcp.clients.http.interface import OutgoingRequest, Server
 from pykcp.clients.http.response import HttpResponse
@@ -54,7 +54,7 @@ class Proxy:
     def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         self.exchange, request = exchange, exchange.request
         url = f"{self._url}{request.path}" + (f"?{request.query}" if request.query else "")
-        onward = Onward(url, end_to_end(request.headers), Tenant(""))
+        onward = Onward(url, passed_headers(request.headers), Tenant(""))
 
         async def forward() -> None:
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pathlib
 import time
@@ -103,6 +104,23 @@ def test_requests_travel_as_they_are(
     assert sent["x-forwarded-for"] == "127.0.0.1"
     assert "x-remote-user" not in sent
     assert "x-hop" not in sent
+
+
+async def test_large_bodies_travel_both_ways(
+    shard: ServerProcess, root: TestClient, backend: HTTPSServer
+) -> None:
+    """Also those that the server itself would refuse: they are streamed."""
+    backend.on("/upload", lambda received: received.body)
+    name = mount(root, backend.url)
+    becomes(root, name, "Ready")
+    url = f"https://127.0.0.1:{shard.port}/clusters/root:{name}/upload"
+    body = bytes(range(256)) * 40960
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session,
+        session.post(url, data=io.BytesIO(body)) as answer,
+    ):
+        assert answer.status == 200
+        assert await answer.read() == body
 
 
 def test_watches_travel_too(shard: ServerProcess, root: TestClient) -> None:

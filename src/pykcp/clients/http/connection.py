@@ -7,6 +7,7 @@ what it is given, request bodies stay on their streams, where their senders see 
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +18,8 @@ from pykcp.clients.http.interface import ClientSession, Server
 from pykcp.clients.http.trust import HTTP2, Protocols
 from pykcp.wire.settings import ClientSettings
 from pykcp.wire.tls import TLSSession
+
+_log = logging.getLogger(__name__)
 
 _SLICE = 64 * 1024
 """Octets taken from a server at a go."""
@@ -139,10 +142,17 @@ class ClientConnection(asyncio.Protocol):
         if len(data) > _SLICE:
             data, self._plain = data[:_SLICE], data[_SLICE:]
         self._is_flush_due = True  # while this turn is worked on, nothing else needs to flush
-        session.receive(data)
-        self.flush()
+        self._work(session, data)
         if (self._plain or session.is_behind) and not self.is_closing:
             self._catch_up_soon()
+
+    def _work(self, session: ProtocolSession, data: bytes) -> None:
+        try:
+            session.receive(data)
+            self.flush()
+        except Exception:  # of a handler: the other requests must not wait for ever
+            _log.exception("work of a connection failed")
+            self.abort()
 
     def _catch_up_soon(self) -> None:
         if not self._is_catching_up:
@@ -156,8 +166,7 @@ class ClientConnection(asyncio.Protocol):
             return
         if session.is_behind:
             self._is_flush_due = True
-            session.receive(b"")
-            self.flush()
+            self._work(session, b"")
             self._catch_up_soon()
         elif self._plain and self.is_reading:
             data, self._plain = self._plain, b""

@@ -117,3 +117,12 @@ HOP_BY_HOP = frozenset(
     )
 )  # fmt: skip
 """Headers that concern one connection only."""
+
+
+def end_to_end(headers: Sequence[Header], without: frozenset[str] = frozenset()) -> list[Header]:
+    """Headers but those of one hop: the usual ones, those that `connection` names, and more."""
+    dropped = HOP_BY_HOP | without
+    named = [value for name, value in headers if name == "connection"]
+    if named:
+        dropped |= {one.strip().lower() for one in ",".join(named).split(",")}
+    return [header for header in headers if header[0] not in dropped]
