@@ -8,6 +8,7 @@ unreachable, so that none has to be searched for.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import count
@@ -125,7 +126,8 @@ class RoleCache:
         )
         self._admin: ClusterState | None = None
         self._serials = count(1)
-        self._tickets: dict[str, set[object]] = {}
+        self._loading: dict[str, asyncio.Future[ClusterState | None]] = {}
+        """Clusters that are being read; removed as soon as something in them changes."""
 
     def get(self, cluster: str) -> ClusterState | None:
         if cluster == ADMIN_CLUSTER:
@@ -133,24 +135,37 @@ class RoleCache:
         return self._states.get(cluster)
 
     async def load(self, cluster: str) -> ClusterState:
-        """Read a cluster; what changed while reading is served once and not kept."""
-        ticket = object()
-        self._tickets.setdefault(cluster, set()).add(ticket)
+        """Read a cluster; what changed while reading is served once and not kept.
+
+        Requests that need the same cluster wait for one read: decoded roles may be large.
+        """
+        while (read := self._loading.get(cluster)) is not None:
+            found = await asyncio.shield(read)
+            if found is not None:
+                return found
+        return await self._read(cluster)
+
+    async def _read(self, cluster: str) -> ClusterState:
+        done: asyncio.Future[ClusterState | None] = asyncio.get_running_loop().create_future()
+        self._loading[cluster] = done
+        state: ClusterState | None = None
         try:
             content = await self._load(cluster)
             steps = ClusterState.in_steps(cluster, content, next(self._serials))
             state = await in_slices(steps, cluster)
-            if ticket in self._tickets.get(cluster, ()):
+            if self._loading.get(cluster) is done:
                 self._keep(state)
             return state
         finally:
-            self._drop_ticket(cluster, ticket)
+            if self._loading.get(cluster) is done:
+                del self._loading[cluster]
+            done.set_result(state)  # None: the read failed, and one of those that wait tries again
 
     def invalidate(self, cluster: str, resource: str) -> None:
         """An object of this resource changed in this cluster."""
         if resource not in WATCHED:
             return
-        self._tickets.pop(cluster, None)
+        self._loading.pop(cluster, None)
         if cluster == ADMIN_CLUSTER:
             self._admin = None
             self.touch_all()
@@ -170,7 +185,7 @@ class RoleCache:
 
     def clear(self) -> None:
         """Forget everything (the store was replaced or replayed)."""
-        self._tickets.clear()
+        self._loading.clear()
         self._states.clear()
         self._admin = None
 
@@ -179,10 +194,3 @@ class RoleCache:
             self._admin = state
         else:
             self._states.put(state.name, state)
-
-    def _drop_ticket(self, cluster: str, ticket: object) -> None:
-        held = self._tickets.get(cluster)
-        if held is not None:
-            held.discard(ticket)
-            if not held:
-                del self._tickets[cluster]
