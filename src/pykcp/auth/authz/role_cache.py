@@ -140,7 +140,7 @@ class RoleCache:
         Requests that need the same cluster wait for one read: decoded roles may be large.
         """
         while (read := self._loading.get(cluster)) is not None:
-            found = await asyncio.shield(read)
+            found = await asyncio.shield(read) or self.get(cluster)
             if found is not None:
                 return found
         return await self._read(cluster)
