@@ -18,6 +18,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -33,9 +34,11 @@ Body = Callable[[], Awaitable[None]]
 Result = TypeVar("Result")
 
 
-def spawn(coroutine: Coroutine[Any, Any, Result], name: str) -> asyncio.Task[Result]:
+def spawn(
+    coroutine: Coroutine[Any, Any, Result], name: str, *, context: Context | None = None
+) -> asyncio.Task[Result]:
     """A task whose result or error the caller awaits."""
-    return asyncio.get_running_loop().create_task(coroutine, name=name)
+    return asyncio.get_running_loop().create_task(coroutine, name=name, context=context)
 
 
 def spawn_detached(coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

@@ -16,10 +16,12 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from typing import Any
 
 from pykcp.aio.owner import spawn
+from pykcp.aio.timers import call_later
 from pykcp.workers.frames import HEADER, Job, JobResult, decode_result, encode
 from pykcp.workers.process import WorkerMemoryError
 
@@ -134,7 +136,10 @@ class WorkerPool:
         A caller that gives up does not end the job: its worker finishes first.
         """
         await self._take_turn(tenant)
-        task = spawn(self._run(tenant, encode(Job(function, args))), "worker-job")
+        # Without the caller's context: a worker, its connection and the timer of the job live longer
+        # than the request, and would keep it.
+        job = self._run(tenant, encode(Job(function, args)), copy_context())
+        task = spawn(job, "worker-job", context=Context())
         self._running.add(task)
         task.add_done_callback(self._forget)
         try:
@@ -147,7 +152,7 @@ class WorkerPool:
         if not task.cancelled():
             task.exception()  # the waiting caller has its result; a cancelled caller does not need it
 
-    async def _run(self, tenant: str, frame: bytes) -> Any:
+    async def _run(self, tenant: str, frame: bytes, caller: Context) -> Any:
         worker: _Worker | None = None
         try:
             worker = self._idle.pop() if self._idle else await self._start()
@@ -162,7 +167,7 @@ class WorkerPool:
         self.jobs += 1
         self.cpu_seconds += result.cpu_seconds
         if self._charge is not None:
-            self._charge(tenant, result.cpu_seconds)
+            caller.run(self._charge, tenant, result.cpu_seconds)
         if result.memory > self.settings.keep_memory and worker in self._idle:
             self._idle.remove(worker)
             self._end(worker)
@@ -271,8 +276,7 @@ class WorkerPool:
     def _wake_later(self) -> None:
         """One timer while there is a process to look after, and none otherwise."""
         if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self.settings.idle_seconds / 2, self._look_after)
+            self._timer = call_later(self.settings.idle_seconds / 2, self._look_after)
 
     def _look_after(self) -> None:
         self._timer = None

@@ -191,7 +191,8 @@ async def test_slow_clients(through: Through, hello: Any):
 
     for _ in range(3):
         await until(is_still)
-    assert 0 < proxy.exchange.unsent <= HELD
+    # Some or all of what the proxy holds may be in the transport, which has a limit of its own.
+    assert proxy.exchange.unsent <= HELD
     response.close()
     await hello.wait_for("gone")
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
+from pykcp.aio.timers import call_later
 from pykcp.clients.errors import SendFailed, TimedOut
 from pykcp.clients.http.connection import ClientConnection, ProtocolSession, dial
 from pykcp.clients.http.http2 import Http2Session
@@ -159,7 +160,7 @@ class HttpClient:
         connection.on_lost = lambda: self._forget(connection)
         connection.on_free = self._on_free
         if self._timer is None:
-            self._timer = connection.loop.call_later(_CHECK_SECONDS, self._check)
+            self._timer = call_later(_CHECK_SECONDS, self._check)
         return connection
 
     def _make(self, protocols: Protocols) -> ClientConnection:
@@ -198,7 +199,7 @@ class HttpClient:
             if connection.session is not None:
                 connection.session.check(loop.time())
         if self._connections:
-            self._timer = loop.call_later(_CHECK_SECONDS, self._check)
+            self._timer = call_later(_CHECK_SECONDS, self._check)
 
     @property
     def is_idle(self) -> bool:

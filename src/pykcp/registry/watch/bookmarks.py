@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from pykcp.aio.timers import call_later
 from pykcp.registry.watch.watchers import Watcher
 
 BOOKMARK_PERIOD = 20.0
@@ -31,7 +32,7 @@ class BookmarkSchedule:
         watcher.slot = self._next_slot = (self._next_slot + 1) % _SLOTS
         self._slots[watcher.slot][watcher] = None
         if self._timer is None:
-            self._timer = self._loop.call_later(BOOKMARK_PERIOD / _SLOTS, self._serve_slot)
+            self._timer = call_later(BOOKMARK_PERIOD / _SLOTS, self._serve_slot)
 
     def remove(self, watcher: Watcher) -> None:
         self._slots[watcher.slot].pop(watcher, None)
@@ -40,7 +41,7 @@ class BookmarkSchedule:
         self._turn = (self._turn + 1) % _SLOTS
         self._send_some(deque(self._slots[self._turn]))
         if any(self._slots):
-            self._timer = self._loop.call_later(BOOKMARK_PERIOD / _SLOTS, self._serve_slot)
+            self._timer = call_later(BOOKMARK_PERIOD / _SLOTS, self._serve_slot)
         else:
             self._timer = None
 

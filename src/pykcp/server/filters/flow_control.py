@@ -24,6 +24,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from pykcp.aio.timers import call_later
 from pykcp.aio.turns import turns_of
 from pykcp.observe.metrics import LabelValues, Registry
 from pykcp.server.call import Call
@@ -199,7 +200,7 @@ class FlowControl:
         self._held_seats[seat] = None
         if not self._is_sweeping:
             self._is_sweeping = True
-            asyncio.get_running_loop().call_later(self._settings.seat_timeout, self._sweep)
+            call_later(self._settings.seat_timeout, self._sweep)
         try:
             return await pending
         finally:
@@ -213,7 +214,7 @@ class FlowControl:
             seat.leave()
         self._is_sweeping = bool(self._held_seats)
         if self._is_sweeping:
-            asyncio.get_running_loop().call_later(self._settings.seat_timeout / 4, self._sweep)
+            call_later(self._settings.seat_timeout / 4, self._sweep)
 
     def _level_of(self, call: Call) -> PriorityLevel:
         if _is_long(call):

@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 from pykcp.aio.costs import set_payer
+from pykcp.aio.timers import call_later
 from pykcp.auth.user import ANONYMOUS, CLUSTER_NAME_KEY, MASTERS, User
 from pykcp.server.call import Call
 from pykcp.server.filters.flow_cost import (
@@ -217,7 +218,7 @@ class CostMeter:
     def _sweep_later(self) -> None:
         if not self._is_sweeping:
             self._is_sweeping = True
-            asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+            call_later(SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
         """One timer, and none while there are no accounts."""
@@ -285,7 +286,7 @@ class Background:
         else:
             pause = self.pace.pause(now, self._is_contended())
         if pause:
-            asyncio.get_running_loop().call_later(pause, self._release)
+            call_later(pause, self._release)
         else:
             self._release()
 
