@@ -484,6 +484,15 @@ class TestIndexes:
         owners = {index: store.lookup(index) for index in "xy"}
         assert owners in ({"x": ["/b"], "y": ["/a"]}, {"x": ["/a", "/b"], "y": []})
 
+    async def test_very_many_index_entries(self, store: Store) -> None:
+        """Of one object; another one's entries stay."""
+        names = [f"owner={number}" for number in range(2000)]
+        await store.write([put("/a", indexes=tuple(names)), put("/b", indexes=(names[7],))])
+        assert store.lookup(names[0]) == store.lookup(names[-1]) == ["/a"]
+        await store.write([put("/a", indexes=(names[0], 'new"é'))])
+        found = [store.lookup(name) for name in (names[0], names[7], names[-1], 'new"é')]
+        assert found == [["/a"], ["/b"], [], ["/a"]]
+
     async def test_separator_in_an_index_is_refused(self, store: Store) -> None:
         with pytest.raises(ValueError):
             await store.write([put("/a", indexes=("x\x1fy",))])

@@ -1,9 +1,9 @@
 """Checkpoints of the write-ahead log that do not block writers.
 
 A checkpoint has two parts. Most of the log is copied in a separate thread while writers
-continue. The pages they add in the meantime are copied in an intermission, a moment in
-which no transaction is open: only then is the whole log copied, and the next transaction
-restarts the log from its beginning.
+continue, in several rounds if they add much. The pages they add during the last one are
+copied in an intermission, a moment in which no transaction is open: only then is the whole
+log copied, and the next transaction restarts the log from its beginning.
 
 A reader with an old snapshot prevents the restart; usually the next round succeeds. If
 the log has grown beyond `most_bytes`, new scans wait until the running ones are done.
@@ -23,6 +23,10 @@ from pykcp.storage.sqlite.worker import Done, StoreThread
 
 logger = logging.getLogger(__name__)
 
+_REMAINDER = 1 << 20
+"""Bytes that may be left to copy in an intermission, in which writers wait …"""
+_MOST_ROUNDS = 4
+"""… unless they add more each time it is tried without one."""
 PAGES_PER_CHANGE = 2
 """About what a change adds to the log beside its value: a page of the log and one of the table."""
 
@@ -51,6 +55,8 @@ class Checkpoints:
         self._pending = 0
         """Bytes added since the last checkpoint, as a guess from above."""
         self._running = False
+        self._rounds = 0
+        """How often the log was copied in this checkpoint."""
         self._log_bytes = 0
         self._is_failing = False
         self.failure = LastFailure()
@@ -69,8 +75,13 @@ class Checkpoints:
         is_due = self._pending >= self._after_bytes or self._is_failing
         if is_due and not self._running and not self._closed:
             self._running = True
-            self._pending = 0
-            self._worker.submit(self._copy, self._copied)
+            self._rounds = 0
+            self._start_round()
+
+    def _start_round(self) -> None:
+        self._rounds += 1
+        self._pending = 0
+        self._worker.submit(self._copy, self._copied)
 
     def close(self) -> None:
         """Start nothing more."""
@@ -79,6 +90,8 @@ class Checkpoints:
     def _copied(self, error: BaseException | None) -> None:
         if error is not None or self._closed:
             self._finished(error)
+        elif self._pending > _REMAINDER and self._rounds < _MOST_ROUNDS:
+            self._start_round()
         elif self._log_bytes > self._most_bytes:
             self._readers.drain(self._ask_for_intermission)
         else:

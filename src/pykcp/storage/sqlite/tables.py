@@ -8,6 +8,7 @@ reads at older revisions find their way from the newest row of a key back along
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 
@@ -26,6 +27,13 @@ POINT = (
 )
 ADD_INDEX = "INSERT OR IGNORE INTO idx(term, key) VALUES(?, ?)"
 DROP_INDEX = "DELETE FROM idx WHERE term = ? AND key = ?"
+_ADD_MANY = (
+    "INSERT OR IGNORE INTO idx(term, key) SELECT value, ?1 FROM json_each(?2) ORDER BY value"
+)
+_DROP_MANY = "DELETE FROM idx WHERE key = ?1 AND term IN (SELECT value FROM json_each(?2))"
+_MANY = 256
+"""Entries above which one statement is used for all: the interpreter's lock is taken again after
+each, which takes milliseconds while the event loop is busy."""
 
 
 def find(connection: sqlite3.Connection, key: str) -> StoredRow | None:
@@ -56,5 +64,14 @@ def update_indexes(connection: sqlite3.Connection, changes: Iterable[StoredChang
     for change in changes:
         before = set(split_indexes(change.previous_indexes))
         after = set(split_indexes(change.indexes))
-        connection.executemany(DROP_INDEX, [(term, change.key) for term in before - after])
-        connection.executemany(ADD_INDEX, [(term, change.key) for term in after - before])
+        _change_index(connection, DROP_INDEX, _DROP_MANY, change.key, before - after)
+        _change_index(connection, ADD_INDEX, _ADD_MANY, change.key, after - before)
+
+
+def _change_index(
+    connection: sqlite3.Connection, one: str, many: str, key: str, terms: set[str]
+) -> None:
+    if len(terms) > _MANY:
+        connection.execute(many, (key, json.dumps(list(terms))))
+    elif terms:
+        connection.executemany(one, [(term, key) for term in terms])
