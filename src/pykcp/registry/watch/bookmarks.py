@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context
 
-from pykcp.aio.timers import call_later
 from pykcp.registry.watch.watchers import Watcher
 
 BOOKMARK_PERIOD = 20.0
@@ -32,7 +32,11 @@ class BookmarkSchedule:
         watcher.slot = self._next_slot = (self._next_slot + 1) % _SLOTS
         self._slots[watcher.slot][watcher] = None
         if self._timer is None:
-            self._timer = call_later(BOOKMARK_PERIOD / _SLOTS, self._serve_slot)
+            self._timer = self._wake_later()
+
+    def _wake_later(self) -> asyncio.TimerHandle:
+        # Without the context of the watch that happens to start it, which would be kept for ever.
+        return self._loop.call_later(BOOKMARK_PERIOD / _SLOTS, self._serve_slot, context=Context())
 
     def remove(self, watcher: Watcher) -> None:
         self._slots[watcher.slot].pop(watcher, None)
@@ -41,7 +45,7 @@ class BookmarkSchedule:
         self._turn = (self._turn + 1) % _SLOTS
         self._send_some(deque(self._slots[self._turn]))
         if any(self._slots):
-            self._timer = call_later(BOOKMARK_PERIOD / _SLOTS, self._serve_slot)
+            self._timer = self._wake_later()
         else:
             self._timer = None
 

@@ -223,7 +223,9 @@ class Timers:
     def __init__(self) -> None:
         self.waiting: list[tuple[float, Any, tuple[Any, ...]]] = []
 
-    def call_later(self, delay: float, callback: Any, *args: Any) -> asyncio.TimerHandle:
+    def call_later(
+        self, delay: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
         self.waiting.append((delay, callback, args))
         loop = asyncio.get_running_loop()
         return asyncio.TimerHandle(0, callback, args, loop)
