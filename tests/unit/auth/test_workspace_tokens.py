@@ -21,6 +21,10 @@ from pykcp.clients.shares import Shares
 from pykcp.testing.issuer import AUDIENCE, DISCOVERY, TestIssuer
 from pykcp.types import Object
 
+# The issuer runs in a thread of this process; connections that its side has not seen the end of are
+# closed by garbage collection, which says so in whatever test is running then.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
 APIS = ("https://kcp.default.svc",)
 
 
