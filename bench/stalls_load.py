@@ -164,15 +164,16 @@ async def _openapi(connection: Connection, room: Room) -> int:
     return (await connection.request("GET", room.prefix + path)).status
 
 
-def _table() -> Script:
-    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
+
+def _table() -> Script:
     async def script(a: Attacker) -> AsyncIterator[None]:
         await fill(a, a.room, 10_000)
         yield
         for _ in range(3):
             await asyncio.gather(
-                *(a.send("GET", a.configmaps, headers={"Accept": accept}) for _ in range(4))
+                *(a.send("GET", a.configmaps, headers={"Accept": _TABLE}) for _ in range(4))
             )
 
     return script
@@ -204,11 +205,11 @@ def _watches(count: int, per_connection: int = 250) -> Script:
     return script
 
 
-def _delete_collection(count: int) -> Script:
+def _delete_collection(count: int, accept: str = "application/json") -> Script:
     async def script(a: Attacker) -> AsyncIterator[None]:
         await fill(a, a.room, count, size=100)
         yield
-        await a.send("DELETE", a.configmaps)
+        await a.send("DELETE", a.configmaps, headers={"Accept": accept})
 
     return script
 
@@ -300,6 +301,8 @@ _add("discovery and OpenAPI in a loop, 64 streams", _many(_openapi))
 _add("lists of 10,000 as Table", _table())
 _add("10,000 watches", _watches(10_000))
 _add("deletion of 10,000 objects at once", _delete_collection(10_000))
+_add("deletion of 10,000 objects, as Table", _delete_collection(10_000, _TABLE))
+_add("deletion of 10,000 objects, as YAML", _delete_collection(10_000, "application/yaml"))
 _add("updates of 1 MB, 64 at a time", _big_updates())
 _add("5,000 creates under a quota", _quota(5_000))
 _add("1,000 namespaces deleted at once", _namespaces(1_000))

@@ -10,9 +10,8 @@ from pykcp.registry.verbs.deletion import DeleteOptions
 from pykcp.registry.verbs.read import Listing
 from pykcp.server.call import Call, integer
 from pykcp.server.handlers.get import transformed
-from pykcp.server.handlers.listing import list_body, list_options, send_objects
+from pykcp.server.handlers.listing import OnePage, list_options, send_list
 from pykcp.server.handlers.options import dry_run_errors
-from pykcp.server.media import transforms
 from pykcp.server.media.answers import send_json, send_object, success
 from pykcp.server.media.bodies import body_of, no_kind, parse_as
 from pykcp.types import Object
@@ -43,12 +42,7 @@ async def delete_collection(call: Call) -> None:
     listing = list_options(call)
     values = await delete_objects(resource, call.context, call.info.namespace, options, listing)
     revision = resource.services.store.revision
-    if call.accepted.transform:
-        transforms.check_list_form(call)
-        objects = [resource.object_of(value) for value in values]
-        send_objects(call, objects, {"resourceVersion": str(revision)})
-    else:
-        send_json(call, list_body(call, Listing(values, revision, "", None)))
+    await send_list(call, OnePage(Listing(values, revision, "", None)))
 
 
 def delete_options(call: Call) -> DeleteOptions:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 import orjson
 
@@ -35,16 +36,43 @@ _MATCHES = ("Exact", "NotOlderThan")
 
 
 async def list_(call: Call) -> None:
-    pager = Pager(call.resource, call.context, call.info.namespace, list_options(call))
+    await send_list(
+        call, Pager(call.resource, call.context, call.info.namespace, list_options(call))
+    )
+
+
+class Pages(Protocol):
+    """A list, a page at a time: a `Pager`, or one that is at hand."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    async def next(self) -> Listing: ...
+
+
+class OnePage:
+    """A list that is at hand as a whole."""
+
+    is_done = True
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+
+    async def next(self) -> Listing:
+        return self._listing
+
+
+async def send_list(call: Call, pages: Pages) -> None:
+    """A list in the form that the client asked for, in steps that leave time for others."""
     room = Room(call.exchange, PAGE_BYTES)
     await room.take()
     try:
-        await _send(call, pager, room)
+        await _send(call, pages, room)
     finally:
         room.give()
 
 
-async def _send(call: Call, pager: Pager, room: Room) -> None:
+async def _send(call: Call, pager: Pages, room: Room) -> None:
     first = await pager.next()
     transforms.check_list_form(call)
     if call.accepted.media_type != negotiation.JSON or call.accepted.pretty or wants_pretty(call):
@@ -57,7 +85,7 @@ async def _send(call: Call, pager: Pager, room: Room) -> None:
         await _send_pages(call, pager, first, room)
 
 
-async def _send_whole(call: Call, pager: Pager, first: Listing) -> None:
+async def _send_whole(call: Call, pager: Pages, first: Listing) -> None:
     """A form that cannot be made piece by piece."""
     values = list(first.values)
     last = first
@@ -87,7 +115,7 @@ _PER_STEP = 50
 """Objects that are decoded at a go."""
 
 
-async def _send_pages(call: Call, pager: Pager, first: Listing, room: Room) -> None:
+async def _send_pages(call: Call, pager: Pages, first: Listing, room: Room) -> None:
     """Stored bytes, read as the client takes them."""
     resource = call.resource
     is_first = True
@@ -111,7 +139,7 @@ def _items(resource: Resource, values: list[bytes]) -> list[bytes]:
 
 async def _pieces(
     call: Call,
-    pager: Pager,
+    pager: Pages,
     page: Listing,
     room: Room,
     field: bytes,
@@ -173,7 +201,7 @@ def list_metadata(listing: Listing) -> Object:
     return metadata
 
 
-async def _send_transformed(call: Call, pager: Pager, first: Listing, room: Room) -> None:
+async def _send_transformed(call: Call, pager: Pages, first: Listing, room: Room) -> None:
     """Tables and metadata, made some objects at a time."""
     if pager.is_done and len(first.values) <= _PER_STEP:
         objects = [call.resource.object_of(value) for value in first.values]
