@@ -152,18 +152,12 @@ class Http2Session:
         return bool(self._behind) or self.machine.is_behind
 
     def take_output(self, may_send_bodies: bool) -> list[bytes | memoryview]:
-        machine = self.machine
-        machine.room = self.connection.settings.turn_size if may_send_bodies else 0
-        if machine.ready:
-            machine.pump()
-            if machine.events:
-                self._handle(machine.take_events())
-        out, machine.out = machine.out, []
-        return out
+        room = self.connection.settings.turn_size if may_send_bodies else 0
+        return self.machine.take_output(room, self._handle)
 
     @property
     def has_more(self) -> bool:
-        return bool(self.machine.ready) and self.machine.window > 0
+        return self.machine.has_more
 
     @property
     def is_finished(self) -> bool:

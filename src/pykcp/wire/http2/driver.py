@@ -71,19 +71,12 @@ class Http2Driver:
 
     def take_output(self, may_send_bodies: bool) -> list[bytes | memoryview]:
         """What is to be written in this turn."""
-        machine = self.machine
-        machine.room = self.hub.settings.turn_size if may_send_bodies else 0
-        if machine.ready:
-            machine.pump()
-            if machine.events:
-                self._handle(machine.take_events())
-        out, machine.out = machine.out, []
-        return out
+        room = self.hub.settings.turn_size if may_send_bodies else 0
+        return self.machine.take_output(room, self._handle)
 
     @property
     def has_more(self) -> bool:
-        """Something waits that neither the windows nor the room hold back."""
-        return bool(self.machine.ready) and self.machine.window > 0
+        return self.machine.has_more
 
     @property
     def is_finished(self) -> bool:

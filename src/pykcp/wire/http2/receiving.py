@@ -145,6 +145,23 @@ class Receiving(Control, Generic[MessageHead]):
             self._decoding = None
         return self.take_events()
 
+    def take_output(
+        self, room: int, handle: Callable[[list[Event]], None]
+    ) -> list[bytes | memoryview]:
+        """What is to be written in this turn, with at most `room` octets of bodies."""
+        self.room = room
+        if self.ready:
+            self.pump()
+            if self.events:
+                handle(self.take_events())
+        out, self.out = self.out, []
+        return out
+
+    @property
+    def has_more(self) -> bool:
+        """Something waits that neither the windows nor the room hold back."""
+        return bool(self.ready) and self.window > 0
+
     def take_events(self) -> list[Event]:
         """What happened since, by receiving or by pumping."""
         events, self.events = self.events, []
