@@ -40,6 +40,7 @@ async def against(certificates: Any) -> AsyncIterator[Callable[..., Awaitable[Ht
     servers: list[asyncio.Server] = []
     clients: list[HttpClient] = []
     files = certificates.directory
+    answering: set[asyncio.Task[None] | None] = set()
 
     async def make(behave: Behave, protocol: str = "h2", **settings: Any) -> HttpClient:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -47,6 +48,7 @@ async def against(certificates: Any) -> AsyncIterator[Callable[..., Awaitable[Ht
         context.set_alpn_protocols([protocol])
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            answering.add(asyncio.current_task())
             try:
                 await behave(reader, writer)
             except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
@@ -67,7 +69,7 @@ async def against(certificates: Any) -> AsyncIterator[Callable[..., Awaitable[Ht
         client.close()
     for server in servers:
         server.close()
-    await asyncio.sleep(0.05)
+    await asyncio.gather(*(task for task in answering if task is not None))
 
 
 async def request_came(reader: asyncio.StreamReader) -> None:
@@ -201,20 +203,24 @@ async def test_hostile_http1_servers(against: Any, octets: bytes, why: str):
 async def test_answers_nobody_asked_for(against: Any):
     """A second answer on a connection is not taken for that to the next request."""
 
+    was_read, was_dropped = asyncio.Event(), asyncio.Event()
+
     async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        await writer.drain()
-        await asyncio.sleep(0.05)
+        await was_read.wait()
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
-        await writer.drain()
         await reader.read(1)
+        was_dropped.set()
 
     client = await against(behave, "http/1.1")
     for _ in range(3):
         response = await client.request("GET", "/")
         assert await response.read(100) == b"ok"
-        await asyncio.sleep(0.1)
+        was_read.set()
+        await was_dropped.wait()
+        was_read.clear()
+        was_dropped.clear()
 
 
 @pytest.mark.client

@@ -54,7 +54,7 @@ class Fetcher(Protocol):
     """How documents of an issuer are fetched."""
 
     @property
-    def patience(self) -> float:
+    def pause_growth(self) -> float:
         """By how much the pause grows after each attempt to reach the issuer."""
 
     async def get(self, url: str) -> bytes:
@@ -66,7 +66,7 @@ class Fetcher(Protocol):
 class OperatorFetcher:
     """Fetches from an issuer that the operator chose: as upstream does, also through a proxy."""
 
-    patience = 1.0
+    pause_growth = 1.0
 
     def __init__(self, certificate_authority: str) -> None:
         self._authority = certificate_authority
@@ -101,7 +101,7 @@ class OperatorFetcher:
 class TenantFetcher:
     """Fetches from an issuer that a tenant chose; one of many, which may never have existed."""
 
-    patience = 2.0
+    pause_growth = 2.0
 
     def __init__(self, outbound: Outbound, tenant: Tenant, certificate_authority: str) -> None:
         self._outbound, self._tenant = outbound, tenant
@@ -188,7 +188,7 @@ class RemoteIssuer:
             await asyncio.wait([self._refreshing])
             if not self.is_ready:
                 await asyncio.sleep(pause)
-                pause = min(pause * self._fetcher.patience, MAX_PAUSE)
+                pause = min(pause * self._fetcher.pause_growth, MAX_PAUSE)
 
     def refresh_if_old(self) -> None:
         """Fetch the keys again in the background if it is time."""
