@@ -205,11 +205,6 @@ def _selector(requirements: list[LabelRequirement]) -> Steps[LabelSelector]:
     return LabelSelector(tuple(requirements), tests=tests)
 
 
-def from_labels(labels: Labels) -> LabelSelector:
-    """The selector for objects that carry all of these labels."""
-    return LabelSelector(tuple(new_requirement(key, "=", [labels[key]]) for key in sorted(labels)))
-
-
 def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector:
     """The selector of a LabelSelector (matchLabels, matchExpressions); None matches nothing."""
     return at_once(from_label_selector_in_steps(selector))

@@ -25,7 +25,6 @@ _1035_FORMAT = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _KEY_FORMAT = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE_FORMAT = f"({_KEY_FORMAT})?"
 _CONFIG_KEY_FORMAT = "[-._a-zA-Z0-9]+"
-_C_IDENTIFIER_FORMAT = "[A-Za-z_][A-Za-z0-9_]*"
 _HTTP_PATH_FORMAT = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 
 _LABEL = re.compile(_LABEL_FORMAT)
@@ -34,7 +33,6 @@ _1035 = re.compile(_1035_FORMAT)
 _KEY = re.compile(_KEY_FORMAT)
 _VALUE = re.compile(_VALUE_FORMAT)
 _CONFIG_KEY = re.compile(_CONFIG_KEY_FORMAT)
-_C_IDENTIFIER = re.compile(_C_IDENTIFIER_FORMAT)
 _HTTP_PATH = re.compile(_HTTP_PATH_FORMAT)
 
 # What nearly every name, key and value looks like: one match and the answer is known.
@@ -99,11 +97,6 @@ _VALUE_ERROR = regex_error(
 _CONFIG_KEY_ERROR = regex_error(
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
     _CONFIG_KEY_FORMAT, "key.name", "KEY_NAME", "key-name",
-)  # fmt: skip
-_C_IDENTIFIER_ERROR = regex_error(
-    "a valid C identifier must start with alphabetic character or '_', followed by a string "
-    "of alphanumeric characters or '_'",
-    _C_IDENTIFIER_FORMAT, "my_name", "MY_NAME", "MyName",
 )  # fmt: skip
 
 
@@ -194,10 +187,6 @@ def config_key(value: str) -> list[str]:
     elif value.startswith(".."):
         errors.append("must not start with '..'")
     return errors
-
-
-def c_identifier(value: str) -> list[str]:
-    return [] if _C_IDENTIFIER.fullmatch(value) else [_C_IDENTIFIER_ERROR]
 
 
 def port_number(value: int) -> list[str]:

@@ -105,14 +105,6 @@ def check_config(
     return tuple(compiled), errors
 
 
-def check_jwt(
-    jwt: JwtConfig, path: str = "", disallowed_issuers: Collection[str] = ()
-) -> tuple[CompiledJwt, list[FieldError]]:
-    """One issuer by itself (WorkspaceAuthenticationConfiguration has the same shape)."""
-    checker = _Checker(jwt, path, disallowed_issuers)
-    return checker.check(), checker.errors
-
-
 class _Checker:
     """Checks one issuer."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pykcp.storage.errors import TooLarge
 from pykcp.storage.etcd import messages
@@ -25,10 +25,6 @@ MOST_OPERATIONS = 90
 transactions within a transaction have what the outer one leaves of it."""
 MOST_BYTES = 512 << 10
 """Of a request of several transactions; etcd takes 1.5 MiB by default."""
-
-
-class HasOperations(Protocol):
-    operations: Sequence[Operation]
 
 
 class Encoded(NamedTuple):

@@ -52,10 +52,6 @@ def equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def not_equal(a: Any, b: Any) -> bool:
-    return not equal(a, b)
-
-
 def _raw(value: Any) -> Any:
     if isinstance(value, UnknownValue | ObjectValue):
         return value.raw

@@ -6,7 +6,7 @@ Client certificates, request headers and service accounts are groups of their ow
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 from pykcp.auth.files import CredentialError
@@ -135,10 +135,3 @@ def sign_in_settings(
         authorization_webhook_cache_unauthorized_ttl=authorization.authorization_webhook_cache_unauthorized_ttl,
         bootstrap_tokens=authentication.enable_bootstrap_token_auth,
     )
-
-
-def sign_in_problems(
-    authentication: AuthenticationOptions, oidc: OIDCOptions, authorization: AuthorizationOptions
-) -> Iterator[str]:
-    """What is wrong between the groups; each checks its own flags."""
-    yield from sign_in_settings(authentication, oidc, authorization).problems()
