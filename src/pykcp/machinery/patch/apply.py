@@ -19,6 +19,7 @@ from pykcp.machinery.patch.changes import Changes
 from pykcp.machinery.patch.conflicts import ApplyConflicts
 from pykcp.machinery.patch.fieldset import (
     Fields,
+    contains,
     difference,
     from_paths,
     recursive_difference,
@@ -128,11 +129,19 @@ class FieldManager:
         self, managers: Managers, live: Object | None, new: Object, manager: str, now: str
     ) -> Managers:
         before = self._zero if live is None else _without_owners(live)
-        changes = self._changes(self._reconciled(managers), before, _without_owners(new))
+        managers = self._reconciled(managers)
+        changes = self._changes(managers, before, _without_owners(new))
+        changed, removed = changes.here
+        mine = difference(changed, NEVER_OWNED)
+        who = identify(manager, "Update", self.api_version, self.subresource)
+        mine_before = managers.get(who)
+        if len(managers) == 1 and mine_before is not None and mine is changed:
+            # The most common update: the only manager writes again what it owns already.
+            fields = mine_before.fields
+            if contains(fields, mine) and difference(fields, removed) is fields:
+                return {who: ManagedEntry(fields, self.api_version, now)} if mine else managers
         out = changes.taken_from_all()
-        mine = difference(changes.here[0], NEVER_OWNED)
         if mine:
-            who = identify(manager, "Update", self.api_version, self.subresource)
             mine_before = out.get(who)
             if mine_before is not None:
                 mine = union(mine, mine_before.fields)

@@ -128,6 +128,20 @@ def _difference_node(left: Fields, right: Fields) -> Fields | None:
     return {} if len(rest) == 1 and "." in rest else rest
 
 
+def contains(whole: Fields, part: Fields) -> bool:
+    """Whether every member of the second is one of the first."""
+    for element, node in part.items():
+        mine = whole.get(element)
+        if mine is None:
+            return False
+        if node:
+            if not contains(mine, node):
+                return False
+        elif mine and "." not in mine:
+            return False
+    return True
+
+
 def recursive_difference(left: Fields, right: Fields) -> Fields:
     """What is in the first, less the fields of the second with all that is below them."""
     if not left or not right:

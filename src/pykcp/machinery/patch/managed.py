@@ -8,9 +8,8 @@ entry says when its set last changed and is no part of who it is.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from pykcp.machinery.patch import fieldsv1
 from pykcp.machinery.patch.elements import scalar_text
@@ -29,8 +28,7 @@ class BadManagedFields(ValueError):
     """A list of managedFields that cannot be read; the message is upstream's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """Who a manager is."""
 
     manager: str
@@ -71,8 +69,7 @@ def identify(manager: str, operation: str, api_version: str, subresource: str) -
     return Identity(manager or "unknown", operation, version, subresource)
 
 
-@dataclass(frozen=True, slots=True)
-class ManagedEntry:
+class ManagedEntry(NamedTuple):
     """What one manager owns."""
 
     fields: Fields
@@ -84,7 +81,7 @@ class ManagedEntry:
 
     def with_fields(self, fields: Fields) -> ManagedEntry:
         """The entry with another set; itself if the set is the same one."""
-        return self if fields is self.fields else replace(self, fields=fields, stored=None)
+        return self if fields is self.fields else self._replace(fields=fields, stored=None)
 
 
 Managers = dict[Identity, ManagedEntry]

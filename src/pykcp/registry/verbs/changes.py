@@ -71,8 +71,7 @@ def _unbound(_live: Object | None) -> Object:
     raise AssertionError("a large change is made by a worker process")
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectChange:
+class ObjectChange(NamedTuple):
     """How the new object comes from the live one (None if there is none yet)."""
 
     make: Make

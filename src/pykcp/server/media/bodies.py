@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pykcp.machinery.patch import gojson
 from pykcp.machinery.schema.model import Schema
@@ -69,8 +68,7 @@ def summary(body: bytes) -> str:
 Warn = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """A body and what its request says of it: enough to read it in another process, too."""
 
     body: bytes

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pykcp.machinery.patch import elements, fieldsv1
 from pykcp.machinery.patch.fieldset import (
     Fields,
+    contains,
     difference,
     from_paths,
     has,
@@ -59,6 +60,12 @@ def test_set_operations_are_those_of_sets_of_paths(left: Fields, right: Fields) 
     }
     assert all(has(left, path) for path in mine)
     assert not any(has(left, path) for path in other - mine)
+
+
+@given(SETS, SETS)
+def test_a_set_contains_what_a_union_does_not_add(left: Fields, right: Fields) -> None:
+    assert contains(left, right) == (set(paths(right)) <= set(paths(left)))
+    assert contains(union(left, right), right)
 
 
 @given(SETS, SETS)

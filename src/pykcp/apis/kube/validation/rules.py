@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 from pykcp.apis.kube.validation.objectmeta import (
     MetaNameRule,
@@ -61,14 +62,13 @@ class SchemaChecks(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What rules may know of the request besides the objects."""
 
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    extra: Mapping[str, Sequence[str]] = MappingProxyType({})
     now: float = 0.0
     """Seconds since 1970."""
     new_uid: Callable[[], str] = str
