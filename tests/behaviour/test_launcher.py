@@ -197,8 +197,6 @@ def test_a_root_shard_and_its_virtual_workspaces(workshop: Workshop) -> None:
     assert workshop.warnings("shard.log") == {
         "--embedded-etcd-client-port",
         "--embedded-etcd-peer-port",
-        "--logical-cluster-admin-kubeconfig",
-        "--external-logical-cluster-admin-kubeconfig",
         "--cache-kubeconfig",
     }
     assert "--authentication-skip-lookup" in workshop.warnings("views.log")
@@ -206,12 +204,12 @@ def test_a_root_shard_and_its_virtual_workspaces(workshop: Workshop) -> None:
 
 
 def test_a_further_shard(workshop: Workshop) -> None:
-    """Its flags are accepted and stored."""
+    """It starts while root is away: all of its flags have an effect but those of etcd."""
     port = free_port()
     words = workshop.shard(1, port, own_views=True)
     with serving("pykcp", pathlib.Path(workshop.path("shard.log")), *words):
         assert workshop.is_ready(port)
-    assert "--root-shard-kubeconfig-file" in workshop.warnings("shard.log")
+    assert "--root-shard-kubeconfig-file" not in workshop.warnings("shard.log")
 
 
 def test_a_cache_server(workshop: Workshop) -> None:

@@ -74,13 +74,17 @@ class RemoteClient:
         token: Callable[[], str] = str,
         identities: Mapping[tuple[str, str], str] = MappingProxyType({}),
         sleep: Callable[[float], Any] = asyncio.sleep,
+        timeout: float | None = None,
+        on_outcome: Callable[[bool], None] | None = None,
     ) -> None:
         """`manager`: the name by which the server knows who writes which field; `identities`:
         by group and resource, those of the exports whose resources are read in all logical
-        clusters (`identities_of_root`).
+        clusters (`identities_of_root`); `timeout`: seconds that one request may take;
+        `on_outcome`: called after each with whether it was answered.
         """
         self.http, self._manager, self._identities = http, manager, identities
         self._token, self._sleep = token, sleep
+        self._timeout, self._on_outcome = timeout, on_outcome
 
     def collection(self, cluster: str, kind: GroupVersionResource, namespace: str = "") -> str:
         """The path of a collection. What exports bring is named with its identity in requests to
@@ -322,11 +326,7 @@ class RemoteClient:
         """The body of a successful answer; StatusError otherwise."""
         for attempt in range(_REPEATS + 1):
             headers = self.headers(accept, form if body else "")
-            try:
-                response = await self.http.request(method, target, headers, body)
-                answer = await response.read(_MOST_BYTES)
-            except SendFailed as error:
-                raise ServiceUnavailable(f"the server cannot be reached: {error}") from error
+            response, answer = await self._exchange(method, target, headers, body)
             if response.status < 400:
                 return answer
             pause = pause_before_repeat(response)
@@ -334,6 +334,36 @@ class RemoteClient:
                 raise error_of(response.status, answer)
             await self._sleep(pause)
         raise AssertionError
+
+    async def _exchange(
+        self, method: str, target: str, headers: Headers, body: bytes
+    ) -> tuple[HttpResponse, bytes]:
+        """One request and its whole answer."""
+        response = None
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self.http.request(method, target, headers, body)
+                answer = await response.read(_MOST_BYTES)
+        except TimeoutError:
+            if response is not None:
+                response.close()
+            self._note(False)
+            raise ServiceUnavailable(
+                "the server cannot be reached: context deadline exceeded"
+            ) from None
+        except SendFailed as error:
+            self._note(False)
+            raise ServiceUnavailable(f"the server cannot be reached: {error}") from error
+        self._note(True)
+        return response, answer
+
+    def _note(self, is_answered: bool) -> None:
+        if self._on_outcome is not None:
+            self._on_outcome(is_answered)
+
+    async def send(self, method: str, target: str, body: Object | None = None) -> Object:
+        """A request to a path that is no resource; its JSON answer. Raises StatusError."""
+        return await self._ask(method, target, b"" if body is None else orjson.dumps(body))
 
     def headers(self, accept: str = "application/json", content_type: str = "") -> Headers:
         headers = [("accept", accept), ("user-agent", f"pykcp/{self._manager}")]

@@ -28,21 +28,42 @@ def connect(
     with the first request; `close` the client's `http` at the end. Raises CredentialError.
     """
     endpoint = load_endpoint(kubeconfig, context)
+    try:
+        return client_of(endpoint, manager, identities=identities)
+    except CredentialError as error:
+        raise CredentialError(f"{kubeconfig}: {error}") from None
+
+
+def client_of(
+    endpoint: KubeconfigServer,
+    manager: str,
+    *,
+    url: str = "",
+    identities: Mapping[tuple[str, str], str] = MappingProxyType({}),
+    timeout: float | None = None,
+    on_outcome: Callable[[bool], None] | None = None,
+) -> RemoteClient:
+    """The same for a server that was read already; `url`: another server of the same kind."""
     if endpoint.skip_verify:
-        raise CredentialError(f"{kubeconfig}: insecure-skip-tls-verify is not supported here")
-    url = urlsplit(server_root(endpoint.url))
-    if url.path.strip("/"):
-        raise CredentialError(f"{kubeconfig}: the server's address has a path, {url.path}")
-    is_tls = url.scheme == "https"
+        raise CredentialError("insecure-skip-tls-verify is not supported here")
+    parts = urlsplit(server_root(url or endpoint.url))
+    if parts.path.strip("/"):
+        raise CredentialError(f"the server's address has a path, {parts.path}")
+    is_tls = parts.scheme == "https"
     server = Server(
-        url.scheme,
-        url.hostname or "",
-        url.port or (443 if is_tls else 80),
+        parts.scheme,
+        parts.hostname or "",
+        parts.port or (443 if is_tls else 80),
         Trust(lambda: make_context(endpoint)) if is_tls else None,
         endpoint.server_name,
     )
     return RemoteClient(
-        HttpClient(server), manager, token=_token_of(endpoint), identities=identities
+        HttpClient(server),
+        manager,
+        token=_token_of(endpoint),
+        identities=identities,
+        timeout=timeout,
+        on_outcome=on_outcome,
     )
 
 

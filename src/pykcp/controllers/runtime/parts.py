@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pykcp.clients.interface import Lister
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -14,6 +15,9 @@ from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.lookup import ObjectLookup
+
+if TYPE_CHECKING:
+    from pykcp.clients.peers import Peers
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class ControllerParts:
     shard_name: str
     gates: frozenset[str]
     clock: Callable[[], float] = time.time
+    peers: Peers | None = None
+    """The other shards; None if this is the only one."""
 
     def now(self) -> Timestamps:
         return Timestamps(self.clock)

@@ -8,6 +8,7 @@ from pykcp.programs.kit.checks import (
     ca_bundle,
     https_url,
     key_pairs,
+    kubeconfig_file,
     not_negative,
     readable_file,
 )
@@ -95,7 +96,8 @@ class ShardOptions(OptionGroup):
         "CA bundle (PEM) of virtual workspaces in other processes.", "", check=ca_bundle
     )
     shard_client_cert_file: str = option(
-        "Client certificate (PEM) for requests to virtual workspaces in other processes.", ""
+        "Client certificate (PEM) for requests to other shards, and to virtual workspaces in other processes.",
+        "",
     )
     shard_client_key_file: str = option("Key of --shard-client-cert-file.", "")
     run_virtual_workspaces: bool = option(
@@ -107,17 +109,29 @@ class ShardOptions(OptionGroup):
         "",
         check=readable_file,
     )
-    shard_kubeconfig_file: str = pending("Kubeconfig of an administrator of the other shards.")
-    root_shard_kubeconfig_file: str = pending("Kubeconfig of an administrator of the root shard.")
+    shard_kubeconfig_file: str = option(
+        "Kubeconfig of an administrator of the other shards; its server is replaced by theirs. --logical-cluster-admin-kubeconfig is used if empty.",
+        "",
+        check=kubeconfig_file,
+    )
+    root_shard_kubeconfig_file: str = option(
+        "Kubeconfig of an administrator of the root shard. This shard joins it and has no root of its own.",
+        "",
+        check=kubeconfig_file,
+    )
     cache_kubeconfig: str = pending(
         "Kubeconfig of a cache server; the one of this process is used if empty."
     )
     cache_server_kubeconfig_file: str = pending("Former name of --cache-kubeconfig.")
-    logical_cluster_admin_kubeconfig: str = pending(
-        "Kubeconfig of an administrator of logical clusters, directly at the shards."
+    logical_cluster_admin_kubeconfig: str = option(
+        "Kubeconfig of an administrator of logical clusters, directly at the shards; its server is replaced by theirs.",
+        "",
+        check=kubeconfig_file,
     )
-    external_logical_cluster_admin_kubeconfig: str = pending(
-        "Kubeconfig of an administrator of logical clusters, through the front-proxy."
+    external_logical_cluster_admin_kubeconfig: str = option(
+        "Kubeconfig of an administrator of logical clusters, through the front-proxy.",
+        "",
+        check=kubeconfig_file,
     )
     miniproxy_mapping_file: str = pending("Mapping file of a proxy inside of this process.")
 
@@ -129,6 +143,22 @@ class ShardOptions(OptionGroup):
             "shard-client-key-file",
             self.shard_client_key_file,
         )
+        if self.logical_cluster_admin_kubeconfig and not self.shard_external_url:
+            yield "--shard-external-url is required if --logical-cluster-admin-kubeconfig is set"
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether other shards can be reached."""
+        return bool(
+            self.shard_kubeconfig_file
+            or self.root_shard_kubeconfig_file
+            or self.logical_cluster_admin_kubeconfig
+        )
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this shard has the logical cluster `root`."""
+        return not self.root_shard_kubeconfig_file
 
 
 class TenancyOptions(OptionGroup):

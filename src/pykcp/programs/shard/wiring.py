@@ -34,6 +34,7 @@ class Shard:
         return (
             *self.base.tasks,
             *self.stores.tasks,
+            *self.catalog.tasks,
             *self.access.tasks,
             *self.views.tasks,
         )

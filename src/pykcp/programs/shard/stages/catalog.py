@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pykcp.admission.chain import AdmissionChain
 from pykcp.admission.tenants import check_cel, schema_checks
 from pykcp.admission.webhooks.conversions import ConversionCalls
 from pykcp.apis.catalog import ResourceDefinition, builtin_definitions
-from pykcp.programs.shard.stages.foundation import Foundation
+from pykcp.programs.shard.stages.foundation import BackgroundTask, Foundation
 from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.custom import CustomResources
@@ -23,6 +24,9 @@ from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Conversion, Resource, Services
 from pykcp.server.large.work import WorkerWork
 
+if TYPE_CHECKING:
+    from pykcp.clients.peers import Peers
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogStage:
@@ -34,6 +38,9 @@ class CatalogStage:
     lookup: ObjectLookup
     client: LocalClient
     """Acts as the API server itself."""
+    peers: Peers | None
+    """The other shards; None if this is the only one."""
+    tasks: tuple[BackgroundTask, ...]
 
 
 def build_catalog(base: Foundation, stores: StoresStage) -> CatalogStage:
@@ -64,7 +71,17 @@ def build_catalog(base: Foundation, stores: StoresStage) -> CatalogStage:
     if has_virtual_storage:
         directory.add_source(OldNames(partial(_make_renamed, services)))
     client = LocalClient(directory, "system:apiserver", writes_own=True)
-    return CatalogStage(admission, directory, bound, paths, lookup, client)
+    peers = _peers(base, lookup)
+    tasks = (BackgroundTask("peers", peers.run),) if peers is not None else ()
+    return CatalogStage(admission, directory, bound, paths, lookup, client, peers, tasks)
+
+
+def _peers(base: Foundation, lookup: ObjectLookup) -> Peers | None:
+    if not base.settings.shard.has_peers:
+        return None
+    from pykcp.programs.shard.joining import make_peers
+
+    return make_peers(base.settings.shard, lookup)
 
 
 def _make_renamed(

@@ -50,6 +50,7 @@ def build_controllers(
         registry=base.metrics,
         shard_name=settings.shard.shard_name,
         gates=settings.features.gates,
+        peers=catalog.peers,
     )
     followers += kcp_controllers.make(
         parts,

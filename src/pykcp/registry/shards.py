@@ -1,0 +1,37 @@
+"""The shards of an installation, as their Shard objects describe them.
+
+A shard has a Shard object in `system:shard`, which it keeps itself, and one in `root`, where
+administrators label and cordon it. The one in `root` counts; shards that root does not know
+(yet) are known by their own.
+"""
+
+from __future__ import annotations
+
+from pykcp.machinery.kcp.clusters import ROOT, SYSTEM_SHARD
+from pykcp.machinery.resources import SHARDS
+from pykcp.registry.lookup import ObjectLookup
+from pykcp.types import Object
+
+
+class KnownShards:
+    def __init__(self, lookup: ObjectLookup) -> None:
+        self._lookup = lookup
+
+    def get(self, name: str) -> Object | None:
+        """The Shard of a name; shared with other callers."""
+        found = self._lookup.get(SHARDS, ROOT, name)
+        return found if found is not None else self._lookup.get(SHARDS, SYSTEM_SHARD, name)
+
+    def all(self) -> list[Object]:
+        """Every shard once, by name."""
+        found = {_name(shard): shard for shard in self._lookup.all(SHARDS, SYSTEM_SHARD)}
+        replica = self._lookup.replica
+        if replica is not None:
+            found |= {_name(shard): shard for shard in replica.all(SHARDS, SYSTEM_SHARD)}
+        found |= {_name(shard): shard for shard in self._lookup.all(SHARDS, ROOT)}
+        return [found[name] for name in sorted(found)]
+
+
+def _name(shard: Object) -> str:
+    name: str = shard["metadata"]["name"]
+    return name
