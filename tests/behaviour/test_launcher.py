@@ -206,6 +206,8 @@ def test_a_root_shard_and_its_virtual_workspaces(workshop: Workshop) -> None:
 def test_a_further_shard(workshop: Workshop) -> None:
     """It starts while root is away: all of its flags have an effect but those of etcd."""
     port = free_port()
+    workshop.client(".kcp-0/x", "x", "client-ca", ())  # makes the folder
+    workshop.kubeconfig(".kcp-0/admin.kubeconfig", free_port(), ".kcp-0/admin")
     words = workshop.shard(1, port, own_views=True)
     with serving("pykcp", pathlib.Path(workshop.path("shard.log")), *words):
         assert workshop.is_ready(port)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pykcp.clients.credential_files import CredentialError
 from pykcp.clients.kubeconfig import KubeconfigServer, load_endpoint
 from pykcp.clients.peers import PeerAccess, Peers
 from pykcp.programs.shard.options import ShardOptions
@@ -19,7 +20,7 @@ def make_peers(options: ShardOptions, lookup: ObjectLookup) -> Peers:
 
 def peer_access(options: ShardOptions) -> PeerAccess:
     """The kubeconfigs of the command line, with the shard's own certificate where it has one."""
-    root = _server(options.root_shard_kubeconfig_file)
+    root = _root_server(options.root_shard_kubeconfig_file)
     proxy = _server(options.external_logical_cluster_admin_kubeconfig)
     shards = (
         _server(options.shard_kubeconfig_file)
@@ -39,6 +40,16 @@ def peer_access(options: ShardOptions) -> PeerAccess:
             token_file="",
         )
     return PeerAccess(shards, root, proxy)
+
+
+def _root_server(kubeconfig: str) -> KubeconfigServer | None:
+    """As in kcp, the context of the shard's administrator, which admin kubeconfigs have."""
+    if not kubeconfig:
+        return None
+    try:
+        return load_endpoint(kubeconfig, "shard-base")
+    except CredentialError:
+        return load_endpoint(kubeconfig)
 
 
 def _server(kubeconfig: str) -> KubeconfigServer | None:
