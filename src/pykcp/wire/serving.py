@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from pykcp.aio.memory import Trimmer
 from pykcp.aio.owner import spawn
+from pykcp.wire.answer_ids import AnswerIds
 from pykcp.wire.exchange import Application, Exchange, Header, IncomingRequest, PeerInfo
 from pykcp.wire.http1.head import HeadWriter
 from pykcp.wire.http2.hpack import HeaderEncoder
@@ -148,6 +149,7 @@ class ConnectionHub:
         self.huffman = Huffman()
         self.head_writer = HeadWriter()
         self.date = DateStamp(self.encoder)
+        self.ids = AnswerIds(settings.id_header, self.encoder)
         self.buffered = 0
         """Octets of unfinished request bodies."""
         self.buffered_unknown = 0

@@ -134,6 +134,9 @@ class WireSettings:
     max_websocket_message: int = 4 * _MIB
     """Octets of one message that a WebSocket client sends."""
 
+    id_header: str = "audit-id"
+    """The header with the id of an answer; a request may bring its own."""
+
     @property
     def first_window(self) -> int:
         """HTTP/2: what any client may send on a stream."""
@@ -142,7 +145,7 @@ class WireSettings:
     def problems(self) -> Iterator[str]:
         """All that is wrong with these values, one sentence each."""
         for name in self.__dataclass_fields__:
-            if getattr(self, name) <= 0:
+            if name != "id_header" and getattr(self, name) <= 0:
                 yield f"{name} must be positive"
         if not 16384 <= self.max_frame < 2**24:
             yield "max_frame must be between 16384 and 16777215"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -169,3 +170,25 @@ def test_match_conditions_do_not_see_variables(cluster: TestClient) -> None:
     (cause,) = refused.json["details"]["causes"]
     assert cause["field"] == "spec.matchConditions[0].expression"
     assert "undeclared reference to 'variables'" in cause["message"]
+
+
+@pytest.mark.parametrize("method", ["get", "Watch", "CONNECT2", "M-SEARCH"])
+def test_unknown_methods_are_not_allowed(maps: TestClient, method: str) -> None:
+    """Methods are case-sensitive."""
+    reply = maps.request(method, f"{MAPS}/one")
+    assert (reply.status, reply.json["reason"]) == (405, "MethodNotAllowed")
+
+
+def test_every_answer_has_an_id(maps: TestClient) -> None:
+    paths = (
+        f"{MAPS}/one",
+        f"{MAPS}/nosuch",
+        "/nosuch",
+        "/healthz",
+        f"{MAPS}?watch=1&timeoutSeconds=1",
+    )
+    ids = [maps.get(path).header_all("audit-id") for path in paths]
+    assert all(len(found) == 1 and uuid.UUID(found[0]).version == 4 for found in ids)
+    assert len({found[0] for found in ids}) == len(paths)
+    assert maps.get(MAPS, headers={"Audit-ID": "mine"}).header_all("audit-id") == ["mine"]
+    assert len(maps.get(MAPS, headers={"Audit-ID": "x y"}).header("audit-id") or "") == 36

@@ -12,7 +12,6 @@ streams, which cannot be held back, are delivered afterwards.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -38,6 +37,7 @@ from pykcp.observe.audit.trail import AuditTrail
 from pykcp.registry.keys import WILDCARD
 from pykcp.server.call import Call, Handler, Pending
 from pykcp.server.filters import audit_content as content
+from pykcp.wire.answer_ids import UniqueIds, given_id
 from pykcp.wire.exchange import (
     BodySink,
     Exchange,
@@ -53,8 +53,6 @@ Body = bytes | Sequence[bytes]
 AUDIT_ID = "audit-id"
 DECISION, REASON = "authorization.k8s.io/decision", "authorization.k8s.io/reason"
 REQUEST_DOMAIN, REVIEW_DOMAIN = "request.auth.kcp.io", "sar.auth.kcp.io"
-_MOST_ID = 256
-_IDS_AT_ONCE = 128
 _NOT_YET = AuditOutcome(AuditLevel.NONE, frozenset(), omit_managed_fields=False)
 _MANY = 4096
 
@@ -73,7 +71,7 @@ class AuditFilter:
         """The canonical path of a logical cluster, "" if it is not known."""
         self.clock = clock
         self.stamps = MicrosecondTimestamps()
-        self._ids: list[str] = []
+        self.new_id = UniqueIds().new
         self._users: BoundedCache[User, bytes] = BoundedCache("audit-users", _MANY)
         self._annotations: BoundedCache[tuple[str, str, int], tuple[Decision | None, bytes]] = (
             BoundedCache("audit-annotations", _MANY)
@@ -103,14 +101,6 @@ class AuditFilter:
             record.left()
         if record.exchange.is_held:
             await record.settle()
-
-    def new_id(self) -> str:
-        """A random UUID. A hundred share their first half, the second is 60 random bits."""
-        if not self._ids:
-            h = os.urandom(8 + 8 * _IDS_AT_ONCE).hex()
-            half = f"{h[:8]}-{h[8:12]}-4{h[13:16]}-a"
-            self._ids = [f"{half}{h[i : i + 3]}-{h[i + 3 : i + 15]}" for i in range(16, len(h), 16)]
-        return self._ids.pop()
 
     def user_json(self, user: User) -> bytes:
         known = self._users.get(user)
@@ -247,8 +237,7 @@ class AuditRecord:
         self._filter = owner
         self._call = call
         self._received_text = owner.stamps.text(owner.clock())
-        given = call.exchange.request.header(AUDIT_ID)
-        self.id = given if given and len(given) <= _MOST_ID else owner.new_id()
+        self.id = given_id(call.exchange.request, AUDIT_ID) or owner.new_id()
         self.exchange = AuditedExchange(call.exchange, self)
 
     # -- what the server tells -----------------------------------------------------------------

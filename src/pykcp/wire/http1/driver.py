@@ -43,7 +43,7 @@ _HELD = 64 * 1024
 _STANDARD_METHODS = frozenset(b"GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRACE PURGE".split())
 _STAND_IN = b"PURGE"
 """A method that the parser knows, in the place of one that it does not."""
-_ODD_REQUEST = re.compile(rb"([A-Z]{1,24}) /[^\r\n]* HTTP/1\.[01]\r?\n")
+_ODD_REQUEST = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,24}) /[^\r\n]* HTTP/1\.[01]\r?\n")
 
 _SPENT = httptools.HttpRequestParser(object())
 """The parser of a connection that is lost. Its own knows the driver: both, and all that they hold,

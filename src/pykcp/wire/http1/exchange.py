@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pykcp.wire.exchange import BodySink, Header, Stream, Tunnel, WebSocket
+from pykcp.wire.http1.head import HeadWriter
 from pykcp.wire.request import ASK_ABOVE, BodyPieces, BodyReader, ClientGone, Request
 from pykcp.wire.serving import FAILURE_TEXT, PLAIN_TEXT
 from pykcp.wire.streams import AnswerStream
@@ -259,18 +260,24 @@ class Http1Exchange:
         if self.responded:
             raise RuntimeError("this request has been answered already")
         lines = []
-        line = self.driver.hub.head_writer.line
-        has_date = False
+        hub = self.driver.hub
+        line, id_name = hub.head_writer.line, hub.ids.name
+        has_date = has_id = False
         for header in headers:
             name = header[0]
             if name in _PER_HOP:
                 if name == "connection" and "close" in header[1].lower():
                     self.keeps_alive = False
+            elif name == id_name:
+                has_id = True
+                lines.append(HeadWriter.once(header))
             else:
                 has_date = has_date or name == "date"
                 lines.append(line(header))
         if not has_date:
-            lines.append(self.driver.hub.date.http1())
+            lines.append(hub.date.http1())
+        if not has_id:
+            lines.append(hub.ids.http1(self.request))
         # A stream may begin before its request has ended: whether it can go on is seen at its end.
         if self.driver.is_draining or not (self.is_complete or self.request.is_streaming):
             self.keeps_alive = False
@@ -279,7 +286,7 @@ class Http1Exchange:
         elif self._version == "1.0":
             lines.append(_KEEP_ALIVE_LINE)
         self.responded = True
-        status_line = self.driver.hub.head_writer.status_line(status)
+        status_line = hub.head_writer.status_line(status)
         self.driver.send(b"".join((status_line, *lines, more, b"\r\n")))
 
     def answered(self) -> None:
@@ -316,7 +323,10 @@ class Http1Exchange:
             raise RuntimeError("this request has been answered already")
         self.responded = True
         writer = self.driver.hub.head_writer
-        lines = (writer.status_line(101), *map(writer.line, headers), b"\r\n")
+        ids = self.driver.hub.ids
+        known = any(name == ids.name for name, _ in headers)
+        own = b"" if known else ids.http1(self.request)
+        lines = (writer.status_line(101), *map(writer.once, headers), own, b"\r\n")
         self.driver.send(b"".join(lines))
 
     @property

@@ -130,10 +130,15 @@ class HeadWriter:
     def line(self, header: Header) -> bytes:
         octets = self._lines.get(header)
         if octets is None:
-            name, value = header
-            if _VALID_NAME(name) is None or _FORBIDDEN_IN_ANSWER(value):
-                raise ValueError(f"header {name!r} cannot be sent")
             if len(self._lines) >= self.max_lines:
                 self._lines.clear()
-            octets = self._lines[header] = f"{name}: {value}\r\n".encode("latin-1")
+            octets = self._lines[header] = self.once(header)
         return octets
+
+    @staticmethod
+    def once(header: Header) -> bytes:
+        """A line that will hardly come again: it is not remembered."""
+        name, value = header
+        if _VALID_NAME(name) is None or _FORBIDDEN_IN_ANSWER(value):
+            raise ValueError(f"header {name!r} cannot be sent")
+        return f"{name}: {value}\r\n".encode("latin-1")

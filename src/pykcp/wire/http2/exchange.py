@@ -244,9 +244,13 @@ class Http2Exchange:
         hub = self._driver.hub
         field, known = hub.encoder.field, hub.encoder.known_fields
         parts = [hub.encoder.status(status)]
-        has_date = False
+        ids = hub.ids
+        has_date = has_id = False
         for header in headers:
-            if header[0] not in _SPECIAL:
+            if header[0] == ids.name:
+                has_id = True
+                parts.append(hub.encoder.once(header))
+            elif header[0] not in _SPECIAL:
                 parts.append(known.get(header) or field(header))
             elif header[0] == "date":
                 has_date = True
@@ -255,6 +259,8 @@ class Http2Exchange:
                 hub.loop.call_soon(self._driver.wind_down)
         if not has_date:
             parts.append(hub.date.http2())
+        if not has_id:
+            parts.append(ids.http2(self.request))
         self.responded = True
         return b"".join(parts)
 
