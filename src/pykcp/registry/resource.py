@@ -320,15 +320,23 @@ class Resource:
     def _converted(self, value: bytes) -> bytes:
         return self.type_prefix + orjson.dumps(self._object(value))[1:]
 
+    def is_changed_by_reading(self, value: bytes) -> bool:
+        """Whether the schema of today drops or adds something, so that a write is due."""
+        return self.is_older(value) and self._object(value) != self._unrefreshed(value)
+
     def _object(self, value: bytes) -> Object:
+        obj = self._unrefreshed(value)
+        if self.refresh is not None and self.is_older(value):
+            obj = self.refresh(obj)
+        return obj
+
+    def _unrefreshed(self, value: bytes) -> Object:
         obj = decode(value)
         if value[-2] == _SPACE:
             self._check_version(value)
             del obj["apiVersion"]
         if self.conversion is not None:
             obj = self.conversion.from_storage(obj)
-        if self.refresh is not None and self.is_older(value):
-            obj = self.refresh(obj)
         return obj
 
     def object_of(self, value: bytes) -> Object:

@@ -21,6 +21,8 @@ _VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
+_VERBS_IN_PATHS = frozenset(("watch", "proxy"))
+"""`/api/v1/watch/…` is still served; `/api/v1/proxy/…` has no meaning but a verb of its own."""
 _NAMESPACE_SUBRESOURCES = frozenset(("status", "finalize"))
 
 
@@ -132,8 +134,8 @@ def parse_query(raw: str) -> dict[str, list[str]]:
 
 
 def _read_resource(info: RequestInfo, parts: list[str]) -> None:
-    if parts[0] == "watch" and len(parts) > 1:
-        info.verb = "watch"
+    if parts[0] in _VERBS_IN_PATHS and len(parts) > 1:
+        info.verb = parts[0]
         parts = parts[1:]
     else:
         info.verb = _VERBS.get(info.method, "")
@@ -148,7 +150,7 @@ def _read_resource(info: RequestInfo, parts: list[str]) -> None:
         info.resource, info.identity = info.resource.split(":", 1)
     if len(parts) > 1:
         info.name = parts[1]
-    if len(parts) > 2:
+    if len(parts) > 2 and info.verb != "proxy":
         info.subresource = parts[2]
     if info.resource == "namespaces" and not info.namespace:
         info.namespace = info.name
@@ -157,13 +159,15 @@ def _read_resource(info: RequestInfo, parts: list[str]) -> None:
 
 def _refine_verb(info: RequestInfo) -> None:
     if not info.name and info.verb == "get":
-        info.verb = "watch" if info.query and info.is_true("watch") else "list"
+        info.verb = "list"
+        if info.query:
+            if info.is_true("watch"):
+                info.verb = "watch"
+            name = name_in_field_selector(info.param("fieldSelector"))
+            if name and "/" not in name and "%" not in name and name not in (".", ".."):
+                info.name = name
     elif not info.name and info.verb == "delete":
         info.verb = "deletecollection"
-    if info.verb in ("list", "watch", "deletecollection") and not info.name and info.query:
-        name = name_in_field_selector(info.param("fieldSelector"))
-        if name:
-            info.name = name
 
 
 _NAME_TERM = re.compile(r"metadata\.name\s*=([^,]*)")

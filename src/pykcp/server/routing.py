@@ -43,7 +43,7 @@ def _check_native(info: RequestInfo, resource: Resource) -> None:
     is_misplaced = (info.in_namespace and not resource.namespaced) or (
         len(info.parts) > 1 and not _in_scope(info, resource)
     )
-    if is_misplaced or len(info.parts) > 3:
+    if is_misplaced or len(info.parts) > 3 or info.verb == "proxy":
         raise NotFound.path()
     if resource.definition.ephemeral and info.name and not info.subresource:
         raise NotFound.path()  # reviews have no items

@@ -321,3 +321,36 @@ def test_metadata_over_all_clusters(
     assert {next(events)["object"]["kind"] for _ in range(2)} == {"PartialObjectMetadata"}
     events.close()
     assert star.get("/apis/wild.example.com/v1/nothings", accept=accept).status == 404
+
+
+def test_a_write_that_changes_nothing_migrates_to_the_schema(cluster: TestClient) -> None:
+    """Fields that were dropped do not come back when the schema allows them again."""
+
+    def with_fields(*names: str) -> list[Object]:
+        fields = {name: {"type": "string"} for name in names}
+        spec = {"type": "object", "properties": fields}
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+        return [version("v1", storage=True, schema=schema)]
+
+    def change(*names: str) -> None:
+        reply = cluster.patch(
+            f"{CRDS}/moves.example.com", {"spec": {"versions": with_fields(*names)}}
+        )
+        assert reply.status == 200, reply
+
+    install(cluster, definition("moves", "example.com", *with_fields("a", "b")))
+    path = "/apis/example.com/v1/namespaces/default/moves"
+    given = {"apiVersion": "example.com/v1", "kind": "Moves", "spec": {"a": "1", "b": "2"}}
+    for name in ("rewritten", "left"):
+        made = cluster.post(path, {**given, "metadata": {"name": name}})
+        assert made.status == 201, made
+    change("a")
+    eventually(lambda: cluster.get(f"{path}/left").json["spec"] == {"a": "1"})
+    before = cluster.get(f"{path}/rewritten").json["metadata"]["resourceVersion"]
+    written = cluster.patch(f"{path}/rewritten", {}).json["metadata"]["resourceVersion"]
+    assert written != before
+    again = cluster.patch(f"{path}/rewritten", {}).json["metadata"]["resourceVersion"]
+    assert again == written
+    change("a", "b")
+    eventually(lambda: cluster.get(f"{path}/left").json["spec"] == {"a": "1", "b": "2"})
+    assert cluster.get(f"{path}/rewritten").json["spec"] == {"a": "1"}

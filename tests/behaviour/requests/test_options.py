@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -192,3 +193,54 @@ def test_every_answer_has_an_id(maps: TestClient) -> None:
     assert len({found[0] for found in ids}) == len(paths)
     assert maps.get(MAPS, headers={"Audit-ID": "mine"}).header_all("audit-id") == ["mine"]
     assert len(maps.get(MAPS, headers={"Audit-ID": "x y"}).header("audit-id") or "") == 36
+
+
+EVENT: dict[str, Any] = {"metadata": {"name": "ev"}, "involvedObject": {"namespace": "default"}}
+
+
+def test_empty_controllers_of_events_are_written_by_the_core_group_only(
+    cluster: TestClient,
+) -> None:
+    core, new = "/api/v1", "/apis/events.k8s.io/v1"
+    place = "namespaces/default/events"
+    assert cluster.post(f"{core}/{place}", EVENT).status == 201
+    found = cluster.get(f"{core}/{place}/ev").json
+    assert (found["reportingComponent"], found["reportingInstance"]) == ("", "")
+    shown = cluster.get(f"{new}/{place}/ev").json
+    assert not {"reportingController", "reportingInstance"} & shown.keys()
+    assert cluster.patch(f"{new}/{place}/ev", {"metadata": {"labels": {"a": "b"}}}).status == 200
+    assert cluster.get(f"{core}/{place}/ev").json["reportingInstance"] == ""
+
+
+def test_proxy_is_a_verb(cluster: TestClient) -> None:
+    assert cluster.get("/api/v1/proxy/namespaces/default/configmaps").status == 404
+    headers = {"Impersonate-User": "bob"}
+    denied = cluster.get("/api/v1/proxy/nodes/x", headers=headers)
+    assert denied.json["details"] == {"name": "x", "kind": "nodes"}
+    assert 'cannot proxy resource "nodes"' in denied.json["message"]
+
+
+def test_a_selected_name_is_no_name_of_a_deleted_collection(cluster: TestClient) -> None:
+    """A role for one object lets its user list that object alone, but not delete by selector."""
+    query, headers = {"fieldSelector": "metadata.name=one"}, {"Impersonate-User": "bob"}
+    assert cluster.get(MAPS, headers=headers, **query).json["details"]["name"] == "one"
+    denied = cluster.request("DELETE", f"{MAPS}", headers=headers, **query)
+    assert denied.json["details"] == {"kind": "configmaps"}
+    odd = cluster.get(MAPS, headers=headers, fieldSelector="metadata.name=..")
+    assert odd.json["details"] == {"kind": "configmaps"}
+
+
+def test_the_last_event_shows_the_finalizer(cluster: TestClient) -> None:
+    """The response to the update that removed it does not."""
+    made = cluster.post(MAPS, {"metadata": {"name": "held", "finalizers": ["example.com/x"]}})
+    cluster.delete(f"{MAPS}/held")
+    events = cluster.watch(MAPS, resourceVersion=made.json["metadata"]["resourceVersion"])
+    assert next(events)["type"] == "MODIFIED"
+    removed = cluster.patch(f"{MAPS}/held", {"metadata": {"finalizers": None}})
+    assert (removed.status, removed.json["metadata"].get("finalizers")) == (200, None)
+    last = next(events)
+    assert (last["type"], last["object"]["metadata"]["finalizers"]) == (
+        "DELETED",
+        ["example.com/x"],
+    )
+    events.close()

@@ -144,7 +144,7 @@ async def _commit(
 ) -> bytes:
     operation: PutKey | DeleteKey
     if judged.is_removed:
-        operation = DeleteKey(entry.key, judged.value, entry.revision)
+        operation = DeleteKey(entry.key, codec.reopen(entry.value), entry.revision)
     elif judged.is_unchanged and not entry.is_stale and not resource.is_outdated(entry.value):
         return await resource.own_form(entry.value)
     else:

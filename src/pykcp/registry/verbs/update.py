@@ -109,7 +109,7 @@ async def _update_once(target: WriteTarget, change: ObjectChange, entry: Entry) 
         return prepared.value
     (revision,) = await resource.services.store.write((operation,))
     if isinstance(operation, DeleteKey):
-        revision = entry.revision  # the last finalizer was removed: answer with the last state
+        return prepared.value
     return await resource.own_form(codec.fill(operation.value, revision))
 
 
@@ -119,7 +119,7 @@ class Prepared(NamedTuple):
     operation: PutKey | DeleteKey | None
     """None if nothing would change."""
     value: bytes
-    """The object as it is, or as a dry run shows it."""
+    """The object as it is, as a dry run shows it, or as it was left by the update that removed it."""
 
 
 async def prepare_update(target: WriteTarget, change: ObjectChange, entry: Entry) -> Prepared:
@@ -151,7 +151,8 @@ async def prepare_update(target: WriteTarget, change: ObjectChange, entry: Entry
     if is_removed(resource, new):
         return await _removal(resource, ctx, new, entry)
     new = without_idle_times(live, new)
-    if new == live and not entry.is_stale and not resource.is_outdated(entry.value):
+    is_current = not (entry.is_stale or resource.is_outdated(entry.value))
+    if new == live and is_current and not resource.is_changed_by_reading(value):
         return Prepared(None, value)
     return await _replacement(resource, ctx, new, entry)
 
@@ -235,11 +236,9 @@ async def _replacement(
 
 async def _removal(resource: Resource, ctx: RequestContext, new: Object, entry: Entry) -> Prepared:
     """The last finalizer is gone: the update is the deletion."""
-    stored = await resource.stored_form(new)
-    deletion = DeleteKey(entry.key, resource.encode(stored, ctx.cluster), entry.revision)
-    return Prepared(
-        deletion,
-        resource.unversioned(resource.unstored_form(new), ctx.cluster)
-        if ctx.dry_run
-        else entry.value,
-    )
+    # Watches are shown what was stored, with the finalizer; the response is without it.
+    deletion = DeleteKey(entry.key, codec.reopen(entry.value), entry.revision)
+    if ctx.dry_run:
+        return Prepared(deletion, resource.unversioned(resource.unstored_form(new), ctx.cluster))
+    left = codec.fill(resource.encode(await resource.stored_form(new), ctx.cluster), entry.revision)
+    return Prepared(deletion, await resource.own_form(left))

@@ -106,7 +106,8 @@ def judged_change(
         return judged._replace(is_removed=True, finding=finding)
     new = without_idle_times(old, new)
     judged = _judged(resource, ctx, new, shown)
-    return judged._replace(is_unchanged=new == old, finding=finding)
+    is_unchanged = new == old and not resource.is_changed_by_reading(live)
+    return judged._replace(is_unchanged=is_unchanged, finding=finding)
 
 
 def _finding(resource: Resource, ctx: RequestContext, obj: Object, old: Object | None) -> str:

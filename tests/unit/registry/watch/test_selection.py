@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from pykcp.apis.kube.validation.events import from_core, to_core
 from pykcp.machinery.status import BadRequest
 from pykcp.machinery.terms import label_terms
-from pykcp.registry.conversion.events import FIELD_NAMES, from_core, to_core
+from pykcp.registry.conversion.events import FIELD_NAMES
 from pykcp.registry.indexes.entries import DELETING, event_written, index_entries, owner_entry
 from pykcp.registry.watch.selection import EVERYTHING, select
 

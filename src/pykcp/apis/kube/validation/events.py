@@ -34,17 +34,28 @@ _TO_CORE = {
     "reportingController": "reportingComponent",
 }
 _FROM_CORE = {core: own for own, core in _TO_CORE.items()}
+_ALWAYS_IN_CORE = ("reportingComponent", "reportingInstance")
+"""The core group writes them even if they are empty, the newer one does not."""
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
 def to_core(event: Object) -> Object:
     """An event of events.k8s.io as the core group writes it."""
-    return {_TO_CORE.get(name, name): value for name, value in event.items()}
+    core = {_TO_CORE.get(name, name): value for name, value in event.items()}
+    for name in _ALWAYS_IN_CORE:
+        core.setdefault(name, "")
+    return core
 
 
 def from_core(event: Object) -> Object:
     """A core event as events.k8s.io writes it."""
-    return {_FROM_CORE.get(name, name): value for name, value in event.items()}
+    own = {
+        _FROM_CORE.get(name, name): value
+        for name, value in event.items()
+        if value != "" or name not in _ALWAYS_IN_CORE
+    }
+    own.setdefault("regarding", {})
+    return own
 
 
 def _reference(event: Object, name: str) -> Object:
