@@ -20,6 +20,7 @@ from pykcp.controllers.tenancy import mounts, workspace_admins, workspace_types,
 from pykcp.controllers.tenancy.initializers import BindingsInitializer, UniversalInitializer
 from pykcp.controllers.tenancy.mounts import MountController
 from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
+from pykcp.controllers.tenancy.remote_clusters import RemoteClusters
 from pykcp.controllers.tenancy.trash_sweeping import TrashSweeping
 from pykcp.controllers.tenancy.workspace_admins import WorkspaceAdmins
 from pykcp.controllers.tenancy.workspace_types import WorkspaceTypes
@@ -72,7 +73,16 @@ def _workspace_controllers(
     lister, lookup, metrics, client = parts.lister, parts.lookup, parts.metrics, parts.account
     shard_name, now = parts.shard_name, parts.now()
     made: list[ControllerSpec] = [
-        Workspaces(lister, client(workspaces.NAME), lookup, provisioning, shard_name, now, metrics),
+        Workspaces(
+            lister,
+            client(workspaces.NAME),
+            lookup,
+            provisioning,
+            RemoteClusters(parts.peers, shard_name),
+            shard_name,
+            now,
+            metrics,
+        ),
         UniversalInitializer(lister, client("kcp-universal"), metrics),
         BindingsInitializer(lister, client("kcp-apibinder"), lookup, provisioning, now, metrics),
         WorkspaceAdmins(lister, client(workspace_admins.NAME), lookup, metrics),
@@ -81,6 +91,13 @@ def _workspace_controllers(
             ApiObjects(lister, lookup), client(default_bindings.NAME), provisioning, now, metrics
         ),
     ]
+    if parts.peers is not None:
+        from pykcp.controllers.tenancy import workspace_reports
+
+        reporting = client(workspace_reports.NAME)
+        made.append(
+            workspace_reports.WorkspaceReports(lister, reporting, parts.peers, shard_name, metrics)
+        )
     if "WorkspaceMounts" in parts.gates:
         made.append(MountController(lister, client(mounts.NAME), parts.directory, now, metrics))
     return made

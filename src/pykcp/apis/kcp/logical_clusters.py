@@ -30,6 +30,8 @@ REQUIRED_GROUPS_ANNOTATION = "authorization.kcp.io/required-groups"
 SHARD_ANNOTATION = "core.kcp.io/shard"
 SHARD_HASH_ANNOTATION = "internal.tenancy.kcp.io/shard"
 CLUSTER_ANNOTATION = "internal.tenancy.kcp.io/cluster"
+OWNER_SHARD_ANNOTATION = "internal.tenancy.kcp.io/owner-shard"
+"""Of a LogicalCluster whose Workspace is on another shard: that shard, when it was created."""
 UNSCHEDULABLE_ANNOTATION = "experimental.core.kcp.io/unschedulable"
 INACTIVE_ANNOTATIONS = ("core.kcp.io/inactive", "internal.kcp.io/inactive")
 

@@ -1,15 +1,18 @@
 """The lifecycle of a Workspace: scheduling, provisioning, phase, deletion.
 
-A workspace on this shard is made with everything in one write (`provisioning`). Its LogicalCluster
-is what counts from then on; the Workspace mirrors it.
+A workspace on this shard is made with everything in one write (`provisioning`); one on another
+shard is provisioned by that shard (`remote_clusters`). Its LogicalCluster is what counts from then
+on; the Workspace mirrors it.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import random
+import time
 from collections.abc import Callable
+from functools import partial
+from random import Random
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.apis.kcp.workspace_types import BadType
@@ -17,17 +20,21 @@ from pykcp.clients.interface import Change, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.shard_client import ShardClient
+from pykcp.controllers.tenancy.placement import NO_SHARDS, choose, state_of
 from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
+from pykcp.controllers.tenancy.remote_clusters import RemoteClusters, is_owned
+from pykcp.controllers.tenancy.settling import external_url, let_go, reserve, unreserve
 from pykcp.machinery import labels, meta
 from pykcp.machinery.kcp import clusters, hashes
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, SHARDS, WORKSPACES
-from pykcp.machinery.status import AlreadyExists, NotFound, StatusError
+from pykcp.machinery.status import AlreadyExists, NotFound, StatusError, TooManyRequests
 from pykcp.machinery.terms import label_term
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.entries import DELETING, UNSETTLED_WORKSPACES
 from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.shards import KnownShards
 from pykcp.registry.verbs.transaction import Write
 from pykcp.types import Object
 
@@ -40,6 +47,8 @@ _PAGE = 200
 _DISAPPEARED_AFTER = 60.0
 _SOON = 0.5
 """Seconds after which an unfinished deletion is reported."""
+_REPORTED_AFTER = 30.0
+"""Seconds after which another shard is asked, if it has not reported the end of a deletion."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,14 +60,22 @@ class Workspaces:
         client: ShardClient,
         lookup: ObjectLookup,
         provisioning: WorkspaceProvisioning,
+        remote: RemoteClusters,
         shard_name: str,
         now: Callable[[], str],
         metrics: ControllerMetrics | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        random: Random | None = None,
     ) -> None:
         self._lister, self._client, self._lookup = lister, client, lookup
-        self._provisioning = provisioning
+        self._provisioning, self._remote = provisioning, remote
+        self._shards = KnownShards(lookup)
         self._shard = shard_name
-        self._now = now
+        self._now, self._clock = now, clock
+        self._random = random or Random()  # noqa: S311  # no secret
+        self._unschedulable_keys: set[ObjectKey] = set()
+        """Workspaces that wait for a shard; few, and looked at again when a shard changes."""
         self.controller: Controller[ObjectKey] = Controller(
             NAME, self.reconcile, workers=32, metrics=metrics
         )
@@ -68,6 +85,16 @@ class Workspaces:
         feed.on(LOGICAL_CLUSTERS, self._on_cluster)
         feed.on(SHARDS, self._on_shard)
         feed.at_start(self._resume)
+        if self._lookup.replica is not None:
+            self._lookup.replica.listen(self._on_replica)
+
+    def _on_replica(self, kind: tuple[str, str], cluster: str) -> None:
+        if kind == SHARDS[::2]:
+            self._retry_unschedulable()
+
+    def _retry_unschedulable(self) -> None:
+        for key in self._unschedulable_keys:
+            self.controller.add(key)
 
     def _on_workspace(self, change: Change) -> None:
         if change.deleted:
@@ -89,17 +116,14 @@ class Workspaces:
             self.controller.add(key)
 
     def _on_shard(self, change: Change) -> None:
-        for ref in self._lister.find(UNSETTLED_WORKSPACES, WORKSPACES):
-            self.controller.add(ref.key)
+        self._retry_unschedulable()
         if not change.created and not change.deleted and self._has_moved(change):
             self.controller.add(_ALL)
 
     def _has_moved(self, change: Change) -> bool:
         """Whether a shard has another address than before: only then is every workspace read."""
         before = change.previous()
-        return before is None or _external_url(decode(before)) != _external_url(
-            decode(change.value)
-        )
+        return before is None or external_url(decode(before)) != external_url(decode(change.value))
 
     async def _resume(self) -> None:
         for index in (UNSETTLED_WORKSPACES, DELETING):
@@ -110,6 +134,7 @@ class Workspaces:
         if key == _ALL:
             await self._mend_addresses()
             return None
+        self._unschedulable_keys.discard(key)
         workspace = await self._client.get(key.cluster, WORKSPACES, key.name)
         if workspace is None:
             return None
@@ -135,31 +160,35 @@ class Workspaces:
             await self._unschedulable(workspace, f"spec.location.selector is invalid: {error}")
             return  # it cannot be scheduled until it is changed
         if shard is None:
-            why = "No available shards to schedule the workspace"
-            await self._unschedulable(workspace, why)
+            await self._unschedulable(workspace, NO_SHARDS)
             return
-        if meta.name(shard) != self._shard:
-            raise Requeue(f"shard {meta.name(shard)} is not this one")
-        await self._provision(workspace, shard)
+        try:
+            if meta.name(shard) == self._shard:
+                await self._provision(workspace, shard)
+            else:
+                await self._provision_remote(workspace, shard)
+        except TooManyRequests as error:
+            # Another shard may have room; the refusal is remembered until this one reports again.
+            await self._change(workspace, unreserve)
+            raise Requeue(str(error)) from error
 
     def _chosen(self, workspace: Object) -> Object | None:
         """The shard that was chosen before, if it is still there."""
         name = meta.annotation(workspace, lifecycle.SHARD_ANNOTATION)
-        return self._lookup.get(SHARDS, clusters.ROOT, name) if name else None
+        return self._shards.get(name) if name else None
 
     def _choose(self, workspace: Object) -> Object | None:
         location = workspace["spec"].get("location") or {}
         selector = labels.from_label_selector(location.get("selector") or {})
-        fitting = [
-            shard
-            for shard in self._lookup.all(SHARDS, clusters.ROOT)
-            if selector.matches(meta.labels(shard))
-            and lifecycle.UNSCHEDULABLE_ANNOTATION not in meta.annotations(shard)
-        ]
-        return random.choice(fitting) if fitting else None  # noqa: S311  # no secret
+        shards = {meta.name(shard): shard for shard in self._shards.all()}
+        dead = [name for name in shards if not self._remote.is_alive(name)]
+        states = map(state_of, shards.values())
+        name = choose(states, selector, self._clock(), self._random, excluded=dead)
+        return shards[name] if name is not None else None
 
     async def _unschedulable(self, workspace: Object, why: str) -> None:
         now = self._now()
+        self._unschedulable_keys.add(ObjectKey(meta.cluster(workspace), "", meta.name(workspace)))
 
         def mark(live: Object) -> None:
             mark_false(live, lifecycle.SCHEDULED, "Unschedulable", why, now)
@@ -168,25 +197,26 @@ class Workspaces:
 
         await self._change(workspace, mark)
 
+    def _path(self, workspace: Object) -> str:
+        parent = self._lookup.canonical_path(meta.cluster(workspace))
+        return clusters.join(parent, meta.name(workspace))
+
     async def _provision(self, workspace: Object, shard: Object) -> None:
-        parent = meta.cluster(workspace)
-        path = clusters.join(self._lookup.canonical_path(parent), meta.name(workspace))
+        path = self._path(workspace)
         existing = await self._existing_cluster(workspace)
         # Never a name that the workspace asks for: names of clusters are what keeps tenants apart.
         name = meta.cluster(existing) if existing else hashes.cluster_name(os.urandom(32))
-        external = _external_url(shard)
-        own_url = f"{external}{clusters.request_path(name)}"
-        url = f"{external}{clusters.request_path(path)}"
+        own_url = f"{external_url(shard)}{clusters.request_path(name)}"
         if existing is not None:
-            await self._change(workspace, self._placed(name, url, shard, existing))
+            await self._change(workspace, self._placed(name, path, shard, existing))
             return
         try:
             plan = self._provisioning.of_workspace(workspace, name, path, own_url)
         except BadType as error:
             await self._unschedulable(workspace, str(error))
             raise Requeue(str(error)) from error
-        settled = self._placed(name, url, shard, plan.cluster)
-        client = self._client
+        settled = self._placed(name, path, shard, plan.cluster)
+        client, parent = self._client, meta.cluster(workspace)
         writes: list[Write] = [client.to_create(name, LOGICAL_CLUSTERS, plan.cluster)]
         writes += (client.from_template(name, kind, copy) for kind, copy in plan.parts)
         try:
@@ -196,31 +226,38 @@ class Workspaces:
         except AlreadyExists as error:
             raise Requeue("its logical cluster's name is taken") from error
 
+    async def _provision_remote(self, workspace: Object, shard: Object) -> None:
+        """In two phases: what is going to be made, and where, is recorded before it is made."""
+        target, path = meta.name(shard), self._path(workspace)
+        name = meta.annotation(workspace, lifecycle.CLUSTER_ANNOTATION)
+        is_reserved = meta.annotation(
+            workspace, lifecycle.SHARD_ANNOTATION
+        ) == target and lifecycle.WORKSPACE_FINALIZER in meta.finalizers(workspace)
+        if not name or not is_reserved:
+            name = hashes.cluster_name(os.urandom(32))
+            await self._change(workspace, partial(reserve, shard=shard, cluster=name))
+        try:
+            made = await self._remote.provision(target, workspace, name, path)
+        except AlreadyExists as error:
+            await self._change(workspace, unreserve)
+            raise Requeue("its logical cluster's name is taken") from error
+        await self._change(workspace, self._placed(name, path, shard, made))
+
     async def _existing_cluster(self, workspace: Object) -> Object | None:
-        """The logical cluster that was made for the workspace already."""
+        """The logical cluster on this shard that was made for the workspace already."""
         name = meta.annotation(workspace, lifecycle.CLUSTER_ANNOTATION)
         found = await self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
-        return found if found is not None and _is_owned(found, workspace) else None
+        return found if found is not None and is_owned(found, workspace) else None
 
     def _placed(
-        self, cluster: str, url: str, shard: Object, logical_cluster: Object
+        self, cluster: str, path: str, shard: Object, logical_cluster: Object
     ) -> Callable[[Object], None]:
-        now = self._now()
+        now, url = self._now(), f"{external_url(shard)}{clusters.request_path(path)}"
 
         def place(live: Object) -> None:
             if meta.is_deleting(live):
                 raise Requeue("it is being deleted")
-            metadata = live["metadata"]
-            annotations = metadata.setdefault("annotations", {})
-            annotations[lifecycle.SHARD_ANNOTATION] = meta.name(shard)
-            annotations[lifecycle.SHARD_HASH_ANNOTATION] = hashes.shard_hash(meta.name(shard))
-            annotations[lifecycle.CLUSTER_ANNOTATION] = cluster
-            region = meta.labels(shard).get("region")
-            if region:
-                metadata.setdefault("labels", {})["region"] = region
-            finalizers = metadata.setdefault("finalizers", [])
-            if lifecycle.WORKSPACE_FINALIZER not in finalizers:
-                finalizers.append(lifecycle.WORKSPACE_FINALIZER)
+            reserve(live, shard, cluster)
             live["spec"] |= {"cluster": cluster, "URL": url}
             mark_true(live, lifecycle.SCHEDULED, now)
             lifecycle.mirror(live, logical_cluster, now)
@@ -230,7 +267,13 @@ class Workspaces:
     # -- following
 
     async def _mirror(self, workspace: Object) -> float | None:
-        cluster = await self._client.get(workspace["spec"]["cluster"], LOGICAL_CLUSTERS, "cluster")
+        name = workspace["spec"]["cluster"]
+        cluster = await self._client.get(name, LOGICAL_CLUSTERS, "cluster")
+        shard = self._remote.shard_of(workspace)
+        if cluster is None and shard:
+            if lifecycle.phase_of(workspace) == lifecycle.READY:
+                return None  # its shard reports changes
+            cluster = await self._remote.get(shard, name)
         now = self._now()
         if cluster is None and not lifecycle.is_waiting_for_cluster(workspace):
             _log.warning("%s: its LogicalCluster does not exist", meta.name(workspace))
@@ -259,10 +302,7 @@ class Workspaces:
         shard, spec = self._chosen(workspace), workspace.get("spec") or {}
         if shard is None or not spec.get("cluster") or spec.get("mount"):
             return
-        cluster = meta.cluster(workspace)
-        path = clusters.join(self._lookup.canonical_path(cluster), meta.name(workspace))
-        external = _external_url(shard)
-        url = f"{external}{clusters.request_path(path)}"
+        url = f"{external_url(shard)}{clusters.request_path(self._path(workspace))}"
         if url != spec.get("URL"):
             try:
                 await self._change(workspace, lambda live: live["spec"].update(URL=url))
@@ -275,11 +315,7 @@ class Workspaces:
         finalizers = meta.finalizers(workspace)
         if lifecycle.WORKSPACE_FINALIZER not in finalizers:
             return None
-        name = (workspace.get("spec") or {}).get("cluster")
-        cluster = await self._client.get(name, LOGICAL_CLUSTERS, "cluster") if name else None
-        if cluster is not None and not _is_owned(cluster, workspace):
-            cluster = None
-        cluster = cluster or await self._existing_cluster(workspace)
+        shard, cluster = await self._cluster_of(workspace)
         now = self._now()
         if cluster is None:
             await self._let_go(workspace)
@@ -287,33 +323,39 @@ class Workspaces:
         if len(finalizers) > 1:
             return None  # the controller's own finalizer is removed last
         if not meta.is_deleting(cluster):
+            if shard:
+                await self._remote.delete(shard, cluster)
+                return _REPORTED_AFTER  # its shard reports the end of it
             await self._client.delete(meta.cluster(cluster), LOGICAL_CLUSTERS, "cluster")
             return _SOON
         try:
             await self._change(workspace, lambda live: lifecycle.mirror(live, cluster, now))
         except NotFound:
             return None  # it went with its logical cluster
-        return None
+        return _REPORTED_AFTER if shard else None
+
+    async def _cluster_of(self, workspace: Object) -> tuple[str, Object | None]:
+        """The logical cluster of a workspace, and the other shard that it is on, if it is on one."""
+        name = (workspace.get("spec") or {}).get("cluster")
+        name = name or meta.annotation(workspace, lifecycle.CLUSTER_ANNOTATION)
+        if not name:
+            return "", None
+        cluster = await self._client.get(name, LOGICAL_CLUSTERS, "cluster")
+        if cluster is not None and is_owned(cluster, workspace):
+            return "", cluster
+        shard = self._remote.shard_of(workspace)
+        if not shard:
+            return "", await self._existing_cluster(workspace)
+        cluster = await self._remote.get(shard, name)
+        if cluster is not None and is_owned(cluster, workspace):
+            return shard, cluster
+        # It may have been moved meanwhile: the record of it is given up only if no shard has it.
+        return await self._remote.find_anywhere(workspace, name) or ("", None)
 
     async def _let_go(self, workspace: Object) -> None:
-        def release(live: Object) -> None:
-            left = [f for f in meta.finalizers(live) if f != lifecycle.WORKSPACE_FINALIZER]
-            live["metadata"]["finalizers"] = left
-
         try:
-            await self._change(workspace, release)
+            await self._change(workspace, let_go)
         except NotFound:
             return
         except StatusError as error:
             raise Requeue(str(error)) from error
-
-
-def _external_url(shard: Object) -> str:
-    spec = shard.get("spec") or {}
-    url: str = spec.get("externalURL") or spec.get("baseURL") or ""
-    return url
-
-
-def _is_owned(cluster: Object, workspace: Object) -> bool:
-    owner = (cluster.get("spec") or {}).get("owner") or {}
-    return bool(owner.get("uid") == meta.uid(workspace))

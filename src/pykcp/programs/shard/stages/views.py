@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from pykcp.cache.server import make_server as make_cache_server
@@ -12,6 +13,8 @@ from pykcp.programs.shard.stages.api import ApiStage
 from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import BackgroundTask, Foundation
 from pykcp.programs.shard.stages.stores import StoresStage
+from pykcp.registry.clock import Timestamps
+from pykcp.registry.local import LocalClient
 from pykcp.registry.verbs.restore import Trash
 from pykcp.server.mount import FrontDoor
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
@@ -52,7 +55,28 @@ def build_views(
     address = base.credentials.serving_address
     cache = make_cache_server(stores.cache, access.authentication, Registry(), address)
     api.services.mount("cache", cache)
+    if catalog.peers is not None:
+        api.services.mount("provisioning", _provisioning(base, catalog, access, api))
     return ViewsStage(FrontDoor(api.server, api.services), trash, tasks)
+
+
+def _provisioning(
+    base: Foundation, catalog: CatalogStage, access: AccessStage, api: ApiStage
+) -> VirtualWorkspaces:
+    """What other shards ask of this one; served here even if virtual workspaces are not."""
+    from pykcp.controllers.kube.root_ca import ca_map
+    from pykcp.controllers.tenancy.hosting import HostedClusters
+    from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
+    from pykcp.virtual.provisioning import ProvisioningWorkspace
+
+    shard, bundle = base.settings.shard.shard_name, base.credentials.root_ca
+    now = Timestamps(time.time)
+    provisioning = WorkspaceProvisioning(
+        catalog.lookup, lambda namespace: ca_map(namespace, bundle), shard, now
+    )
+    client = LocalClient(catalog.directory, "system:serviceaccount:kube-system:kcp-workspace")
+    hosted = HostedClusters(client, catalog.lookup, provisioning, shard, now)
+    return VirtualWorkspaces(_host(base, access, api), (ProvisioningWorkspace(hosted),))
 
 
 def _host(base: Foundation, access: AccessStage, api: ApiStage) -> Host:
