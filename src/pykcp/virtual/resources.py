@@ -19,13 +19,14 @@ from pykcp.machinery.kcp.endpoints import (
     read_hops,
 )
 from pykcp.machinery.meta import labels
-from pykcp.machinery.resources import SHARDS, GroupVersionResource
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import BadRequest, InternalError, NotFound
 from pykcp.registry.catalog.bindings import VirtualStorage
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.resource import Resource
+from pykcp.registry.shards import KnownShards
 from pykcp.server.call import Call
 from pykcp.server.mount import SERVICES, ServiceRoutes
 from pykcp.types import Object
@@ -70,7 +71,7 @@ class VirtualResources:
 
     def _url(self, found: VirtualStorage, name: str) -> tuple[str, str]:
         """This shard's own address, and the one that has the resource."""
-        shard = self._lookup.get(SHARDS, "root", self._shard) or {"metadata": {}}
+        shard = KnownShards(self._lookup).get(self._shard) or {"metadata": {}}
         own = ((shard.get("spec") or {}).get("virtualWorkspaceURL") or "").rstrip("/")
         try:
             endpoints = endpoints_of(self._slice(found))

@@ -12,6 +12,7 @@ from pykcp.controllers.apis.metrics import ApiMetrics
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_changes import follow_shards
 from pykcp.machinery import meta
 from pykcp.machinery.conditions import is_true
 from pykcp.machinery.kcp.condition_marks import drop, mark_false, mark_true
@@ -57,7 +58,7 @@ class APIExports:
         feed.on(SECRETS, self._on_secret)
         feed.on(API_EXPORT_ENDPOINT_SLICES, self._on_slice)
         if self._shows_urls:
-            feed.on(SHARDS, self._on_shard)
+            follow_shards(feed, self._on_shard)
         feed.at_start(self._resume)
         if self._metrics is not None:
             self._metrics.exports.follow(feed)

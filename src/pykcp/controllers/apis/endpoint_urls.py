@@ -14,16 +14,18 @@ from pykcp.controllers.apis.objects import ApiObjects, ExportName, export_refere
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_changes import follow_shards
 from pykcp.machinery import labels, meta
 from pykcp.machinery.conditions import TRUE, conditions_of
 from pykcp.machinery.kcp.hashes import EXPORT_LABEL
 from pykcp.machinery.object_keys import ObjectKey
-from pykcp.machinery.resources import API_BINDINGS, API_EXPORT_ENDPOINT_SLICES, SHARDS
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORT_ENDPOINT_SLICES
 from pykcp.machinery.status import NotFound
 from pykcp.machinery.terms import label_value
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import bindings_of, slices_of
 from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.shards import KnownShards
 from pykcp.types import Object
 
 NAME = "kcp-apiexportendpointslice-urls"
@@ -57,7 +59,7 @@ class EndpointURLs:
     def follow(self, feed: Feed) -> None:
         feed.on(API_EXPORT_ENDPOINT_SLICES, self._on_slice)
         feed.on(API_BINDINGS, self._on_binding)
-        feed.on(SHARDS, self._on_shard)
+        follow_shards(feed, self._on_shard)
 
     def _on_slice(self, change: Change) -> None:
         if not change.deleted:
@@ -132,7 +134,7 @@ class EndpointURLs:
 
 
 def my_shard(lookup: ObjectLookup, name: str) -> Object | None:
-    return lookup.get(SHARDS, "root", name)
+    return KnownShards(lookup).get(name)
 
 
 def _is_valid(found: Object) -> bool:

@@ -15,6 +15,7 @@ from pykcp.controllers.apis.objects import ApiObjects, ExportName
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_changes import follow_shards
 from pykcp.machinery import labels, meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
 from pykcp.machinery.object_keys import ObjectKey
@@ -24,7 +25,6 @@ from pykcp.machinery.resources import (
     CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES,
     CLUSTER_CACHED_RESOURCES,
     PARTITIONS,
-    SHARDS,
 )
 from pykcp.machinery.status import NotFound
 from pykcp.registry.clock import Timestamps
@@ -59,7 +59,7 @@ class CachedSlices:
         feed.on(API_EXPORTS, self._on_export)
         feed.on(API_BINDINGS, self._on_binding)
         feed.on(PARTITIONS, self._on_partition)
-        feed.on(SHARDS, self._on_shard)
+        follow_shards(feed, self._on_shard)
         feed.at_start(self._resume)
 
     async def _resume(self) -> None:

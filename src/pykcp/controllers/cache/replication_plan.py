@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from pykcp.machinery.kcp.clusters import is_system
+from pykcp.machinery.kcp.clusters import SYSTEM_SHARD, is_system
 from pykcp.machinery.kcp.replicate_marks import is_marked
 from pykcp.machinery.resources import (
     API_CONVERSIONS,
@@ -81,8 +81,8 @@ _DELETE = ReplicationPlan(CopyAction.DELETE)
 
 def belongs(kind: GroupVersionResource, cluster: str, local: Object, *, in_marked: bool) -> bool:
     """Whether an object is one to publish; `in_marked`: its logical cluster is marked."""
-    if is_system(cluster):
-        return False
+    if is_system(cluster):  # there a shard says of itself where it is, which all others need
+        return kind == SHARDS and cluster == SYSTEM_SHARD
     if kind in ROLES:
         return in_marked and is_marked(local)
     return kind != LOGICAL_CLUSTERS or is_marked(local)

@@ -12,11 +12,12 @@ from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.controllers.tenancy.provisioning import is_created_ready
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.object_keys import ObjectKey
-from pykcp.machinery.resources import LOGICAL_CLUSTERS, SHARDS
+from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.machinery.status import NotFound
 from pykcp.registry import codec
 from pykcp.registry.indexes.entries import DELETING, UNSETTLED_CLUSTERS
 from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.shards import KnownShards
 from pykcp.types import Object
 
 NAME = "kcp-logicalcluster"
@@ -62,7 +63,7 @@ class LogicalClusterController:
                 self.controller.add(ref.key)
 
     def url_of(self, cluster: str) -> str:
-        shard = self._lookup.get(SHARDS, clusters.ROOT, self._shard)
+        shard = KnownShards(self._lookup).get(self._shard)
         external = (shard or {}).get("spec", {}).get("externalURL") or ""
         return f"{external}{clusters.request_path(cluster)}"
 

@@ -8,6 +8,7 @@ from pykcp.apis.kcp import workspace_types
 from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_changes import follow_shards
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.kcp.condition_marks import mark_true, summarise
 from pykcp.machinery.object_keys import ObjectKey
@@ -34,7 +35,7 @@ class WorkspaceTypes:
 
     def follow(self, feed: Feed) -> None:
         feed.on(WORKSPACE_TYPES, self._on_type)
-        feed.on(SHARDS, self._on_shard)
+        follow_shards(feed, self._on_shard)
 
     def _on_type(self, change: Change) -> None:
         if not change.deleted:

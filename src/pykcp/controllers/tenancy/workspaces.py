@@ -19,6 +19,7 @@ from pykcp.apis.kcp.workspace_types import BadType
 from pykcp.clients.interface import Change, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_changes import follow_shards
 from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.controllers.tenancy.placement import NO_SHARDS, choose, state_of
 from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
@@ -83,7 +84,7 @@ class Workspaces:
     def follow(self, feed: Feed) -> None:
         feed.on(WORKSPACES, self._on_workspace)
         feed.on(LOGICAL_CLUSTERS, self._on_cluster)
-        feed.on(SHARDS, self._on_shard)
+        follow_shards(feed, self._on_shard)
         feed.at_start(self._resume)
         if self._lookup.replica is not None:
             self._lookup.replica.listen(self._on_replica)

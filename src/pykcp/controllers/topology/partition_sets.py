@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_changes import follow_shards
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
 from pykcp.machinery.labels import SelectorError, from_label_selector
@@ -87,7 +88,7 @@ class PartitionSets:
     def follow(self, feed: Feed) -> None:
         feed.on(PARTITION_SETS, self._on_set)
         feed.on(PARTITIONS, self._on_partition)
-        feed.on(SHARDS, self._on_shard)
+        follow_shards(feed, self._on_shard)
 
     def _on_set(self, change: Change) -> None:
         if not change.deleted:

@@ -1,7 +1,7 @@
-"""kcp's own APIs in `root`: their schemas, identities and exports, and bindings to them.
+"""kcp's own APIs in `root`: their schemas, identities and exports.
 
-A shard serves its own APIs before any controller runs, so exports are identified and
-bindings are bound here, as their controllers would.
+The root shard serves its own APIs before any controller runs, so exports are identified here, as
+their controller would.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from collections.abc import Mapping
 
 from pykcp.apis import kcp_exports
 from pykcp.controllers.apis import identity_secrets
-from pykcp.controllers.apis.binding import BoundSchema, KnownExport, bound_status, names_of
-from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters, hashes
 from pykcp.machinery.kcp.condition_marks import mark_true
 from pykcp.machinery.meta import now_rfc3339
-from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, API_RESOURCE_SCHEMAS, SECRETS
+from pykcp.machinery.resources import API_EXPORTS, API_RESOURCE_SCHEMAS, SECRETS
 from pykcp.programs.shard.bootstrap_steps import change, ensure, put
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
@@ -78,41 +76,3 @@ async def _export(client: LocalClient, name: str) -> None:
         mark_true(live, "IdentityValid", now)
 
     await change(client, _ROOT, API_EXPORTS, name, identify, "status")
-
-
-async def binding(client: LocalClient, cluster: str, export: str) -> None:
-    """A cluster's binding to one of root's exports, bound."""
-    wanted = {
-        "apiVersion": "apis.kcp.io/v1alpha2",
-        "kind": "APIBinding",
-        "metadata": {"name": export},
-        "spec": {"reference": {"export": {"path": _ROOT, "name": export}}},
-    }
-    await ensure(client, cluster, API_BINDINGS, wanted)
-    status = bound_status(await _known(client, export), now_rfc3339(time.time()))
-
-    def complete(live: Object) -> None:
-        found = live.get("status") or {}
-        if found.get("boundResources") != status["boundResources"]:
-            live["status"] = {**found, **status}
-
-    await change(client, cluster, API_BINDINGS, export, complete, "status")
-
-
-async def _known(client: LocalClient, name: str) -> KnownExport:
-    schemas = []
-    for resource in kcp_exports.EXPORTS[name]:
-        found = await client.get(_ROOT, API_RESOURCE_SCHEMAS, kcp_exports.schema_name(resource))
-        assert found is not None  # schemas come first
-        spec = found["spec"]
-        schemas.append(
-            BoundSchema(
-                meta.name(found),
-                meta.uid(found),
-                _ROOT,
-                spec["group"],
-                names_of(spec["names"]),
-                tuple(version["name"] for version in spec["versions"] if version["storage"]),
-            )
-        )
-    return KnownExport(_ROOT, name, await _identity_hash(client, name), tuple(schemas))

@@ -1,7 +1,6 @@
-"""The logical clusters `root` and `system:shard`: kcp's own APIs and who may use them.
+"""The logical cluster `root`, on the root shard: kcp's own APIs and who may use them.
 
-`root` exports kcp's kinds and holds the standard workspace types; `system:shard` binds all
-exports, so that a shard serves them whatever tenants do. Everything is the same on every
+`root` exports kcp's kinds and holds the standard workspace types. Everything is the same on every
 start: schemas are immutable; exports, types and roles are restored to their desired state,
 unless the object has the annotation `bootstrap.kcp.io/create-only`.
 """
@@ -12,6 +11,7 @@ import asyncio
 import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from pykcp.apis import kcp_exports
 from pykcp.apis.kcp.logical_clusters import OWNER_ANNOTATION, TYPE_ANNOTATION
@@ -20,7 +20,6 @@ from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
-    LOGICAL_CLUSTERS,
     NAMESPACES,
     SECRETS,
     SERVICE_ACCOUNTS,
@@ -30,22 +29,25 @@ from pykcp.machinery.resources import (
 from pykcp.machinery.status import BadRequest
 from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.shard import bootstrap_exports, root_objects
-from pykcp.programs.shard.bootstrap_steps import change, ensure, put
+from pykcp.programs.shard.bootstrap_shard import (
+    ShardURLs,
+    bind_shard,
+    binding,
+    bootstrap_shard,
+    cluster_object,
+    logical_cluster,
+    namespace_object,
+    root_exports,
+    shard_object,
+    shard_urls,
+)
+from pykcp.programs.shard.bootstrap_steps import ensure, put
 from pykcp.programs.shard.root_objects import BOOTSTRAPPER, CREATE_ONLY
 from pykcp.programs.shard.settings import ShardSettings
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
 
 _ROOT_BINDINGS = ("shards.core.kcp.io", "tenancy.kcp.io", "topology.kcp.io")
-
-
-@dataclass(frozen=True, slots=True)
-class ShardURLs:
-    """The addresses that a shard is known by."""
-
-    base: str
-    external: str
-    virtual_workspaces: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +63,11 @@ class RootOptions:
 
 def root_options(settings: ShardSettings, address: str) -> RootOptions:
     """`address`: host and port under which the server is reached."""
-    own = f"https://{address}"
-    base = settings.shard.shard_base_url or own
-    urls = ShardURLs(
-        base,
-        settings.shard.shard_external_url or base,
-        settings.shard.shard_virtual_workspace_url or base,
-    )
     gates = frozenset(name for name, is_on in settings.features.feature_gates.items() if is_on)
     given = settings.shard.root_identities_file
     return RootOptions(
         settings.shard.shard_name,
-        urls,
+        shard_urls(settings.shard, address),
         settings.generic.batteries,
         settings.tenancy.home_creator_groups,
         gates,
@@ -82,39 +77,32 @@ def root_options(settings: ShardSettings, address: str) -> RootOptions:
 
 async def bootstrap_root(client: LocalClient, options: RootOptions) -> None:
     root = clusters.ROOT
+    shard = shard_object(options.shard_name, options.urls)
     await asyncio.gather(
-        _logical_cluster(client, root, _root_cluster()),
-        _logical_cluster(client, clusters.SYSTEM_SHARD, _cluster({})),
-        ensure(client, root, NAMESPACES, _namespace("default", {CREATE_ONLY: "true"})),
-        ensure(client, root, NAMESPACES, _namespace(identity_secrets.NAMESPACE)),
-        ensure(
-            client,
-            clusters.SYSTEM_SHARD,
-            NAMESPACES,
-            _namespace("default", {CREATE_ONLY: "true"}),
-        ),
+        logical_cluster(client, root, _root_cluster()),
+        bootstrap_shard(client, shard),
+        ensure(client, root, NAMESPACES, namespace_object("default", {CREATE_ONLY: "true"})),
+        ensure(client, root, NAMESPACES, namespace_object(identity_secrets.NAMESPACE)),
         *(bootstrap_exports.schema(client, name) for name in kcp_exports.resource_names()),
     )
     await bootstrap_exports.exports(client, options.identities or {})
+    exports = await root_exports(partial(client.get, root))
     in_root = list(_ROOT_BINDINGS)
     if "CacheAPIs" in options.feature_gates:
         in_root.append("cache.kcp.io")
     await asyncio.gather(
-        *(bootstrap_exports.binding(client, root, name) for name in in_root),
-        *(
-            bootstrap_exports.binding(client, clusters.SYSTEM_SHARD, name)
-            for name in kcp_exports.EXPORTS
-        ),
+        *(binding(client, root, exports[name]) for name in in_root),
+        bind_shard(client, exports),
         *(put(client, root, CLUSTER_ROLES, role) for role in root_objects.cluster_roles()),
         *(
-            put(client, root, CLUSTER_ROLE_BINDINGS, binding)
-            for binding in root_objects.cluster_role_bindings(options.home_creators)
+            put(client, root, CLUSTER_ROLE_BINDINGS, granted)
+            for granted in root_objects.cluster_role_bindings(options.home_creators)
         ),
     )
     if "metrics-viewer" in options.batteries:
         await _metrics_viewer(client)
     await asyncio.gather(
-        _shard(client, options),
+        put(client, root, SHARDS, shard),
         *(
             put(client, root, WORKSPACE_TYPES, kind)
             for kind in root_objects.workspace_types(options.batteries)
@@ -132,59 +120,13 @@ async def _metrics_viewer(client: LocalClient) -> None:
     await ensure(client, root, SECRETS, root_objects.metrics_viewer_secret())
 
 
-def _cluster(annotations: Mapping[str, str]) -> Object:
-    metadata: Object = {"name": "cluster"}
-    if annotations:
-        metadata["annotations"] = dict(annotations)
-    return {
-        "apiVersion": "core.kcp.io/v1alpha1",
-        "kind": "LogicalCluster",
-        "metadata": metadata,
-        "spec": {},
-    }
-
-
 def _root_cluster() -> Object:
-    return _cluster(
+    return cluster_object(
         {
             TYPE_ANNOTATION: "root:root",
             OWNER_ANNOTATION: f'{{"username":"{BOOTSTRAPPER}"}}',
         }
     )
-
-
-async def _logical_cluster(client: LocalClient, cluster: str, obj: Object) -> None:
-    """There, and at least Initializing: its controller makes it ready."""
-    await ensure(client, cluster, LOGICAL_CLUSTERS, obj)
-
-    def initialize(live: Object) -> None:
-        status = live.setdefault("status", {})
-        if status.get("phase") in (None, "", "Scheduling"):
-            status["phase"] = "Initializing"
-
-    await change(client, cluster, LOGICAL_CLUSTERS, "cluster", initialize, "status")
-
-
-def _namespace(name: str, annotations: Mapping[str, str] | None = None) -> Object:
-    metadata: Object = {"name": name}
-    if annotations:
-        metadata["annotations"] = dict(annotations)
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-
-
-async def _shard(client: LocalClient, options: RootOptions) -> None:
-    urls = options.urls
-    shard = {
-        "apiVersion": "core.kcp.io/v1alpha1",
-        "kind": "Shard",
-        "metadata": {"name": options.shard_name, "labels": {"name": options.shard_name}},
-        "spec": {
-            "baseURL": urls.base,
-            "externalURL": urls.external,
-            "virtualWorkspaceURL": urls.virtual_workspaces,
-        },
-    }
-    await put(client, clusters.ROOT, SHARDS, shard)
 
 
 def read_identities(path: str) -> dict[str, str]:

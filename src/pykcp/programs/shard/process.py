@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from pykcp.aio.garbage import Collector
 from pykcp.aio.owner import TaskOwner
@@ -21,6 +22,9 @@ from pykcp.programs.shard.wiring import Shard, make_controllers, wire
 from pykcp.server.loop_holder import identify
 from pykcp.storage.compactor import Compactor
 from pykcp.wire.listener import Listener
+
+if TYPE_CHECKING:
+    from pykcp.clients.peers import Peers
 
 _POLICY = ("rbac/bootstrap-roles", "kcp-bootstrap-policy")
 _ROOT = ("kcp-start-informers", "kcp-start-cache-server", "kcp-start-virtual-workspaces")
@@ -122,7 +126,10 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         credentials.publish(port)
         await bootstrap(client)
         _finish(shard, _POLICY)
-        await bootstrap_root(client, root_options(self._settings, credentials.address))
+        if self._settings.shard.is_root:
+            await bootstrap_root(client, root_options(self._settings, credentials.address))
+        if shard.catalog.peers is not None:
+            await self._join(shard, credentials, shard.catalog.peers)
         _finish(shard, _ROOT)
         self._owner.start_restartable("compactor", Compactor(self._store).run)
         self._owner.start_restartable("cache-compactor", Compactor(self._cache_store).run)
@@ -131,6 +138,21 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         _finish(shard, _CONTROLLERS)
         self._collector.start()
         self._start_meter(shard)
+
+    async def _join(self, shard: Shard, credentials: Credentials, peers: Peers) -> None:
+        """One of several shards. What other shards are needed for goes on in the background."""
+        from pykcp.programs.shard.bootstrap_shard import bootstrap_shard, shard_object, shard_urls
+        from pykcp.programs.shard.heartbeat import Heartbeat
+        from pykcp.programs.shard.joining import Joining
+
+        options, client = self._settings.shard, shard.catalog.client
+        own = shard_object(options.shard_name, shard_urls(options, credentials.address))
+        if not options.is_root:
+            await bootstrap_shard(client, own)
+            joining = Joining(peers, client, shard.catalog.lookup, own)
+            self._owner.start_restartable("join", joining.run)
+        heartbeat = Heartbeat(self._store, client, options.shard_name)
+        self._owner.start_restartable("heartbeat", heartbeat.run)
 
     def _start_meter(self, shard: Shard) -> None:
         threshold = self._settings.fairness.stall_log_threshold

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp_catalog import BOUND_CRDS, is_exported
 from pykcp.caching import BoundedCache
-from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_EXPORTS, API_RESOURCE_SCHEMAS
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.registry.catalog.bindings import (
@@ -26,6 +25,7 @@ from pykcp.registry.catalog.bindings import (
 from pykcp.registry.catalog.bound_definitions import CRDS, BoundDefinitions
 from pykcp.registry.catalog.bound_discovery import BoundDiscovery
 from pykcp.registry.catalog.custom import MakeCustom, ResourceVersions
+from pykcp.registry.catalog.root_identities import RootIdentities
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import exports_with_identity
 from pykcp.registry.keys import WILDCARD, kind_prefix, object_key, split_key
@@ -35,7 +35,6 @@ from pykcp.types import Object
 
 _EXPORTS = kind_prefix(API_EXPORTS)
 _SCHEMAS = kind_prefix(API_RESOURCE_SCHEMAS)
-_ROOT_EXPORTS = f"{_EXPORTS}{clusters.ROOT}/"
 _KEEP_CLUSTERS = 16384
 
 FindSystem = Callable[[str, str, str], Resource | None]
@@ -58,7 +57,7 @@ class BoundResources:
         self._find_system = find_system
         self._find_storage = find_storage
         self._sets: BoundedCache[str, BoundSet] = BoundedCache("bindings", _KEEP_CLUSTERS)
-        self._root_identities: frozenset[str] | None = None
+        self._root_identities = RootIdentities(store)
         self._defined = BoundDefinitions(store, make)
         self._discovery = BoundDiscovery(self._definitions)
         store.listen(self._follow)
@@ -70,11 +69,11 @@ class BoundResources:
                 cluster = split_key(key).cluster
                 self._sets.pop(cluster)
                 self._discovery.forget(cluster)
-            elif key.startswith(_ROOT_EXPORTS):
-                self._root_identities = None
             elif key.startswith(CRDS) and split_key(key).cluster == BOUND_CRDS:
                 self._defined.forget(split_key(key).name)
                 self._discovery.forget_all()
+            else:
+                self._root_identities.changed(key)
 
     def of_cluster(self, cluster: str) -> BoundSet:
         """What the bindings of a cluster bring."""
@@ -125,7 +124,7 @@ class BoundResources:
 
     def is_kcp(self, group: str, plural: str, identity: str) -> bool:
         """Whether this is one of kcp's own kinds, not a kind of the same name by a tenant."""
-        return is_exported(group, plural) and identity in self._identities_of_root()
+        return is_exported(group, plural) and identity in self._root_identities
 
     def of_schema(
         self, schema: Object, identity: str, storage: Object | None = None
@@ -149,16 +148,6 @@ class BoundResources:
 
     def _resources(self, bound: BoundResource, group: str, plural: str) -> ResourceVersions:
         return self._defined.resources(bound, self._storage(bound, group, plural))
-
-    def _identities_of_root(self) -> frozenset[str]:
-        if self._root_identities is None:
-            exports = [self._store.get(key) for key in self._store.keys(_ROOT_EXPORTS)]
-            self._root_identities = frozenset(
-                (decode(entry.value).get("status") or {}).get("identityHash") or ""
-                for entry in exports
-                if entry is not None
-            ) - {""}
-        return self._root_identities
 
     def _of_identity(self, group: str, version: str, plural: str, identity: str) -> Resource | None:
         """The resource as the first export of this identity defines it."""
