@@ -44,15 +44,17 @@ class StoredChange(NamedTuple):
 Find = Callable[[str], StoredRow | None]
 
 
-def plan(operations: Sequence[Operation], find: Find, revision: int) -> list[StoredChange]:
-    """The changes of a transaction, numbered upwards from the revision after this one."""
+def plan(
+    operations: Sequence[Operation], find: Find, revision: int, step: int = 1
+) -> list[StoredChange]:
+    """The changes of a transaction, numbered upwards in steps from the one after this revision."""
     refuse_repeated_keys(operations)
     rows = [compare(operation, find(operation.key)) for operation in operations]
     changes: list[StoredChange] = []
     for operation, row in zip(operations, rows, strict=True):
         if isinstance(operation, Check):
             continue
-        revision += 1
+        revision += step
         changes.append(change(operation, row, revision))
     return changes
 

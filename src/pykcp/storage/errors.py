@@ -55,3 +55,23 @@ class InUse(StoreError):
 
 class TooLarge(StoreError):
     """The store does not take values or transactions of this size."""
+
+
+class ClockSkew(StoreError):
+    """A revision of another shard is too far ahead of the clock here."""
+
+    def __init__(self, revision: int) -> None:
+        super().__init__(f"revision {revision} is too far in the future: compare the clocks")
+        self.revision = revision
+
+
+class MovedAway(StoreError):
+    """The keys of this logical cluster are stored by another shard now."""
+
+    def __init__(self, part: str, shard: str) -> None:
+        super().__init__(f"logical cluster {part} is on shard {shard}")
+        self.part, self.shard = part, shard
+
+
+class NotMovable(StoreError):
+    """This kind of store does not take logical clusters of other shards."""

@@ -24,6 +24,7 @@ from typing import NamedTuple, Protocol
 
 from pykcp.machinery.terms import TERM_SEPARATOR as TERM_SEPARATOR  # noqa: PLC0414 — part of this API
 from pykcp.machinery.terms import Condition as Condition  # noqa: PLC0414 — likewise
+from pykcp.storage.moving import Movable
 from pykcp.storage.operations import Operation
 from pykcp.storage.values import Value as Value  # noqa: PLC0414 — likewise
 
@@ -123,7 +124,7 @@ class Size(Protocol):
         """Bytes that may be in use before writes that add to them raise StoreFull; 0: any."""
 
 
-class Store(Protocol):
+class Store(Movable, Protocol):
     @property
     def size(self) -> Size: ...
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 TRASH = "~"
 """In front of keys of what is deleted and kept for a while; the rest says of which resource."""
 
+PART_POSITION = 2
+"""The segment of a key that names its logical cluster; logical clusters move as a whole."""
+
 FIRST_SURROGATE, LAST_SURROGATE = 0xD800, 0xDFFF
 
 
@@ -23,3 +26,14 @@ def end_of_prefix(prefix: str) -> str | None:
 def start_of_range(prefix: str, after: str) -> str:
     """The smallest key that starts with the prefix and comes after `after` (inclusive start)."""
     return max(prefix, after + "\0") if after else prefix
+
+
+def part_of(key: str) -> str:
+    """The logical cluster of a key or of a prefix; "" for a prefix that spans all of them."""
+    segments = key.split("/", PART_POSITION + 1)
+    return segments[PART_POSITION] if len(segments) > PART_POSITION else ""
+
+
+def resource_of(key: str) -> str:
+    """The beginning of a key up to its logical cluster."""
+    return key[: key.index("/", key.index("/") + 1) + 1]

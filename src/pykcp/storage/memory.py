@@ -10,10 +10,13 @@ from pykcp.machinery.terms import matcher
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange, StoredRow
 from pykcp.storage.errors import Compacted, FutureRevision
+from pykcp.storage.holds import Holds
 from pykcp.storage.interface import Entry, Event, Keys, Page, Query, Revisions
-from pykcp.storage.keys import start_of_range
+from pykcp.storage.keys import part_of, start_of_range
 from pykcp.storage.listeners import Listeners
-from pykcp.storage.operations import Operation
+from pykcp.storage.moving import EXPORT_ROWS, Adoption, ExportedRow, ExportPage, IncomingRow
+from pykcp.storage.numbering import Numbering, PlainCounter, numbering
+from pykcp.storage.operations import DeleteKey, Operation
 from pykcp.storage.size_limit import SizeLimit
 from pykcp.storage.terms import is_filtered, split_indexes
 
@@ -31,6 +34,10 @@ class MemoryStore:
         """Of each key, oldest first."""
         self._events: list[Event] = []
         self._listeners = Listeners()
+        self._numbering: Numbering = PlainCounter()
+        self._holds = Holds()
+        self._staged: dict[str, tuple[dict[int, IncomingRow], str]] = {}
+        self._adopted: dict[str, Adoption] = {}
 
     async def start(self) -> None:
         pass
@@ -47,8 +54,9 @@ class MemoryStore:
 
     async def list(self, query: Query) -> Page:
         at = query.at or self.revision
-        if at < self.compacted:
-            raise Compacted(at, self.compacted)
+        oldest = self.complete_since(query.prefix)
+        if at < oldest:
+            raise Compacted(at, oldest)
         if at > self.revision:
             raise FutureRevision(at, self.revision)
         wanted = matcher(query.where, query.residual)
@@ -92,14 +100,17 @@ class MemoryStore:
         return found[:limit] if limit else found
 
     async def write(self, operations: Sequence[Operation]) -> Revisions:
+        if self._holds:
+            await self._holds.wait(operations)
+        return self._write(operations)
+
+    def _write(self, operations: Sequence[Operation]) -> Revisions:
         if self.size.is_reached:
             self.size.check(operations, self.get)
-        changes = planning.plan(operations, self._row, self.revision)
+        base = self._numbering.base(self.revision)
+        changes = planning.plan(operations, self._row, base, self._numbering.step)
         for change in changes:
-            if change.key not in self._changes:
-                self._changes[change.key] = []
-                insort(self._keys, change.key)
-            self._changes[change.key].append(change)
+            self._keep(change)
         if changes:
             events = [planning.event(change) for change in changes]
             self._events.extend(events)
@@ -107,6 +118,87 @@ class MemoryStore:
             self._listeners.tell(events)
             self.size.note(sum(len(change.value) for change in changes))
         return planning.revisions(operations, changes)
+
+    def _keep(self, change: StoredChange) -> None:
+        if change.key not in self._changes:
+            self._changes[change.key] = []
+            insort(self._keys, change.key)
+        self._changes[change.key].append(change)
+
+    # -- moving --------------------------------------------------------------------------------
+
+    async def use_slot(self, slot: int) -> None:
+        self._numbering = numbering(slot)
+
+    async def advance(self, revision: int) -> None:
+        self._numbering.reserve(revision)
+        self.revision = max(self.revision, revision)
+
+    def complete_since(self, prefix: str) -> int:
+        part, adopted = part_of(prefix), self._adopted
+        if part:
+            return max(self.compacted, adopted[part].base if part in adopted else 0)
+        return max(self.compacted, *(one.revision for one in adopted.values()), 0)
+
+    async def export(self, part: str, *, after: str = "", at: int = 0) -> ExportPage:
+        at = at or self.revision
+        if at < self.compacted:
+            raise Compacted(at, self.compacted)
+        found = [c for c in self._range("", after, at) if part_of(c.key) == part]
+        rows = [ExportedRow(c.key, c.revision, c.value, c.terms) for c in found[:EXPORT_ROWS]]
+        return ExportPage(rows, rows[-1].key if len(found) > len(rows) else "")
+
+    async def hold(self, part: str) -> int:
+        self._holds.hold(part)
+        return self.revision
+
+    def release(self, part: str) -> None:
+        self._holds.release(part)
+
+    def refuse(self, part: str, shard: str) -> None:
+        self._holds.refuse(part, shard)
+
+    async def evict(self, operations: Sequence[DeleteKey]) -> None:
+        self._write(operations)
+
+    async def stage(self, part: str, rows: Sequence[IncomingRow], note: str) -> None:
+        staged = self._staged.get(part, ({}, ""))[0]
+        staged.update((row.revision, row) for row in rows)
+        self._staged[part] = (staged, note)
+        self._adopted.pop(part, None)
+
+    def staged(self, part: str) -> str | None:
+        return self._staged[part][1] if part in self._staged else None
+
+    async def discard(self, part: str) -> None:
+        self._staged.pop(part, None)
+
+    async def adopt(self, part: str, base: int) -> Adoption:
+        if part in self._adopted:
+            return self._adopted[part]
+        rows, _ = self._staged.pop(part)
+        for key in [key for key in self._keys if part_of(key) == part]:
+            del self._changes[key]
+            self._keys.remove(key)
+        self._events = [event for event in self._events if part_of(event.key) != part]
+        revision = self._numbering.base(self.revision) + self._numbering.step
+        taken = rows.keys() & {c.revision for changes in self._changes.values() for c in changes}
+        for number, row in sorted(rows.items()):
+            if number in taken:
+                base = revision = revision + self._numbering.step
+            number = revision if number in taken else number
+            change = planning.change(row.operation, self._row(row.operation.key), number)
+            self._keep(change)
+            self._events.append(planning.event(change))
+        self._events.sort(key=lambda event: event.revision)
+        self.revision = revision
+        self._adopted[part] = Adoption(revision if taken else base, revision)
+        return self._adopted[part]
+
+    async def announce(self, part: str) -> None:
+        rows = (await self.export(part)).rows
+        events = [Event(r.revision, r.key, r.value, r.terms, "", True, False) for r in rows]
+        self._listeners.tell(events)
 
     def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
         return self._listeners.add(callback)

@@ -36,7 +36,8 @@ from pykcp.storage.interface import (
     Store,
 )
 from pykcp.storage.listeners import Listeners
-from pykcp.storage.operations import Operation
+from pykcp.storage.moving import Adoption, ExportedRow, ExportPage, IncomingRow
+from pykcp.storage.operations import Check, DeleteKey, Operation
 
 _log = logging.getLogger(__name__)
 
@@ -223,6 +224,61 @@ class EncryptedStore:
 
     async def barrier(self) -> None:
         await self._store.barrier()
+
+    # -- moving: values travel in plain, each shard seals them with its own keys ----------------
+
+    async def use_slot(self, slot: int) -> None:
+        await self._store.use_slot(slot)
+
+    async def advance(self, revision: int) -> None:
+        await self._store.advance(revision)
+
+    def complete_since(self, prefix: str) -> int:
+        return self._store.complete_since(prefix)
+
+    async def export(self, part: str, *, after: str = "", at: int = 0) -> ExportPage:
+        page = await self._store.export(part, after=after, at=at)
+        return page._replace(rows=await self._in_turns(page.rows, self._open_rows))
+
+    def _open_rows(self, rows: Sequence[ExportedRow]) -> Iterable[ExportedRow]:
+        opened = [self._opening.entry(Entry(*row)) for row in rows]
+        return [ExportedRow(*entry[:4]) for entry in opened]
+
+    async def hold(self, part: str) -> int:
+        return await self._store.hold(part)
+
+    def release(self, part: str) -> None:
+        self._store.release(part)
+
+    def refuse(self, part: str, shard: str) -> None:
+        self._store.refuse(part, shard)
+
+    async def evict(self, operations: Sequence[DeleteKey]) -> None:
+        sealed_ones = self._opening.sealed_operations(operations)
+        await self._store.evict([one for one in sealed_ones if isinstance(one, DeleteKey)])
+
+    async def stage(self, part: str, rows: Sequence[IncomingRow], note: str) -> None:
+        await self._store.stage(part, await self._in_turns(rows, self._seal_rows), note)
+
+    def _seal_rows(self, rows: Sequence[IncomingRow]) -> Iterable[IncomingRow]:
+        operations = self._opening.sealed_operations([row.operation for row in rows])
+        return [
+            IncomingRow(operation, row.revision)
+            for row, operation in zip(rows, operations, strict=True)
+            if not isinstance(operation, Check)
+        ]
+
+    def staged(self, part: str) -> str | None:
+        return self._store.staged(part)
+
+    async def discard(self, part: str) -> None:
+        await self._store.discard(part)
+
+    async def adopt(self, part: str, base: int) -> Adoption:
+        return await self._store.adopt(part, base)
+
+    async def announce(self, part: str) -> None:
+        await self._store.announce(part)
 
     async def compact(self, revision: int) -> None:
         await self._store.compact(revision)

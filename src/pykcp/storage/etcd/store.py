@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from pykcp.aio.owner import TaskOwner
-from pykcp.storage.errors import Compacted, FutureRevision, StoreUnavailable
+from pykcp.storage.errors import Compacted, FutureRevision, NotMovable, StoreUnavailable
 from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.client import EtcdClient
 from pykcp.storage.etcd.encoding import RequestEncoder, clear_graves
@@ -19,10 +19,13 @@ from pykcp.storage.etcd.feed import FIRST_BACKOFF, EtcdFeed, Newest
 from pykcp.storage.etcd.mirror import Mirror
 from pykcp.storage.etcd.settings import EtcdSettings
 from pykcp.storage.etcd.writes import Writes
+from pykcp.storage.holds import Holds
 from pykcp.storage.interface import Revisions
-from pykcp.storage.operations import Operation
+from pykcp.storage.moving import Adoption, IncomingRow
+from pykcp.storage.operations import DeleteKey, Operation
 
 COMPACT_SECONDS = 30.0
+_NO_IMPORTS = "a shard on etcd does not take logical clusters of other shards"
 
 
 class EtcdStore(Mirror):
@@ -40,6 +43,7 @@ class EtcdStore(Mirror):
         self._feed: EtcdFeed | None = None
         self._writes: Writes | None = None
         self._owner = TaskOwner("etcd")
+        self._holds = Holds()
 
     async def start(self) -> None:
         """Find etcd, bring the mirror up to date, follow etcd from then on."""
@@ -70,7 +74,46 @@ class EtcdStore(Mirror):
             raise StoreUnavailable("the store is not running")
         if self.size.is_reached:
             self.size.check(operations, self.get)
+        if self._holds:
+            await self._holds.wait(operations)
         return await self._writes.write(operations)
+
+    # -- moving: revisions are etcd's, so a part can leave, and none can come -------------------
+
+    async def use_slot(self, slot: int) -> None:
+        """Revisions stay those of etcd."""
+
+    async def advance(self, revision: int) -> None:
+        raise NotMovable("revisions of a store on etcd cannot be advanced")
+
+    async def hold(self, part: str) -> int:
+        self._holds.hold(part)
+        if self._writes is not None:
+            await self._writes.settled()
+        return self.revision
+
+    def release(self, part: str) -> None:
+        self._holds.release(part)
+
+    def refuse(self, part: str, shard: str) -> None:
+        self._holds.refuse(part, shard)
+
+    async def evict(self, operations: Sequence[DeleteKey]) -> None:
+        if self._writes is None:
+            raise StoreUnavailable("the store is not running")
+        await self._writes.write(operations)
+
+    async def stage(self, part: str, rows: Sequence[IncomingRow], note: str) -> None:
+        raise NotMovable(_NO_IMPORTS)
+
+    def staged(self, part: str) -> str | None:
+        return None
+
+    async def discard(self, part: str) -> None:
+        """There is nothing."""
+
+    async def adopt(self, part: str, base: int) -> Adoption:
+        raise NotMovable(_NO_IMPORTS)
 
     async def barrier(self) -> None:
         """Return when everything that any server has acknowledged until now can be read here."""

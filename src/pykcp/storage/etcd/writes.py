@@ -99,6 +99,13 @@ class Writes:
             if self._tasks:
                 await asyncio.wait(self._tasks)
 
+    async def settled(self) -> None:
+        """Return when everything that was taken until now has been answered."""
+        waiting: list[asyncio.Future[Any]] = [transaction.future for transaction in self._queue]
+        waiting += self._tasks
+        if waiting:
+            await asyncio.wait(waiting)
+
     def _refuse_made_up_revisions(self, operations: Sequence[Operation]) -> None:
         """etcd compares its own revision only; the last bits have to be compared here."""
         for operation in operations:

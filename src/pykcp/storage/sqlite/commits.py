@@ -28,8 +28,10 @@ from pykcp.aio.costs import payer
 from pykcp.aio.round_robin import RoundRobin
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange, StoredRow
-from pykcp.storage.errors import RevisionMismatch, StoreError, StoreUnavailable
+from pykcp.storage.errors import MovedAway, RevisionMismatch, StoreError, StoreUnavailable
 from pykcp.storage.failures import LastFailure
+from pykcp.storage.holds import Holds
+from pykcp.storage.numbering import Numbering
 from pykcp.storage.operations import Check, Operation
 from pykcp.storage.sqlite import tables
 from pykcp.storage.sqlite.worker import Done, StoreThread
@@ -48,10 +50,18 @@ _LARGE_BATCH = 1024 * 1024
 class _Transaction:
     """A transaction in the queue, and the future of its caller."""
 
-    __slots__ = ("future", "operations")
+    __slots__ = ("future", "operations", "passes_holds", "tenant")
 
-    def __init__(self, operations: Sequence[Operation], future: asyncio.Future[list[int]]) -> None:
-        self.operations, self.future = operations, future
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        future: asyncio.Future[list[int]],
+        tenant: str,
+        passes_holds: bool,
+    ) -> None:
+        self.operations, self.future, self.tenant = operations, future, tenant
+        self.passes_holds = passes_holds
+        """It is part of moving a logical cluster."""
 
 
 _Waiting = RoundRobin[str, _Transaction]
@@ -68,7 +78,9 @@ def _is_large(operations: Sequence[Operation]) -> bool:
 class CommitBatch:
     """The transactions of one COMMIT, and the results to announce after it."""
 
-    def __init__(self) -> None:
+    def __init__(self, base: int) -> None:
+        self.base = base
+        """The revision that its first change follows."""
         self.changes: list[StoredChange] = []
         self.futures: list[asyncio.Future[Any]] = []
         """Everyone who waits for this batch."""
@@ -100,6 +112,7 @@ class GroupCommit:
         connection: sqlite3.Connection,
         worker: StoreThread,
         revision: int,
+        numbering: Numbering,
         *,
         most_operations: int,
         most_bytes: int,
@@ -110,6 +123,10 @@ class GroupCommit:
         self._worker = worker
         self._revision = revision
         """The newest revision given out; ahead of the announced one while a batch commits."""
+        self.numbering = numbering
+        self._advanced = revision
+        """Revisions up to here are not given out any more, even if they were not used."""
+        self.holds = Holds()
         self._most_operations = most_operations
         self._most_bytes = most_bytes
         self._announce = announce
@@ -128,16 +145,30 @@ class GroupCommit:
         self._closed = False
         self.failure = LastFailure()
 
-    async def write(self, operations: Sequence[Operation]) -> list[int]:
+    async def write(
+        self, operations: Sequence[Operation], *, passes_holds: bool = False
+    ) -> list[int]:
         self._refuse_if_closed()
         future: asyncio.Future[list[int]] = self._loop.create_future()
-        waiting = self._large if _is_large(operations) else self._small
-        waiting.add(payer().tenant, _Transaction(operations, future))
-        self._wake()
+        self._enqueue(_Transaction(operations, future, payer().tenant, passes_holds))
         try:
             return await future
         finally:
             del future  # its error knows this frame: both, and the values, would await a collection
+
+    def _enqueue(self, transaction: _Transaction) -> None:
+        waiting = self._large if _is_large(transaction.operations) else self._small
+        waiting.add(transaction.tenant, transaction)
+        self._wake()
+
+    def advance(self, revision: int) -> None:
+        """Batches from the next one on get newer revisions."""
+        self._advanced = max(self._advanced, revision)
+        self._revision = max(self._revision, revision)
+
+    def next_revision(self) -> int:
+        """The one after all that were given out. Only during an intermission does it stay so."""
+        return self.numbering.base(self._revision) + self.numbering.step
 
     async def maintain(self, work: Maintenance) -> object:
         """Run some work on the write connection between transactions, in their commit."""
@@ -173,6 +204,7 @@ class GroupCommit:
     async def close(self) -> None:
         """Take nothing more; return when what was taken has been committed."""
         self._closed = True
+        self.holds.release_all()
         await self._idle.wait()
 
     def _refuse_if_closed(self) -> None:
@@ -194,7 +226,8 @@ class GroupCommit:
                 work, done = self._intermissions.popleft()
                 self._worker.submit(work, partial(self._intermission_over, done))
                 return
-            batch = CommitBatch()
+            self._revision = self.numbering.base(self._revision)
+            batch = CommitBatch(self._revision)
             try:
                 self._begin(batch)
                 self._fill(batch)
@@ -237,9 +270,27 @@ class GroupCommit:
         while waiting and size < most and count < self._most_operations:
             _, transaction = waiting.take()
             if not transaction.future.done():  # its caller may have given up
+                if self.holds and not transaction.passes_holds and self._is_held(transaction):
+                    continue
                 batch.futures.append(transaction.future)
                 size += self._add(batch, transaction.operations, transaction.future)
                 count += len(transaction.operations)
+
+    def _is_held(self, transaction: _Transaction) -> bool:
+        """Whether it waits, or has failed, because its logical cluster is being moved."""
+
+        def go_on(error: MovedAway | None) -> None:
+            failure = error or (StoreUnavailable("the store is stopping") if self._closed else None)
+            if failure is None:
+                self._enqueue(transaction)
+            elif not transaction.future.done():
+                transaction.future.set_exception(failure)
+
+        try:
+            return self.holds.keeps(transaction.operations, go_on)
+        except MovedAway as error:
+            transaction.future.set_exception(error.with_traceback(None))
+            return True
 
     def _maintain(
         self, batch: CommitBatch, work: Maintenance, future: asyncio.Future[object]
@@ -258,7 +309,7 @@ class GroupCommit:
             return rows.get(key) or tables.find(connection, key)
 
         try:
-            changes = planning.plan(operations, find, self._revision)
+            changes = planning.plan(operations, find, self._revision, self.numbering.step)
         except RevisionMismatch as mismatch:
             batch.mismatches.append((future, mismatch.with_traceback(None)))
             return 0
@@ -273,7 +324,7 @@ class GroupCommit:
             indexed = len(change.indexes) + len(change.previous_indexes)
             if len(change.value) > _LARGE or indexed > _LARGE_INDEX:
                 batch.is_large = True
-        self._revision += len(changes)
+        self._revision += len(changes) * self.numbering.step
         batch.changes.extend(changes)
         return size
 
@@ -302,7 +353,7 @@ class GroupCommit:
 
     def _fail(self, batch: CommitBatch, error: BaseException) -> None:
         self._roll_back()
-        self._revision -= len(batch.changes)
+        self._revision = max(batch.base, self._advanced)
         if isinstance(error, sqlite3.Error):
             error = self._translate(error)
             self.failure.note(error)

@@ -6,18 +6,22 @@ import asyncio
 import pathlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from pykcp.caching import BoundedCache
 from pykcp.storage.errors import Compacted, FutureRevision, StoreUnavailable
 from pykcp.storage.interface import Entry, Event, Keys, Page, Query
 from pykcp.storage.listeners import Listeners
+from pykcp.storage.moving import EXPORT_BYTES, EXPORT_ROWS, ExportedRow, ExportPage
 from pykcp.storage.ring import RecentEvents
-from pykcp.storage.sqlite import files, scans
+from pykcp.storage.sqlite import files, incoming, scans
+from pykcp.storage.sqlite.incoming import ImportState
 from pykcp.storage.terms import is_filtered
 
 EVENTS_PER_TURN = 2_000
 """How many events in memory are looked at before the loop gets its turn."""
+
+EVENTS_PER_ANNOUNCEMENT = 100
 
 POINTS_CACHE_KIB = 8192
 
@@ -49,6 +53,8 @@ class ReadingHalf:
         self.compacted = 0
         self._path = path
         self._recent_bytes = recent_bytes
+        self._imports: dict[str, ImportState] = {}
+        """Parts of other shards that are staged, or were adopted a short time ago."""
         self._listeners = Listeners()
         self._recent = RecentEvents(0, recent_bytes)
         self._points: sqlite3.Connection | None = None
@@ -112,6 +118,50 @@ class ReadingHalf:
             after = page[-1].revision
             await asyncio.sleep(0)
 
+    def complete_since(self, prefix: str) -> int:
+        if not self._imports:
+            return self.compacted
+        return max(self.compacted, incoming.complete_since(self._imports, prefix))
+
+    async def export(self, part: str, *, after: str = "", at: int = 0) -> ExportPage:
+        connection = await self._readers.take()
+        try:
+            with self._translated(), scans.snapshot(connection) as newest:
+                at = at or max(newest, self.revision)
+                if at < self.compacted:
+                    raise Compacted(at, self.compacted)
+                return await self._exported(connection, part, after, at)
+        finally:
+            self._readers.give(connection)
+
+    async def _exported(
+        self, connection: sqlite3.Connection, part: str, after: str, at: int
+    ) -> ExportPage:
+        rows: list[ExportedRow] = []
+        size, slices = 0, scans.ScanSlices()
+        with closing(scans.exported(connection, part, after, at)) as found:
+            for row in found:
+                if row is not None:
+                    if len(rows) >= EXPORT_ROWS or size > EXPORT_BYTES:
+                        return ExportPage(rows, rows[-1].key)
+                    rows.append(row)
+                    size += len(row.value)
+                if slices.is_over():
+                    await slices.rest()
+        return ExportPage(rows, "")
+
+    async def announce(self, part: str) -> None:
+        after = ""
+        while True:
+            page = await self.export(part, after=after)
+            for start in range(0, len(page.rows), EVENTS_PER_ANNOUNCEMENT):
+                rows = page.rows[start : start + EVENTS_PER_ANNOUNCEMENT]
+                self._listeners.tell([arrival(row) for row in rows])
+                await asyncio.sleep(0)
+            after = page.next_after
+            if not after:
+                return
+
     async def _history_on_disk(self, prefix: str, after: int, until: int, limit: int) -> Events:
         connection = await self._readers.take()
         try:
@@ -127,8 +177,9 @@ class ReadingHalf:
         # What is published is in the snapshot; what the snapshot has may not be published yet.
         newest = max(newest, self.revision)
         at = query.at or newest
-        if at < self.compacted:
-            raise Compacted(at, self.compacted)
+        oldest = self.complete_since(query.prefix) if self._imports else self.compacted
+        if at < oldest:
+            raise Compacted(at, oldest)
         if at > newest:
             raise FutureRevision(at, newest)
         older = at if at < newest else None
@@ -178,3 +229,8 @@ class ReadingHalf:
             yield
         except sqlite3.Error as error:
             raise files.translate(error, self._path) from error
+
+
+def arrival(row: ExportedRow) -> Event:
+    """What listeners are told about a row that came from another shard."""
+    return Event(row.revision, row.key, row.value, row.terms, "", True, False)

@@ -22,7 +22,8 @@ from pykcp.machinery.terms import matcher
 from pykcp.storage import terms
 from pykcp.storage.errors import StoreUnavailable
 from pykcp.storage.interface import Entry, Event, Query
-from pykcp.storage.keys import end_of_prefix, start_of_range
+from pykcp.storage.keys import end_of_prefix, resource_of, start_of_range
+from pykcp.storage.moving import ExportedRow
 from pykcp.storage.sqlite.tables import CREATED, DELETED
 
 SLICE_SECONDS = 0.002
@@ -41,6 +42,12 @@ OPERATIONS_PER_LOOK = 4_000
 GET = (
     "SELECT c.seq, l.value, c.terms FROM current c CROSS JOIN log l ON l.seq = c.seq"
     " WHERE c.key = ? AND c.deleted = 0"
+)
+FIRST_KEY = "SELECT key FROM current WHERE key >= ? ORDER BY key LIMIT 1"
+EXPORT = (
+    "SELECT c.key, c.seq, c.deleted, c.terms, l.value, l.prev"
+    " FROM current c CROSS JOIN log l ON l.seq = c.seq"
+    " WHERE c.key >= ? AND c.key < ? ORDER BY c.key"
 )
 KEYS = "SELECT key FROM current WHERE key >= ? AND key < ? AND deleted = 0 ORDER BY key LIMIT ?"
 NEWEST_OF = "SELECT seq FROM current WHERE key = ?"
@@ -333,14 +340,51 @@ def _in_windows(
 
 def row_at(connection: sqlite3.Connection, seq: int, at: int) -> tuple[str, bytes] | None:
     """Terms and value of the newest row at or before a revision, going back from row `seq`."""
+    found = _older_row(connection, seq, at)
+    return found[1:] if found else None
+
+
+def _older_row(connection: sqlite3.Connection, seq: int, at: int) -> tuple[int, str, bytes] | None:
     while seq:
         row = connection.execute(OLDER, (seq,)).fetchone()
         if row is None:  # a tombstone that compaction has taken away
             return None
         if row[0] <= at:
-            return None if row[2] & DELETED else (row[3], row[4])
+            return None if row[2] & DELETED else (row[0], row[3], row[4])
         seq = row[1]
     return None
+
+
+def part_prefixes(
+    connection: sqlite3.Connection, part: str, after: str = ""
+) -> Generator[str, None, None]:
+    """Where the keys of a part may be: one prefix for each resource that is stored at all."""
+    start: str | None = resource_of(after) if after else ""
+    while start is not None:
+        found = connection.execute(FIRST_KEY, (start,)).fetchone()
+        if found is None:
+            return
+        resource = resource_of(found[0])
+        yield f"{resource}{part}/"
+        start = end_of_prefix(resource)
+
+
+def exported(
+    connection: sqlite3.Connection, part: str, after: str, at: int
+) -> Generator[ExportedRow | None, None, None]:
+    """The rows of a part after a key, as they were at a revision; None: nothing of it, so far."""
+    for prefix in part_prefixes(connection, part, after):
+        if after and (end_of_prefix(prefix) or "") <= after:
+            continue
+        start = after if after.startswith(prefix) else ""
+        keys = key_range(Query(prefix, after=start))
+        yield None
+        for key, seq, deleted, terms_, value, previous in connection.execute(EXPORT, keys):
+            if seq <= at:
+                yield None if deleted else ExportedRow(key, seq, value, terms_)
+                continue
+            older = _older_row(connection, previous, at)
+            yield ExportedRow(key, older[0], older[2], older[1]) if older else None
 
 
 def key_range(query: Query) -> tuple[str, str | bytes]:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import pathlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,12 +14,15 @@ from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange
 from pykcp.storage.errors import FutureRevision, StoreUnavailable
 from pykcp.storage.interface import Revisions
-from pykcp.storage.operations import Operation
+from pykcp.storage.moving import Adoption, IncomingRow
+from pykcp.storage.numbering import numbering
+from pykcp.storage.operations import DeleteKey, Operation
 from pykcp.storage.ring import RecentEvents
 from pykcp.storage.size_limit import SizeLimit
-from pykcp.storage.sqlite import files, scans, sweeps
+from pykcp.storage.sqlite import files, incoming, scans, sweeps
 from pykcp.storage.sqlite.checkpoints import Checkpoints
 from pykcp.storage.sqlite.commits import GroupCommit
+from pykcp.storage.sqlite.incoming import ImportState
 from pykcp.storage.sqlite.integrity import BackgroundCheck
 from pykcp.storage.sqlite.reading import ReadingHalf
 from pykcp.storage.sqlite.worker import StoreThread
@@ -62,6 +65,8 @@ class SQLiteStore(ReadingHalf):
     def __init__(self, path: pathlib.Path, *, settings: SQLiteSettings = DEFAULT_SETTINGS) -> None:
         super().__init__(path, recent_bytes=settings.recent_bytes, readers=settings.readers)
         self._settings = settings
+        self._reserved = 0
+        """Up to this revision, `advance` does not have to store anything."""
         self._lock = files.FileLock(path)
         self._commits: GroupCommit | None = None
         self._compacting = asyncio.Lock()
@@ -111,6 +116,78 @@ class SQLiteStore(ReadingHalf):
     async def barrier(self) -> None:
         """There is only one server."""
 
+    # -- moving --------------------------------------------------------------------------------
+
+    async def use_slot(self, slot: int) -> None:
+        commits = self._started()
+        # Stored one higher: 0 is what is read if there is nothing.
+        await commits.maintain(partial(files.write_meta, name="slot", value=slot + 1))
+        commits.numbering = numbering(slot)
+
+    async def advance(self, revision: int) -> None:
+        commits = self._started()
+        if revision > self._reserved:
+            reserved = commits.numbering.reserve(revision)
+            await commits.maintain(partial(files.write_meta, name="reserved", value=reserved))
+            self._reserved = max(self._reserved, reserved)
+        commits.advance(revision)
+        await commits.maintain(_nothing)
+        if revision > self.revision:
+            self._publish(revision, ())
+
+    async def hold(self, part: str) -> int:
+        commits = self._started()
+        commits.holds.hold(part)
+        await commits.maintain(_nothing)
+        return self.revision
+
+    def release(self, part: str) -> None:
+        self._started().holds.release(part)
+
+    def refuse(self, part: str, shard: str) -> None:
+        self._started().holds.refuse(part, shard)
+
+    async def evict(self, operations: Sequence[DeleteKey]) -> None:
+        await self._started().write(operations, passes_holds=True)
+
+    async def stage(self, part: str, rows: Sequence[IncomingRow], note: str) -> None:
+        commits = self._started()
+        await commits.pause(
+            _in_transaction(partial(incoming.stage, part=part, rows=rows, note=note))
+        )
+        self._imports[part] = ImportState(note, None)
+        self._note_pages(len(rows))
+
+    def staged(self, part: str) -> str | None:
+        state = self._imports.get(part)
+        return state.note if state is not None and state.adoption is None else None
+
+    async def discard(self, part: str) -> None:
+        if self.staged(part) is not None:
+            discard = _in_transaction(partial(incoming.discard, part=part))
+            await self._started().pause(discard)
+            del self._imports[part]
+
+    async def adopt(self, part: str, base: int) -> Adoption:
+        commits, state = self._started(), self._imports[part]
+        if state.adoption is not None:
+            return state.adoption
+        adopted: list[Adoption] = []
+
+        def adopt(connection: sqlite3.Connection) -> None:
+            revision, step = commits.next_revision(), commits.numbering.step
+            adopted.append(incoming.adopt(connection, part, base, revision, step))
+
+        await commits.pause(_in_transaction(adopt))
+        adoption = adopted[0]
+        commits.advance(adoption.revision)
+        self._imports[part] = state._replace(adoption=adoption)
+        self._recent = RecentEvents(max(self.revision, adoption.revision), self._recent_bytes)
+        if adoption.revision > self.revision:
+            self._publish(adoption.revision, ())
+        self.size.look()
+        return adoption
+
     async def compact(self, revision: int) -> None:
         commits = self._started()
         if revision > self.revision:
@@ -119,6 +196,13 @@ class SQLiteStore(ReadingHalf):
             if revision <= self.compacted:
                 return
             self.compacted = revision
+            if self._imports:
+                await commits.maintain(partial(incoming.forget_adopted, compacted=revision))
+                self._imports = {
+                    part: state
+                    for part, state in self._imports.items()
+                    if state.adoption is None or state.adoption.revision > revision
+                }
             is_more = True
             while is_more:
                 is_more = bool(await commits.maintain(partial(sweeps.sweep, target=revision)))
@@ -163,7 +247,11 @@ class SQLiteStore(ReadingHalf):
         sweeps.set_erasing(writer, is_on=self._settings.erases)
         self.compacted = files.read_meta(writer, "compacted")
         newest = writer.execute(scans.NEWEST).fetchone()[0] or 0
-        self.revision = max(newest, self.compacted)
+        self._reserved = files.read_meta(writer, "reserved")
+        self._imports = incoming.read_all(writer)
+        adopted = incoming.complete_since(self._imports, "")
+        self.revision = max(newest, self.compacted, self._reserved, adopted)
+        slot = files.read_meta(writer, "slot")
         self._recent = RecentEvents(self.revision, self._settings.recent_bytes)
         self.size.look()
         self._open_readers()
@@ -172,7 +260,7 @@ class SQLiteStore(ReadingHalf):
         self._worker = StoreThread("store-commit", loop)
         self._checkpoint_worker = StoreThread("store-checkpoint", loop)
         self._commits = GroupCommit(
-            writer, self._worker, self.revision,
+            writer, self._worker, self.revision, numbering(slot - 1 if slot else None),
             most_operations=self._settings.batch_operations,
             most_bytes=self._settings.batch_bytes,
             announce=self._committed,
@@ -208,3 +296,22 @@ class SQLiteStore(ReadingHalf):
         self._checkpointer = self._writer = None
         self._commits = self._checkpoints = None
         self._lock.release()
+
+
+def _nothing(connection: sqlite3.Connection) -> None:
+    """Maintenance that only waits for its turn: all batches before are committed then."""
+
+
+def _in_transaction(
+    work: Callable[[sqlite3.Connection], None],
+) -> Callable[[sqlite3.Connection], None]:
+    def run(connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            work(connection)
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    return run

@@ -1,0 +1,192 @@
+"""Parts of other shards: rows that are staged in a table of their own, then adopted.
+
+`incoming` holds the rows of parts that are on their way, `imports` one row for each part: how far
+it is, and since when its history is complete after it was adopted. Both tables are made when the
+first part arrives.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pykcp.storage import changes as planning
+from pykcp.storage.changes import StoredChange, StoredRow
+from pykcp.storage.keys import end_of_prefix, part_of
+from pykcp.storage.moving import Adoption, IncomingRow
+from pykcp.storage.operations import DeleteKey, PutKey
+from pykcp.storage.sqlite import scans, tables
+from pykcp.storage.sqlite.files import read_meta, write_meta
+from pykcp.storage.terms import join_indexes, split_indexes
+from pykcp.storage.values import Value
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS incoming(
+    part TEXT NOT NULL, seq INTEGER NOT NULL, key TEXT NOT NULL, deleted INTEGER NOT NULL,
+    terms TEXT NOT NULL, indexes TEXT NOT NULL, head BLOB NOT NULL, tail BLOB NOT NULL,
+    PRIMARY KEY(part, seq)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS imports(
+    part TEXT PRIMARY KEY, note TEXT NOT NULL, base INTEGER NOT NULL,
+    adopted INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_EXISTS = "SELECT count(*) FROM sqlite_schema WHERE name = 'imports'"
+_STAGE = "INSERT OR REPLACE INTO incoming VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
+_NOTE = (
+    "INSERT INTO imports VALUES(?, ?, 0, 0)"
+    " ON CONFLICT(part) DO UPDATE SET note = excluded.note, base = 0, adopted = 0"
+)
+_ROWS = (
+    "SELECT seq, key, deleted, terms, indexes, head, tail FROM incoming"
+    " WHERE part = ? AND seq > ? ORDER BY seq LIMIT ?"
+)
+_ROWS_PER_STEP = 500
+_Staged = list[tuple[int, PutKey | DeleteKey]]
+
+
+class ImportState(NamedTuple):
+    note: str
+    adoption: Adoption | None
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    for statement in filter(str.strip, _SCHEMA.split(";")):
+        connection.execute(statement)
+
+
+def read_all(connection: sqlite3.Connection) -> dict[str, ImportState]:
+    (exists,) = connection.execute(_EXISTS).fetchone()
+    if not exists:
+        return {}
+    rows = connection.execute("SELECT part, note, base, adopted FROM imports")
+    return {
+        part: ImportState(note, Adoption(base, adopted) if adopted else None)
+        for part, note, base, adopted in rows
+    }
+
+
+def stage(
+    connection: sqlite3.Connection, part: str, rows: Sequence[IncomingRow], note: str
+) -> None:
+    make_tables(connection)
+    connection.executemany(_STAGE, [_staged_row(part, row) for row in rows])
+    connection.execute(_NOTE, (part, note))
+
+
+def _staged_row(part: str, row: IncomingRow) -> tuple[object, ...]:
+    operation, (head, tail) = row.operation, row.operation.value
+    terms, indexes = "", ""
+    if isinstance(operation, PutKey):
+        terms, indexes = operation.terms, join_indexes(operation.indexes)
+    is_deletion = isinstance(operation, DeleteKey)
+    return part, row.revision, operation.key, is_deletion, terms, indexes, head, tail
+
+
+def discard(connection: sqlite3.Connection, part: str) -> None:
+    make_tables(connection)
+    connection.execute("DELETE FROM incoming WHERE part = ?", (part,))
+    connection.execute("DELETE FROM imports WHERE part = ?", (part,))
+
+
+def forget_adopted(connection: sqlite3.Connection, compacted: int) -> None:
+    """Those whose history is complete again because all before is compacted."""
+    if read_all(connection):
+        done = "DELETE FROM imports WHERE adopted > 0 AND adopted <= ?"
+        connection.execute(done, (compacted,))
+
+
+def adopt(
+    connection: sqlite3.Connection, part: str, base: int, revision: int, step: int
+) -> Adoption:
+    """In the open transaction; `revision`: newer than all others, as are those in steps after it."""
+    _forget_part(connection, part)
+    taken = _taken(connection, part)
+    if taken:
+        revision = _apply_newest(connection, part, taken, revision, step)
+        base = revision
+    else:
+        for rows in _staged(connection, part):
+            _apply(connection, rows)
+        # What was staged long ago may lie below what is swept already.
+        write_meta(connection, "swept", min(read_meta(connection, "swept"), base))
+    connection.execute("DELETE FROM incoming WHERE part = ?", (part,))
+    connection.execute(
+        "UPDATE imports SET base = ?, adopted = ? WHERE part = ?", (base, revision, part)
+    )
+    return Adoption(base, revision)
+
+
+def _apply(connection: sqlite3.Connection, rows: _Staged) -> None:
+    known: dict[str, StoredRow] = {}
+    changes: list[StoredChange] = []
+    for seq, operation in rows:
+        row = known.get(operation.key) or tables.find(connection, operation.key)
+        change = planning.change(operation, row, seq)
+        known[change.key] = planning.row_after(change)
+        changes.append(change)
+    tables.apply(connection, changes)
+
+
+def _apply_newest(
+    connection: sqlite3.Connection, part: str, taken: frozenset[int], revision: int, step: int
+) -> int:
+    """Both stores have counted: no history, and new revisions for rows whose number is in use."""
+    query = "SELECT key, max(seq) FROM incoming WHERE part = ? GROUP BY key"
+    newest = dict(connection.execute(query, (part,)).fetchall())
+    for rows in _staged(connection, part):
+        kept: _Staged = []
+        for seq, operation in rows:
+            if newest[operation.key] != seq or isinstance(operation, DeleteKey):
+                continue
+            if seq in taken:
+                revision += step
+            kept.append((revision if seq in taken else seq, operation))
+        _apply(connection, kept)
+    return revision
+
+
+def _staged(connection: sqlite3.Connection, part: str) -> Iterator[_Staged]:
+    after = -1
+    while rows := connection.execute(_ROWS, (part, after, _ROWS_PER_STEP)).fetchall():
+        after = rows[-1][0]
+        yield [
+            (seq, DeleteKey(key, Value(head, tail)))
+            if deleted
+            else (seq, PutKey(key, Value(head, tail), terms, tuple(split_indexes(indexes))))
+            for seq, key, deleted, terms, indexes, head, tail in rows
+        ]
+
+
+def _taken(connection: sqlite3.Connection, part: str) -> frozenset[int]:
+    """Revisions of the part that rows of this store have, too: both counted them."""
+    rows = connection.execute(
+        "SELECT i.seq FROM incoming i JOIN log l ON l.seq = i.seq WHERE i.part = ?", (part,)
+    )
+    return frozenset(row[0] for row in rows)
+
+
+def _forget_part(connection: sqlite3.Connection, part: str) -> None:
+    """Remove rows that the part left here when it was on this shard before: their revisions
+    are those that now come back."""
+    for prefix in scans.part_prefixes(connection, part):
+        rows = connection.execute(
+            "SELECT key, seq, indexes FROM current WHERE key >= ? AND key < ?",
+            (prefix, end_of_prefix(prefix)),
+        ).fetchall()
+        for key, seq, indexes in rows:
+            while seq:
+                found = connection.execute("SELECT prev FROM log WHERE seq = ?", (seq,)).fetchone()
+                connection.execute("DELETE FROM log WHERE seq = ?", (seq,))
+                seq = found[0] if found else 0
+            connection.execute("DELETE FROM current WHERE key = ?", (key,))
+            for term in split_indexes(indexes):
+                connection.execute(tables.DROP_INDEX, (term, key))
+
+
+def complete_since(imports: dict[str, ImportState], prefix: str) -> int:
+    """Since when the history below a prefix is complete, as far as imports matter."""
+    part = part_of(prefix)
+    if part:
+        found = imports.get(part)
+        return found.adoption.base if found is not None and found.adoption is not None else 0
+    return max((one.adoption.revision for one in imports.values() if one.adoption), default=0)
