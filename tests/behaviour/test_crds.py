@@ -18,6 +18,7 @@ SPEC: dict[str, Any] = {
         "size": {"type": "integer", "minimum": 1, "default": 3},
         "title": {"type": "string", "maxLength": 5},
         "replicas": {"type": "integer"},
+        "parts": {"type": "object", "properties": {"a": {"type": "string"}}},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     },
     "x-kubernetes-validations": [
@@ -154,6 +155,48 @@ def test_status_and_scale(cluster: TestClient) -> None:
     found = cluster.get(f"{WIDGETS}/w").json
     assert found["spec"]["replicas"] == 5
     assert found["metadata"]["generation"] == 2
+
+
+def test_apply_through_scale(cluster: TestClient) -> None:
+    """Appliers of a scale share the number, conflict about it, and are recorded in the object."""
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    define(cluster, version("v1", subresources={"scale": paths}))
+    cluster.post(WIDGETS, widget(replicas=2), fieldManager="maker")
+
+    def apply(replicas: int | None, manager: str, **query: str) -> Any:
+        spec = {} if replicas is None else {"spec": {"replicas": replicas}}
+        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}}
+        sent = {**scale, **spec}
+        return cluster.patch(f"{WIDGETS}/w/scale", sent, APPLY, fieldManager=manager, **query)
+
+    conflict = apply(3, "a")
+    assert (conflict.status, conflict.json["details"]["causes"][0]["message"]) == (
+        409,
+        'conflict with "maker" using autoscaling/v1',
+    )
+    assert apply(2, "a").json["spec"] == {"replicas": 2}
+    assert apply(3, "b").status == 409
+    assert apply(3, "b", force="true").json["spec"] == {"replicas": 3}
+    found = cluster.get(f"{WIDGETS}/w").json
+    assert found["spec"]["replicas"] == 3
+    owners = {e["manager"]: e for e in found["metadata"]["managedFields"]}
+    assert (owners["b"]["operation"], owners["b"]["subresource"]) == ("Apply", "scale")
+    assert owners["b"]["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
+    assert "a" not in owners
+    assert apply(None, "b").json["spec"] == {"replicas": 3}
+    assert apply(4, "a", force="true").json["spec"] == {"replicas": 4}
+    refused = apply("many", "a")  # type: ignore[arg-type]
+    assert "expected numeric (int or float), got string" in refused.json["message"]
+
+
+def test_an_apply_that_empties_a_map(cluster: TestClient) -> None:
+    """Nothing is left of the map but null, as in Kubernetes, which the schema must allow."""
+    define(cluster)
+    path, query = f"{WIDGETS}/w", {"fieldManager": "a"}
+    assert cluster.patch(path, widget(parts={"a": "1"}), APPLY, **query).status == 201
+    refused = cluster.patch(path, widget(parts={}), APPLY, **query)
+    assert refused.status == 422
+    assert 'spec.parts: Invalid value: "null"' in refused.json["message"]
 
 
 def test_versions(cluster: TestClient) -> None:

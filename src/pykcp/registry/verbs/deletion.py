@@ -141,8 +141,12 @@ def plan_definition(obj: Object, options: DeleteOptions, now: str) -> DeletionAc
                 "lastTransitionTime": now,
             },
         ]
+    generation = metadata.get("generation")
     action = plan(obj, options, now=now, collects_garbage=True)
-    metadata.pop("deletionGracePeriodSeconds", None)  # upstream marks definitions without it
+    # Upstream marks definitions by code of their own, which changes neither of these.
+    metadata.pop("deletionGracePeriodSeconds", None)
+    if generation is not None:
+        metadata["generation"] = generation
     return action
 
 

@@ -47,9 +47,15 @@ def _accepted(definition: ResourceDefinition) -> tuple[str, ...]:
 
 def _recipe(call: Call, form: str) -> Patching | Applying:
     info, context = call.info, call.context
+    if form == APPLY_PATCH:
+        return apply_of(call)
     sent = Sent(body_of(call), form, context.field_validation)
-    if form != APPLY_PATCH:
-        return Patching(sent, info.namespace, info.name)
+    return Patching(sent, info.namespace, info.name)
+
+
+def apply_of(call: Call) -> Applying:
+    info, context = call.info, call.context
+    sent = Sent(body_of(call), APPLY_PATCH, context.field_validation)
     now = call.resource.services.sources.now()
     return Applying(
         sent,

@@ -8,8 +8,9 @@ from typing import Any
 
 from pykcp.apis.loader import library
 from pykcp.machinery.patch import jsonpatch, mergepatch
+from pykcp.machinery.patch.apply import FieldManager
 from pykcp.machinery.patch.scale import ScaleOwners
-from pykcp.machinery.status import BadRequest, InternalError, StatusError, UnsupportedMediaType
+from pykcp.machinery.status import BadRequest, InternalError, UnsupportedMediaType
 from pykcp.registry import codec
 from pykcp.registry.catalog.native import decode_native
 from pykcp.registry.verbs.admitting import ShownKind
@@ -20,7 +21,7 @@ from pykcp.registry.verbs.update import update
 from pykcp.server.call import Call
 from pykcp.server.handlers.get import transformed
 from pykcp.server.handlers.options import check_write_options
-from pykcp.server.handlers.patch import CUSTOM
+from pykcp.server.handlers.patch import CUSTOM, apply_of
 from pykcp.server.large.changes import APPLY_PATCH, JSON_PATCH
 from pykcp.server.media.answers import send_object
 from pykcp.server.media.bodies import body_of, check_type, parse_as
@@ -74,13 +75,8 @@ async def patch(call: Call) -> None:
         raise UnsupportedMediaType(CUSTOM)
     check_write_options(call, "PatchOptions", is_apply=form == APPLY_PATCH)
     if form == APPLY_PATCH:
-        raise StatusError(
-            "failed to create manager for existing fields: failed to convert live object "
-            "(/; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid "
-            "group/version: autoscaling/v1",
-            reason="",
-            details=False,
-        )
+        await _write(call, _apply(call), own=_own_as_shown)
+        return
     body = body_of(call)
 
     def changed(live: Object) -> Object:
@@ -96,7 +92,60 @@ async def patch(call: Call) -> None:
     await _write(call, changed)
 
 
-async def _write(call: Call, scale_from: Callable[[Object], Object]) -> None:
+def _apply(call: Call) -> Callable[[Object], Object]:
+    """What an applied configuration makes of the scale, with the managers that it then has."""
+    apply = apply_of(call)
+    document = apply.document()
+    codec.strip_cluster(document)
+
+    def applied(live: Object) -> Object:
+        shown = scale_of(call, live, missing=0)
+        _show_owners(call, shown, live)
+        config = codec.copy(document)
+        new = _fields().on_apply(shown, config, apply.manager, apply.now, force=apply.force)
+        apply.refuse_repeated_keys()
+        check_name(call.resource, call.info.namespace, call.info.name, new)
+        # Who applies no number any more does not own it; the object keeps the one that it has.
+        new["spec"] = {**shown["spec"], **(new.get("spec") or {})}
+        path = _path(call, "specReplicasPath")
+        if _find(live, path) is None and "replicas" not in new["spec"]:
+            raise _no_number(path)
+        return new
+
+    return applied
+
+
+@cache
+def _fields() -> FieldManager:
+    schema = library().kind("kube/autoscaling_v1", "Scale")
+    return FieldManager(schema, _VERSION, "Scale", subresource="scale")
+
+
+Own = Callable[[Call, Object, Object], None]
+"""Sets the managers of an object that is changed through a scale."""
+
+
+def _own_as_shown(call: Call, new: Object, scale: Object) -> None:
+    owners = _owners(call, new["metadata"].get("managedFields") or [])
+    entries = owners.for_parent(scale["metadata"].get("managedFields") or [])
+    if entries:
+        new["metadata"]["managedFields"] = entries
+
+
+def _own_if_changed(call: Call, new: Object, scale: Object) -> None:
+    replicas = _replicas(scale)
+    if _find(new, _path(call, "specReplicasPath")) != replicas:
+        _own(call, new, replicas)
+
+
+def _replicas(scale: Object) -> int:
+    replicas: int = (scale.get("spec") or {}).get("replicas", 0)
+    return replicas
+
+
+async def _write(
+    call: Call, scale_from: Callable[[Object], Object], own: Own = _own_if_changed
+) -> None:
     resource, info = call.resource, call.info
     path = _path(call, "specReplicasPath")
     view = _ScaleView(call)
@@ -109,16 +158,18 @@ async def _write(call: Call, scale_from: Callable[[Object], Object]) -> None:
         for name in ("uid", "resourceVersion"):
             if metadata.get(name):
                 new["metadata"][name] = metadata[name]
-        replicas = (scale.get("spec") or {}).get("replicas", 0)
-        if _find(live, path) != replicas:
-            _own(call, new, replicas)
-        _set(new, path, replicas)
+        own(call, new, scale)
+        _set(new, path, _replicas(scale))
         return resource.rules.decode(new, [])
 
     change = ObjectChange(make, is_patch=True, is_managed=True, view=view)
     target = WriteTarget(resource, call.context, info.namespace, info.name)
     written = await update(target, change)
     _send(call, resource.object_of(written.value))
+
+
+def _no_number(path: tuple[str, ...]) -> BadRequest:
+    return BadRequest(f'the spec replicas field ".{".".join(path)}" cannot be empty')
 
 
 @cache
@@ -139,31 +190,32 @@ class _ScaleView:
 
     def sent(self, obj: Object) -> Object:
         scale = {"kind": self.kind.kind, "apiVersion": _VERSION, **codec.copy(self.scale)}
-        self._show_owners(scale, obj)
+        _show_owners(self._call, scale, obj)
         return scale
 
     def write(self, obj: Object, sent: Object) -> None:
         metadata = sent.get("metadata") or {}
         if metadata.get("resourceVersion"):
             obj["metadata"]["resourceVersion"] = metadata["resourceVersion"]
-        replicas = (sent.get("spec") or {}).get("replicas", 0)
+        replicas = _replicas(sent)
         path = _path(self._call, "specReplicasPath")
         if replicas == _UNSET:
-            raise BadRequest(f'the spec replicas field ".{".".join(path)}" cannot be empty')
+            raise _no_number(path)
         _set(obj, path, replicas)
 
     def show(self, obj: Object, *, is_settled: bool) -> Object:
         scale = scale_of(self._call, obj, missing=0 if is_settled else _UNSET)
         if not is_settled:
-            self._show_owners(scale, obj)
+            _show_owners(self._call, scale, obj)
         return scale
 
-    def _show_owners(self, scale: Object, obj: Object) -> None:
-        scale["metadata"].pop("managedFields", None)
-        entries = obj["metadata"].get("managedFields")
-        owned = _owners(self._call, entries).for_scale() if entries else []
-        if owned:
-            scale["metadata"]["managedFields"] = owned
+
+def _show_owners(call: Call, scale: Object, obj: Object) -> None:
+    scale["metadata"].pop("managedFields", None)
+    entries = obj["metadata"].get("managedFields")
+    owned = _owners(call, entries).for_scale() if entries else []
+    if owned:
+        scale["metadata"]["managedFields"] = owned
 
 
 def _owners(call: Call, entries: list[Object]) -> ScaleOwners:

@@ -167,7 +167,7 @@ class Applying(_OfBody):
     force: bool
 
     def bind(self, resource: Resource, warn: Warn) -> Make:
-        document = self._document()
+        document = self.document()
         codec.strip_cluster(document)
 
         def make(live: Object | None) -> Object:
@@ -179,14 +179,14 @@ class Applying(_OfBody):
                 self.now,
                 force=self.force,
             )
-            self._refuse_repeated_keys()
+            self.refuse_repeated_keys()
             new = resource.rules.decode_applied(merged)
             check_name(resource, self.namespace, self.name, new)
             return new
 
         return make
 
-    def _refuse_repeated_keys(self) -> None:
+    def refuse_repeated_keys(self) -> None:
         if self.sent.field_validation != "Strict":
             return  # upstream's warning of them has line breaks, which no header can carry
         if repeated := yaml_text.duplicates(self.sent.body):
@@ -196,7 +196,8 @@ class Applying(_OfBody):
                 + lines
             )
 
-    def _document(self) -> Object:
+    def document(self) -> Object:
+        """The configuration that was sent."""
         try:
             document = yaml_text.parse(self.sent.body)
         except yaml_text.BadYAML as error:
