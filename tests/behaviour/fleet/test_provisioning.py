@@ -5,13 +5,20 @@ from __future__ import annotations
 import pathlib
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from pykcp.testing.client import TestClient
+from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.server import ServerProcess
-from pykcp.testing.workspaces import LOGICAL_CLUSTER, WORKSPACES, make_workspace
+from pykcp.testing.workspaces import (
+    LOGICAL_CLUSTER,
+    WORKSPACES,
+    is_ready,
+    make_workspace,
+    post_workspace,
+)
 from pykcp.types import Object
 
 CLUSTERS, REPORTS = "/services/provisioning/clusters", "/services/provisioning/reports"
@@ -150,3 +157,74 @@ def test_reports(admin: TestClient) -> None:
     found = root.get(f"{WORKSPACES}/reported").json
     assert found["status"]["phase"] == "Ready"
     assert found["metadata"]["resourceVersion"] == workspace["metadata"]["resourceVersion"]
+
+
+def test_the_limit_of_a_shard_is_never_exceeded(admin: TestClient) -> None:
+    shards = admin.in_cluster("root")
+    path = "/apis/core.kcp.io/v1alpha1/shards/root"
+    everything = (
+        admin.in_cluster("*").get("/apis/core.kcp.io/v1alpha1/logicalclusters").json["items"]
+    )
+    names = [item["metadata"]["annotations"]["kcp.io/cluster"] for item in everything]
+    count = sum(not name.startswith("system:") for name in names)
+    limit = {"metadata": {"annotations": {"core.kcp.io/max-logical-clusters": str(count + 5)}}}
+    assert shards.patch(path, limit).status == 200
+    try:
+        with ThreadPoolExecutor(16) as pool:
+            made = list(pool.map(lambda n: admin.post(CLUSTERS, wanted(f"crowded{n}")), range(64)))
+    finally:
+        lifted = {"metadata": {"annotations": {"core.kcp.io/max-logical-clusters": None}}}
+        assert shards.patch(path, lifted).status == 200
+    assert sorted({reply.status for reply in made}) == [201, 429]
+    assert sum(reply.status == 201 for reply in made) == 5
+    refused = next(reply for reply in made if reply.status == 429)
+    assert refused.json["message"] == (
+        f'shard "root" has reached its limit of logical clusters ({count + 5}/{count + 5})'
+    )
+    assert admin.post(CLUSTERS, wanted("crowdedlast")).status == 201
+
+
+def test_tenants_cannot_say_where_their_workspace_is(
+    admin: TestClient, shard: ServerProcess
+) -> None:
+    root = shard.client("root")
+    chosen = {
+        "core.kcp.io/shard": "other",
+        "internal.tenancy.kcp.io/shard": "other",
+        "internal.tenancy.kcp.io/cluster": "chosen",
+    }
+    body = {
+        "apiVersion": "tenancy.kcp.io/v1alpha1",
+        "kind": "Workspace",
+        "metadata": {"name": "placed", "annotations": chosen},
+        "spec": {},
+    }
+    assert root.post(WORKSPACES, body).status == 201
+    found = eventually(is_ready(root, "placed"))
+    annotations = found["metadata"]["annotations"]
+    assert annotations["core.kcp.io/shard"] == "root"
+    assert annotations["internal.tenancy.kcp.io/cluster"] == found["spec"]["cluster"] != "chosen"
+    changed = root.patch(f"{WORKSPACES}/placed", {"metadata": {"annotations": chosen}})
+    assert changed.status == 200
+    assert changed.json["metadata"]["annotations"] == annotations
+
+
+def test_a_workspace_waits_for_room(admin: TestClient) -> None:
+    root = admin.in_cluster("root")
+    path = "/apis/core.kcp.io/v1alpha1/shards/root"
+    limit = {"metadata": {"annotations": {"core.kcp.io/max-logical-clusters": "1"}}}
+    assert root.patch(path, limit).status == 200
+    post_workspace(root, "waiting")
+
+    def is_unschedulable() -> Object | None:
+        status = root.get(f"{WORKSPACES}/waiting").json["status"]
+        reasons = [c.get("reason") for c in status.get("conditions") or ()]
+        return status if "Unschedulable" in reasons else None
+
+    status: Object = eventually(is_unschedulable)
+    (condition,) = [c for c in status["conditions"] if c["type"] == "WorkspaceScheduled"]
+    assert condition["message"] == "No available shards to schedule the workspace"
+    assert status["phase"] == "Unavailable"
+    lifted = {"metadata": {"annotations": {"core.kcp.io/max-logical-clusters": None}}}
+    assert root.patch(path, lifted).status == 200
+    eventually(is_ready(root, "waiting"))

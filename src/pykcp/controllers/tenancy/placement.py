@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from pykcp.apis.kcp.logical_clusters import UNSCHEDULABLE_ANNOTATION
-from pykcp.apis.kcp.shards import HARD_LIMIT_ANNOTATION, SOFT_LIMIT_ANNOTATION
+from pykcp.apis.kcp.shards import HARD_LIMIT_ANNOTATION, SOFT_LIMIT_ANNOTATION, limit_of
 from pykcp.machinery import labels, meta
 from pykcp.types import Object
 
@@ -57,8 +57,8 @@ def state_of(shard: Object) -> ShardState:
         meta.name(shard),
         meta.labels(shard),
         UNSCHEDULABLE_ANNOTATION in annotations,
-        _number(annotations.get(SOFT_LIMIT_ANNOTATION)),
-        _number(annotations.get(HARD_LIMIT_ANNOTATION)),
+        limit_of(shard, SOFT_LIMIT_ANNOTATION),
+        limit_of(shard, HARD_LIMIT_ANNOTATION),
     )
 
 
@@ -93,8 +93,3 @@ def choose(
 def is_alive(shard: ShardState, now: float) -> bool:
     """Whether a shard has reported recently. One that never reports counts as alive, as in kcp."""
     return shard.reported is None or now - shard.reported <= DEAD_SECONDS
-
-
-def _number(text: str | None) -> int | None:
-    """A limit that is no number is no limit."""
-    return int(text) if text is not None and text.isdecimal() else None

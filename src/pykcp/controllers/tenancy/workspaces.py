@@ -155,36 +155,46 @@ class Workspaces:
         parent = self._lookup.logical_cluster(meta.cluster(workspace))
         if parent is None:
             raise Requeue("its parent has no LogicalCluster")
-        try:
-            shard = self._chosen(workspace) or self._choose(workspace)
-        except labels.SelectorError as error:
-            await self._unschedulable(workspace, f"spec.location.selector is invalid: {error}")
-            return  # it cannot be scheduled until it is changed
-        if shard is None:
-            await self._unschedulable(workspace, NO_SHARDS)
-            return
-        try:
-            if meta.name(shard) == self._shard:
-                await self._provision(workspace, shard)
-            else:
-                await self._provision_remote(workspace, shard)
-        except TooManyRequests as error:
-            # Another shard may have room; the refusal is remembered until this one reports again.
-            await self._change(workspace, unreserve)
-            raise Requeue(str(error)) from error
+        refused: set[str] = set()
+        shard = self._chosen(workspace)
+        while True:
+            try:
+                shard = shard or self._choose(workspace, refused)
+            except labels.SelectorError as error:
+                await self._unschedulable(workspace, f"spec.location.selector is invalid: {error}")
+                return None  # it cannot be scheduled until it is changed
+            if shard is None:
+                await self._unschedulable(workspace, NO_SHARDS)
+                if refused:
+                    raise Requeue(NO_SHARDS)  # no event says that there is room again
+                return None
+            try:
+                return await self._provision_on(shard, workspace)
+            except TooManyRequests:
+                refused.add(meta.name(shard))
+                shard = None
+                await self._change(workspace, unreserve)
+                unreserve(workspace)
+
+    async def _provision_on(self, shard: Object, workspace: Object) -> None:
+        """Raises TooManyRequests if the shard has no room."""
+        if meta.name(shard) == self._shard:
+            await self._provision(workspace, shard)
+        else:
+            await self._provision_remote(workspace, shard)
 
     def _chosen(self, workspace: Object) -> Object | None:
         """The shard that was chosen before, if it is still there."""
         name = meta.annotation(workspace, lifecycle.SHARD_ANNOTATION)
         return self._shards.get(name) if name else None
 
-    def _choose(self, workspace: Object) -> Object | None:
+    def _choose(self, workspace: Object, refused: set[str]) -> Object | None:
         location = workspace["spec"].get("location") or {}
         selector = labels.from_label_selector(location.get("selector") or {})
         shards = {meta.name(shard): shard for shard in self._shards.all()}
-        dead = [name for name in shards if not self._remote.is_alive(name)]
+        excluded = {name for name in shards if not self._remote.is_alive(name)} | refused
         states = map(state_of, shards.values())
-        name = choose(states, selector, self._clock(), self._random, excluded=dead)
+        name = choose(states, selector, self._clock(), self._random, excluded=excluded)
         return shards[name] if name is not None else None
 
     async def _unschedulable(self, workspace: Object, why: str) -> None:

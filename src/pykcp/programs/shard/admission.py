@@ -18,6 +18,7 @@ from pykcp.admission.plugins.kcp.api_export_endpoint_slice import APIExportEndpo
 from pykcp.admission.plugins.kcp.api_resource_schema import APIResourceSchemaRules
 from pykcp.admission.plugins.kcp.cached_resource_slice import CachedResourceSliceRules
 from pykcp.admission.plugins.kcp.cluster_cached_resource import ClusterCachedResourceRules
+from pykcp.admission.plugins.kcp.cluster_count import LogicalClusterLimit
 from pykcp.admission.plugins.kcp.deletion_protection import (
     LogicalClusterProtection,
     ProtectedWorkspaces,
@@ -75,7 +76,8 @@ def install_admission(
         PermissionClaims(AcceptedClaims(store), lookup),
         PathAnnotation(lookup),
     )
-    limits: list[Validating] = [object_count, ResourceQuota(store, quotas)]
+    clusters = LogicalClusterLimit(store, lookup, base.settings.shard.shard_name)
+    limits: list[Validating] = [object_count, clusters, ResourceQuota(store, quotas)]
     catalog.admission.install(
         _mutating(store, tenants, both),
         _validating(store, catalog, access.authorizer, tenants, both, limits),

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pykcp.admission.annotations import go_json
 from pykcp.admission.refusing import refusal
-from pykcp.apis.kcp.logical_clusters import OWNER_ANNOTATION
-from pykcp.auth.user import MASTERS, User
+from pykcp.apis.kcp.logical_clusters import (
+    CLUSTER_ANNOTATION,
+    OWNER_ANNOTATION,
+    SHARD_ANNOTATION,
+    SHARD_HASH_ANNOTATION,
+)
+from pykcp.auth.user import EXTERNAL_LOGICAL_CLUSTER_ADMIN, LOGICAL_CLUSTER_ADMIN, MASTERS, User
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
@@ -17,6 +22,9 @@ from pykcp.types import Object
 
 REQUIRED_GROUPS = "authorization.kcp.io/required-groups"
 _CLAIMS = (OWNER_ANNOTATION, REQUIRED_GROUPS)
+_PLACEMENT = (CLUSTER_ANNOTATION, SHARD_ANNOTATION, SHARD_HASH_ANNOTATION)
+"""Where the logical cluster is: a shard is sent there to provision and to delete it."""
+_PLACING = frozenset((MASTERS, LOGICAL_CLUSTER_ADMIN, EXTERNAL_LOGICAL_CLUSTER_ADMIN))
 _MOUNT_FIELDS = ("kind", "name", "namespace", "apiVersion")
 
 
@@ -36,6 +44,8 @@ class WorkspaceRules:
         assert request.obj is not None
         _spell_out_mount(request.obj)
         metadata, user = request.obj["metadata"], request.context.user
+        if _PLACING.isdisjoint(user.groups):
+            _keep(metadata, request.old, _PLACEMENT)
         if request.old is not None:
             if MASTERS not in user.groups:
                 _keep_claims(metadata, request.old)
@@ -116,10 +126,15 @@ def _keep_claims(metadata: Object, old: Object) -> None:
     """What the creation said of owner and visitors is what the logical cluster begins with."""
     if (old.get("spec") or {}).get("cluster"):
         return  # it has begun: from now on the annotations are only shown
-    before = old["metadata"].get("annotations") or {}
+    _keep(metadata, old, _CLAIMS)
+
+
+def _keep(metadata: Object, old: Object | None, keys: tuple[str, ...]) -> None:
+    """Annotations as they were before the change; none if the object is new."""
+    before = (old["metadata"].get("annotations") or {}) if old is not None else {}
     annotations = metadata.get("annotations") or {}
-    others = {k: v for k, v in annotations.items() if k not in _CLAIMS}
-    kept = others | {k: before[k] for k in _CLAIMS if k in before}
+    others = {k: v for k, v in annotations.items() if k not in keys}
+    kept = others | {k: before[k] for k in keys if k in before}
     if kept != annotations:
         metadata["annotations"] = kept
 
