@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
+from pykcp.registry.indexes import apis, cache
 from pykcp.types import Object
 
 _LOGICAL_CLUSTERS = ("core.kcp.io", "logicalclusters")
 _EXPORTS = ("apis.kcp.io", "apiexports")
 _CACHED_RESOURCES = ("cache.kcp.io", "clustercachedresources")
+_ENTRIES = {
+    ("apis.kcp.io", "apiexportendpointslices"): apis.slice_entries,
+    ("cache.kcp.io", "clustercachedresourceendpointslices"): cache.slice_entries,
+    ("tenancy.kcp.io", "workspacetypes"): apis.type_entries,
+}
+"""Kinds that are found by the same entries as in their shard."""
 
 
 def place_entry(prefix: str, cluster: str, namespace: str, name: str) -> str:
@@ -59,6 +66,8 @@ def index_entries(
             entries.append(identity_entry(identity))
     elif kind == _CACHED_RESOURCES:
         entries += _cached_resource(cluster, stored)
+    elif kind in _ENTRIES:
+        entries += _ENTRIES[kind](cluster, stored)
     return tuple(entries)
 
 

@@ -54,6 +54,13 @@ class CacheReplica:
         for entry in self._entries(self._store.lookup(identity_entry(identity))):
             yield self._object(API_EXPORTS, entry)
 
+    def find(self, kind: GroupVersionResource, index: str) -> Iterator[Object]:
+        """The objects of a kind with an index entry."""
+        prefix = resource_prefix(kind.group, kind.resource)
+        keys = [key for key in self._store.lookup(index) if key.startswith(prefix)]
+        for entry in self._entries(keys):
+            yield self._object(kind, entry)
+
     def _entries(self, keys: Sequence[str]) -> Iterator[Entry]:
         for key in keys:
             entry = None if self._is_own(key) else self._store.get(key)

@@ -42,6 +42,9 @@ class Replica(Protocol):
     def exports_of(self, identity: str) -> Iterator[Object]:
         """The APIExports with an identity."""
 
+    def find(self, kind: GroupVersionResource, index: str) -> Iterator[Object]:
+        """The objects of a kind with an index entry."""
+
     def listen(self, callback: Callable[[tuple[str, str], str], None]) -> None:
         """Register a callback for changes: group, resource and logical cluster."""
 

@@ -25,12 +25,13 @@ from pykcp.controllers.apis.extra_annotations import ExtraAnnotations
 from pykcp.controllers.apis.lock_cleanup import LockCleanup
 from pykcp.controllers.apis.metrics import ApiMetrics, StateTally
 from pykcp.controllers.apis.objects import ApiObjects
+from pykcp.controllers.apis.published_slices import PublishedSlices
 from pykcp.controllers.runtime.kinds import ServedKinds
 from pykcp.controllers.runtime.manager import ControllerSpec
 from pykcp.controllers.runtime.parts import ControllerParts
 from pykcp.controllers.topology import partition_sets
 from pykcp.controllers.topology.partition_sets import PartitionSets
-from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORT_ENDPOINT_SLICES, API_EXPORTS
 from pykcp.registry.indexes.apis import OPEN_BINDINGS, OPEN_EXPORTS
 from pykcp.types import Object
 
@@ -72,7 +73,13 @@ def make(parts: ControllerParts) -> list[ControllerSpec]:
         LockCleanup(objects, client(lock_cleanup.NAME), now, metrics),
         ExtraAnnotations(objects, client(extra_annotations.NAME), metrics),
         EndpointSlices(objects, client(endpoint_slices.NAME), now, metrics),
-        EndpointURLs(objects, parts.make_client(parts.shard_name), parts.shard_name, metrics),
+        EndpointURLs(
+            objects,
+            parts.make_client(parts.shard_name),
+            PublishedSlices(API_EXPORT_ENDPOINT_SLICES, lookup.replica, parts.peers),
+            parts.shard_name,
+            metrics,
+        ),
         PartitionSets(lister, client(partition_sets.NAME), lookup, now, metrics),
     ]
 

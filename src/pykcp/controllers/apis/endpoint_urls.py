@@ -7,10 +7,14 @@ bindings: their controllers still need it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from pykcp.caching import BoundedCache
 from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.apiexport import service_url
 from pykcp.controllers.apis.objects import ApiObjects, ExportName, export_reference
+from pykcp.controllers.apis.published_slices import PublishedSlices
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -47,11 +51,13 @@ class EndpointURLs:
         self,
         objects: ApiObjects,
         client: Client,
+        published: PublishedSlices,
         shard: str,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        """`client` writes as the shard of this name."""
+        """`client` writes as the shard of this name; `published`: the slices of other shards."""
         self._objects, self._client, self._shard = objects, client, shard
+        self._published = published
         self._bound: BoundedCache[str, bool] = BoundedCache("bound-exports", _REMEMBER)
         """Exports that are known to have bindings here, by their label: the most recent ones."""
         self.controller = Controller(NAME, self.reconcile, metrics=metrics)
@@ -60,6 +66,7 @@ class EndpointURLs:
         feed.on(API_EXPORT_ENDPOINT_SLICES, self._on_slice)
         feed.on(API_BINDINGS, self._on_binding)
         follow_shards(feed, self._on_shard)
+        self._published.follow(self.controller.add, self._add_everything)
 
     def _on_slice(self, change: Change) -> None:
         if not change.deleted:
@@ -89,15 +96,23 @@ class EndpointURLs:
             add_indexed(
                 self.controller, self._objects.lister, index, API_EXPORT_ENDPOINT_SLICES, key_of
             )
+            for key in self._published.find(index):
+                self.controller.add(key)
 
     def _on_shard(self, change: Change) -> None:
         if change.name == self._shard:
-            for key in self._objects.lister.keys(API_EXPORT_ENDPOINT_SLICES):
-                self.controller.add(key)
+            self._add_everything()
+
+    def _add_everything(self) -> None:
+        for key in self._objects.lister.keys(API_EXPORT_ENDPOINT_SLICES):
+            self.controller.add(key)
+        for key in self._published.all():
+            self.controller.add(key)
 
     async def reconcile(self, key: ObjectKey) -> None:
-        found = await self._client.get(key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name)
-        if found is None or not _is_valid(found):
+        own = await self._client.get(key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name)
+        found = own if own is not None else self._published.get(key)
+        if found is None or not is_judged(found):
             return
         path, name = export_reference(found) or ("", "")
         export = self._objects.export(key.cluster, path, name)
@@ -113,31 +128,38 @@ class EndpointURLs:
         if is_bound and not selector.matches(meta.labels(shard)):
             return  # keep the URL while it is being deleted, so that its users can finish
         before = status.get("endpoints") or []
-        if with_url(before, url, is_wanted=is_bound) is not before:
-            await self._write(key, url, is_wanted=is_bound)
+        if with_url(before, url, is_wanted=is_bound) is before:
+            return
+        show = partial(show_url, url=url, is_wanted=is_bound)
+        if own is None:
+            await self._published.change_status(found, show)
+        else:
+            await self._change_own(key, show)
 
-    async def _write(self, key: ObjectKey, url: str, *, is_wanted: bool) -> None:
-        def change(live: Object) -> None:
-            status = live["status"] = dict(live.get("status") or {})
-            after = with_url(status.get("endpoints") or [], url, is_wanted=is_wanted)
-            if after:
-                status["endpoints"] = after
-            else:
-                status.pop("endpoints", None)
-
+    async def _change_own(self, key: ObjectKey, make: Callable[[Object], None]) -> None:
         try:
             await self._client.change(
-                key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name, change, subresource="status"
+                key.cluster, API_EXPORT_ENDPOINT_SLICES, key.name, make, subresource="status"
             )
         except NotFound:
             return
+
+
+def show_url(live: Object, *, url: str, is_wanted: bool) -> None:
+    """Add an endpoint to the status of a slice, or remove it."""
+    status = live["status"] = dict(live.get("status") or {})
+    after = with_url(status.get("endpoints") or [], url, is_wanted=is_wanted)
+    if after:
+        status["endpoints"] = after
+    else:
+        status.pop("endpoints", None)
 
 
 def my_shard(lookup: ObjectLookup, name: str) -> Object | None:
     return KnownShards(lookup).get(name)
 
 
-def _is_valid(found: Object) -> bool:
+def is_judged(found: Object) -> bool:
     """Nothing is done before the slice's own controller has judged it."""
     judged = conditions_of(found)
     return bool(judged) and all(condition.get("status") == TRUE for condition in judged)

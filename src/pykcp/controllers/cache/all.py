@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykcp.controllers.apis.objects import ApiObjects
+from pykcp.controllers.apis.published_slices import PublishedSlices
 from pykcp.controllers.cache import cached_resources, cached_slices, replicate_marking
 from pykcp.controllers.cache.cached_resources import CachedResources
 from pykcp.controllers.cache.cached_slices import CachedSlices
@@ -11,6 +12,7 @@ from pykcp.controllers.cache.replicate_marking import ReplicateMarking
 from pykcp.controllers.cache.replication import Replication
 from pykcp.controllers.runtime.manager import ControllerSpec
 from pykcp.controllers.runtime.parts import ControllerParts
+from pykcp.machinery.resources import CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES
 
 CACHE_APIS = "CacheAPIs"
 """The gate of what users can put into the cache themselves."""
@@ -34,7 +36,14 @@ def make(parts: ControllerParts, published: PublishedCopies) -> list[ControllerS
             metrics,
         )
         slices = CachedSlices(
-            ApiObjects(lister, parts.lookup), client(cached_slices.NAME), shard_name, now, metrics
+            ApiObjects(lister, parts.lookup),
+            client(cached_slices.NAME),
+            PublishedSlices(
+                CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES, parts.lookup.replica, parts.peers
+            ),
+            shard_name,
+            now,
+            metrics,
         )
         made += [resources, resources.copies, slices]
     return made

@@ -10,8 +10,9 @@ from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
 from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.apiexport import service_url
 from pykcp.controllers.apis.endpoint_slices import selector_of_partition
-from pykcp.controllers.apis.endpoint_urls import my_shard, with_url
+from pykcp.controllers.apis.endpoint_urls import is_judged, my_shard, with_url
 from pykcp.controllers.apis.objects import ApiObjects, ExportName
+from pykcp.controllers.apis.published_slices import PublishedSlices
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -44,11 +45,14 @@ class CachedSlices:
         self,
         objects: ApiObjects,
         client: Client,
+        published: PublishedSlices,
         shard: str,
         now: Timestamps,
         metrics: ControllerMetrics | None = None,
     ) -> None:
+        """`published`: the slices of other shards."""
         self._objects, self._client, self._shard, self._now = objects, client, shard, now
+        self._published = published
         self._are_any = False
         """Whether there are slices at all; otherwise bindings come and go unseen."""
         self.controller = Controller(NAME, self.reconcile, metrics=metrics)
@@ -60,6 +64,7 @@ class CachedSlices:
         feed.on(API_BINDINGS, self._on_binding)
         feed.on(PARTITIONS, self._on_partition)
         follow_shards(feed, self._on_shard)
+        self._published.follow(self._on_published, self._add_everything)
         feed.at_start(self._resume)
 
     async def _resume(self) -> None:
@@ -69,6 +74,12 @@ class CachedSlices:
         for key in self._objects.lister.keys(CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES):
             self._are_any = True
             self.controller.add(key)
+        for key in self._published.all():
+            self._on_published(key)
+
+    def _on_published(self, key: ObjectKey) -> None:
+        self._are_any = True
+        self.controller.add(key)
 
     def _on_slice(self, change: Change) -> None:
         self._are_any = True
@@ -95,7 +106,10 @@ class CachedSlices:
         cluster = lookup.cluster_of(path)
         canonical = lookup.canonical_path(cluster) if cluster else ""
         for where in {path, cluster or "", canonical} - {""}:
-            self._add_all(slices_for(where, export.get("name") or ""))
+            index = slices_for(where, export.get("name") or "")
+            self._add_all(index)
+            for key in self._published.find(index):
+                self.controller.add(key)
 
     def _on_partition(self, change: Change) -> None:
         self._add_all(slices_with_partition(change.cluster, change.name))
@@ -111,7 +125,7 @@ class CachedSlices:
         kind = CLUSTER_CACHED_RESOURCE_ENDPOINT_SLICES
         found = await self._client.get(key.cluster, kind, key.name)
         if found is None:
-            return
+            return await self._reconcile_published(key)
         after = deep_copy(found)
         status = after.setdefault("status", {})
         export = await self._judge(key.cluster, after)
@@ -120,7 +134,7 @@ class CachedSlices:
         else:
             self._show_url(key, after, export)
         if after["status"] == (found.get("status") or {}):
-            return
+            return None
 
         def change(live: Object) -> None:
             live["status"] = after["status"]
@@ -128,7 +142,25 @@ class CachedSlices:
         try:
             await self._client.change(key.cluster, kind, key.name, change, subresource="status")
         except NotFound:
+            return None
+
+    async def _reconcile_published(self, key: ObjectKey) -> None:
+        """A slice of another shard, which judges it: only this shard's URL is maintained here."""
+        found = self._published.get(key)
+        if found is None or not is_judged(found):
             return
+        path, name = _reference((found.get("spec") or {}).get("export") or {}, key.cluster)
+        export = self._objects.export(key.cluster, path, name)
+        if export is None:
+            return
+
+        def show(live: Object) -> None:
+            self._show_url(key, live, export)
+
+        after = deep_copy(found)
+        show(after)
+        if after != found:
+            await self._published.change_status(found, show)
 
     async def _judge(self, cluster: str, found: Object) -> Object | None:
         """The export, if everything that the slice refers to is as it should be."""
@@ -167,7 +199,7 @@ class CachedSlices:
         url = service_url(shard, "replication", key.cluster, key.name) if shard else ""
         if shard is None or not url:
             return
-        status = found["status"]
+        status = found.setdefault("status", {})
         selector = labels.parse(status.get("shardSelector") or "")
         is_bound = self._objects.is_bound(ExportName(meta.cluster(export), meta.name(export)))
         if is_bound and not selector.matches(meta.labels(shard)):
