@@ -88,6 +88,18 @@ class CacheReplica:
 
         self._store.listen(changed)
 
+    def follow(self, kind: GroupVersionResource, callback: Callable[[str, str], None]) -> None:
+        """Register a callback for changes of a kind on other shards: logical cluster and name."""
+        prefix = resource_prefix(kind.group, kind.resource)
+
+        def changed(events: Sequence[Event]) -> None:
+            for event in events:
+                if event.key.startswith(prefix) and not self._is_own(event.key):
+                    parts = split_key(event.key)
+                    callback(split(parts.cluster).cluster, parts.name)
+
+        self._store.listen(changed)
+
     def _object(self, kind: GroupVersionResource, entry: Entry) -> Object:
         known = self._decoded.get(entry.key)
         if known is not None and known[0] == entry.revision:

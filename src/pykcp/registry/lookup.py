@@ -48,6 +48,9 @@ class Replica(Protocol):
     def listen(self, callback: Callable[[tuple[str, str], str], None]) -> None:
         """Register a callback for changes: group, resource and logical cluster."""
 
+    def follow(self, kind: GroupVersionResource, callback: Callable[[str, str], None]) -> None:
+        """Register a callback for changes of a kind on other shards: logical cluster and name."""
+
 
 class ObjectLookup:
     def __init__(

@@ -7,6 +7,7 @@ administrators label and cordon it. The one in `root` counts; shards that root d
 
 from __future__ import annotations
 
+from pykcp.apis.kcp.shard_load import ShardLoad, load_of
 from pykcp.machinery.kcp.clusters import ROOT, SYSTEM_SHARD
 from pykcp.machinery.resources import SHARDS
 from pykcp.registry.lookup import ObjectLookup
@@ -21,6 +22,11 @@ class KnownShards:
         """The Shard of a name; shared with other callers."""
         found = self._lookup.get(SHARDS, ROOT, name)
         return found if found is not None else self._lookup.get(SHARDS, SYSTEM_SHARD, name)
+
+    def load(self, name: str) -> ShardLoad | None:
+        """What a shard last reported of itself; None if it never did."""
+        own = self._lookup.get(SHARDS, SYSTEM_SHARD, name)
+        return load_of(own) if own is not None else None
 
     def all(self) -> list[Object]:
         """Every shard once, by name."""

@@ -48,7 +48,6 @@ NAME = "kcp-apibinding"
 _AT_A_TIME = 16
 """Bindings of one export that are brought up to date at a time: few enough to let others in."""
 _WHEN_BUSY = 0.01
-_PUBLISHED = frozenset(kind[::2] for kind in (API_EXPORTS, API_RESOURCE_SCHEMAS))
 _COMPLETE = b'"phase":"Bound"'
 
 
@@ -98,7 +97,8 @@ class APIBindings:
         feed.at_start(self._resume)
         replica = self._objects.lookup.replica
         if replica is not None:
-            replica.listen(self._on_published)
+            replica.follow(API_EXPORTS, self._on_published_export)
+            replica.follow(API_RESOURCE_SCHEMAS, self._on_published_schema)
         if self._hooks.metrics is not None:
             self._hooks.metrics.bindings.follow(feed)
 
@@ -120,11 +120,13 @@ class APIBindings:
         if self._objects.is_bound(export):
             self.controller.add(export)
 
-    def _on_published(self, kind: tuple[str, str], cluster: str) -> None:
-        """Something of another shard arrived: its cluster's exports may be bound here."""
-        if kind in _PUBLISHED:
-            for export in self._objects.published_exports(cluster):
-                self.look_at_export(export)
+    def _on_published_export(self, cluster: str, name: str) -> None:
+        """An export of another shard has arrived, changed or gone."""
+        self.look_at_export(ExportName(cluster, name))
+
+    def _on_published_schema(self, cluster: str, _: str) -> None:
+        for export in self._objects.published_exports(cluster):
+            self.look_at_export(export)
 
     def _on_schema(self, change: Change) -> None:
         for export in self._objects.exports_with_schema(change.cluster, change.name):

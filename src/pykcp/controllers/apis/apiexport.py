@@ -12,7 +12,7 @@ from pykcp.controllers.apis.metrics import ApiMetrics
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.fan_out import add_indexed, key_of
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.shard_changes import follow_shards
+from pykcp.controllers.runtime.shard_changes import follow_published_shards, follow_shards
 from pykcp.machinery import meta
 from pykcp.machinery.conditions import is_true
 from pykcp.machinery.kcp.condition_marks import drop, mark_false, mark_true
@@ -59,6 +59,7 @@ class APIExports:
         feed.on(API_EXPORT_ENDPOINT_SLICES, self._on_slice)
         if self._shows_urls:
             follow_shards(feed, self._on_shard)
+            follow_published_shards(self._lookup.replica, self._add_everything)
         feed.at_start(self._resume)
         if self._metrics is not None:
             self._metrics.exports.follow(feed)
@@ -77,6 +78,9 @@ class APIExports:
             self.controller.add(change.key)
 
     def _on_shard(self, _: Change) -> None:
+        self._add_everything()
+
+    def _add_everything(self) -> None:
         for key in self._lister.keys(API_EXPORTS):
             self.controller.add(key)
 

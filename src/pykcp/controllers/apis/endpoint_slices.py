@@ -41,6 +41,9 @@ class EndpointSlices:
         feed.on(API_EXPORT_ENDPOINT_SLICES, self._on_slice)
         feed.on(API_EXPORTS, self._on_export)
         feed.on(PARTITIONS, self._on_partition)
+        replica = self._objects.lookup.replica
+        if replica is not None:
+            replica.follow(API_EXPORTS, self._on_published_export)
 
     def _on_slice(self, change: Change) -> None:
         if not change.deleted:
@@ -52,6 +55,11 @@ class EndpointSlices:
         path = meta.annotation(decode(change.value), PATH_ANNOTATION)
         for where in {change.cluster, path} - {""}:
             self._add_all(slices_of(where, change.name))
+
+    def _on_published_export(self, cluster: str, name: str) -> None:
+        path = self._objects.lookup.canonical_path(cluster)
+        for where in {cluster, path}:
+            self._add_all(slices_of(where, name))
 
     def _on_partition(self, change: Change) -> None:
         self._add_all(slices_with_partition(change.cluster, change.name))

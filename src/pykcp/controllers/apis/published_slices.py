@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from pykcp.controllers.runtime.controller import Requeue
+from pykcp.controllers.runtime.shard_changes import follow_published_shards
 from pykcp.machinery import meta
-from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.object_keys import ObjectKey
-from pykcp.machinery.resources import SHARDS, GroupVersionResource
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound, ServiceUnavailable
 from pykcp.registry.lookup import Replica
 from pykcp.types import Object
@@ -41,10 +41,9 @@ class PublishedSlices:
             if kind == (self._kind.group, self._kind.resource):
                 for found in replica.all(self._kind, cluster):
                     on_slice(_key(found))
-            elif kind == (SHARDS.group, SHARDS.resource) and cluster == ROOT:
-                on_shards()
 
         replica.listen(changed)
+        follow_published_shards(replica, on_shards)
 
     def all(self) -> Iterator[ObjectKey]:
         for found in self._replica.all(self._kind) if self._replica is not None else ():

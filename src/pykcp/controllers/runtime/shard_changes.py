@@ -1,12 +1,15 @@
-"""Following Shard objects without their heartbeats."""
+"""Following Shard objects, here and on other shards, without their reports of load."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
 from pykcp.clients.interface import Change, Feed, Handler
-from pykcp.machinery.kcp.clusters import SYSTEM_SHARD
+from pykcp.machinery.kcp.clusters import ROOT, SYSTEM_SHARD
 from pykcp.machinery.resources import SHARDS
+from pykcp.registry.lookup import Replica
 
 
 class _Shard(msgspec.Struct):
@@ -28,6 +31,17 @@ def follow_shards(feed: Feed, handler: Handler) -> None:
             handler(change)
 
     feed.on(SHARDS, changed)
+
+
+def follow_published_shards(replica: Replica | None, callback: Callable[[], None]) -> None:
+    """Call back when a Shard in `root` changes and `root` is on another shard."""
+
+    def changed(kind: tuple[str, str], cluster: str) -> None:
+        if kind == (SHARDS.group, SHARDS.resource) and cluster == ROOT:
+            callback()
+
+    if replica is not None:
+        replica.listen(changed)
 
 
 def _is_report(change: Change) -> bool:

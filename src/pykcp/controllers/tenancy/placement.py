@@ -13,12 +13,11 @@ from random import Random
 from typing import NamedTuple
 
 from pykcp.apis.kcp.logical_clusters import UNSCHEDULABLE_ANNOTATION
+from pykcp.apis.kcp.shard_load import ShardLoad
 from pykcp.apis.kcp.shards import HARD_LIMIT_ANNOTATION, SOFT_LIMIT_ANNOTATION, limit_of
 from pykcp.machinery import labels, meta
 from pykcp.types import Object
 
-DEAD_SECONDS = 15.0
-"""A shard whose last report is older gets no workspaces."""
 NO_SHARDS = "No available shards to schedule the workspace"
 
 
@@ -30,10 +29,16 @@ class ShardState(NamedTuple):
     is_cordoned: bool = False
     soft_limit: int | None = None
     hard_limit: int | None = None
-    reported: float | None = None
-    """When it last reported, in seconds since 1970; None if it never did."""
-    clusters: int = 0
-    """Logical clusters on it, as last reported."""
+    report: ShardLoad | None = None
+    """What it last said of itself; None if it never did."""
+
+    recent: int = 0
+    """Workspaces that were placed there since that report."""
+
+    @property
+    def clusters(self) -> int:
+        reported = self.report.logical_clusters if self.report is not None else 0
+        return reported + self.recent
 
     @property
     def is_full(self) -> bool:
@@ -50,8 +55,29 @@ class ShardState(NamedTuple):
         return self.clusters / limit if limit else float(self.clusters)
 
 
-def state_of(shard: Object) -> ShardState:
-    """The state that a Shard object describes."""
+class RecentPlacements:
+    """What this shard placed on others since they last reported.
+
+    Without it, all workspaces between two reports would go to the shard that had the fewest.
+    """
+
+    def __init__(self) -> None:
+        self._placed: dict[str, tuple[float, int]] = {}
+
+    def add(self, shard: str, report: ShardLoad | None) -> None:
+        self._placed[shard] = (_moment(report), self.since(shard, report) + 1)
+
+    def since(self, shard: str, report: ShardLoad | None) -> int:
+        moment, number = self._placed.get(shard, (0.0, 0))
+        return number if moment == _moment(report) else 0
+
+
+def _moment(report: ShardLoad | None) -> float:
+    return report.reported if report is not None else 0.0
+
+
+def state_of(shard: Object, report: ShardLoad | None = None, recent: int = 0) -> ShardState:
+    """The state that a Shard object describes, with the shard's own report."""
     annotations = meta.annotations(shard)
     return ShardState(
         meta.name(shard),
@@ -59,6 +85,8 @@ def state_of(shard: Object) -> ShardState:
         UNSCHEDULABLE_ANNOTATION in annotations,
         limit_of(shard, SOFT_LIMIT_ANNOTATION),
         limit_of(shard, HARD_LIMIT_ANNOTATION),
+        report,
+        recent,
     )
 
 
@@ -92,4 +120,4 @@ def choose(
 
 def is_alive(shard: ShardState, now: float) -> bool:
     """Whether a shard has reported recently. One that never reports counts as alive, as in kcp."""
-    return shard.reported is None or now - shard.reported <= DEAD_SECONDS
+    return shard.report is None or shard.report.is_alive(now)

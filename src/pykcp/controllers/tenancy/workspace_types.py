@@ -8,7 +8,7 @@ from pykcp.apis.kcp import workspace_types
 from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.shard_changes import follow_shards
+from pykcp.controllers.runtime.shard_changes import follow_published_shards, follow_shards
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.kcp.condition_marks import mark_true, summarise
 from pykcp.machinery.object_keys import ObjectKey
@@ -36,12 +36,16 @@ class WorkspaceTypes:
     def follow(self, feed: Feed) -> None:
         feed.on(WORKSPACE_TYPES, self._on_type)
         follow_shards(feed, self._on_shard)
+        follow_published_shards(self._lookup.replica, self._add_everything)
 
     def _on_type(self, change: Change) -> None:
         if not change.deleted:
             self.controller.add(change.key)
 
-    def _on_shard(self, change: Change) -> None:
+    def _on_shard(self, _: Change) -> None:
+        self._add_everything()
+
+    def _add_everything(self) -> None:
         for key in self._lister.keys(WORKSPACE_TYPES):
             self.controller.add(key)
 

@@ -21,7 +21,13 @@ from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.shard_changes import follow_shards
 from pykcp.controllers.runtime.shard_client import ShardClient
-from pykcp.controllers.tenancy.placement import NO_SHARDS, choose, state_of
+from pykcp.controllers.tenancy.placement import (
+    NO_SHARDS,
+    RecentPlacements,
+    ShardState,
+    choose,
+    state_of,
+)
 from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
 from pykcp.controllers.tenancy.remote_clusters import RemoteClusters, is_owned
 from pykcp.controllers.tenancy.settling import external_url, let_go, reserve, unreserve
@@ -74,7 +80,10 @@ class Workspaces:
         self._shards = KnownShards(lookup)
         self._shard = shard_name
         self._now, self._clock = now, clock
+        self._recent = RecentPlacements()
         self._random = random or Random()  # noqa: S311  # no secret
+        self._external_urls: dict[str, str] = {}
+        """Of other shards, as they were last seen."""
         self._unschedulable_keys: set[ObjectKey] = set()
         """Workspaces that wait for a shard; few, and looked at again when a shard changes."""
         self.controller: Controller[ObjectKey] = Controller(
@@ -87,11 +96,15 @@ class Workspaces:
         follow_shards(feed, self._on_shard)
         feed.at_start(self._resume)
         if self._lookup.replica is not None:
-            self._lookup.replica.listen(self._on_replica)
+            self._lookup.replica.follow(SHARDS, self._on_published_shard)
 
-    def _on_replica(self, kind: tuple[str, str], cluster: str) -> None:
-        if kind == SHARDS[::2]:
-            self._retry_unschedulable()
+    def _on_published_shard(self, _cluster: str, name: str) -> None:
+        self._retry_unschedulable()
+        shard = self._shards.get(name)
+        url = external_url(shard) if shard is not None else ""
+        if url and self._external_urls.setdefault(name, url) != url:
+            self._external_urls[name] = url
+            self.controller.add(_ALL)
 
     def _retry_unschedulable(self) -> None:
         for key in self._unschedulable_keys:
@@ -193,9 +206,16 @@ class Workspaces:
         selector = labels.from_label_selector(location.get("selector") or {})
         shards = {meta.name(shard): shard for shard in self._shards.all()}
         excluded = {name for name in shards if not self._remote.is_alive(name)} | refused
-        states = map(state_of, shards.values())
+        states = [self._state(name, shard) for name, shard in shards.items()]
         name = choose(states, selector, self._clock(), self._random, excluded=excluded)
-        return shards[name] if name is not None else None
+        if name is None:
+            return None
+        self._recent.add(name, self._shards.load(name))
+        return shards[name]
+
+    def _state(self, name: str, shard: Object) -> ShardState:
+        report = self._shards.load(name)
+        return state_of(shard, report, self._recent.since(name, report))
 
     async def _unschedulable(self, workspace: Object, why: str) -> None:
         now = self._now()

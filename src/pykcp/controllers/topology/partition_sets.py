@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pykcp.clients.interface import Change, Client, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.shard_changes import follow_shards
+from pykcp.controllers.runtime.shard_changes import follow_published_shards, follow_shards
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
 from pykcp.machinery.labels import SelectorError, from_label_selector
@@ -89,6 +89,7 @@ class PartitionSets:
         feed.on(PARTITION_SETS, self._on_set)
         feed.on(PARTITIONS, self._on_partition)
         follow_shards(feed, self._on_shard)
+        follow_published_shards(self._lookup.replica, self._add_everything)
 
     def _on_set(self, change: Change) -> None:
         if not change.deleted:
@@ -104,6 +105,9 @@ class PartitionSets:
                     self.controller.add(ObjectKey(cluster, "", owner.name))
 
     def _on_shard(self, _: Change) -> None:
+        self._add_everything()
+
+    def _add_everything(self) -> None:
         for key in self._lister.keys(PARTITION_SETS):
             self.controller.add(key)
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pytest
 
-from pykcp.controllers.tenancy.placement import ShardState, choose, state_of
+from pykcp.apis.kcp.shard_load import ShardLoad
+from pykcp.controllers.tenancy.placement import RecentPlacements, ShardState, choose, state_of
 from pykcp.machinery import labels
 
 NOW = 1000.0
 
 
-def shard(name: str, *, region: str = "", **parts: object) -> ShardState:
+def shard(
+    name: str, *, region: str = "", reported: float = NOW, clusters: int = 0, **parts: Any
+) -> ShardState:
     marks = {"name": name, **({"region": region} if region else {})}
-    return ShardState(name, marks)._replace(**parts)
+    return ShardState(name, marks, report=ShardLoad(reported, clusters), **parts)
 
 
 CASES: dict[str, tuple[list[ShardState], str, set[str | None]]] = {
@@ -29,6 +33,7 @@ CASES: dict[str, tuple[list[ShardState], str, set[str | None]]] = {
     "all cordoned": ([shard("a", is_cordoned=True)], "", {None}),
     "cordoned and selected": ([shard("a", is_cordoned=True), shard("b")], "name=a", {None}),
     "reported just now": ([shard("a", reported=NOW)], "", {"a"}),
+    "never reported": ([ShardState("a", {})], "", {"a"}),
     "reported long ago": ([shard("a", reported=NOW - 16), shard("b", reported=NOW - 14)], "", {"b"}),
     "all are silent": ([shard("a", reported=NOW - 16)], "", {None}),
     "a clock is ahead": ([shard("a", reported=NOW + 100)], "", {"a"}),
@@ -61,14 +66,19 @@ def test_excluded_shards_are_not_chosen() -> None:
     assert found == {"b"}
 
 
-def test_workspaces_are_spread_evenly() -> None:
+def test_workspaces_are_spread_evenly_between_reports() -> None:
     counts = Counter({"a": 0, "b": 0, "c": 0})
-    random = Random(7)
-    everything = labels.parse("")
-    for _ in range(3000):
-        shards = [shard(name, clusters=counts[name]) for name in "abc"]
-        chosen = choose(shards, everything, NOW, random)
+    recent, random, everything = RecentPlacements(), Random(7), labels.parse("")
+    for number in range(1000):
+        if number % 250 == 0:
+            reports = {name: ShardLoad(NOW + number, counts[name]) for name in "abc"}
+        states = [
+            ShardState(name, {}, report=report, recent=recent.since(name, report))
+            for name, report in reports.items()
+        ]
+        chosen = choose(states, everything, NOW + number, random)
         assert chosen is not None
+        recent.add(chosen, reports[chosen])
         counts[chosen] += 1
     assert max(counts.values()) - min(counts.values()) <= 3
 
