@@ -16,6 +16,7 @@ USAGE = """kcp serves many isolated Kubernetes-style API spaces from one lightwe
 Usage:
   kcp start [flags]     run a server; its state is in .kcp in this directory
   kcp start options     list all flags of `kcp start`
+  kcp sharded [flags]   run several shards, a cache server and a front-proxy on this machine
   kcp admin fsck        check the store for consistency
   kcp completion SHELL  print a script that completes commands and flags: bash, zsh or fish
   kcp version [-o json] print the version
@@ -25,7 +26,7 @@ When it is running:
   export KUBECONFIG=.kcp/admin.kubeconfig
   kubectl api-resources
 """
-_COMMANDS = ("start", "admin", "completion", "version", "help")
+_COMMANDS = ("start", "sharded", "admin", "completion", "version", "help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pykcp.cli.admin import main as admin
 
         return admin(rest)
+    if command == "sharded":
+        return start(SHARDED, rest)
     if command != "start":
         return unknown_command(command, "kcp", _COMMANDS)
     if rest[:1] == ["options"]:
@@ -66,6 +69,25 @@ def _run(settings: Any, warnings: list[str]) -> int:
 
 
 START = ServerCommand("Run a kcp server.\n\nUsage:\n  kcp start [flags]\n", shard_settings, _run)
+
+
+def sharded_settings() -> type[ProgramSettings]:
+    from pykcp.programs.sharded.settings import ShardedSettings
+
+    return ShardedSettings
+
+
+def _run_sharded(settings: Any, warnings: list[str]) -> int:
+    from pykcp.programs.sharded.process import run
+
+    return run(settings, warnings)
+
+
+SHARDED = ServerCommand(
+    "Run an installation of several shards on this machine.\n\nUsage:\n  kcp sharded [flags]\n",
+    sharded_settings,
+    _run_sharded,
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from http.client import HTTPSConnection
 from typing import Any
 from urllib.parse import urlencode
@@ -53,15 +54,15 @@ class TestClient:
         """Every connection made, also by clients derived from this one; for `close`."""
         self.prefix = f"/clusters/{cluster}" if cluster else access.path
         self._ssl = ssl.create_default_context(cadata=access.ca)
+        if access.certificate is not None:
+            self._ssl.load_cert_chain(*access.certificate)
         self._local = threading.local()
 
     def in_cluster(self, cluster: str) -> TestClient:
         return TestClient(self._access, cluster, self._opened)
 
     def with_token(self, token: str) -> TestClient:
-        access = Access(
-            self._access.host, self._access.port, self._access.path, self._access.ca, token
-        )
+        access = replace(self._access, token=token, certificate=None)
         client = TestClient(access, opened=self._opened)
         client.prefix = self.prefix
         return client
@@ -141,7 +142,9 @@ class TestClient:
         connection = HTTPSConnection(
             self._access.host, self._access.port, timeout=60, context=self._ssl
         )
-        sent = {"Accept": accept, "Authorization": f"Bearer {self._access.token}"}
+        sent = {"Accept": accept}
+        if self._access.token:
+            sent["Authorization"] = f"Bearer {self._access.token}"
         connection.request(
             "GET", f"{self.prefix}{path}?{urlencode({'watch': 'true', **query})}", headers=sent
         )

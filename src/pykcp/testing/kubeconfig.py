@@ -12,13 +12,15 @@ import yaml
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A server's address, the CA to trust, and a token."""
+    """A server's address, the CA to trust, and a token or a client certificate."""
 
     host: str
     port: int
     path: str
     ca: str
     token: str
+    certificate: tuple[str, str] | None = None
+    """The files of a client certificate and its key."""
 
 
 def read_access(path: pathlib.Path, context: str = "") -> Access:

@@ -17,12 +17,14 @@ from pykcp.programs.kit.flags import ACTIVE, IGNORED, IGNORED_HELP, PENDING
 from pykcp.programs.kit.options import MappedGroup, OptionGroup, option
 from pykcp.programs.kit.settings import ProgramSettings
 from pykcp.programs.shard.settings import ShardSettings
+from pykcp.programs.sharded.settings import ShardedSettings
 from pykcp.programs.virtual.settings import VirtualWorkspacesSettings
 from pykcp.server.filters.flow_control import FlowSettings
 from pykcp.wire.settings import TLSSettings
 
 PROGRAMS: tuple[type[ProgramSettings], ...] = (
     ShardSettings,
+    ShardedSettings,
     CacheSettings,
     VirtualWorkspacesSettings,
 )

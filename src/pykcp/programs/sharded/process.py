@@ -1,0 +1,135 @@
+"""The life of `kcp sharded`: start all programs, restart those that end, stop all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pathlib
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.http.client import HttpClient
+from pykcp.clients.http.interface import Server
+from pykcp.clients.http.trust import Trust
+from pykcp.programs.kit.errors import SettingsError
+from pykcp.programs.kit.run import run_program
+from pykcp.programs.sharded.files import FleetFiles
+from pykcp.programs.sharded.members import FleetMember, fleet_members
+from pykcp.programs.sharded.settings import ShardedSettings
+
+_log = logging.getLogger(__name__)
+_ASK_AGAIN = 0.05
+_RESTART_PAUSE = 1.0
+
+
+def run(settings: ShardedSettings, warnings: Iterable[str] = ()) -> int:
+    """Run until a signal; the exit code of the program."""
+    return run_program(running_fleet(settings), settings.logging, warnings)
+
+
+class _Child:
+    """One program of the installation, as a process."""
+
+    def __init__(self, member: FleetMember, log: pathlib.Path) -> None:
+        self.member, self.log = member, log
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        member = self.member
+        with self.log.open("ab") as out:
+            # A session of its own: Ctrl-C reaches this process alone, which stops the others in order.
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", member.module, *member.words,
+                stdout=out, stderr=out, start_new_session=True,
+            )  # fmt: skip
+
+    async def keep(self) -> None:
+        """Until cancelled: start it again whenever it ends."""
+        while True:
+            assert self.process is not None
+            code = await self.process.wait()
+            _log.error("%s ended with code %d, see %s", self.member.name, code, self.log)
+            await asyncio.sleep(_RESTART_PAUSE)
+            await self.start()
+
+    async def stop(self, seconds: float) -> None:
+        process = self.process
+        if process is None or process.returncode is not None:
+            return
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), seconds)
+        except TimeoutError:
+            _log.warning("%s does not stop and is killed", self.member.name)
+            process.kill()
+            await process.wait()
+
+
+class running_fleet:  # noqa: N801  # a context, as those of other programs
+    """The started programs, as a context."""
+
+    NAME = "kcp sharded"
+
+    def __init__(self, settings: ShardedSettings) -> None:
+        self._settings = settings
+        self._owner = TaskOwner("sharded")
+        self._children: list[_Child] = []
+
+    async def __aenter__(self) -> FleetFiles:
+        settings = self._settings
+        root, options = settings.generic.make_root(), settings.fleet
+        self.files = files = FleetFiles(root, options.addresses)
+        files.make(time.time())
+        for member in fleet_members(files, options.shard_flags, options.proxy_flags):
+            self._children.append(_Child(member, files.directory / f"{member.name}.log"))
+        await self._owner.__aenter__()
+        try:
+            for child in self._children:
+                await child.start()
+            await asyncio.gather(*(self._until_ready(child) for child in self._children))
+        except BaseException:  # a failed start must leave nothing behind
+            await self.__aexit__()
+            raise
+        for child in self._children:
+            self._owner.start_restartable(child.member.name, child.keep)
+        return files
+
+    async def _until_ready(self, child: _Child) -> None:
+        trust = Trust.of_files(self.files.authority("serving"))
+        server = Server("https", self.files.addresses.host, child.member.port, trust)
+        async with HttpClient(server) as client:
+            try:
+                async with asyncio.timeout(self._settings.start_seconds):
+                    while not await self._is_ready(client, child):  # noqa: ASYNC110  # another process
+                        await asyncio.sleep(_ASK_AGAIN)
+            except TimeoutError:
+                raise SettingsError(f"{child.member.name} is not ready, see {child.log}") from None
+
+    async def _is_ready(self, client: HttpClient, child: _Child) -> bool:
+        assert child.process is not None
+        if child.process.returncode is not None:
+            raise SettingsError(f"{child.member.name} has ended, see {child.log}")
+        try:
+            response = await client.request("GET", "/readyz")
+            await response.read(1 << 20)
+        except SendFailed:
+            return False
+        return response.status == 200
+
+    def announcement(self) -> Iterable[str]:
+        at, kubeconfig = self.files.addresses, self.files.admin_kubeconfig
+        for child in self._children:
+            yield f"{child.member.name} serves on {at.host}:{child.member.port}, log {child.log}"
+        yield f"admin kubeconfig is {kubeconfig}; try: kubectl --kubeconfig={kubeconfig} get shards"
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._owner.stop()
+        seconds = self._settings.stop_seconds
+        for child in reversed(self._children):  # the proxy first: requests end where they began
+            await child.stop(seconds)
