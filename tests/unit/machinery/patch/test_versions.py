@@ -43,7 +43,7 @@ class Renamed:
 
     def convert(self, obj: dict[str, Any], api_version: str) -> dict[str, Any]:
         names = {"old": "new"} if api_version == "g/v2" else {"new": "old"}
-        spec = {names.get(k, k): v for k, v in obj.get("spec", {}).items()}
+        spec = {names.get(k, k): v for k, v in (obj.get("spec") or {}).items()}
         return {**obj, "apiVersion": api_version, **({"spec": spec} if "spec" in obj else {})}
 
     def manager(self, version: str) -> FieldManager:
