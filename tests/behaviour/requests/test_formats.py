@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import ssl
+from http.client import HTTPSConnection
 from typing import Any
 
 import pytest
@@ -15,10 +17,11 @@ from wsproto.events import AcceptConnection, Message, Request
 from pykcp.apis.catalog import builtin_definitions
 from pykcp.apis.protobuf import codecs
 from pykcp.machinery.protobuf import open_envelope, read_fields
-from pykcp.testing.client import TestClient
+from pykcp.testing.client import Reply, TestClient
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.server import ServerProcess
 
+MAPS = "/api/v1/namespaces/default/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
@@ -224,3 +227,60 @@ def test_openapi_v2(cluster: TestClient) -> None:
     numbers = {number for number, _ in read_fields(reply.body)}
     assert {1, 2} <= numbers  # swagger and info
     assert b"io.k8s.api.core.v1.ConfigMap" in reply.body
+
+
+def from_afar(client: TestClient, method: str, path: str, encodings: str, **more: str) -> Reply:
+    """A request from another loopback address, which counts as another machine."""
+    access = client._access
+    context = ssl.create_default_context(cadata=access.ca)
+    connection = HTTPSConnection(
+        access.host, access.port, timeout=60, context=context, source_address=("127.0.0.2", 0)
+    )
+    headers = {"Authorization": f"Bearer {access.token}", "Accept-Encoding": encodings, **more}
+    connection.request(method, client.prefix + path, headers=headers)
+    response = connection.getresponse()
+    reply = Reply(response.status, response.getheaders(), response.read())
+    connection.close()
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("path", "accept"),
+    [
+        (f"{MAPS}/large", "application/json"),
+        (f"{MAPS}/large", "application/yaml"),
+        (f"{MAPS}/large?pretty=true", "application/json"),
+        (MAPS, "application/json"),
+        (MAPS, "application/yaml"),
+        (MAPS, "application/vnd.kubernetes.protobuf"),
+    ],
+)
+def test_large_answers_are_compressed_for_other_machines(
+    cluster: TestClient, path: str, accept: str
+) -> None:
+    data = {"text": "abcdefgh" * (40 * 1024)}
+    assert cluster.post(MAPS, {"metadata": {"name": "large"}, "data": data}).status == 201
+    plain = from_afar(cluster, "GET", path, "deflate, gzip;q=0", Accept=accept)
+    packed = from_afar(cluster, "GET", path, "br, gzip", Accept=accept)
+    assert plain.header("content-encoding") is None
+    assert packed.header("content-encoding") == "gzip"
+    assert packed.header("vary") == "Accept-Encoding"
+    assert len(packed.body) < len(plain.body) / 10
+    assert gzip.decompress(packed.body) == plain.body
+    near = cluster.get(path, headers={"Accept-Encoding": "gzip"}, accept=accept)
+    assert near.header("content-encoding") is None
+
+
+def test_small_answers_are_not_compressed(cluster: TestClient) -> None:
+    data = {"text": "abcdefgh" * 1024}
+    assert cluster.post(MAPS, {"metadata": {"name": "small"}, "data": data}).status == 201
+    for path in (MAPS, f"{MAPS}/small"):
+        assert from_afar(cluster, "GET", path, "gzip").header("content-encoding") is None
+
+
+def test_a_deleted_object_that_is_returned_is_compressed(cluster: TestClient) -> None:
+    data = {"text": "abcdefgh" * (40 * 1024)}
+    metadata = {"name": "held", "finalizers": ["example.com/x"]}
+    assert cluster.post(MAPS, {"metadata": metadata, "data": data}).status == 201
+    reply = from_afar(cluster, "DELETE", f"{MAPS}/held", "gzip")
+    assert json.loads(gzip.decompress(reply.body))["metadata"]["deletionTimestamp"]

@@ -17,7 +17,14 @@ from pykcp.machinery import discovery as documents
 from pykcp.machinery.status import NotFound
 from pykcp.server.call import Call
 from pykcp.server.media import negotiation
-from pykcp.server.media.answers import CACHE_CONTROL, PageNotFound, send_json
+from pykcp.server.media.answers import (
+    CACHE_CONTROL,
+    GZIP_HEADERS,
+    PageNotFound,
+    may_compress,
+    packed,
+    send_json,
+)
 from pykcp.server.resources import ServedResources
 
 _KEEP = 256
@@ -113,9 +120,19 @@ class Discovery:
         )
         if call.exchange.request.header("if-none-match") == etag:
             call.exchange.respond(304, headers)
+        elif may_compress(call, len(body)):
+            call.exchange.respond(200, (*headers, *GZIP_HEADERS), self._packed(body, etag))
         else:
             call.exchange.respond(200, headers, body)
         return True
+
+    def _packed(self, body: bytes, etag: str) -> bytes:
+        key = (("compressed", etag), ())
+        made = self._made.get(key)
+        if made is None:
+            made = packed(body), etag
+            self._made.put(key, made)
+        return made[0]
 
     def _send(
         self,

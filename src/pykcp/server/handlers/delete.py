@@ -9,10 +9,10 @@ from pykcp.registry.verbs.delete import delete_collection as delete_objects
 from pykcp.registry.verbs.deletion import DeleteOptions
 from pykcp.registry.verbs.read import Listing
 from pykcp.server.call import Call, integer
-from pykcp.server.handlers.get import transformed
+from pykcp.server.handlers.get import send_written
 from pykcp.server.handlers.listing import OnePage, list_options, send_list
 from pykcp.server.handlers.options import dry_run_errors
-from pykcp.server.media.answers import send_json, send_object, success
+from pykcp.server.media.answers import send_object, success
 from pykcp.server.media.bodies import body_of, no_kind, parse_as
 from pykcp.types import Object
 
@@ -30,10 +30,7 @@ async def delete(call: Call) -> None:
         send_object(call, status)
         return
     code = 202 if not deleted.is_gone and options.orphan_dependents is False else 200
-    if call.accepted.transform:
-        send_object(call, transformed(call, resource.object_of(deleted.value)), code)
-    else:
-        send_json(call, resource.served(deleted.value) + b"\n", code)
+    await send_written(call, deleted.value, code)
 
 
 async def delete_collection(call: Call) -> None:

@@ -13,7 +13,17 @@ from pykcp.registry.resource import LARGE
 from pykcp.registry.verbs.read import find
 from pykcp.server.call import Call
 from pykcp.server.media import transforms
-from pykcp.server.media.answers import is_plain_json, send_json, send_object, send_reformed
+from pykcp.server.media.answers import (
+    GZIP_ABOVE,
+    JSON_HEADERS,
+    accepts_gzip,
+    is_plain_json,
+    respond_compressed,
+    send_json,
+    send_object,
+    send_reformed,
+    with_warnings,
+)
 from pykcp.server.numbers import BadNumber, uint64
 from pykcp.types import Object
 
@@ -27,8 +37,11 @@ def get(call: Call) -> Coroutine[Any, Any, None] | None:
     webhook = resource.webhook
     if webhook is not None and webhook.is_foreign(entry.value):
         return _send_converted(call, entry.value)
-    if len(entry.value) > LARGE and (call.accepted.transform or not is_plain_json(call)):
+    size = len(entry.value)
+    if size > LARGE and (call.accepted.transform or not is_plain_json(call)):
         return _send_large(call, entry.value)
+    if size > GZIP_ABOVE and accepts_gzip(call):
+        return send_written(call, entry.value, 200)
     _send(call, entry.value)
     return None
 
@@ -52,7 +65,9 @@ async def send_written(call: Call, value: bytes, status: int) -> None:
         send_object(call, transformed(call, call.resource.object_of(value)), status)
         return
     body = call.resource.served(value) + b"\n"
-    if is_plain_json(call) or not await send_reformed(call, body, status):
+    if is_plain_json(call):
+        await respond_compressed(call, status, with_warnings(call, JSON_HEADERS), body)
+    elif not await send_reformed(call, body, status):
         send_json(call, body, status)
 
 

@@ -10,7 +10,7 @@ from pykcp.apis.loader import library
 from pykcp.machinery.patch import jsonpatch, mergepatch
 from pykcp.machinery.patch.apply import FieldManager
 from pykcp.machinery.patch.scale import ScaleOwners
-from pykcp.machinery.status import BadRequest, InternalError, UnsupportedMediaType
+from pykcp.machinery.status import BadRequest, InternalError, StatusError, UnsupportedMediaType
 from pykcp.registry import codec
 from pykcp.registry.catalog.native import decode_native
 from pykcp.registry.verbs.admitting import ShownKind
@@ -93,7 +93,11 @@ async def patch(call: Call) -> None:
 
 
 def _apply(call: Call) -> Callable[[Object], Object]:
-    """What an applied configuration makes of the scale, with the managers that it then has."""
+    """What an applied configuration makes of the scale, with the managers that it then has.
+
+    As in upstream, whose converter does not know scales of custom resources, an apply can share a
+    number and conflict about it, but not change it.
+    """
     apply = apply_of(call)
     document = apply.document()
     codec.strip_cluster(document)
@@ -101,18 +105,29 @@ def _apply(call: Call) -> Callable[[Object], Object]:
     def applied(live: Object) -> Object:
         shown = scale_of(call, live, missing=0)
         _show_owners(call, shown, live)
+        if "managedFields" not in shown["metadata"]:
+            raise _inconvertible(
+                "failed to create manager for existing fields: failed to convert live object (/;"
+            )
         config = codec.copy(document)
         new = _fields().on_apply(shown, config, apply.manager, apply.now, force=apply.force)
         apply.refuse_repeated_keys()
-        check_name(call.resource, call.info.namespace, call.info.name, new)
-        # Who applies no number any more does not own it; the object keeps the one that it has.
-        new["spec"] = {**shown["spec"], **(new.get("spec") or {})}
-        path = _path(call, "specReplicasPath")
-        if _find(live, path) is None and "replicas" not in new["spec"]:
-            raise _no_number(path)
+        if new.get("spec") != shown["spec"]:
+            metadata = config.get("metadata") or {}
+            place = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+            raise _inconvertible(f"failed to convert new object ({place};")
         return new
 
     return applied
+
+
+def _inconvertible(what: str) -> StatusError:
+    return StatusError(
+        f"{what} {_VERSION}, Kind=Scale) to proper version: "
+        f"request to convert CR to an invalid group/version: {_VERSION}",
+        reason="",
+        details=False,
+    )
 
 
 @cache
@@ -168,10 +183,6 @@ async def _write(
     _send(call, resource.object_of(written.value))
 
 
-def _no_number(path: tuple[str, ...]) -> BadRequest:
-    return BadRequest(f'the spec replicas field ".{".".join(path)}" cannot be empty')
-
-
 @cache
 def _kind() -> ShownKind:
     return ShownKind("autoscaling", "v1", "Scale", library().kind("kube/autoscaling_v1", "Scale"))
@@ -200,7 +211,7 @@ class _ScaleView:
         replicas = _replicas(sent)
         path = _path(self._call, "specReplicasPath")
         if replicas == _UNSET:
-            raise _no_number(path)
+            raise BadRequest(f'the spec replicas field ".{".".join(path)}" cannot be empty')
         _set(obj, path, replicas)
 
     def show(self, obj: Object, *, is_settled: bool) -> Object:

@@ -80,7 +80,7 @@ async def send_pieces(
     squeeze = None
     if not more and accepts_gzip(call):
         squeeze = zlib.compressobj(1, zlib.DEFLATED, _GZIP_WINDOW)
-        more = _GZIP_HEADERS
+        more = GZIP_HEADERS
     stream = exchange.start(200, [*with_warnings(call, JSON_HEADERS), *more])
     try:
         async for piece in pieces:
@@ -125,7 +125,7 @@ class Room:
 
 _BACKLOG = 256 * 1024
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
-_GZIP_HEADERS: tuple[Header, ...] = (("content-encoding", "gzip"), ("vary", "Accept-Encoding"))
+GZIP_HEADERS: tuple[Header, ...] = (("content-encoding", "gzip"), ("vary", "Accept-Encoding"))
 
 
 async def send_reformed(call: Call, body: bytes, status: int) -> bool:
@@ -140,8 +140,22 @@ async def send_reformed(call: Call, body: bytes, status: int) -> bool:
     is_pretty = call.accepted.pretty or wants_pretty(call)
     made = await work.reform(call.cluster, media_type, is_pretty, body)
     sent = with_warnings(call, _HEADERS.get(media_type, JSON_HEADERS))
-    call.exchange.respond(status, sent, made)
+    await respond_compressed(call, status, sent, made)
     return True
+
+
+async def respond_compressed(
+    call: Call, status: int, headers: Sequence[Header], body: bytes
+) -> None:
+    """A whole answer; compressed, if it is large and the client accepts that."""
+    if may_compress(call, len(body)):
+        body = await asyncio.to_thread(packed, body)
+        headers = (*headers, *GZIP_HEADERS)
+    call.exchange.respond(status, headers, body)
+
+
+def packed(body: bytes) -> bytes:
+    return zlib.compress(body, 1, _GZIP_WINDOW)
 
 
 def in_form(media_type: str, is_pretty: bool, obj: Any) -> bytes:
@@ -230,11 +244,12 @@ def warning_header(text: str) -> str:
 
 def may_compress(call: Call, size: int) -> bool:
     """Large answers are worth compressing, but not to a client on this machine."""
-    return size >= GZIP_ABOVE and accepts_gzip(call)
+    return size > GZIP_ABOVE and accepts_gzip(call)
 
 
 def accepts_gzip(call: Call) -> bool:
     request = call.exchange.request
     if request.peer.address in ("127.0.0.1", "::1", ""):
         return False
-    return "gzip" in (request.header("accept-encoding") or "")
+    accepted = request.header("accept-encoding") or ""
+    return "gzip" in accepted and "gzip" in map(str.strip, accepted.split(","))
