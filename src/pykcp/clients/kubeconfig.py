@@ -43,8 +43,11 @@ class KubeconfigServer:
         return tuple(name for name in names if name)
 
 
-def load_endpoint(path: str, context: str = "") -> KubeconfigServer:
-    """The server of a kubeconfig's context, or of its current one. Raises CredentialError."""
+def load_endpoint(path: str, context: str = "", url: str = "") -> KubeconfigServer:
+    """The server of a kubeconfig's context, or of its current one. Raises CredentialError.
+
+    `url`: of another server, with which the trust and credentials of the kubeconfig are used.
+    """
     import yaml
 
     try:
@@ -57,7 +60,7 @@ def load_endpoint(path: str, context: str = "") -> KubeconfigServer:
         raise CredentialError(f"{path}: not a kubeconfig") from None
     if not isinstance(document, dict):
         raise CredentialError(f"{path}: not a kubeconfig")
-    return _Kubeconfig(path, document).endpoint(context)
+    return _Kubeconfig(path, document).endpoint(context, url)
 
 
 class _Kubeconfig:
@@ -65,7 +68,7 @@ class _Kubeconfig:
         self._path, self._document = path, document
         self._folder = pathlib.Path(path).parent
 
-    def endpoint(self, asked: str = "") -> KubeconfigServer:
+    def endpoint(self, asked: str = "", url: str = "") -> KubeconfigServer:
         current = asked or self._document.get("current-context")
         if not current:
             raise self._error("current-context is not set")
@@ -75,7 +78,7 @@ class _Kubeconfig:
         for method in ("exec", "auth-provider"):
             if user.get(method):
                 raise self._error(f"users cannot use {method} here")
-        url = cluster.get("server")
+        url = url or cluster.get("server") or ""
         if not isinstance(url, str) or urlsplit(url).scheme not in ("https", "http"):
             raise self._error("server is not an http or https URL")
         if urlsplit(url).scheme == "http":

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from pykcp.apis.kcp.logical_clusters import SHARD_ANNOTATION
+from pykcp.apis.kcp.logical_clusters import SHARD_ANNOTATION, SHARD_HASH_ANNOTATION
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.kcp.hashes import home_cluster_name
 from pykcp.machinery.resources import WORKSPACES
@@ -37,7 +37,7 @@ class ResolvedStep(NamedTuple):
     mount_url: str = ""
     """Of a mounted workspace: where requests go instead."""
     shard: str = ""
-    """Which holds the logical cluster, as far as the Workspace says it."""
+    """Which holds the logical cluster, as far as the Workspace says it: its name or its hash."""
 
 
 class _Walk(NamedTuple):
@@ -126,14 +126,15 @@ class PathIndex:
             if not place.cluster:
                 return _Walk(None, above, name)  # a mount: what is below it is not known here
             above, name = place.cluster, segment
-            step = self._step(above, name)
+            step = self.step(above, name)
             if step is None:
                 return _Walk(None, above, name)
             place = step
         is_whole = len(segments) <= clusters.MAX_DEPTH
         return _Walk(place if is_whole else None, above, name)
 
-    def _step(self, cluster: str, name: str) -> ResolvedStep | None:
+    def step(self, cluster: str, name: str) -> ResolvedStep | None:
+        """Where a Workspace leads; None if there is none, or if it has not been scheduled."""
         key = object_key(_PREFIX, cluster, "", name)
         known = self._steps.get(key)
         if known is not None:
@@ -158,5 +159,6 @@ def _place(workspace: _Workspace) -> ResolvedStep | None:
         return ResolvedStep("", is_available, spec.URL) if spec.URL or not is_available else None
     if not spec.cluster:
         return None
-    shard = (workspace.metadata.annotations or {}).get(SHARD_ANNOTATION, "")
+    annotations = workspace.metadata.annotations or {}
+    shard = annotations.get(SHARD_ANNOTATION) or annotations.get(SHARD_HASH_ANNOTATION, "")
     return ResolvedStep(spec.cluster, is_available, shard=shard)

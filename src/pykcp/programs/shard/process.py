@@ -171,6 +171,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         shard.base.health.is_draining = True
         shard.stores.hub.close()
         shard.stores.cache.hub.close()
+        shard.views.where.close()
         await self._listener.drain(self._settings.shutdown_seconds)
         await self._stop_background(shard)
         await self._stop_stores()

@@ -13,6 +13,7 @@ from pykcp.programs.shard.stages.api import ApiStage
 from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import BackgroundTask, Foundation
 from pykcp.programs.shard.stages.stores import StoresStage
+from pykcp.programs.shard.where import WhereService
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.local import LocalClient
 from pykcp.registry.verbs.restore import Trash
@@ -27,6 +28,7 @@ from pykcp.virtual.serving import Host, VirtualWorkspaces
 class ViewsStage:
     front: FrontDoor
     trash: Trash
+    where: WhereService
     tasks: tuple[BackgroundTask, ...]
 
 
@@ -57,7 +59,9 @@ def build_views(
     api.services.mount("cache", cache)
     if catalog.peers is not None:
         api.services.mount("provisioning", _provisioning(base, catalog, access, api))
-    return ViewsStage(FrontDoor(api.server, api.services), trash, tasks)
+    where = WhereService(stores.store, catalog.paths, access.clusters, access.authentication)
+    api.services.mount("where", where)
+    return ViewsStage(FrontDoor(api.server, api.services), trash, where, tasks)
 
 
 def _provisioning(

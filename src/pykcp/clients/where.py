@@ -1,0 +1,61 @@
+"""How a shard answers a front-proxy that asks where logical clusters are.
+
+`GET /services/where?path=root:org:team` follows a path as far as the shard knows it: each step is
+a Workspace, and the last step may name another shard, which knows the rest.
+`GET /services/where?since=<revision>` is a stream of lines: the Workspaces and logical clusters
+whose route may have changed since then. Both are for members of system:masters.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+WHERE = "/services/where"
+NOT_HERE = "x-pykcp-not-here"
+"""In an answer to a trusted proxy: the logical cluster is not on the shard. The value is the name
+of the shard that has it, if that is known."""
+
+
+class WorkspaceStep(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
+    """One step of a path: a Workspace in a logical cluster."""
+
+    above: str
+    """The logical cluster that holds the Workspace."""
+    name: str
+    cluster: str = ""
+    """The logical cluster that it stands for; "" for a mount."""
+    shard: str = ""
+    """On which that is, as far as the Workspace says it: the name of the shard, or its hash."""
+    is_available: bool = True
+    mount: str = ""
+    """Of a mounted workspace: where requests go instead."""
+
+
+class RouteAnswer(msgspec.Struct, omit_defaults=True, frozen=True):
+    shard: str
+    """The shard that answers."""
+    starts_here: bool = False
+    """Whether it has the logical cluster at which the path starts."""
+    steps: tuple[WorkspaceStep, ...] = ()
+    cluster: str = ""
+    """The logical cluster at the end of the path, if it is on this shard."""
+    type: str = ""
+    """The qualified name of its workspace type."""
+    moved_to: str = ""
+    """The shard to which the logical cluster at the start was moved."""
+
+
+class RouteChange(msgspec.Struct, omit_defaults=True, frozen=True):
+    """A line of the stream."""
+
+    revision: int
+    """The stream can be resumed from here."""
+    cluster: str = ""
+    """Of the Workspace that changed, or the logical cluster that did."""
+    workspace: str = ""
+    """The name of the Workspace; "" if the logical cluster itself changed."""
+
+
+encode = msgspec.json.Encoder().encode
+decode_answer = msgspec.json.Decoder(RouteAnswer).decode
+decode_change = msgspec.json.Decoder(RouteChange).decode

@@ -1,0 +1,209 @@
+"""`/services/where`: tells front-proxies where logical clusters are, and when that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import msgspec
+
+from pykcp.apis.kcp.logical_clusters import TYPE_ANNOTATION
+from pykcp.auth.authn.chain import Authentication
+from pykcp.auth.user import MASTERS, User
+from pykcp.clients.where import RouteAnswer, RouteChange, WorkspaceStep, encode
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.kcp.hashes import home_cluster_name
+from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
+from pykcp.machinery.status import BadRequest, Expired, Forbidden, MethodNotAllowed, StatusError
+from pykcp.programs.shard.clusters import ShardClusters
+from pykcp.registry.keys import kind_prefix, object_key
+from pykcp.registry.paths import HOMES, PathIndex
+from pykcp.server.call import Call, Pending
+from pykcp.server.media.answers import JSON_HEADERS, send_status
+from pykcp.server.request_info import RequestInfo, parse_query
+from pykcp.storage.errors import Compacted
+from pykcp.storage.interface import Event, Store
+from pykcp.wire.exchange import Exchange, IncomingRequest, Stream
+
+_WORKSPACES, _CLUSTERS = kind_prefix(WORKSPACES), kind_prefix(LOGICAL_CLUSTERS)
+_PAGE = 1000
+_MOST_WAITING = 1 << 20
+"""Octets that may wait for a slow proxy; then it has to resume the stream."""
+
+
+class _Metadata(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
+class _LogicalCluster(msgspec.Struct):
+    metadata: _Metadata
+
+
+_decode = msgspec.json.Decoder(_LogicalCluster).decode
+
+
+class WhereService:
+    """The application below `/services/where`."""
+
+    def __init__(
+        self,
+        store: Store,
+        paths: PathIndex,
+        known: ShardClusters,
+        authentication: Authentication,
+    ) -> None:
+        self._store, self._paths, self._clusters = store, paths, known
+        self._authentication = authentication
+        self._streams: dict[Stream, Callable[[], None]] = {}
+
+    def wants_streaming(self, request: IncomingRequest) -> bool:
+        return False
+
+    def identify(self, exchange: Exchange) -> bool | Coroutine[Any, Any, bool]:
+        return False  # no request here has a body
+
+    def handle(self, exchange: Exchange) -> Pending:
+        request = exchange.request
+        user = self._authentication.peek(request)
+        call = Call(exchange, RequestInfo(request.method, request.path, verb="get"))
+        call.info.query = parse_query(request.query)
+        return self._authenticate(call) if user is None else self._answer(call, user)
+
+    def close(self) -> None:
+        """End all streams: the process stops."""
+        for stream, forget in [*self._streams.items()]:
+            forget()
+            stream.end()
+
+    async def _authenticate(self, call: Call) -> None:
+        try:
+            user = (await self._authentication.authenticate(call.exchange.request)).user
+        except StatusError as error:
+            send_status(call, error)
+            return
+        pending = self._answer(call, user)
+        if pending is not None:
+            await pending
+
+    def _answer(self, call: Call, user: User) -> Pending:
+        try:
+            if MASTERS not in user.groups:
+                raise Forbidden(f'User "{user.name}" cannot get path "{call.info.path}"')
+            if call.info.method != "GET":
+                raise MethodNotAllowed("only GET is supported")
+            if "since" in call.info.query:
+                return self._follow(call)
+            self._look_up(call, call.info.param("path"))
+        except StatusError as error:
+            send_status(call, error)
+        return None
+
+    # --- lookups
+
+    def _look_up(self, call: Call, path: str) -> None:
+        if path == clusters.WILDCARD or not clusters.is_valid_path(path):
+            raise BadRequest(f'invalid cluster: "{path}" does not match the regex')
+        call.exchange.respond(200, JSON_HEADERS, encode(self.find(path)))
+
+    def find(self, path: str) -> RouteAnswer:
+        """As much as this shard knows about a path."""
+        shard = self._clusters.shard_name
+        segments = [path] if clusters.is_name(path) else path.split(":", clusters.MAX_DEPTH)
+        if segments[0] == HOMES and len(segments) > 1:
+            segments[:2] = [home_cluster_name(segments[1])]
+        cluster = segments[0]
+        if not self._clusters.exists(cluster):
+            return RouteAnswer(shard)
+        steps: list[WorkspaceStep] = []
+        for name in segments[1:]:
+            place = self._paths.step(cluster, name)
+            if place is None:
+                return RouteAnswer(shard, True, tuple(steps))
+            mount, is_available = place.mount_url, place.is_available
+            steps.append(
+                WorkspaceStep(cluster, name, place.cluster, place.shard, is_available, mount)
+            )
+            cluster = place.cluster
+            if not is_available or not cluster or not self._clusters.exists(cluster):
+                return RouteAnswer(shard, True, tuple(steps))
+        return RouteAnswer(shard, True, tuple(steps), cluster, self._type_of(cluster))
+
+    def _type_of(self, cluster: str) -> str:
+        entry = self._store.get(object_key(_CLUSTERS, cluster, "", "cluster"))
+        if entry is None:
+            return ""
+        return (_decode(entry.value).metadata.annotations or {}).get(TYPE_ANNOTATION, "")
+
+    # --- changes
+
+    def _follow(self, call: Call) -> Pending:
+        text = call.info.param("since")
+        since = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
+        if since < 0:
+            raise BadRequest(f'invalid since: "{text}" is not a revision')
+        if since > self._store.revision:
+            raise Expired("revision is newer than this shard")
+        return self._stream(call, since)
+
+    async def _stream(self, call: Call, since: int) -> None:
+        """Everything since a revision, then what happens; `since` 0 means from now on."""
+        waiting: list[Event] = []
+        forget = self._store.listen(waiting.extend)
+        until = self._store.revision
+        try:
+            past = await self._past(since, until) if since else []
+        except Compacted:
+            send_status(call, Expired("revision has been compacted"))
+            return
+        finally:
+            forget()
+        stream = call.exchange.start(200, JSON_HEADERS)
+        stream.write(b"".join((*_lines(past), *_lines(waiting), _place(self._store.revision))))
+        unlisten = self._store.listen(lambda events: self._pass_on(stream, events))
+        self._streams[stream] = unlisten
+        stream.on_close(lambda: self._forget(stream))
+
+    async def _past(self, since: int, until: int) -> list[Event]:
+        found: list[Event] = []
+        for prefix in (_WORKSPACES, _CLUSTERS):
+            after = since
+            while True:
+                page = await self._store.history(prefix, after, until, _PAGE)
+                found += page
+                if len(page) < _PAGE:
+                    break
+                after = page[-1].revision
+        return found
+
+    def _pass_on(self, stream: Stream, events: Sequence[Event]) -> None:
+        lines = _lines(events)
+        if not lines:
+            return
+        stream.write(b"".join(lines))
+        if stream.backlog > _MOST_WAITING:
+            stream.abort()
+
+    def _forget(self, stream: Stream) -> None:
+        unlisten = self._streams.pop(stream, None)
+        if unlisten is not None:
+            unlisten()
+
+
+def _lines(events: Sequence[Event]) -> list[bytes]:
+    """A line for each Workspace that changed, and for each logical cluster that came or went."""
+    lines = []
+    for event in events:
+        key = event.key
+        if key.startswith(_WORKSPACES):
+            cluster, _, rest = key[len(_WORKSPACES) :].partition("/")
+            name = rest.rpartition("/")[2]
+            lines.append(encode(RouteChange(event.revision, cluster, name)) + b"\n")
+        elif key.startswith(_CLUSTERS) and (event.deleted or event.created):
+            cluster = key[len(_CLUSTERS) :].partition("/")[0]
+            lines.append(encode(RouteChange(event.revision, cluster)) + b"\n")
+    return lines
+
+
+def _place(revision: int) -> bytes:
+    """That everything up to a revision has been said."""
+    return encode(RouteChange(revision)) + b"\n"
