@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pykcp.cli.server import HELP, ServerCommand, print_version, start
+from pykcp.cli.server import ServerCommand, main_of
 
 if TYPE_CHECKING:
     from pykcp.programs.kit.settings import ProgramSettings
@@ -22,16 +22,7 @@ Usage:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] in ("--version", "version"):
-        return print_version("cache-server", words[1:])
-    if words and words[0] == "completion":
-        from pykcp.cli.completion import main as completion
-
-        return completion("cache-server", words[1:])
-    if words and words[0] == HELP[-1]:
-        words[0] = "--help"
-    return start(COMMAND, words)
+    return main_of("cache-server", COMMAND, sys.argv[1:] if arguments is None else arguments)
 
 
 def _settings() -> type[ProgramSettings]:

@@ -29,6 +29,7 @@ def main(program: str, words: Sequence[str]) -> int:
 def _words(program: str) -> tuple[dict[str, str], list[Flag]]:
     """Commands, each with what follows it, and the flags of the server command."""
     from pykcp.programs.cache.settings import CacheSettings
+    from pykcp.programs.front_proxy.settings import FrontProxySettings
     from pykcp.programs.kit.settings import ProgramSettings
     from pykcp.programs.shard.settings import ShardSettings
     from pykcp.programs.virtual.settings import VirtualWorkspacesSettings
@@ -36,6 +37,7 @@ def _words(program: str) -> tuple[dict[str, str], list[Flag]]:
     settings: type[ProgramSettings] = {
         "kcp": ShardSettings,
         "cache-server": CacheSettings,
+        "kcp-front-proxy": FrontProxySettings,
         "virtual-workspaces": VirtualWorkspacesSettings,
     }[program]
     commands = {"completion": " ".join(SHELLS), "version": "-o"}

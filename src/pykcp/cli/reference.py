@@ -31,6 +31,7 @@ _TYPES = {
 def flags_page() -> str:
     """Every flag of every server program, by section."""
     from pykcp.programs.cache.settings import CacheSettings
+    from pykcp.programs.front_proxy.settings import FrontProxySettings
     from pykcp.programs.shard.settings import ShardSettings
     from pykcp.programs.sharded.settings import ShardedSettings
     from pykcp.programs.virtual.settings import VirtualWorkspacesSettings
@@ -41,7 +42,13 @@ def flags_page() -> str:
         "Flags of the server programs. Names, defaults and meanings are those of kcp; a flag may be written",
         "`--name value` or `--name=value`, lists are separated by commas or given by repeating the flag.",
     ]
-    programs = (ShardSettings, ShardedSettings, CacheSettings, VirtualWorkspacesSettings)
+    programs = (
+        ShardSettings,
+        ShardedSettings,
+        FrontProxySettings,
+        CacheSettings,
+        VirtualWorkspacesSettings,
+    )
     for settings in programs:
         lines += ["", f"## `{settings.COMMAND}`", *_flag_sections(settings.flag_set())]
     return _HEAD + "\n".join(lines) + "\n"

@@ -45,6 +45,20 @@ def start(command: ServerCommand, words: Sequence[str]) -> int:
     return command.run(parsed, warnings)
 
 
+def main_of(program: str, command: ServerCommand, arguments: Sequence[str]) -> int:
+    """The command line of a program that does nothing but serve."""
+    words = list(arguments)
+    if words and words[0] in ("--version", "version"):
+        return print_version(program, words[1:])
+    if words and words[0] == "completion":
+        from pykcp.cli.completion import main as completion
+
+        return completion(program, words[1:])
+    if words and words[0] == HELP[-1]:
+        words[0] = "--help"
+    return start(command, words)
+
+
 def unknown_command(word: str, program: str, known: Sequence[str]) -> int:
     from difflib import get_close_matches
 

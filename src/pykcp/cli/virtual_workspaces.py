@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pykcp.cli.server import HELP, ServerCommand, print_version, start
+from pykcp.cli.server import ServerCommand, main_of
 
 if TYPE_CHECKING:
     from pykcp.programs.kit.settings import ProgramSettings
@@ -23,17 +23,9 @@ Usage:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words and words[0] in ("--version", "version"):
-        return print_version("virtual-workspaces", words[1:])
-    if words and words[0] == "completion":
-        from pykcp.cli.completion import main as completion
-
-        return completion("virtual-workspaces", words[1:])
-    if words and words[0] == HELP[-1]:
-        words[0] = "--help"
     if words and words[0] == "workspaces":  # the name of kcp's own root command; both forms work
         del words[0]
-    return start(COMMAND, words)
+    return main_of("virtual-workspaces", COMMAND, words)
 
 
 def _settings() -> type[ProgramSettings]:

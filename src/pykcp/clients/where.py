@@ -34,6 +34,8 @@ class WorkspaceStep(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
 class RouteAnswer(msgspec.Struct, omit_defaults=True, frozen=True):
     shard: str
     """The shard that answers."""
+    revision: int = 0
+    """Of the shard when it answered: later changes may contradict the answer."""
     starts_here: bool = False
     """Whether it has the logical cluster at which the path starts."""
     steps: tuple[WorkspaceStep, ...] = ()
@@ -41,8 +43,8 @@ class RouteAnswer(msgspec.Struct, omit_defaults=True, frozen=True):
     """The logical cluster at the end of the path, if it is on this shard."""
     type: str = ""
     """The qualified name of its workspace type."""
-    moved_to: str = ""
-    """The shard to which the logical cluster at the start was moved."""
+    is_missing: bool = False
+    """Whether the next Workspace of the path does not exist: the path leads nowhere."""
 
 
 class RouteChange(msgspec.Struct, omit_defaults=True, frozen=True):

@@ -13,6 +13,7 @@ import pytest
 import pykcp
 from pykcp.auth.settings import SignInSettings
 from pykcp.programs.cache.settings import CacheSettings
+from pykcp.programs.front_proxy.settings import FrontProxySettings
 from pykcp.programs.kit.flags import ACTIVE, IGNORED, IGNORED_HELP, PENDING
 from pykcp.programs.kit.options import MappedGroup, OptionGroup, option
 from pykcp.programs.kit.settings import ProgramSettings
@@ -26,6 +27,7 @@ PROGRAMS: tuple[type[ProgramSettings], ...] = (
     ShardSettings,
     ShardedSettings,
     CacheSettings,
+    FrontProxySettings,
     VirtualWorkspacesSettings,
 )
 CHECKED = {

@@ -139,7 +139,7 @@ class Informer:
                 if pause is not None:
                     await self._sleep(pause)
                 raise error_of(response.status, answer)
-            async for line in _lines(response.chunks()):
+            async for line in lines(response.chunks()):
                 self._heard(_decode_event(line))
         finally:
             response.close()
@@ -188,7 +188,8 @@ def _version_of(value: bytes) -> str:
     return _decode_place(value).metadata.resource_version
 
 
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines of a text that comes in pieces, without empty ones."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

@@ -107,26 +107,27 @@ class WhereService:
 
     def find(self, path: str) -> RouteAnswer:
         """As much as this shard knows about a path."""
-        shard = self._clusters.shard_name
+        shard, revision = self._clusters.shard_name, self._store.revision
         segments = [path] if clusters.is_name(path) else path.split(":", clusters.MAX_DEPTH)
         if segments[0] == HOMES and len(segments) > 1:
             segments[:2] = [home_cluster_name(segments[1])]
         cluster = segments[0]
         if not self._clusters.exists(cluster):
-            return RouteAnswer(shard)
+            return RouteAnswer(shard, revision)
         steps: list[WorkspaceStep] = []
         for name in segments[1:]:
             place = self._paths.step(cluster, name)
             if place is None:
-                return RouteAnswer(shard, True, tuple(steps))
+                return RouteAnswer(shard, revision, True, tuple(steps), is_missing=True)
             mount, is_available = place.mount_url, place.is_available
             steps.append(
                 WorkspaceStep(cluster, name, place.cluster, place.shard, is_available, mount)
             )
             cluster = place.cluster
             if not is_available or not cluster or not self._clusters.exists(cluster):
-                return RouteAnswer(shard, True, tuple(steps))
-        return RouteAnswer(shard, True, tuple(steps), cluster, self._type_of(cluster))
+                return RouteAnswer(shard, revision, True, tuple(steps))
+        kind = self._type_of(cluster)
+        return RouteAnswer(shard, revision, True, tuple(steps), cluster, kind)
 
     def _type_of(self, cluster: str) -> str:
         entry = self._store.get(object_key(_CLUSTERS, cluster, "", "cluster"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 from pykcp.auth.files import CredentialError
@@ -69,13 +70,11 @@ class OIDCOptions(OptionGroup):
         return changed
 
 
-class AuthenticationOptions(OptionGroup):
-    TITLE = "Authentication"
-    OTHER = (ignored("proxy-client-cert-file"), ignored("proxy-client-key-file"))
+class TokenOptions(OptionGroup):
+    """Bearer tokens of any kind but service accounts'."""
 
-    anonymous_auth: bool = option(
-        "Let requests without credentials through as system:anonymous.", True
-    )
+    TITLE = "Authentication"
+
     token_auth_file: str = option(
         'CSV file of static bearer tokens: token,user,uid,"group1,group2".',
         "",
@@ -95,6 +94,14 @@ class AuthenticationOptions(OptionGroup):
     authentication_token_webhook_version: str = option(
         "Version of TokenReview that the webhook speaks: v1 or v1beta1.", "v1beta1"
     )
+
+
+class AuthenticationOptions(TokenOptions):
+    OTHER = (ignored("proxy-client-cert-file"), ignored("proxy-client-key-file"))
+
+    anonymous_auth: bool = option(
+        "Let requests without credentials through as system:anonymous.", True
+    )
     enable_bootstrap_token_auth: bool = option(
         "Accept bootstrap tokens: secrets of type bootstrap.kubernetes.io/token in kube-system.",
         False,
@@ -109,12 +116,10 @@ class AuthenticationOptions(OptionGroup):
         return changed
 
 
-def sign_in_settings(
-    authentication: AuthenticationOptions, oidc: OIDCOptions, authorization: AuthorizationOptions
-) -> SignInSettings:
+def token_settings(tokens: TokenOptions, oidc: OIDCOptions) -> SignInSettings:
     """What these groups say about authorities outside of the server."""
     return SignInSettings(
-        authentication_config=authentication.authentication_config,
+        authentication_config=tokens.authentication_config,
         oidc_issuer_url=oidc.oidc_issuer_url,
         oidc_client_id=oidc.oidc_client_id,
         oidc_ca_file=oidc.oidc_ca_file,
@@ -125,10 +130,19 @@ def sign_in_settings(
         oidc_signing_algs=oidc.oidc_signing_algs,
         oidc_required_claim=oidc.oidc_required_claim,
         is_any_oidc_given=oidc.is_any_oidc_given,
+        token_webhook_config_file=tokens.authentication_token_webhook_config_file,
+        token_webhook_version=tokens.authentication_token_webhook_version,
+        token_webhook_cache_ttl=tokens.authentication_token_webhook_cache_ttl,
+    )
+
+
+def sign_in_settings(
+    authentication: AuthenticationOptions, oidc: OIDCOptions, authorization: AuthorizationOptions
+) -> SignInSettings:
+    """The same with what only a shard has: anonymous users, bootstrap tokens, authorization."""
+    return replace(
+        token_settings(authentication, oidc),
         is_anonymous_given=authentication.is_anonymous_given,
-        token_webhook_config_file=authentication.authentication_token_webhook_config_file,
-        token_webhook_version=authentication.authentication_token_webhook_version,
-        token_webhook_cache_ttl=authentication.authentication_token_webhook_cache_ttl,
         authorization_webhook_config_file=authorization.authorization_webhook_config_file,
         authorization_webhook_version=authorization.authorization_webhook_version,
         authorization_webhook_cache_authorized_ttl=authorization.authorization_webhook_cache_authorized_ttl,

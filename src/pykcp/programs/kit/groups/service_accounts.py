@@ -27,14 +27,10 @@ def _issuers(flag: str, issuers: tuple[str, ...]) -> Iterator[str]:
         yield f"--{flag} must not be empty"
 
 
-class ServiceAccountOptions(OptionGroup):
+class AccountTokenOptions(OptionGroup):
+    """How tokens of service accounts are verified."""
+
     TITLE = "Service accounts"
-    OTHER = (
-        ignored("service-account-extend-token-expiration", "bool", True),
-        ignored("service-account-jwks-uri"),
-        ignored("concurrent-serviceaccount-token-syncs", "int", 5),
-        refused("service-account-signing-endpoint"),
-    )
 
     api_audiences: tuple[str, ...] = option(
         "Audiences that service-account tokens must have; the issuer if not given.", ()
@@ -45,11 +41,6 @@ class ServiceAccountOptions(OptionGroup):
         flag="service-account-key-file",
         check=loaded_by(_load_keys),
     )
-    service_account_signing_key_file: str = option(
-        "Private key (PEM) that service-account tokens are signed with.",
-        "",
-        check=loaded_by(_load_private_key),
-    )
     service_account_issuers: tuple[str, ...] = option(
         "Issuer of service-account tokens; the first one signs.",
         ("https://kcp.default.svc",),
@@ -58,6 +49,26 @@ class ServiceAccountOptions(OptionGroup):
     )
     service_account_lookup: bool = option(
         "Reject tokens whose service account or secret does not exist any more.", True
+    )
+
+    @property
+    def issuer(self) -> str:
+        """The issuer that signs."""
+        return self.service_account_issuers[0]
+
+
+class ServiceAccountOptions(AccountTokenOptions):
+    OTHER = (
+        ignored("service-account-extend-token-expiration", "bool", True),
+        ignored("service-account-jwks-uri"),
+        ignored("concurrent-serviceaccount-token-syncs", "int", 5),
+        refused("service-account-signing-endpoint"),
+    )
+
+    service_account_signing_key_file: str = option(
+        "Private key (PEM) that service-account tokens are signed with.",
+        "",
+        check=loaded_by(_load_private_key),
     )
     service_account_max_token_expiration: float = option(
         "Longest lifetime of a token that may be requested; 0 is no limit.", 0.0
@@ -72,8 +83,3 @@ class ServiceAccountOptions(OptionGroup):
         "",
         check=ca_bundle,
     )
-
-    @property
-    def issuer(self) -> str:
-        """The issuer that signs."""
-        return self.service_account_issuers[0]

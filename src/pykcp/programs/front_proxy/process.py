@@ -1,0 +1,118 @@
+"""The life of `kcp-front-proxy`: read the mapping file, follow the shards, listen, drain."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.clients.direct import Direct
+from pykcp.clients.interface import Reader
+from pykcp.clients.kubeconfig import load_endpoint
+from pykcp.clients.peers import PeerAccess, Peers
+from pykcp.clients.remote.connect import connect
+from pykcp.observe.metrics import Gauge, Registry
+from pykcp.observe.process import process_metrics
+from pykcp.programs.front_proxy.options import ANY_SERVER
+from pykcp.programs.front_proxy.settings import FrontProxySettings
+from pykcp.programs.front_proxy.sign_in import ProxySignIn
+from pykcp.programs.kit.run import run_program
+from pykcp.proxy.app import FrontProxy
+from pykcp.proxy.freshness import RouteFreshness
+from pykcp.proxy.lookup import RouteLookup, UnknownCluster
+from pykcp.proxy.mapping import load_mappings
+from pykcp.proxy.pages import OwnPages
+from pykcp.proxy.routes import RouteTable
+from pykcp.proxy.shards import ShardDirectory
+from pykcp.server.health import Health
+from pykcp.wire.listener import Listener
+
+_NAME = "kcp-front-proxy"
+_REMEMBERED = "front-proxy-shards.json"
+
+
+def run(settings: FrontProxySettings, warnings: Iterable[str] = ()) -> int:
+    """Run until a signal; the exit code of the program."""
+    return run_program(running_front_proxy(settings), settings.logging, warnings)
+
+
+class running_front_proxy:  # noqa: N801  # a context, as those of other programs
+    """The started program, as a context."""
+
+    NAME = _NAME
+
+    def __init__(self, settings: FrontProxySettings) -> None:
+        self._settings = settings
+        self._owner = TaskOwner("front-proxy")
+        self._health = Health()
+
+    async def __aenter__(self) -> int:
+        settings = self._settings
+        directory = settings.generic.make_root()
+        self._build(directory)
+        serving = settings.serving
+        tls = serving.tls(serving.files(directory))
+        self._listener = Listener(self._application, settings.connections.wire, tls)
+        await self._owner.__aenter__()
+        try:
+            self._start_background()
+            await self._listener.start(serving.bind_address, serving.secure_port)
+        except BaseException:  # a failed start must leave nothing behind
+            await self._owner.stop()
+            raise
+        return self._listener.port
+
+    def _build(self, directory: pathlib.Path) -> None:
+        options = self._settings.proxy
+        self._root = connect(options.root_kubeconfig, _NAME)
+        self._shards = shards = ShardDirectory(self._root, directory / _REMEMBERED)
+        access = PeerAccess(load_endpoint(options.shards_kubeconfig, url=ANY_SERVER))
+        self._peers = Peers("", access, shards.find, shards.all, _NAME)
+        self._freshness = RouteFreshness(shards, self._peers)
+        self._table = RouteTable(self._freshness.is_live)
+        self._lookup = RouteLookup(self._table, shards, self._peers)
+        self._sign_in = ProxySignIn(self._settings, self._owner_of)
+        self._connections = Direct()
+        rules = self._sign_in.rules
+        metrics = Registry()
+        metrics.add(
+            *process_metrics(),
+            Gauge("pykcp_proxy_routes", "Routes in memory.", lambda: len(self._table)),
+        )
+        self._health.add("shards", self._shards_problem, only_ready=True)
+        self._application = FrontProxy(
+            load_mappings(options.mapping_file),
+            self._connections,
+            rules,
+            shards,
+            self._table,
+            self._lookup,
+            OwnPages(self._health, metrics, rules.authentication, self._root),
+        )
+
+    def _start_background(self) -> None:
+        start = self._owner.start_restartable
+        start("connections", self._connections.run)
+        start("peers", self._peers.run)
+        start("shards", self._shards.run)
+        start("routes", lambda: self._freshness.run(self._table))
+        start("sign-in", self._sign_in.run)
+
+    async def _owner_of(self, cluster: str) -> Reader | None:
+        try:
+            route = await self._lookup.find(cluster)
+        except UnknownCluster:
+            return None
+        return self._peers.client(route.shard) if route.shard else None
+
+    def _shards_problem(self) -> str | None:
+        return None if self._shards.is_known.is_set() else "no shard is known yet"
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._health.is_draining = True
+        await self._listener.drain(self._settings.shutdown_seconds)
+        await self._owner.stop()
+        self._root.http.close()
+
+    def announcement(self) -> Iterable[str]:
+        yield f"serving on {self._settings.serving.bind_address}:{self._listener.port}"

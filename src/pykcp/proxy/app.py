@@ -1,0 +1,276 @@
+"""The application of the front-proxy: finds where a request goes, says who sent it, sends it on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from pykcp.auth.authn.chain import Authentication
+from pykcp.auth.authz.attributes import forbidden
+from pykcp.auth.user import User
+from pykcp.clients.direct import Direct
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.forwarder import Forwarder, Onward
+from pykcp.clients.http.trust import Trust
+from pykcp.clients.outbound import Tenant
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.status import BadRequest, StatusError, Unauthorized
+from pykcp.proxy.identity import GroupFilter, IdentityHeaders
+from pykcp.proxy.lookup import RouteLookup, UnknownCluster
+from pykcp.proxy.mapping import CLUSTERS, PathMapping, PathMatcher
+from pykcp.proxy.pages import OwnPages
+from pykcp.proxy.routes import ClusterRoute, RouteTable
+from pykcp.proxy.shards import ShardDirectory
+from pykcp.server.call import Call, Pending
+from pykcp.server.filters.authorization import attributes_of
+from pykcp.server.filters.clusters import WorkspaceUnavailable, account_cluster
+from pykcp.server.forwarding import HOPS, LoopDetected, read_hops
+from pykcp.server.media.answers import PageNotFound, send_status
+from pykcp.server.mount import SERVICES
+from pykcp.server.request_info import parse
+from pykcp.wire.exchange import Exchange, Header, IncomingRequest
+
+_log = logging.getLogger(__name__)
+
+_OPERATOR = Tenant("")
+_NOT_PERMITTED = "workspace access not permitted"
+_NOBODY = User("")
+_MOST_HOPS = 8
+_KEPT_BODY, _KEPT_UNKNOWN_BODY = 1 << 20, 64 << 10
+"""Octets of a body that is read before the request is sent on, so that it can be sent again."""
+_DOTS = frozenset((".", ".."))
+
+
+class Target(NamedTuple):
+    """Where a request goes, before it is known who sent it."""
+
+    backend: Backend
+    url: str
+    """With the path, without the query."""
+    cluster: str = ""
+    """The logical cluster, if the request names one."""
+    is_for_shard: bool = False
+    """The server authenticates callers itself."""
+
+
+class Backend:
+    """The servers of a mapping: how they are reached, and how users are named to them."""
+
+    def __init__(self, mapping: PathMapping, connections: Direct) -> None:
+        self.mapping = mapping
+        self.identity = IdentityHeaders(mapping)
+        trust = Trust.of_files(
+            mapping.backend_server_ca, mapping.proxy_client_cert, mapping.proxy_client_key
+        )
+        self.forwarder = Forwarder(connections, trust)
+        self.url = mapping.backend.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class SignInRules:
+    """Who has to sign in at the proxy."""
+
+    authentication: Authentication
+    groups: GroupFilter
+    is_required: bool
+    """Also callers without a client certificate: there are ways for them to."""
+
+
+class FrontProxy:
+    def __init__(
+        self,
+        mappings: Sequence[PathMapping],
+        connections: Direct,
+        sign_in: SignInRules,
+        shards: ShardDirectory,
+        table: RouteTable,
+        lookup: RouteLookup,
+        pages: OwnPages,
+    ) -> None:
+        self._backends = [Backend(mapping, connections) for mapping in mappings]
+        self._matcher = PathMatcher([mapping.path for mapping in mappings])
+        for_shards = (backend for backend in self._backends if backend.mapping.is_for_shards)
+        self._shard_backend = next(for_shards, None)
+        self._sign_in, self._authentication = sign_in, sign_in.authentication
+        self._shards, self._table, self._lookup, self._pages = shards, table, lookup, pages
+
+    # --- what the wire asks
+
+    def wants_streaming(self, request: IncomingRequest) -> bool:
+        if request.method in ("GET", "HEAD"):
+            return False
+        length = request.header("content-length")
+        if length is None:
+            return request.method != "DELETE" or request.header("transfer-encoding") is not None
+        is_known = self._authentication.peek(request) is not None
+        most = _KEPT_BODY if is_known else _KEPT_UNKNOWN_BODY
+        return not length.isdigit() or int(length) > most
+
+    def identify(self, exchange: Exchange) -> bool:
+        return True  # no more of a body is kept than of any caller
+
+    def handle(self, exchange: Exchange) -> Pending:
+        request = exchange.request
+        path = request.path
+        backend = self._shard_backend
+        if backend is not None and path.startswith(CLUSTERS) and _is_plain(path):
+            # The way of nearly all requests: a known cluster, and a user whom the connection knows.
+            end = path.find("/", len(CLUSTERS))
+            name = path[len(CLUSTERS) : end] if end > 0 else path[len(CLUSTERS) :]
+            route = self._table.find(name)
+            if isinstance(route, ClusterRoute) and route.shard and not request.header(HOPS):
+                user = self._authentication.peek(request)
+                if user is not None or not self._must_sign_in(request):
+                    url = self._shard_url(route, path[end:] if end > 0 else "")
+                    return self._send(exchange, Target(backend, url), user)
+        elif self._pages.has(path):
+            return self._pages.handle(exchange)
+        return self._serve(exchange)
+
+    # --- the same in steps
+
+    async def _serve(self, exchange: Exchange) -> None:
+        request = exchange.request
+        call = Call(exchange, parse(request.method, request.path, request.query))
+        call.user = _NOBODY
+        try:
+            target = await self._find_target(call)
+            user, is_filtered = await self._authenticate(call, target)
+        except StatusError as error:
+            if not exchange.responded:
+                send_status(call, error)
+            return
+        onward = self._onward(request, target, user, is_filtered=is_filtered)
+        await _forward(exchange, target.backend.forwarder, onward)
+
+    async def _find_target(self, call: Call) -> Target:
+        """Raises the error to answer."""
+        path = call.exchange.request.path
+        if not _is_plain(path):
+            _check_path(path)
+        if read_hops(call.exchange.request) >= _MOST_HOPS:
+            raise LoopDetected
+        if not path.startswith((CLUSTERS, SERVICES)):
+            home = account_cluster(call.exchange.request)
+            if home:
+                path = f"{CLUSTERS}{home}{path}"
+        segments = path.split("/")
+        if path.startswith(CLUSTERS) and self._shard_backend is not None and segments[2]:
+            rest = "/".join(("", *segments[3:])) if len(segments) > 3 else ""
+            return await self._shard_target(call, unquote(segments[2]), rest)
+        matched = self._matcher.find("/".join(unquote(s) if "%" in s else s for s in segments))
+        if matched is None:
+            raise PageNotFound
+        backend = self._backends[matched.mapping]
+        if backend is self._shard_backend:
+            raise PageNotFound  # `/clusters` without a name
+        cluster = ""
+        if matched.cluster not in ("", clusters.WILDCARD) and self._shard_backend is not None:
+            cluster = (await self._find_route(call, matched.cluster)).cluster
+        return Target(backend, backend.url + path, cluster)
+
+    async def _shard_target(self, call: Call, name: str, rest: str) -> Target:
+        assert self._shard_backend is not None
+        route = await self._find_route(call, name)
+        if route.mount:
+            url = urlsplit(route.mount)
+            if url.scheme != "https" or url.query:
+                raise WorkspaceUnavailable
+            return Target(self._shard_backend, route.mount.rstrip("/") + rest)
+        return Target(self._shard_backend, self._shard_url(route, rest), route.cluster, True)
+
+    async def _find_route(self, call: Call, name: str) -> ClusterRoute:
+        if name == clusters.WILDCARD or not clusters.is_valid_path(name):
+            raise forbidden(attributes_of(call), _NOT_PERMITTED)
+        try:
+            route = await self._lookup.find(name)
+        except UnknownCluster:
+            raise forbidden(attributes_of(call), _NOT_PERMITTED) from None
+        if not route.is_available:
+            raise WorkspaceUnavailable
+        if not route.shard and not route.mount:
+            raise forbidden(attributes_of(call), _NOT_PERMITTED)
+        return route
+
+    def _shard_url(self, route: ClusterRoute, rest: str) -> str:
+        return f"{self._shards.base_url(route.shard)}{CLUSTERS}{route.cluster}{rest}"
+
+    # --- who it is
+
+    def _must_sign_in(self, request: IncomingRequest) -> bool:
+        return request.peer.certificate is not None or self._sign_in.is_required
+
+    async def _authenticate(self, call: Call, target: Target) -> tuple[User | None, bool]:
+        """Who sent a request, None if the server behind shall find out; and whether the groups
+        are filtered. Raises Unauthorized.
+        """
+        request = call.exchange.request
+        if not self._must_sign_in(request):
+            return None, True
+        try:
+            found = await self._authentication.authenticate(request, target.cluster)
+        except Unauthorized:
+            if target.is_for_shard and request.header("authorization") is not None:
+                return None, True  # the shard may know a token that is not known here
+            raise
+        # A user of a workspace's own issuer is confined to it, and has no groups to filter.
+        return found.user, found.is_portable
+
+    # --- and on it goes
+
+    def _send(self, exchange: Exchange, target: Target, user: User | None) -> Pending:
+        """Without a task, if a connection is ready."""
+        onward = self._onward(exchange.request, target, user, is_filtered=True)
+        forwarder = target.backend.forwarder
+        go_on = partial(_forward, exchange, forwarder, onward)
+        try:
+            if forwarder.start(exchange, onward, go_on):
+                return None
+        except SendFailed:
+            pass  # it is answered below
+        return go_on()
+
+    def _onward(
+        self, request: IncomingRequest, target: Target, user: User | None, *, is_filtered: bool
+    ) -> Onward:
+        identity = target.backend.identity
+        headers = identity.passed(request.headers, without_token=user is not None)
+        if user is not None:
+            headers += identity.of(user, self._sign_in.groups if is_filtered else None)
+        headers += _hop_headers(request)
+        url = f"{target.url}?{request.query}" if request.query else target.url
+        return Onward(url, headers, _OPERATOR)
+
+
+async def _forward(exchange: Exchange, forwarder: Forwarder, onward: Onward) -> None:
+    """To the end of the answer; 502 if there is none."""
+    try:
+        await forwarder.forward(exchange, onward)
+    except (SendFailed, TimeoutError) as error:
+        parts = urlsplit(onward.url)
+        _log.warning("%s does not answer: %s", parts.netloc, error)
+        if not exchange.responded:
+            exchange.respond(502, ())
+
+
+def _hop_headers(request: IncomingRequest) -> list[Header]:
+    via = [*request.header_all("x-forwarded-for"), request.peer.address]
+    return [("x-forwarded-for", ", ".join(via)), (HOPS, str(read_hops(request) + 1))]
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path means the same to everybody: nothing in it is escaped, empty or relative."""
+    return "%" not in path and "//" not in path and "/." not in path
+
+
+def _check_path(path: str) -> None:
+    """Raises the error for a path that servers might understand in different ways."""
+    segments = [unquote(segment) for segment in path.split("/")]
+    if not _DOTS.isdisjoint(segments):
+        raise BadRequest("invalid path: relative segments are not allowed")
+    if len(segments) > 1 and "/" in segments[1]:
+        raise PageNotFound
