@@ -21,7 +21,7 @@ from pykcp.machinery.kcp import clusters
 from pykcp.machinery.status import BadRequest, StatusError, Unauthorized
 from pykcp.proxy.identity import GroupFilter, IdentityHeaders
 from pykcp.proxy.lookup import RouteLookup, UnknownCluster
-from pykcp.proxy.mapping import CLUSTERS, PathMapping, PathMatcher
+from pykcp.proxy.mapping import CLUSTERS, MappingMatcher, PathMapping
 from pykcp.proxy.pages import OwnPages
 from pykcp.proxy.routes import ClusterRoute, RouteTable
 from pykcp.proxy.shards import ShardDirectory
@@ -48,7 +48,7 @@ _DOTS = frozenset((".", ".."))
 class Target(NamedTuple):
     """Where a request goes, before it is known who sent it."""
 
-    backend: Backend
+    backend: ProxyBackend
     url: str
     """With the path, without the query."""
     cluster: str = ""
@@ -57,7 +57,7 @@ class Target(NamedTuple):
     """The server authenticates callers itself."""
 
 
-class Backend:
+class ProxyBackend:
     """The servers of a mapping: how they are reached, and how users are named to them."""
 
     def __init__(self, mapping: PathMapping, connections: Direct) -> None:
@@ -91,8 +91,8 @@ class FrontProxy:
         lookup: RouteLookup,
         pages: OwnPages,
     ) -> None:
-        self._backends = [Backend(mapping, connections) for mapping in mappings]
-        self._matcher = PathMatcher([mapping.path for mapping in mappings])
+        self._backends = [ProxyBackend(mapping, connections) for mapping in mappings]
+        self._matcher = MappingMatcher([mapping.path for mapping in mappings])
         for_shards = (backend for backend in self._backends if backend.mapping.is_for_shards)
         self._shard_backend = next(for_shards, None)
         self._sign_in, self._authentication = sign_in, sign_in.authentication

@@ -98,7 +98,7 @@ class _Pattern(NamedTuple):
     mapping: int
 
 
-class PathMatcher:
+class MappingMatcher:
     """Finds the mapping of a path: the longest prefix wins; `{name}` stands for one segment."""
 
     def __init__(self, paths: Sequence[str]) -> None:

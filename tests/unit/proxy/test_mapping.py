@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from pykcp.clients.credential_files import CredentialError
-from pykcp.proxy.mapping import Matched, PathMatcher, load_mappings
+from pykcp.proxy.mapping import MappingMatcher, Matched, load_mappings
 
 GOOD = """
 - path: /services/
@@ -72,11 +72,11 @@ def test_mistakes_are_named(tmp_path: pathlib.Path, text: str, problem: str) -> 
     ],
 )
 def test_the_longest_prefix_wins(path: str, found: Matched | None) -> None:
-    matcher = PathMatcher(["/services/", "/services/apiexport", "/e2e/clusters/{cluster}/"])
+    matcher = MappingMatcher(["/services/", "/services/apiexport", "/e2e/clusters/{cluster}/"])
     assert matcher.find(path) == found
 
 
 def test_the_default() -> None:
-    matcher = PathMatcher(["/", "/a/"])
+    matcher = MappingMatcher(["/", "/a/"])
     assert matcher.find("/a") == Matched(1)
     assert matcher.find("/b/clusters/c") == Matched(0, "c")
