@@ -5,48 +5,72 @@ from __future__ import annotations
 import logging
 import pathlib
 import secrets
+from typing import TYPE_CHECKING
 
 from pykcp.storage.errors import Corrupt
 from pykcp.storage.interface import SEALED_INDEX, Store
 from pykcp.storage.sqlite import SQLiteStore
 from pykcp.storage.sqlite.store import SQLiteSettings
 
+if TYPE_CHECKING:
+    from pykcp.storage.progress import LogFollowers, LogProgress
+    from pykcp.storage.sqlite.following import FollowingStore
+
 _log = logging.getLogger(__name__)
 FILE = "cache.db"
 _RECENT_BYTES = 4 << 20
+_READERS = 4
 
 
-async def start_store(directory: pathlib.Path, *, is_sealed: bool = False) -> Store:
+def new_seal() -> bytes:
+    """A key for what is sealed in a cache's file."""
+    return secrets.token_bytes(32)
+
+
+async def start_store(
+    directory: pathlib.Path, *, seal: bytes = b"", followers: LogFollowers | None = None
+) -> Store:
     """The started store; a damaged file is thrown away, since shards publish everything again.
 
-    `is_sealed`: what is encrypted in a shard's store must not lie in the open here. Everything
+    `seal`: what is encrypted in a shard's store must not lie in the open here. Everything
     is sealed then, with a key that ends with the process, so that no rotation has to come here.
+    `followers`: other processes that follow the log.
     """
     path = directory / FILE
-    if is_sealed:
+    if seal:
         _forget(path)
-    store = _make(path)
+    store = _make(path, followers)
     try:
         await store.start()
     except Corrupt as error:
         _log.warning("the cache is damaged and starts empty: %s", error)
-        return await _start_empty(store, path)
-    if is_sealed:
-        return _sealed(store)
+        return await _start_empty(store, path, followers)
+    if seal:
+        return sealed(store, seal)
     if store.lookup(SEALED_INDEX, limit=1):  # with a key of an earlier process
-        return await _start_empty(store, path)
+        return await _start_empty(store, path, followers)
     return store
 
 
-async def _start_empty(store: SQLiteStore, path: pathlib.Path) -> Store:
+def followed_store(directory: pathlib.Path, progress: LogProgress) -> FollowingStore:
+    """The same as another process of this machine writes it; not started."""
+    from pykcp.storage.sqlite.following import FollowingStore
+
+    return FollowingStore(directory / FILE, progress, recent_bytes=_RECENT_BYTES, readers=_READERS)
+
+
+async def _start_empty(
+    store: SQLiteStore, path: pathlib.Path, followers: LogFollowers | None
+) -> Store:
     await store.stop()
     _forget(path)
-    store = _make(path)
+    store = _make(path, followers)
     await store.start()
     return store
 
 
-def _sealed(store: Store) -> Store:
+def sealed(store: Store, seal: bytes) -> Store:
+    """A store whose values are sealed with a key."""
     from pykcp.storage.encryption import EncryptedStore
     from pykcp.storage.encryption.config import (
         EncryptionConfig,
@@ -55,7 +79,7 @@ def _sealed(store: Store) -> Store:
         ResourceRule,
     )
 
-    key = Key("process", secrets.token_bytes(32))
+    key = Key("process", seal)
     return EncryptedStore(
         store, EncryptionConfig((ResourceRule(("*.*",), (EncryptionProvider("aesgcm", (key,)),)),))
     )
@@ -66,7 +90,6 @@ def _forget(path: pathlib.Path) -> None:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def _make(path: pathlib.Path) -> SQLiteStore:
-    return SQLiteStore(
-        path, settings=SQLiteSettings(is_durable=False, recent_bytes=_RECENT_BYTES, readers=4)
-    )
+def _make(path: pathlib.Path, followers: LogFollowers | None) -> SQLiteStore:
+    settings = SQLiteSettings(is_durable=False, recent_bytes=_RECENT_BYTES, readers=_READERS)
+    return SQLiteStore(path, settings=settings, followers=followers)

@@ -8,7 +8,7 @@ is a dictionary lookup and an addition, because every request makes several.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 LabelValues = tuple[str, ...]
 OTHER = "other"
@@ -124,6 +124,8 @@ class Registry:
 
     def __init__(self) -> None:
         self._metrics: list[Metric] = []
+        self.gather: Callable[[str], Awaitable[str]] | None = None
+        """Adds the metrics of other processes to the exposition; None: there are none."""
 
     def add(self, *metrics: Metric) -> None:
         self._metrics += metrics

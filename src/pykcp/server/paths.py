@@ -10,7 +10,7 @@ import orjson
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.status import MethodNotAllowed
 from pykcp.observe.metrics import Registry
-from pykcp.server.call import Call
+from pykcp.server.call import Call, Pending
 from pykcp.server.documents.discovery import Discovery
 from pykcp.server.documents.openapi import OpenAPI
 from pykcp.server.documents.version import version
@@ -87,14 +87,17 @@ class PathHandlers:
         body = orjson.dumps(version(), option=orjson.OPT_INDENT_2)
         call.exchange.respond(200, (CACHE_CONTROL, ("content-type", "application/json")), body)
 
-    def _exposition(self, call: Call) -> None:
+    def _exposition(self, call: Call) -> Pending:
         if call.info.path != "/metrics":
             raise PageNotFound
         if call.info.cluster not in ("", WILDCARD):
             send_text(call, "shard-level endpoint not available at workspace scope\n", 501)
-            return
-        headers = (("content-type", "text/plain; version=0.0.4; charset=utf-8"),)
-        call.exchange.respond(200, headers, self._metrics.exposition().encode())
+            return None
+        text = self._metrics.exposition()
+        if self._metrics.gather is not None:
+            return _send_metrics_later(call, self._metrics.gather(text))
+        _send_metrics(call, text)
+        return None
 
     def _well_known(self, call: Call) -> None:
         if call.info.path != "/.well-known/openid-configuration":
@@ -129,6 +132,15 @@ class PathHandlers:
             "/version",
         ]
         send_object(call, {"paths": sorted(paths)})
+
+
+async def _send_metrics_later(call: Call, text: Awaitable[str]) -> None:
+    _send_metrics(call, await text)
+
+
+def _send_metrics(call: Call, text: str) -> None:
+    headers = (("content-type", "text/plain; version=0.0.4; charset=utf-8"),)
+    call.exchange.respond(200, headers, text.encode())
 
 
 _PLAIN_PATHS = frozenset(

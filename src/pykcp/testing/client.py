@@ -49,7 +49,7 @@ class TestClient:
     def __init__(
         self, access: Access, cluster: str = "", opened: list[HTTPSConnection] | None = None
     ) -> None:
-        self._access = access
+        self.access = access
         self._opened: list[HTTPSConnection] = [] if opened is None else opened
         """Every connection made, also by clients derived from this one; for `close`."""
         self.prefix = f"/clusters/{cluster}" if cluster else access.path
@@ -59,10 +59,10 @@ class TestClient:
         self._local = threading.local()
 
     def in_cluster(self, cluster: str) -> TestClient:
-        return TestClient(self._access, cluster, self._opened)
+        return TestClient(self.access, cluster, self._opened)
 
     def with_token(self, token: str) -> TestClient:
-        access = replace(self._access, token=token, certificate=None)
+        access = replace(self.access, token=token, certificate=None)
         client = TestClient(access, opened=self._opened)
         client.prefix = self.prefix
         return client
@@ -84,8 +84,8 @@ class TestClient:
         if isinstance(body, (dict, list)):
             data = json.dumps(body)
         sent = {"Accept": accept, **(headers or {})}
-        if self._access.token:
-            sent.setdefault("Authorization", f"Bearer {self._access.token}")
+        if self.access.token:
+            sent.setdefault("Authorization", f"Bearer {self.access.token}")
         if data is not None:
             sent["Content-Type"] = content_type
         for attempt in (0, 1):
@@ -95,7 +95,7 @@ class TestClient:
                 response = connection.getresponse()
                 return Reply(response.status, response.getheaders(), response.read())
             except (ConnectionError, OSError):
-                self._drop()
+                self.drop()
                 if attempt or method not in ("GET", "HEAD"):
                     raise
         raise AssertionError
@@ -104,12 +104,13 @@ class TestClient:
         connection: HTTPSConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._local.connection = HTTPSConnection(
-                self._access.host, self._access.port, timeout=60, context=self._ssl
+                self.access.host, self.access.port, timeout=60, context=self._ssl
             )
             self._opened.append(connection)
         return connection
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
+        """Close the connection of this thread; the next request opens another one."""
         connection = getattr(self._local, "connection", None)
         if connection is not None:
             connection.close()
@@ -140,11 +141,11 @@ class TestClient:
     ) -> Generator[Object, None, None]:
         """Events as they come, on a connection of their own; close the generator to stop."""
         connection = HTTPSConnection(
-            self._access.host, self._access.port, timeout=60, context=self._ssl
+            self.access.host, self.access.port, timeout=60, context=self._ssl
         )
         sent = {"Accept": accept}
-        if self._access.token:
-            sent["Authorization"] = f"Bearer {self._access.token}"
+        if self.access.token:
+            sent["Authorization"] = f"Bearer {self.access.token}"
         connection.request(
             "GET", f"{self.prefix}{path}?{urlencode({'watch': 'true', **query})}", headers=sent
         )

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import socket
+from collections.abc import Callable
 
+from pykcp.aio.owner import spawn
 from pykcp.wire.connection import Connection
 from pykcp.wire.exchange import Application
 from pykcp.wire.serving import ConnectionHub, Meter
@@ -41,20 +44,46 @@ class Listener:
 
     async def start(self, host: str, port: int, backlog: int = 1024) -> Listener:
         """Listen; port 0 takes a free one.  Raises `ListenError`, or OSError for bad TLS files."""
-        if problems := [*self._settings.problems()]:
-            raise ValueError("; ".join(problems))
-        if self._tls is not None:
-            self._certificate = ServingCertificate(self._tls)
-        loop = asyncio.get_running_loop()
-        self._hub = ConnectionHub(self._application, self._settings, loop, self._meter)
+        loop = self.open().loop
         try:
             self._server = await loop.create_server(
                 self._connection, host or None, port, backlog=backlog
             )
         except OSError as error:
-            raise ListenError(error.errno, _explain(error, host, port)) from error
+            raise ListenError(error.errno, explain(error, host, port)) from error
         self.port = self._server.sockets[0].getsockname()[1]
         return self
+
+    def open(self, counted: Callable[[int], None] | None = None) -> ConnectionHub:
+        """Be ready for connections without an address of one's own: see `adopt`.
+
+        `counted`: called with the number of connections whenever it changes.
+        """
+        if problems := [*self._settings.problems()]:
+            raise ValueError("; ".join(problems))
+        if self._tls is not None:
+            self._certificate = ServingCertificate(self._tls)
+        loop = asyncio.get_running_loop()
+        self._hub = ConnectionHub(self._application, self._settings, loop, self._meter, counted)
+        return self._hub
+
+    def adopt(self, accepted: socket.socket) -> None:
+        """Serve a connection that was accepted by other means."""
+        hub = self._hub
+        assert hub is not None
+        accepted.setblocking(False)
+        if hub.is_draining:
+            accepted.close()
+            return
+        task = spawn(self._adopt(hub, accepted), "adopt-connection")
+        hub.tasks.add(task)
+        task.add_done_callback(hub.tasks.discard)
+
+    async def _adopt(self, hub: ConnectionHub, accepted: socket.socket) -> None:
+        try:
+            await hub.loop.connect_accepted_socket(self._connection, accepted)
+        except OSError:  # the client has gone already
+            accepted.close()
 
     def _connection(self) -> Connection:
         assert self._hub is not None
@@ -119,7 +148,7 @@ class Listener:
             await self._hub.close()
 
 
-def _explain(error: OSError, host: str, port: int) -> str:
+def explain(error: OSError, host: str, port: int) -> str:
     where = f"{host or '*'}:{port}"
     if error.errno == errno.EADDRINUSE:
         return f"{where} is in use by another program"

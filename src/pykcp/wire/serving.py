@@ -140,8 +140,11 @@ class ConnectionHub:
         settings: WireSettings,
         loop: asyncio.AbstractEventLoop,
         meter: Meter | None = None,
+        counted: Callable[[int], None] | None = None,
     ) -> None:
+        """`counted`: called with the number of connections whenever it changes."""
         self.application = application
+        self._counted = counted
         self.settings = settings
         self.loop = loop
         self.meter = meter or NoMeter()
@@ -289,6 +292,8 @@ class ConnectionHub:
         if len(self.connections) >= settings.max_connections:
             self._close_longest_idle()
         self.connections[connection] = None
+        if self._counted is not None:
+            self._counted(len(self.connections))
         if self._sweep_timer is None:
             self._sweep_timer = self.loop.call_later(self._sweep_interval, self._sweep)
         is_welcome = (
@@ -307,6 +312,8 @@ class ConnectionHub:
 
     def discard(self, connection: HubConnection) -> None:
         self.connections.pop(connection, None)
+        if self._counted is not None:
+            self._counted(len(self.connections))
         self.greeted(connection)
         _count_down(self._addresses, connection.peer.address)
         if not self.connections and self._empty is not None and not self._empty.done():

@@ -244,7 +244,7 @@ def test_nothing_secret_is_written_down(audited: Audited) -> None:
     written = audited.log.read_text()
     assert HIDDEN not in written
     assert token not in written
-    assert audited.server.client()._access.token not in written
+    assert audited.server.client().access.token not in written
 
 
 def test_levels_stages_and_managed_fields(audited: Audited) -> None:
@@ -410,7 +410,7 @@ def test_a_client_that_leaves_does_not_take_its_event_along(
     client = audited.start(*webhook_flags(audited, receiver), "--audit-webhook-mode=blocking")
     receiver.asked.clear()
     receiver.may_complete.clear()
-    access = client._access
+    access = client.access
     connection = HTTPSConnection(
         access.host, access.port, context=ssl.create_default_context(cadata=access.ca)
     )

@@ -224,8 +224,8 @@ def _read_slowly(crowd: Crowd, user: str, cluster: str) -> ssl.SSLSocket:
     client = crowd.user(user, cluster)
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    raw.connect((client._access.host, client._access.port))
-    connection = client._ssl.wrap_socket(raw, server_hostname=client._access.host)
+    raw.connect((client.access.host, client.access.port))
+    connection = client._ssl.wrap_socket(raw, server_hostname=client.access.host)
     head = (
         f"GET {client.prefix}{CM} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {user}-token\r\n\r\n"
     )

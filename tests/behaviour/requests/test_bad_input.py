@@ -349,7 +349,7 @@ def send(
                 method, path, body, headers.get("Content-Type", ""), headers["Accept"], headers
             )
         except OSError:  # the server may close a connection whose body it did not read
-            client._drop()
+            client.drop()
             if attempt:
                 raise AssertionError(f"{method} {path} {headers} {body!r:.300}") from None
     raise AssertionError

@@ -178,7 +178,7 @@ def test_thousands_of_impersonation_headers(cluster: TestClient, header: str) ->
     values = [f"v{number}" for number in range(4_000)]
     connection = cluster._connection()
     connection.putrequest("GET", f"{cluster.prefix}/api/v1/namespaces/default")
-    connection.putheader("Authorization", f"Bearer {cluster._access.token}")
+    connection.putheader("Authorization", f"Bearer {cluster.access.token}")
     connection.putheader("Impersonate-User", "x")
     for value in values:
         connection.putheader(header, value)

@@ -77,6 +77,8 @@ class ClientConnection(asyncio.Protocol):
         self.settings = settings
         self.loop = asyncio.get_running_loop()
         self._make_session = make_session
+        # Without TLS there is nothing to agree on: both sides have to know.
+        self._known_protocol = "h2" if server.connect is not None and protocols is HTTP2 else ""
         self._tls: TLSSession | None = None
         if server.trust is not None:
             context = server.trust.context(protocols)
@@ -104,7 +106,7 @@ class ClientConnection(asyncio.Protocol):
         high = self.settings.socket_buffer
         self.transport.set_write_buffer_limits(high=high, low=high // 4)
         if self._tls is None:
-            self._open("")
+            self._open(self._known_protocol)
         else:
             self.transport.write(self._tls.start())
 
@@ -286,7 +288,10 @@ async def dial(connection: Callable[[], ClientConnection], server: Server) -> Cl
     for address in server.addresses or (server.host,):
         made = connection()
         try:
-            await loop.create_connection(partial(_same, made), address, server.port)
+            if server.connect is not None:
+                await loop.create_unix_connection(partial(_same, made), sock=server.connect())
+            else:
+                await loop.create_connection(partial(_same, made), address, server.port)
             await made.opened
         except OSError as error:  # ssl.SSLError is one
             failure = error

@@ -7,7 +7,8 @@ A caller that can live with callbacks starts a request on a `ClientSession` with
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -30,6 +31,9 @@ class Server:
     """The name in its certificate, if it is another than `host`."""
     addresses: tuple[str, ...] = ()
     """The IP addresses to connect to, if the name shall not be looked up (again)."""
+    connect: Callable[[], socket.socket] | None = None
+    """Makes a connected Unix socket to a process of this machine, in place of an address.
+    HTTP/2 is spoken there without TLS."""
 
     @property
     def authority(self) -> str:

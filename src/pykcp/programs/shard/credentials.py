@@ -16,7 +16,7 @@ from pykcp.auth.authn.x509 import CertificateVerifier, ClientCertificates
 from pykcp.auth.certificates import ensure_client_ca, ensure_signing_key
 from pykcp.auth.claims import LEGACY_ISSUER, legacy_claims
 from pykcp.auth.external import ExternalSignIn
-from pykcp.auth.kubeconfig import KubeconfigPaths, admin_tokens, write_admin_kubeconfig
+from pykcp.auth.kubeconfig import AdminTokens, KubeconfigPaths, admin_tokens, write_admin_kubeconfig
 from pykcp.auth.token_request import TokenPolicy
 from pykcp.auth.tokens import (
     TokenSigner,
@@ -33,7 +33,8 @@ from pykcp.types import Object
 
 
 class Credentials:
-    def __init__(self, settings: ShardSettings) -> None:
+    def __init__(self, settings: ShardSettings, tokens: AdminTokens | None = None) -> None:
+        """`tokens`: of another process that serves the same shard."""
         self._settings = settings
         self._root = settings.generic.root_directory
         now = time.time()
@@ -43,7 +44,7 @@ class Credentials:
             self._root / settings.generic.kubeconfig_path,
             self._root / settings.generic.admin_token_path,
         )
-        self._tokens = admin_tokens(self._paths, lambda: str(uuid.uuid4()))
+        self.tokens = tokens or admin_tokens(self._paths, lambda: str(uuid.uuid4()))
         key_file = settings.service_accounts.service_account_signing_key_file
         signing_key = ensure_signing_key(
             pathlib.Path(key_file) if key_file else self._root / "sa.key"
@@ -82,18 +83,21 @@ class Credentials:
         """`address`, for parts that are made before the port is known."""
         return self.address
 
-    def publish(self, port: int) -> None:
-        """Write the admin kubeconfig, now that the port is known."""
+    def locate(self, port: int) -> None:
+        """The port is known."""
         host = self._settings.generic.external_hostname or _reachable(
             self._settings.serving.bind_address
         )
         self.address = f"{host}:{port}"
+
+    def publish(self) -> None:
+        """Write the admin kubeconfig."""
         if "admin" in self._settings.generic.batteries:
             write_admin_kubeconfig(
                 self._paths,
                 f"https://{self.address}",
                 self.serving.ca,
-                self._tokens,
+                self.tokens,
                 with_user="user" in self._settings.generic.batteries,
             )
 
@@ -134,7 +138,7 @@ class Credentials:
         ]
         authentication = Authentication(
             clock=time.time,
-            admin=admin_authenticator(self._tokens, lambda: str(uuid.uuid4()), audiences),
+            admin=admin_authenticator(self.tokens, lambda: str(uuid.uuid4()), audiences),
             proxy=settings.request_header.authenticator(),
             certificates=ClientCertificates(CertificateVerifier(self.client_ca)),
             tokens=tokens,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pykcp.aio.garbage import Collector
 from pykcp.aio.owner import TaskOwner
+from pykcp.cache.storing import new_seal
 from pykcp.cache.storing import start_store as start_cache_store
 from pykcp.observe.loop_meter import LoopMeter
 from pykcp.observe.stalls import StallWatchdog
@@ -21,10 +22,13 @@ from pykcp.programs.shard.stages.stores import make_store, start_store
 from pykcp.programs.shard.wiring import Shard, make_controllers, wire
 from pykcp.server.loop_holder import identify
 from pykcp.storage.compactor import Compactor
+from pykcp.storage.interface import Store
+from pykcp.wire.exchange import Application
 from pykcp.wire.listener import Listener
 
 if TYPE_CHECKING:
     from pykcp.clients.peers import Peers
+    from pykcp.programs.shard.processes.writer import ServingProcesses
 
 _POLICY = ("rbac/bootstrap-roles", "kcp-bootstrap-policy")
 _ROOT = ("kcp-start-informers", "kcp-start-cache-server", "kcp-start-virtual-workspaces")
@@ -52,20 +56,30 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         self._owner = TaskOwner("shard")
         self._watchdog: StallWatchdog | None = None
         self._collector = Collector()
+        self._processes: ServingProcesses | None = None
+        self._seal = new_seal() if settings.store.is_encrypted else b""
 
     async def __aenter__(self) -> Shard:
-        settings = self._settings
-        root = settings.generic.make_root()
-        self._store = await start_store(make_store(settings))
-        try:
-            self._cache_store = await start_cache_store(root, is_sealed=settings.store.is_encrypted)
-        except BaseException:  # the store's lock must not outlive a failed start
-            await self._store.stop()
-            raise
+        self._store, self._cache_store = await self._open_stores()
         try:
             return await self._start()
         except BaseException:  # likewise
             await self._stop_stores()
+            raise
+
+    async def _open_stores(self) -> tuple[Store, Store]:
+        settings = self._settings
+        root = settings.generic.make_root()
+        if settings.serving.serving_processes > 1:
+            from pykcp.programs.shard.processes.writer import ServingProcesses
+
+            self._processes = ServingProcesses(settings)
+        log, cache_log = self._processes.logs if self._processes is not None else (None, None)
+        store = await start_store(make_store(settings, log))
+        try:
+            return store, await start_cache_store(root, seal=self._seal, followers=cache_log)
+        except BaseException:  # the store's lock must not outlive a failed start
+            await store.stop()
             raise
 
     def announcement(self) -> Iterable[str]:
@@ -86,14 +100,14 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
 
     async def _start(self) -> Shard:
         settings = self._settings
-        credentials = Credentials(settings)
+        credentials = self._credentials()
         await self._owner.__aenter__()
         self._shard = shard = wire(settings, credentials, self._store, self._cache_store)
         self._meter = LoopMeter(shard.base.metrics)
         for hook in (*_POLICY, *_ROOT, *_CONTROLLERS):
             shard.base.health.await_hook(hook)
         self._listener = Listener(
-            shard.views.front,
+            self._application(shard),
             settings.connections.wire,
             settings.serving.tls(credentials.serving),
             self._meter,
@@ -101,13 +115,33 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         shard.base.metrics.add(*connection_metrics(self._listener))
         try:
             self._start_background(shard)
-            await self._listener.start(settings.serving.bind_address, settings.serving.secure_port)
+            await self._listen(shard)
             await self._finish_start(shard, credentials)
         except BaseException:  # a failed start must leave nothing behind
+            await self._stop_processes(0.0)
             await self._listener.close()
             await self._stop_background(shard)
             raise
         return shard
+
+    def _credentials(self) -> Credentials:
+        return Credentials(self._settings)
+
+    def _application(self, shard: Shard) -> Application:
+        return shard.views.front
+
+    async def _listen(self, shard: Shard) -> None:
+        host, port = self._settings.serving.bind_address, self._settings.serving.secure_port
+        if self._processes is None:
+            await self._listener.start(host, port)
+        else:
+            self._processes.listen(self._listener, shard.views.front, host, port)
+            self._processes.show(shard.base.metrics)
+
+    async def _stop_processes(self, seconds: float) -> None:
+        if self._processes is not None:
+            self._processes.stop_accepting()
+            await self._processes.stop(seconds)
 
     def _start_background(self, shard: Shard) -> None:
         if shard.api.audit is not None:
@@ -121,9 +155,9 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
             await shard.api.audit.stop()
 
     async def _finish_start(self, shard: Shard, credentials: Credentials) -> None:
-        port, client = self._listener.port, shard.catalog.client
-        shard.base.egress.listens_on(self._settings.serving.bind_address, port)
-        credentials.publish(port)
+        client = shard.catalog.client
+        self._locate(shard, credentials)
+        credentials.publish()
         await bootstrap(client)
         _finish(shard, _POLICY)
         if self._settings.shard.is_root:
@@ -136,8 +170,9 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         if self._settings.generic.run_controllers:
             make_controllers(shard).start(self._owner)
         _finish(shard, _CONTROLLERS)
-        self._collector.start()
-        self._start_meter(shard)
+        if self._processes is not None:
+            self._processes.start(credentials.tokens, self._seal)
+        self._start_housekeeping(shard)
 
     async def _join(self, shard: Shard, credentials: Credentials, peers: Peers) -> None:
         """One of several shards. What other shards are needed for goes on in the background."""
@@ -154,7 +189,14 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         heartbeat = Heartbeat(self._store, client, options.shard_name)
         self._owner.start_restartable("heartbeat", heartbeat.run)
 
-    def _start_meter(self, shard: Shard) -> None:
+    def _locate(self, shard: Shard, credentials: Credentials) -> None:
+        """The port is known."""
+        port = self._listener.port
+        shard.base.egress.listens_on(self._settings.serving.bind_address, port)
+        credentials.locate(port)
+
+    def _start_housekeeping(self, shard: Shard) -> None:
+        self._collector.start()
         threshold = self._settings.fairness.stall_log_threshold
         if threshold:
             self._watchdog = StallWatchdog(self._meter, threshold, identify, shard.base.metrics)
@@ -172,6 +214,9 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         shard.stores.hub.close()
         shard.stores.cache.hub.close()
         shard.views.where.close()
+        if self._processes is not None:
+            self._processes.stop_accepting()
         await self._listener.drain(self._settings.shutdown_seconds)
+        await self._stop_processes(self._settings.shutdown_seconds)
         await self._stop_background(shard)
         await self._stop_stores()

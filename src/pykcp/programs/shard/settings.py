@@ -54,4 +54,9 @@ class ShardSettings(ProgramSettings):
         return sign_in_settings(self.authentication, self.oidc, self.authorization)
 
     def problems(self) -> list[str]:
-        return super().problems() + self.sign_in.problems()
+        found = super().problems() + self.sign_in.problems()
+        if self.serving.serving_processes > 1 and self.store.etcd_servers:
+            found.append(
+                "--serving-processes needs the embedded store; with --etcd-servers start several servers instead"
+            )
+        return found

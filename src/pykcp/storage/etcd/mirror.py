@@ -227,7 +227,7 @@ class Mirror(ReadingHalf):
         self._checkpointer = files.connect(self._path, synchronous="OFF")
         self._worker = StoreThread("mirror-checkpoint", asyncio.get_running_loop())
         self._checkpoints = Checkpoints(
-            self._checkpointer, self._worker, run_here, self._readers,
+            self._checkpointer, self._worker, run_here, [self._readers],
             after_bytes=CHECKPOINT_BYTES, most_bytes=LOG_BYTES,
         )  # fmt: skip
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from pykcp.storage.changes import StoredChange
 from pykcp.storage.failures import LastFailure
 from pykcp.storage.sqlite.files import PAGE_BYTES
-from pykcp.storage.sqlite.scans import Readers
 from pykcp.storage.sqlite.worker import Done, StoreThread
 
 logger = logging.getLogger(__name__)
@@ -34,13 +34,22 @@ Intermission = Callable[[Callable[[], None], Done], None]
 """Runs something at a moment in which no transaction is open, and says how it went."""
 
 
+class RunningScans(Protocol):
+    """Scans whose snapshots keep the log from starting over."""
+
+    def drain(self, drained: Callable[[], None]) -> None:
+        """Hold new ones back until `resume`; say when those under way are through."""
+
+    def resume(self) -> None: ...
+
+
 class Checkpoints:
     def __init__(
         self,
         connection: sqlite3.Connection,
         worker: StoreThread,
         intermission: Intermission,
-        readers: Readers,
+        scans: Sequence[RunningScans],
         *,
         after_bytes: int,
         most_bytes: int,
@@ -49,7 +58,8 @@ class Checkpoints:
         self._worker = worker
         self._intermission = intermission
         self._closed = False
-        self._readers = readers
+        self._scans = scans
+        self._undrained = 0
         self._after_bytes = after_bytes
         self._most_bytes = most_bytes
         self._pending = 0
@@ -93,15 +103,23 @@ class Checkpoints:
         elif self._pending > _REMAINDER and self._rounds < _MOST_ROUNDS:
             self._start_round()
         elif self._log_bytes > self._most_bytes:
-            self._readers.drain(self._ask_for_intermission)
+            self._undrained = len(self._scans)
+            for each in self._scans:
+                each.drain(self._drained)
         else:
+            self._ask_for_intermission()
+
+    def _drained(self) -> None:
+        self._undrained -= 1
+        if self._undrained == 0:
             self._ask_for_intermission()
 
     def _ask_for_intermission(self) -> None:
         self._intermission(self._copy, self._finished)
 
     def _finished(self, error: BaseException | None) -> None:
-        self._readers.resume()
+        for each in self._scans:
+            each.resume()
         self._running = False
         # Nothing is lost: the data is in the write-ahead log, and the next batch tries again.
         if error is None:

@@ -48,9 +48,10 @@ class RemainingCounts:
 class ReadingHalf:
     """Serves reads and listeners; a subclass writes, and says so with `_publish`."""
 
+    compacted: int = 0
+
     def __init__(self, path: pathlib.Path, *, recent_bytes: int, readers: int) -> None:
         self.revision = 0
-        self.compacted = 0
         self._path = path
         self._recent_bytes = recent_bytes
         self._imports: dict[str, ImportState] = {}

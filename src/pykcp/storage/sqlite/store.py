@@ -9,11 +9,12 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange
 from pykcp.storage.errors import FutureRevision, StoreUnavailable
-from pykcp.storage.interface import Revisions
+from pykcp.storage.interface import Event, Revisions
 from pykcp.storage.moving import Adoption, IncomingRow
 from pykcp.storage.numbering import numbering
 from pykcp.storage.operations import DeleteKey, Operation
@@ -26,6 +27,9 @@ from pykcp.storage.sqlite.incoming import ImportState
 from pykcp.storage.sqlite.integrity import BackgroundCheck
 from pykcp.storage.sqlite.reading import ReadingHalf
 from pykcp.storage.sqlite.worker import StoreThread
+
+if TYPE_CHECKING:
+    from pykcp.storage.progress import LogFollowers
 
 logger = logging.getLogger(__name__)
 
@@ -62,11 +66,19 @@ DEFAULT_SETTINGS = SQLiteSettings()
 
 
 class SQLiteStore(ReadingHalf):
-    def __init__(self, path: pathlib.Path, *, settings: SQLiteSettings = DEFAULT_SETTINGS) -> None:
+    def __init__(
+        self,
+        path: pathlib.Path,
+        *,
+        settings: SQLiteSettings = DEFAULT_SETTINGS,
+        followers: LogFollowers | None = None,
+    ) -> None:
+        """`followers`: other processes that follow the log."""
         super().__init__(path, recent_bytes=settings.recent_bytes, readers=settings.readers)
         self._settings = settings
         self._reserved = 0
         """Up to this revision, `advance` does not have to store anything."""
+        self._followers = followers
         self._lock = files.FileLock(path)
         self._commits: GroupCommit | None = None
         self._compacting = asyncio.Lock()
@@ -183,6 +195,8 @@ class SQLiteStore(ReadingHalf):
         commits.advance(adoption.revision)
         self._imports[part] = state._replace(adoption=adoption)
         self._recent = RecentEvents(max(self.revision, adoption.revision), self._recent_bytes)
+        if self._followers is not None:
+            self._followers.announce_adoption()
         if adoption.revision > self.revision:
             self._publish(adoption.revision, ())
         self.size.look()
@@ -196,6 +210,8 @@ class SQLiteStore(ReadingHalf):
             if revision <= self.compacted:
                 return
             self.compacted = revision
+            if self._followers is not None:
+                self._followers.announce_compaction(revision)
             if self._imports:
                 await commits.maintain(partial(incoming.forget_adopted, compacted=revision))
                 self._imports = {
@@ -252,6 +268,9 @@ class SQLiteStore(ReadingHalf):
         adopted = incoming.complete_since(self._imports, "")
         self.revision = max(newest, self.compacted, self._reserved, adopted)
         slot = files.read_meta(writer, "slot")
+        if self._followers is not None:
+            self._followers.announce_compaction(self.compacted)
+            self._followers.announce(self.revision)
         self._recent = RecentEvents(self.revision, self._settings.recent_bytes)
         self.size.look()
         self._open_readers()
@@ -267,11 +286,17 @@ class SQLiteStore(ReadingHalf):
             translate=partial(files.translate, path=self._path),
         )  # fmt: skip
         self._checkpoints = Checkpoints(
-            self._checkpointer, self._checkpoint_worker, self._commits.intermission, self._readers,
+            self._checkpointer, self._checkpoint_worker, self._commits.intermission,
+            [self._readers] if self._followers is None else [self._readers, self._followers],
             after_bytes=self._settings.checkpoint_bytes, most_bytes=self._settings.log_bytes,
         )  # fmt: skip
         if not self._lock.was_clean:
             self._check = BackgroundCheck(self._path)
+
+    def _publish(self, revision: int, events: Sequence[Event]) -> None:
+        if self._followers is not None:  # before any client can learn of it
+            self._followers.announce(revision)
+        super()._publish(revision, events)
 
     def _committed(self, changes: list[StoredChange]) -> None:
         self._publish(changes[-1].revision, [planning.event(change) for change in changes])

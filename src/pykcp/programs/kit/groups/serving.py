@@ -14,7 +14,7 @@ from pykcp.auth.certificates import (
     load_certificates,
     serving_hosts,
 )
-from pykcp.programs.kit.checks import directory, key_pair, key_pairs
+from pykcp.programs.kit.checks import directory, key_pair, key_pairs, positive
 from pykcp.programs.kit.flags import ignored
 from pykcp.programs.kit.options import OptionGroup, option
 from pykcp.wire.settings import NamedCertificate, TLSSettings
@@ -177,6 +177,12 @@ def _names_of(certificate: pathlib.Path) -> list[str]:
 
 class ShardServingOptions(ServingOptions):
     """As kcp: a free port has to be asked for twice, so that none is taken by mistake."""
+
+    serving_processes: int = option(
+        "Processes that serve requests, each on a core of its own. One writes the store and runs the controllers, the others answer reads, lists and watches. Only for the embedded store.",
+        1,
+        check=positive,
+    )
 
     experimental_bind_free_port: bool = option(
         "Listen on any free port (with --secure-port=0).", False, hidden=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykcp.programs.kit.checks import ca_bundle, key_pairs, loaded_by
 from pykcp.programs.kit.flags import Flag, ignored
@@ -12,6 +12,8 @@ from pykcp.programs.kit.options import OptionGroup, option
 
 if TYPE_CHECKING:
     from pykcp.storage.interface import Store
+    from pykcp.storage.progress import LogFollowers, LogProgress
+    from pykcp.storage.sqlite.following import FollowingStore
 
 EMBEDDED_ETCD: tuple[Flag, ...] = (
     ignored("embedded-etcd-directory"),
@@ -36,6 +38,8 @@ ETCD_TUNING: tuple[Flag, ...] = (
     ignored("watch-cache", "bool", True),
     ignored("watch-cache-sizes", "strings", ()),
 )
+FILE = "store.db"
+"""The embedded store, in the root directory."""
 EMBEDDED = "embedded"
 """kcp's own word in --etcd-servers for no etcd."""
 
@@ -53,6 +57,15 @@ def _load_encryption(path: str) -> None:
     from pykcp.storage.encryption import load_config
 
     load_config(pathlib.Path(path))
+
+
+class FollowedFile(NamedTuple):
+    """A store that another process writes."""
+
+    bare: FollowingStore
+    """It takes the events of the log."""
+    store: Store
+    """The same as its users see it, without encryption."""
 
 
 class StoreOptions(OptionGroup):
@@ -89,16 +102,25 @@ class StoreOptions(OptionGroup):
     def is_encrypted(self) -> bool:
         return bool(self.encryption_provider_config)
 
-    def make(self, root: pathlib.Path) -> Store:
+    def make(self, root: pathlib.Path, followers: LogFollowers | None = None) -> Store:
         """The store, with encryption at rest if it is configured; not started."""
-        store = self._bare(root)
+        return self._encrypted(self._bare(root, followers))
+
+    def following(self, root: pathlib.Path, progress: LogProgress) -> FollowedFile:
+        """The same on a file that another process of this machine writes."""
+        from pykcp.storage.sqlite.following import FollowingStore
+
+        bare = FollowingStore(root / FILE, progress)
+        return FollowedFile(bare, self._encrypted(bare))
+
+    def _encrypted(self, store: Store) -> Store:
         if not self.encryption_provider_config:
             return store
         from pykcp.storage.encryption import EncryptedStore, load_config
 
         return EncryptedStore(store, load_config(pathlib.Path(self.encryption_provider_config)))
 
-    def _bare(self, root: pathlib.Path) -> Store:
+    def _bare(self, root: pathlib.Path, followers: LogFollowers | None) -> Store:
         limit = max(0, self.store_size_limit)
         if self.etcd_servers:
             from pykcp.storage.etcd import EtcdSettings, EtcdStore
@@ -118,4 +140,4 @@ class StoreOptions(OptionGroup):
         from pykcp.storage.sqlite.store import SQLiteSettings
 
         made = SQLiteSettings(erases=self.is_encrypted, most_bytes=limit)
-        return SQLiteStore(root / "store.db", settings=made)
+        return SQLiteStore(root / FILE, settings=made, followers=followers)

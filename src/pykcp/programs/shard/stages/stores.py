@@ -7,6 +7,7 @@ import pathlib
 import time
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pykcp.cache.server import Cache, make_cache
 from pykcp.observe.metrics import Gauge
@@ -16,6 +17,9 @@ from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.keys import enclosing_prefixes
 from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.interface import SEALED_INDEX, Store
+
+if TYPE_CHECKING:
+    from pykcp.storage.progress import LogFollowers
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +44,9 @@ def build_stores(base: Foundation, store: Store, cache_store: Store) -> StoresSt
     return StoresStage(store, hub, cache, Sources(now=Timestamps(time.time)), tuple(tasks))
 
 
-def make_store(settings: ShardSettings) -> Store:
+def make_store(settings: ShardSettings, followers: LogFollowers | None = None) -> Store:
     """The store of a shard, with encryption at rest if it is configured."""
-    return settings.store.make(settings.generic.root_directory)
+    return settings.store.make(settings.generic.root_directory, followers)
 
 
 async def start_store(store: Store) -> Store:

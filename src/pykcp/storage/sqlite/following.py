@@ -1,0 +1,171 @@
+"""A store on a file that another process of this machine writes: it is read, and its log followed.
+
+SQLite shows every committed transaction to all processes, so reads of objects are current by
+themselves. What a server keeps in memory (roles, definitions, open watches) follows the events of
+the log, which are read from the file up to the revision that the writer has announced
+(`storage.progress`). `refresh` does that, and is asked before a request is answered; nothing polls.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from pykcp.aio.resting import rest
+from pykcp.storage.errors import StoreError, StoreUnavailable
+from pykcp.storage.interface import Revisions
+from pykcp.storage.moving import Adoption, IncomingRow
+from pykcp.storage.operations import DeleteKey, Operation
+from pykcp.storage.progress import LogProgress
+from pykcp.storage.ring import RecentEvents
+from pykcp.storage.size_limit import SizeLimit
+from pykcp.storage.sqlite import files, incoming, scans
+from pykcp.storage.sqlite.reading import ReadingHalf
+
+_ROWS = 128
+"""Events that are taken at a go: some 2 ms."""
+
+
+class LostTrack(StoreError):
+    """The state in memory cannot be brought up to date by events: it has to be made anew."""
+
+
+class WithoutWrites:
+    """The half of a store that changes it: requests for it never come here."""
+
+    async def write(self, operations: Sequence[Operation]) -> Revisions:
+        raise _only_reads()
+
+    async def compact(self, revision: int) -> None:
+        """The writer does."""
+
+    async def use_slot(self, slot: int) -> None:
+        raise _only_reads()
+
+    async def advance(self, revision: int) -> None:
+        raise _only_reads()
+
+    async def hold(self, part: str) -> int:
+        raise _only_reads()
+
+    def release(self, part: str) -> None:
+        raise _only_reads()
+
+    def refuse(self, part: str, shard: str) -> None:
+        raise _only_reads()
+
+    async def evict(self, operations: Sequence[DeleteKey]) -> None:
+        raise _only_reads()
+
+    async def stage(self, part: str, rows: Sequence[IncomingRow], note: str) -> None:
+        raise _only_reads()
+
+    def staged(self, part: str) -> str | None:
+        return None
+
+    async def discard(self, part: str) -> None:
+        raise _only_reads()
+
+    async def adopt(self, part: str, base: int) -> Adoption:
+        raise _only_reads()
+
+    async def announce(self, part: str) -> None:
+        raise _only_reads()
+
+
+def _only_reads() -> StoreUnavailable:
+    return StoreUnavailable("this process only reads")
+
+
+class FollowingStore(WithoutWrites, ReadingHalf):
+    def __init__(
+        self,
+        path: pathlib.Path,
+        progress: LogProgress,
+        *,
+        recent_bytes: int = 16 << 20,
+        readers: int = 8,
+    ) -> None:
+        self._progress = progress
+        self._adoptions = 0
+        self.on_lost: Callable[[LostTrack], None] | None = None
+        """Called when the log cannot be followed any more, before LostTrack is raised."""
+        super().__init__(path, recent_bytes=recent_bytes, readers=readers)
+        self.size = SizeLimit(0, lambda: 0)
+        """The writer keeps the limit."""
+
+    @property
+    def compacted(self) -> int:  # type: ignore[override]  # the writer's, as it is now
+        return self._progress.compacted
+
+    async def start(self) -> None:
+        self._adoptions = self._progress.adoptions
+        self.revision = self._progress.revision
+        self._recent = RecentEvents(self.revision, self._recent_bytes)
+        try:
+            self._open_readers()
+            self._imports = incoming.read_all(self._point_connection())
+        except sqlite3.Error as error:
+            raise files.translate(error, self._path) from error
+
+    def refresh(self) -> bool:
+        """Take what was announced since the last time; whether that is all, or there is more.
+
+        Raises LostTrack.
+        """
+        target = self._progress.revision
+        return self.revision >= target or self._take(target)
+
+    def refresh_committed(self) -> bool:
+        """The same for everything that is in the file, announced or not.
+
+        A list shows transactions before they are announced; with its revision a client may come
+        to another process.
+        """
+        with self._translated():
+            newest = self._point_connection().execute(scans.NEWEST).fetchone()[0] or 0
+        target = max(newest, self._progress.revision)
+        return self.revision >= target or self._take(target)
+
+    def _take(self, target: int) -> bool:
+        """The next events up to a revision; whether there are no more."""
+        with self._translated():
+            found = (self.revision, target, "", scans.NO_END, _ROWS)
+            rows = self._point_connection().execute(scans.HISTORY, found).fetchall()
+        if self.revision < self._progress.compacted:
+            self._lose_track(f"events after {self.revision} are compacted")
+        if self._progress.adoptions != self._adoptions:
+            self._lose_track("a part of another store was adopted")
+        is_all = len(rows) < _ROWS
+        events = [scans.event_of_row(*row) for row in rows]
+        self._publish(target if is_all else events[-1].revision, events)
+        return is_all
+
+    def _lose_track(self, why: str) -> NoReturn:
+        error = LostTrack(f"{self._path}: {why}")
+        if self.on_lost is not None:
+            self.on_lost(error)
+        raise error
+
+    async def barrier(self) -> None:
+        while not self.refresh():
+            await rest()
+
+    def hold_scans(self, held: Callable[[], None]) -> None:
+        """Start no scans until `resume_scans`; say when those under way are through."""
+        self._readers.drain(held)
+
+    def resume_scans(self) -> None:
+        self._readers.resume()
+
+    async def drain(self) -> None:
+        """Nothing is written here."""
+
+    async def stop(self) -> None:
+        self._close_readers()
+
+
+    def health(self) -> str | None:
+        return "the store is not running" if self._points is None else None
