@@ -166,6 +166,5 @@ class FollowingStore(WithoutWrites, ReadingHalf):
     async def stop(self) -> None:
         self._close_readers()
 
-
     def health(self) -> str | None:
         return "the store is not running" if self._points is None else None
