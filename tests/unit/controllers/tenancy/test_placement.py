@@ -76,7 +76,7 @@ def test_workspaces_are_spread_evenly_between_reports() -> None:
             ShardState(name, {}, report=report, recent=recent.since(name, report))
             for name, report in reports.items()
         ]
-        chosen = choose(states, everything, NOW + number, random)
+        chosen = choose(states, everything, reports["a"].reported, random)
         assert chosen is not None
         recent.add(chosen, reports[chosen])
         counts[chosen] += 1
