@@ -8,7 +8,7 @@ by their content, expressions by their text.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,8 +17,11 @@ import orjson
 
 from pykcp.admission.subject import GROUP
 from pykcp.caching import BoundedCache
+from pykcp.machinery import meta
+from pykcp.machinery.resources import GroupVersionResource
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import resource_prefix, split_key
+from pykcp.registry.lookup import Replica
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
@@ -28,14 +31,11 @@ if TYPE_CHECKING:  # what parses them compiles CEL: imported when there is somet
     from pykcp.admission.webhooks.webhook import AdmissionWebhook
 
 _PREFIX = f"{GROUP}/"
-_SOURCES = tuple(
-    resource_prefix(GROUP, plural)
-    for plural in (
-        "mutatingwebhookconfigurations",
-        "validatingwebhookconfigurations",
-        "mutatingadmissionpolicybindings",
-        "validatingadmissionpolicybindings",
-    )
+_SOURCES = (
+    "mutatingwebhookconfigurations",
+    "validatingwebhookconfigurations",
+    "mutatingadmissionpolicybindings",
+    "validatingadmissionpolicybindings",
 )
 _KEEP_CLUSTERS = 8192
 _KEEP_PARSED = 4096
@@ -69,8 +69,14 @@ def _parsed_policy(parse: Callable[[Object], AdmissionPolicy], obj: Object) -> A
 
 
 class Configurations:
-    def __init__(self, store: Store, provider_of: ProviderOf | None = None) -> None:
-        self._store = store
+    def __init__(
+        self,
+        store: Store,
+        provider_of: ProviderOf | None = None,
+        replica: Replica | None = None,
+    ) -> None:
+        """`replica`: configurations of providers on other shards."""
+        self._store, self._replica = store, replica
         self._provider_of = provider_of
         self.known: BoundedCache[str, AdmissionHooks] = BoundedCache(
             "admission-hooks", _KEEP_CLUSTERS
@@ -81,6 +87,8 @@ class Configurations:
         )
         self._changes = 0
         store.listen(self._follow)
+        if replica is not None:
+            replica.listen(self._on_published)
 
     def place(self, request: AdmissionRequest) -> str:
         """The logical cluster whose configurations apply to a request.
@@ -104,6 +112,11 @@ class Configurations:
                 self._changes += 1
                 self.known.pop(split_key(event.key).cluster)
 
+    def _on_published(self, kind: tuple[str, str], cluster: str) -> None:
+        if kind[0] == GROUP:
+            self._changes += 1
+            self.known.pop(cluster)
+
     async def _load(self, cluster: str) -> AdmissionHooks:
         before = self._changes
         hooks = await self._read_all(cluster) if self._has_any(cluster) else NONE
@@ -115,7 +128,16 @@ class Configurations:
 
     def _has_any(self, cluster: str) -> bool:
         """Most clusters have none, which is quickly seen."""
-        return any(self._store.keys(f"{prefix}{cluster}/") for prefix in _SOURCES)
+        return any(
+            self._store.keys(f"{resource_prefix(GROUP, plural)}{cluster}/", limit=1)
+            or next(self._published(cluster, plural), None) is not None
+            for plural in _SOURCES
+        )
+
+    def _published(self, cluster: str, plural: str) -> Iterator[Object]:
+        """The objects of a logical cluster on another shard."""
+        kind = GroupVersionResource(GROUP, "v1", plural)
+        return self._replica.all(kind, cluster) if self._replica is not None else iter(())
 
     async def _read_all(self, cluster: str) -> AdmissionHooks:
         hooks = AdmissionHooks(
@@ -174,4 +196,5 @@ class Configurations:
 
     async def _read(self, cluster: str, plural: str) -> list[Object]:
         page = await self._store.list(Query(f"{resource_prefix(GROUP, plural)}{cluster}/"))
-        return [decode(value) for value in page.values]
+        found = [decode(value) for value in page.values]
+        return found or sorted(self._published(cluster, plural), key=meta.name)

@@ -19,6 +19,7 @@ from pykcp.clients.outbound import Outbound
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import FieldError
 from pykcp.registry.catalog.directory import Directory
+from pykcp.registry.lookup import Replica
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.steps import Steps
 from pykcp.storage.interface import Store
@@ -86,14 +87,16 @@ class TenantAdmission:
         outbound: Outbound,
         resolve: ServiceResolver | None = None,
         provider_of: ProviderOf | None = None,
+        replica: Replica | None = None,
     ) -> None:
         """`resolve` finds Services; without it webhooks can only be reached by URL.
 
-        `provider_of` finds whose configurations apply to bound resources.
+        `provider_of` finds whose configurations apply to bound resources, `replica` has those of
+        providers on other shards.
         """
         self._store, self._directory, self._authorizer = store, directory, authorizer
         self._outbound, self._resolve = outbound, resolve
-        self.configurations = known = Configurations(store, provider_of)
+        self.configurations = known = Configurations(store, provider_of, replica)
         self.mutating_policies = Deferred(
             "MutatingAdmissionPolicy",
             known,

@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -154,9 +154,14 @@ class WorkspaceTokens:
         types: TypeConfigurations,
         api_audiences: Sequence[str],
         outbound: Outbound | None = None,
+        prepare: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`outbound`: the way to issuers that tenants chose; None: any server may be asked."""
-        self._types, self._outbound = types, outbound
+        """`outbound`: the way to issuers that tenants chose; None: any server may be asked.
+
+        `prepare`: awaited before the configurations of a type are read; they may have to be
+        fetched from another shard.
+        """
+        self._types, self._outbound, self._prepare = types, outbound, prepare
         self._audiences = tuple(api_audiences)
         self._by_type: OrderedDict[str, TypeIssuers] = OrderedDict()
         self._broken: BoundedCache[str, tuple[tuple[str, str], ...]] = BoundedCache("", TYPES)
@@ -174,6 +179,8 @@ class WorkspaceTokens:
         type_name = self._types.type_of(cluster) if cluster else ""
         if not type_name:
             return None
+        if self._prepare is not None:
+            await self._prepare(type_name)
         issuers = self._issuers(type_name, now)
         if issuers is None:
             return None

@@ -64,6 +64,7 @@ def install_admission(
         access.authorizer,
         base.egress.webhooks,
         provider_of=catalog.bound.provider,
+        replica=lookup.replica,
     )
     both = _InBothPhases(
         WorkspaceRules(lookup),

@@ -59,6 +59,11 @@ def _workspace_tokens(
     from pykcp.auth.authn.workspace import WorkspaceTokens
     from pykcp.programs.shard.workspace_sign_in import StoredConfigurations
 
-    configurations = StoredConfigurations(catalog.lookup)
-    tokens = WorkspaceTokens(configurations, base.credentials.audiences, base.egress.webhooks)
+    configurations = StoredConfigurations(catalog.lookup, catalog.peers)
+    tokens = WorkspaceTokens(
+        configurations,
+        base.credentials.audiences,
+        base.egress.webhooks,
+        configurations.prepare if catalog.peers is not None else None,
+    )
     return [tokens], [BackgroundTask("workspace-sign-in", tokens.run)]
