@@ -16,15 +16,18 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
+from pykcp.caching import BoundedCache
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.client import HttpClient, may_repeat
 from pykcp.clients.http.interface import OutgoingRequest, Server, end_to_end
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.outbound import Tenant
-from pykcp.clients.relay import ForwardLimits, Relay
+from pykcp.clients.relay import ForwardLimits, Relay, RelayObserver
 from pykcp.wire.exchange import Exchange, Header
 
 _TRIES = 3
+_ORIGINS = 256
+"""Servers whose URLs are parsed once."""
 _PORTS = {"https": 443, "http": 80}
 _NOT_PASSED = frozenset(("content-length", "expect"))
 """What is said anew to the next server, or was answered here."""
@@ -47,6 +50,7 @@ class Onward(NamedTuple):
     headers: Sequence[Header]
     tenant: Tenant
     """Who chose the server."""
+    observer: RelayObserver | None = None
 
 
 class Forwarder:
@@ -60,7 +64,7 @@ class Forwarder:
         """`server_name`: in the servers' certificates, if it is not the host of their URLs."""
         self._connections, self._trust, self._server_name = connections, trust, server_name
         self._limits = limits or ForwardLimits()
-        self._last: tuple[str, Server | None] = ("", None)
+        self._servers: BoundedCache[str, Server] = BoundedCache("", _ORIGINS)
 
     async def forward(self, exchange: Exchange, onward: Onward) -> None:
         """Send a request on and its answer back, to its end.
@@ -73,7 +77,7 @@ class Forwarder:
             for attempt in range(_TRIES):
                 session = await (client.own_session() if request.upgrade else client.session())
                 is_reused = session.is_reused
-                relay = Relay(exchange, self._limits)
+                relay = Relay(exchange, self._limits, observer=onward.observer)
                 try:
                     await relay.run(session, request)
                 except SendFailed as error:
@@ -100,7 +104,7 @@ class Forwarder:
         session = client.ready() if client is not None else None
         if session is None or exchange.wanted_protocol or exchange.request.is_streaming:
             return False
-        relay = Relay(exchange, self._limits, lambda _: exchange.proceed(go_on()))
+        relay = Relay(exchange, self._limits, lambda _: exchange.proceed(go_on()), onward.observer)
         try:
             relay.start(session, _outgoing(exchange, target, onward.headers))
         except ValueError as error:
@@ -112,10 +116,9 @@ class Forwarder:
         """The server of a URL, and what to ask of it. Raises SendFailed."""
         at = url.find("/", len("https://"))
         origin, target = (url[:at], url[at:]) if at >= 0 else (url, "/")
-        last, server = self._last
-        if server is None or last != origin:  # most forwarders have one server
-            server = self._parse(origin)
-            self._last = (origin, server)
+        server = self._servers.get(origin)
+        if server is None:
+            server = self._servers.put(origin, self._parse(origin))
         return server, target
 
     def _parse(self, origin: str) -> Server:

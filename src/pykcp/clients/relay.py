@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pykcp.clients.errors import SendFailed, TimedOut
 from pykcp.clients.http.interface import (
@@ -38,6 +39,26 @@ class ForwardLimits:
     """Seconds in which nothing comes of an answer, after which it is broken off."""
 
 
+class AnswerRejected(SendFailed):
+    """There is an answer, but the client shall not get it."""
+
+    def __init__(self) -> None:
+        super().__init__("the answer was rejected")
+
+
+class RelayObserver(Protocol):
+    """Sees what is forwarded, once for each attempt."""
+
+    def accepts(self, status: int, headers: Sequence[Header]) -> bool:
+        """Whether the client gets this answer; otherwise forwarding fails with AnswerRejected."""
+
+    def ended(self, status: int, received: int, sent: int) -> None:
+        """The end, for whatever reason: octets of the answer's body and of the request's.
+
+        The status is 0 if there was no answer, or none that was accepted.
+        """
+
+
 class Relay:
     """Between an exchange with a client and a stream to a server."""
 
@@ -46,9 +67,11 @@ class Relay:
         exchange: Exchange,
         limits: ForwardLimits,
         failed: Callable[[SendFailed], None] | None = None,
+        observer: RelayObserver | None = None,
     ) -> None:
         """`failed`: called if there is no answer at all."""
         self._exchange, self._limits = exchange, limits
+        self._observer = observer
         self._loop = asyncio.get_running_loop()
         self._on_failed = failed
         self._done: asyncio.Future[None] | None = None
@@ -65,7 +88,7 @@ class Relay:
         self._is_waiting = False
         self._untaken = 0
         """The same of the request's body, and the client."""
-        self._body_size = 0
+        self._body_size = self._answer_size = 0
         self._timer: asyncio.TimerHandle | None = None
 
     # -- how it begins and ends ----------------------------------------------------------------
@@ -73,7 +96,9 @@ class Relay:
     def start(self, session: ClientSession, request: OutgoingRequest) -> None:
         """Raises ValueError for a request that cannot be sent."""
         self._out = session.start(request, self)
-        if request.body is None:
+        if request.body is not None:
+            self._body_size = len(request.body)
+        else:
             self._source = self._exchange.request.pipe(self)
             self._take_more()
         if self._limits.first_byte:
@@ -103,6 +128,8 @@ class Relay:
         self._is_done = True
         if self._timer is not None:
             self._timer.cancel()
+        if self._observer is not None:
+            self._observer.ended(self._status, self._answer_size, self._body_size)
         return True
 
     def _complete(self) -> None:
@@ -113,6 +140,12 @@ class Relay:
 
     def head_received(self, status: int, headers: Sequence[Header]) -> None:
         if self._is_done:
+            return
+        if self._observer is not None and not self._observer.accepts(status, headers):
+            out = self._out
+            self.failed(AnswerRejected())
+            if out is not None:
+                out.cancel()
             return
         self._status, self._headers = status, end_to_end(headers)
         self._watch_time()
@@ -139,6 +172,7 @@ class Relay:
     def data_received(self, data: bytes) -> None:
         if self._is_done:
             return
+        self._answer_size += len(data)
         if self._stream is None:
             self._first.append(data)
         else:

@@ -11,9 +11,12 @@ from __future__ import annotations
 import msgspec
 
 WHERE = "/services/where"
+ROUTED = "x-pykcp-routed"
+"""In a request of a front-proxy: it has looked up the logical cluster, and will do so again if the
+shard does not have it."""
 NOT_HERE = "x-pykcp-not-here"
-"""In an answer to a trusted proxy: the logical cluster is not on the shard. The value is the name
-of the shard that has it, if that is known."""
+"""In the answer to such a request, with status 421: the logical cluster is not on the shard. The
+value is the name of the shard that has it, if that is known."""
 
 
 class WorkspaceStep(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):

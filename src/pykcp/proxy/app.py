@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from pykcp.auth.authn.chain import Authentication
@@ -17,18 +17,21 @@ from pykcp.clients.errors import SendFailed
 from pykcp.clients.forwarder import Forwarder, Onward
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.outbound import Tenant
+from pykcp.clients.relay import AnswerRejected
+from pykcp.clients.where import ROUTED
 from pykcp.machinery.kcp import clusters
-from pykcp.machinery.status import BadRequest, StatusError, Unauthorized
+from pykcp.machinery.status import BadRequest, ServiceUnavailable, StatusError, Unauthorized
 from pykcp.proxy.identity import GroupFilter, IdentityHeaders
 from pykcp.proxy.lookup import RouteLookup, UnknownCluster
 from pykcp.proxy.mapping import CLUSTERS, MappingMatcher, PathMapping
+from pykcp.proxy.metrics import ForwardedRequest, ProxyMetrics
 from pykcp.proxy.pages import OwnPages
 from pykcp.proxy.routes import ClusterRoute, RouteTable
 from pykcp.proxy.shards import ShardDirectory
 from pykcp.server.call import Call, Pending
 from pykcp.server.filters.authorization import attributes_of
 from pykcp.server.filters.clusters import WorkspaceUnavailable, account_cluster
-from pykcp.server.forwarding import HOPS, LoopDetected, read_hops
+from pykcp.server.forwarding import HOPS, BadGateway, LoopDetected, read_hops
 from pykcp.server.media.answers import PageNotFound, send_status
 from pykcp.server.mount import SERVICES
 from pykcp.server.request_info import parse
@@ -37,6 +40,9 @@ from pykcp.wire.exchange import Exchange, Header, IncomingRequest
 _log = logging.getLogger(__name__)
 
 _OPERATOR = Tenant("")
+_ROUTED = (ROUTED, "1")
+_MOST_SHARDS = 4
+"""That are asked for a logical cluster which is being moved."""
 _NOT_PERMITTED = "workspace access not permitted"
 _NOBODY = User("")
 _MOST_HOPS = 8
@@ -51,10 +57,14 @@ class Target(NamedTuple):
     backend: ProxyBackend
     url: str
     """With the path, without the query."""
+    shard: str = ""
+    """"" if it goes to another server than a shard; a shard authenticates callers itself."""
     cluster: str = ""
     """The logical cluster, if the request names one."""
-    is_for_shard: bool = False
-    """The server authenticates callers itself."""
+    name: str = ""
+    """How the request names it."""
+    rest: str = ""
+    """The path below it."""
 
 
 class ProxyBackend:
@@ -68,6 +78,17 @@ class ProxyBackend:
         )
         self.forwarder = Forwarder(connections, trust)
         self.url = mapping.backend.rstrip("/")
+
+
+class SentRequest(NamedTuple):
+    """A request of which everything is known that has to be to send it."""
+
+    target: Target
+    user: User | None
+    """None: the server behind finds out."""
+    is_filtered: bool
+    """Whether the groups of the user are."""
+    started: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +111,15 @@ class FrontProxy:
         table: RouteTable,
         lookup: RouteLookup,
         pages: OwnPages,
+        metrics: ProxyMetrics,
     ) -> None:
         self._backends = [ProxyBackend(mapping, connections) for mapping in mappings]
         self._matcher = MappingMatcher([mapping.path for mapping in mappings])
         for_shards = (backend for backend in self._backends if backend.mapping.is_for_shards)
         self._shard_backend = next(for_shards, None)
         self._sign_in, self._authentication = sign_in, sign_in.authentication
-        self._shards, self._table, self._lookup, self._pages = shards, table, lookup, pages
+        self._shards, self._table, self._lookup = shards, table, lookup
+        self._pages, self._metrics = pages, metrics
 
     # --- what the wire asks
 
@@ -114,6 +137,7 @@ class FrontProxy:
         return True  # no more of a body is kept than of any caller
 
     def handle(self, exchange: Exchange) -> Pending:
+        started = time.perf_counter()
         request = exchange.request
         path = request.path
         backend = self._shard_backend
@@ -125,27 +149,33 @@ class FrontProxy:
             if isinstance(route, ClusterRoute) and route.shard and not request.header(HOPS):
                 user = self._authentication.peek(request)
                 if user is not None or not self._must_sign_in(request):
-                    url = self._shard_url(route, path[end:] if end > 0 else "")
-                    return self._send(exchange, Target(backend, url), user)
+                    target = self._at_shard(route, name, path[end:] if end > 0 else "")
+                    return self._start(exchange, SentRequest(target, user, True, started))
         elif self._pages.has(path):
             return self._pages.handle(exchange)
-        return self._serve(exchange)
+        return self._serve(exchange, started)
 
     # --- the same in steps
 
-    async def _serve(self, exchange: Exchange) -> None:
+    async def _serve(self, exchange: Exchange, started: float) -> None:
         request = exchange.request
-        call = Call(exchange, parse(request.method, request.path, request.query))
+        call = Call(exchange, parse(request.method, request.path, request.query), started)
         call.user = _NOBODY
         try:
             target = await self._find_target(call)
             user, is_filtered = await self._authenticate(call, target)
+            await self._forward(call, SentRequest(target, user, is_filtered, started))
         except StatusError as error:
-            if not exchange.responded:
-                send_status(call, error)
+            self._answer(call, error)
+
+    def _answer(self, call: Call, error: StatusError) -> None:
+        if call.exchange.responded:
             return
-        onward = self._onward(request, target, user, is_filtered=is_filtered)
-        await _forward(exchange, target.backend.forwarder, onward)
+        if isinstance(error, BadGateway):
+            call.exchange.respond(error.code, ())  # as Go's proxies, without a body
+        else:
+            send_status(call, error)
+        self._metrics.answered(call.info.method, error.code, call.started)
 
     async def _find_target(self, call: Call) -> Target:
         """Raises the error to answer."""
@@ -171,7 +201,7 @@ class FrontProxy:
         cluster = ""
         if matched.cluster not in ("", clusters.WILDCARD) and self._shard_backend is not None:
             cluster = (await self._find_route(call, matched.cluster)).cluster
-        return Target(backend, backend.url + path, cluster)
+        return Target(backend, backend.url + path, cluster=cluster)
 
     async def _shard_target(self, call: Call, name: str, rest: str) -> Target:
         assert self._shard_backend is not None
@@ -181,7 +211,7 @@ class FrontProxy:
             if url.scheme != "https" or url.query:
                 raise WorkspaceUnavailable
             return Target(self._shard_backend, route.mount.rstrip("/") + rest)
-        return Target(self._shard_backend, self._shard_url(route, rest), route.cluster, True)
+        return self._at_shard(route, name, rest)
 
     async def _find_route(self, call: Call, name: str) -> ClusterRoute:
         if name == clusters.WILDCARD or not clusters.is_valid_path(name):
@@ -196,8 +226,11 @@ class FrontProxy:
             raise forbidden(attributes_of(call), _NOT_PERMITTED)
         return route
 
-    def _shard_url(self, route: ClusterRoute, rest: str) -> str:
-        return f"{self._shards.base_url(route.shard)}{CLUSTERS}{route.cluster}{rest}"
+    def _at_shard(self, route: ClusterRoute, name: str, rest: str) -> Target:
+        assert self._shard_backend is not None
+        shard, cluster = route.shard, route.cluster
+        url = f"{self._shards.base_url(shard)}{CLUSTERS}{cluster}{rest}"
+        return Target(self._shard_backend, url, shard, cluster, name, rest)
 
     # --- who it is
 
@@ -214,7 +247,7 @@ class FrontProxy:
         try:
             found = await self._authentication.authenticate(request, target.cluster)
         except Unauthorized:
-            if target.is_for_shard and request.header("authorization") is not None:
+            if target.shard and request.header("authorization") is not None:
                 return None, True  # the shard may know a token that is not known here
             raise
         # A user of a workspace's own issuer is confined to it, and has no groups to filter.
@@ -222,11 +255,14 @@ class FrontProxy:
 
     # --- and on it goes
 
-    def _send(self, exchange: Exchange, target: Target, user: User | None) -> Pending:
+    def _start(self, exchange: Exchange, sent: SentRequest) -> Pending:
         """Without a task, if a connection is ready."""
-        onward = self._onward(exchange.request, target, user, is_filtered=True)
-        forwarder = target.backend.forwarder
-        go_on = partial(_forward, exchange, forwarder, onward)
+        forwarder = sent.target.backend.forwarder
+        onward, observer = self._onward(exchange.request, sent)
+
+        def go_on() -> Coroutine[Any, Any, None]:
+            return self._go_on(exchange, sent, observer)
+
         try:
             if forwarder.start(exchange, onward, go_on):
                 return None
@@ -234,27 +270,61 @@ class FrontProxy:
             pass  # it is answered below
         return go_on()
 
+    async def _go_on(
+        self, exchange: Exchange, sent: SentRequest, observer: ForwardedRequest
+    ) -> None:
+        request = exchange.request
+        call = Call(exchange, parse(request.method, request.path, request.query), sent.started)
+        call.user = _NOBODY
+        try:
+            if observer.is_misdirected:
+                sent = await self._reroute(call, sent)
+            await self._forward(call, sent)
+        except StatusError as error:
+            self._answer(call, error)
+
+    async def _forward(self, call: Call, sent: SentRequest) -> None:
+        """To the end of the answer. Raises the error to answer if there is none."""
+        for _ in range(_MOST_SHARDS):
+            onward, observer = self._onward(call.exchange.request, sent)
+            try:
+                await sent.target.backend.forwarder.forward(call.exchange, onward)
+            except AnswerRejected:
+                sent = await self._reroute(call, sent)
+            except SendFailed as error:
+                _log.warning("%s does not answer: %s", urlsplit(onward.url).netloc, error)
+                self._metrics.failed(observer.shard, error)
+                raise BadGateway from error
+            else:
+                return
+        raise ServiceUnavailable("the logical cluster is being moved", retry_after=1)
+
+    async def _reroute(self, call: Call, sent: SentRequest) -> SentRequest:
+        """The route was out of date: look for the shard again. Raises the error to answer."""
+        old = sent.target
+        self._table.forget_path(old.name)
+        route = await self._find_route(call, old.name)
+        if call.exchange.request.is_streaming:  # part of its body may be gone
+            raise ServiceUnavailable("the logical cluster was moved", retry_after=1)
+        if not route.shard or (route.shard == old.shard and route.cluster == old.cluster):
+            raise forbidden(attributes_of(call), _NOT_PERMITTED)
+        self._metrics.rerouted.add()
+        return sent._replace(target=self._at_shard(route, old.name, old.rest))
+
     def _onward(
-        self, request: IncomingRequest, target: Target, user: User | None, *, is_filtered: bool
-    ) -> Onward:
+        self, request: IncomingRequest, sent: SentRequest
+    ) -> tuple[Onward, ForwardedRequest]:
+        target, user = sent.target, sent.user
         identity = target.backend.identity
         headers = identity.passed(request.headers, without_token=user is not None)
         if user is not None:
-            headers += identity.of(user, self._sign_in.groups if is_filtered else None)
+            headers += identity.of(user, self._sign_in.groups if sent.is_filtered else None)
         headers += _hop_headers(request)
+        if target.shard:
+            headers.append(_ROUTED)
         url = f"{target.url}?{request.query}" if request.query else target.url
-        return Onward(url, headers, _OPERATOR)
-
-
-async def _forward(exchange: Exchange, forwarder: Forwarder, onward: Onward) -> None:
-    """To the end of the answer; 502 if there is none."""
-    try:
-        await forwarder.forward(exchange, onward)
-    except (SendFailed, TimeoutError) as error:
-        parts = urlsplit(onward.url)
-        _log.warning("%s does not answer: %s", parts.netloc, error)
-        if not exchange.responded:
-            exchange.respond(502, ())
+        observer = ForwardedRequest(self._metrics, request.method, target.shard, sent.started)
+        return Onward(url, headers, _OPERATOR, observer), observer
 
 
 def _hop_headers(request: IncomingRequest) -> list[Header]:

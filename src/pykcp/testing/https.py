@@ -31,6 +31,7 @@ class Received:
     body: bytes
     client: str
     """The common name of the client's certificate; "" without one."""
+    query: str = ""
 
     @property
     def json(self) -> Any:
@@ -137,6 +138,7 @@ class HTTPSServer:
             {name.lower(): value for name, value in request.headers.items()},
             await request.read(),
             _common_name(request),
+            request.query_string,
         )
         self.received.append(received)
         respond = self._responders.get(request.path)

@@ -21,6 +21,7 @@ from pykcp.proxy.app import FrontProxy
 from pykcp.proxy.freshness import RouteFreshness
 from pykcp.proxy.lookup import RouteLookup, UnknownCluster
 from pykcp.proxy.mapping import load_mappings
+from pykcp.proxy.metrics import ProxyMetrics
 from pykcp.proxy.pages import OwnPages
 from pykcp.proxy.routes import RouteTable
 from pykcp.proxy.shards import ShardDirectory
@@ -88,6 +89,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
             self._table,
             self._lookup,
             OwnPages(self._health, metrics, rules.authentication, self._root),
+            ProxyMetrics(metrics),
         )
 
     def _start_background(self) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from pykcp.auth.authn.bearer import bearer_token
 from pykcp.auth.tokens import unverified_claims
+from pykcp.clients.where import NOT_HERE, ROUTED
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.status import BadRequest, Forbidden, NotFound, StatusError
 from pykcp.registry.paths import ResolvedStep
@@ -150,8 +151,11 @@ class ClusterResolver:
         index: ClusterIndex,
         authorization: CallAuthorization,
         mounts: MountLookup | None = None,
+        is_proxied: Callable[[IncomingRequest], bool] = lambda _: False,
     ) -> None:
+        """`is_proxied`: whether a trusted front-proxy sent a request."""
         self._index, self._authorization, self._mounts = index, authorization, mounts
+        self._is_proxied = is_proxied
 
     def is_forwarded(self, path: str) -> bool:
         if self._mounts is None or not path.startswith(_CLUSTERS):
@@ -181,8 +185,12 @@ class ClusterResolver:
             if ":" in path:
                 return self._follow(call, path)
             inactive = self._index.inactive(path)
-            if inactive is None and self._authorization.is_open(call):
-                call.cluster = ""
+            if inactive is None:
+                request = call.exchange.request
+                if request.header(ROUTED) is not None and self._is_proxied(request):
+                    return _answer_not_here(call)
+                if self._authorization.is_open(call):
+                    call.cluster = ""
         if inactive:
             self._check_use(call, path)
         return None
@@ -251,6 +259,11 @@ class ClusterResolver:
         return HiddenDenial(
             denial, lambda call: self._authorization.check_visible(call, above, name)
         )
+
+
+async def _answer_not_here(call: Call) -> None:
+    """The front-proxy, which is not the user, looks again for the shard that has the cluster."""
+    call.exchange.respond(421, ((NOT_HERE, ""),))
 
 
 def _no_workspace(path: str) -> NotFound:

@@ -63,7 +63,12 @@ def build_api(
     verbs = StoredVerbs(
         Answered(access.authentication, access.authorizer, base.credentials.policy, catalog.client)
     )
-    clusters = ClusterResolver(access.clusters, authorization, _mounts(base, access))
+    clusters = ClusterResolver(
+        access.clusters,
+        authorization,
+        _mounts(base, access),
+        access.authentication.is_proxied,
+    )
     remote = _virtual_resources(base, catalog, services)
     homes = None
     if base.settings.tenancy.enable_home_workspaces:
