@@ -166,13 +166,15 @@ class TaskOwner:
 
     async def stop(self) -> None:
         """Cancel the tasks in reverse order and wait for each."""
+        current = asyncio.current_task()
+        before = current.cancelling() if current is not None else 0
         for owned in reversed(list(self._tasks.values())):
             owned.task.cancel()
             try:
                 await owned.task
             except asyncio.CancelledError:
-                if (current := asyncio.current_task()) is not None and current.cancelling():
-                    raise
+                if current is not None and current.cancelling() > before:
+                    raise  # it is this task that was cancelled, while it waited
             except Exception:
                 _log.exception("task %s/%s failed while stopping", self.name, owned.name)
 

@@ -1,13 +1,17 @@
-"""A shard's own part of a cache in the same process."""
+"""A shard's own part of the cache."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from pykcp.auth.user import MASTERS, User
+from pykcp.cache import part_marks
 from pykcp.cache.kinds import make_cached, schemaless
+from pykcp.cache.part_marks import CACHED_OBJECTS, PartMark
 from pykcp.cache.scopes import join, split
 from pykcp.cache.server import Cache
+from pykcp.clients.interface import Client
 from pykcp.controllers.cache.published import Copy
 from pykcp.controllers.cache.replication_plan import ORIGINAL_VERSION
 from pykcp.machinery.resources import GroupVersionResource
@@ -24,12 +28,15 @@ _SYSTEM = User("system:kcp:cache", groups=(MASTERS,))
 
 
 class CachePublisher:
-    def __init__(self, cache: Cache, shard: str) -> None:
-        self._cache = cache
-        self._shard = shard
+    """The part in a cache of the same process."""
+
+    def __init__(self, cache: Cache, shard: str, client: Client | None = None) -> None:
+        """`client`: writes the part; that of the cache itself if None."""
+        self._cache, self._shard = cache, shard
+        self._client: Client = client or cache.client
 
     async def get(self, kind: GroupVersionResource, cluster: str, name: str) -> Object | None:
-        return await self._cache.client.get(join(self._shard, cluster), kind, name)
+        return await self._client.get(join(self._shard, cluster), kind, name)
 
     def has(self, kind: GroupVersionResource, cluster: str, name: str) -> bool:
         prefix = resource_prefix(kind.group, kind.resource)
@@ -37,15 +44,15 @@ class CachePublisher:
         return self._cache.store.get(key) is not None
 
     async def create(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None:
-        await self._cache.client.create(join(self._shard, cluster), kind, obj)
+        await self._client.create(join(self._shard, cluster), kind, obj)
 
     async def update(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None:
-        await self._cache.client.update(join(self._shard, cluster), kind, obj)
+        await self._client.update(join(self._shard, cluster), kind, obj)
 
     async def delete(self, kind: GroupVersionResource, cluster: str, name: str) -> None:
-        await self._cache.client.delete(join(self._shard, cluster), kind, name)
+        await self._client.delete(join(self._shard, cluster), kind, name)
 
-    def versions(self, kind: GroupVersionResource) -> Iterator[tuple[str, str, str]]:
+    async def versions(self, kind: GroupVersionResource) -> AsyncIterator[tuple[str, str, str]]:
         store = self._cache.store
         prefix = resource_prefix(kind.group, kind.resource)
         for key in store.keys(f"{prefix}{self._shard}{SHARD_END}"):
@@ -90,3 +97,24 @@ class CachePublisher:
                     callback(Copy(parts.resource_prefix[:-1], place.cluster, parts.name))
 
         self._cache.store.listen(changed)
+
+    async def begin(self) -> Object:
+        place = join(self._shard, part_marks.CLUSTER)
+        mark = part_marks.mark_object(PartMark(int(time.time() * 1000), 0))
+        found = await self._client.get(place, CACHED_OBJECTS, part_marks.NAME)
+        if found is None:
+            return await self._client.create(place, CACHED_OBJECTS, mark)
+        mark["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+        return await self._client.update(place, CACHED_OBJECTS, mark)
+
+    async def finish(self, mark: Object, revision: int) -> None:
+        begun = part_marks.mark_of(mark)
+        assert begun is not None
+        done = part_marks.mark_object(PartMark(begun.session, revision, is_complete=True))
+        done["metadata"]["resourceVersion"] = mark["metadata"]["resourceVersion"]
+        done["metadata"]["uid"] = mark["metadata"]["uid"]
+        place = join(self._shard, part_marks.CLUSTER)
+        await self._client.update(place, CACHED_OBJECTS, done)
+
+    def on_return(self, callback: Callable[[], None]) -> None:
+        """A cache in the same process is always there."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 FILE = "cache.db"
+MIRROR_FILE = "cache-mirror.db"
+"""The copy of a remote cache server."""
 _RECENT_BYTES = 4 << 20
 _READERS = 4
 
@@ -28,7 +30,11 @@ def new_seal() -> bytes:
 
 
 async def start_store(
-    directory: pathlib.Path, *, seal: bytes = b"", followers: LogFollowers | None = None
+    directory: pathlib.Path,
+    *,
+    seal: bytes = b"",
+    followers: LogFollowers | None = None,
+    file: str = FILE,
 ) -> Store:
     """The started store; a damaged file is thrown away, since shards publish everything again.
 
@@ -36,7 +42,7 @@ async def start_store(
     is sealed then, with a key that ends with the process, so that no rotation has to come here.
     `followers`: other processes that follow the log.
     """
-    path = directory / FILE
+    path = directory / file
     if seal:
         _forget(path)
     store = _make(path, followers)
@@ -52,11 +58,13 @@ async def start_store(
     return store
 
 
-def followed_store(directory: pathlib.Path, progress: LogProgress) -> FollowingStore:
+def followed_store(
+    directory: pathlib.Path, progress: LogProgress, file: str = FILE
+) -> FollowingStore:
     """The same as another process of this machine writes it; not started."""
     from pykcp.storage.sqlite.following import FollowingStore
 
-    return FollowingStore(directory / FILE, progress, recent_bytes=_RECENT_BYTES, readers=_READERS)
+    return FollowingStore(directory / file, progress, recent_bytes=_RECENT_BYTES, readers=_READERS)
 
 
 async def _start_empty(

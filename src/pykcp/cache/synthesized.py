@@ -39,6 +39,21 @@ class RequestedResource(NamedTuple):
     namespaced: bool
     versions: tuple[str, ...]
 
+    @property
+    def prefix(self) -> str:
+        """Of the keys of its objects."""
+        return resource_prefix(self.group, self.plural, self.identity)
+
+    def definition(self) -> ResourceDefinition:
+        return schemaless(
+            self.group,
+            self.plural,
+            self.kind,
+            self.versions,
+            namespaced=self.namespaced,
+            identity=self.identity,
+        )
+
 
 Make = Callable[[ResourceDefinition, str], Resource]
 
@@ -110,17 +125,27 @@ class SynthesizedResources:
     def _resources(self, wanted: RequestedResource) -> dict[str, Resource]:
         made = self._made.get(wanted)
         if made is None:
-            definition = schemaless(
-                wanted.group,
-                wanted.plural,
-                wanted.kind,
-                wanted.versions,
-                namespaced=wanted.namespaced,
-                identity=wanted.identity,
-            )
+            definition = wanted.definition()
             made = {version: self._make(definition, version) for version in wanted.versions}
             self._made.put(wanted, made)
         return made
+
+
+def requested_resources(store: Store) -> Iterator[RequestedResource]:
+    """Everything that ClusterCachedResources ask for, of all shards."""
+    by_identity: dict[tuple[str, str, str], list[Object]] = {}
+    for key in store.keys(_PREFIX):
+        found = store.get(key)
+        if found is not None:
+            one = decode(found.value)
+            spec, identity = one["spec"], (one.get("status") or {}).get("identityHash") or ""
+            if identity:
+                group, plural = spec.get("group") or "", spec["resource"]
+                by_identity.setdefault((group, plural, identity), []).append(one)
+    for resources in by_identity.values():
+        together = wanted(resources)
+        if together is not None:
+            yield together
 
 
 def wanted(resources: Iterable[Object]) -> RequestedResource | None:

@@ -95,13 +95,24 @@ class RemoteClient:
             kind = kind._replace(resource=f"{kind.resource}:{identity}")
         return collection_path(cluster, kind, namespace)
 
+    def object(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        name: str,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> str:
+        """The path of an object."""
+        return object_path(cluster, kind, name, namespace, subresource)
+
     # --- reading
 
     async def get(
         self, cluster: str, kind: GroupVersionResource, name: str, namespace: str = ""
     ) -> Object | None:
         try:
-            return await self._ask("GET", object_path(cluster, kind, name, namespace))
+            return await self._ask("GET", self.object(cluster, kind, name, namespace))
         except NotFound as error:
             if error.name:
                 return None
@@ -203,7 +214,7 @@ class RemoteClient:
     ) -> Object:
         metadata = obj["metadata"]
         namespace = metadata.get("namespace", "")
-        path = object_path(cluster, kind, metadata["name"], namespace, subresource)
+        path = self.object(cluster, kind, metadata["name"], namespace, subresource)
         return await self._write("PUT", path, obj)
 
     async def change(
@@ -243,7 +254,7 @@ class RemoteClient:
     ) -> Object:
         if form not in (MERGE_PATCH, JSON_PATCH):
             raise ValueError(f"not a form of patches: {form}")
-        path = object_path(cluster, kind, name, namespace, subresource)
+        path = self.object(cluster, kind, name, namespace, subresource)
         return await self._write("PATCH", path, patch, form)
 
     async def apply(
@@ -257,7 +268,7 @@ class RemoteClient:
     ) -> Object:
         metadata = obj["metadata"]
         namespace = metadata.get("namespace", "")
-        path = object_path(cluster, kind, metadata["name"], namespace, subresource)
+        path = self.object(cluster, kind, metadata["name"], namespace, subresource)
         return await self._write("PATCH", path, obj, APPLY_PATCH, force="true" if force else None)
 
     async def delete(
@@ -273,7 +284,7 @@ class RemoteClient:
         conditions = {"uid": uid, "resourceVersion": resource_version}
         given = {field: value for field, value in conditions.items() if value is not None}
         options = _delete_options(propagation, given)
-        path = object_path(cluster, kind, name, namespace)
+        path = self.object(cluster, kind, name, namespace)
         try:
             await self._body("DELETE", path, orjson.dumps(options))
         except NotFound as error:

@@ -44,6 +44,18 @@ def client_of(
     on_outcome: Callable[[bool], None] | None = None,
 ) -> RemoteClient:
     """The same for a server that was read already; `url`: another server of the same kind."""
+    return RemoteClient(
+        http_of(endpoint, url),
+        manager,
+        token=token_of(endpoint),
+        identities=identities,
+        timeout=timeout,
+        on_outcome=on_outcome,
+    )
+
+
+def http_of(endpoint: KubeconfigServer, url: str = "") -> HttpClient:
+    """The connections to the server of a kubeconfig, or to another one of the same kind."""
     if endpoint.skip_verify:
         raise CredentialError("insecure-skip-tls-verify is not supported here")
     parts = urlsplit(server_root(url or endpoint.url))
@@ -57,17 +69,10 @@ def client_of(
         Trust(lambda: make_context(endpoint)) if is_tls else None,
         endpoint.server_name,
     )
-    return RemoteClient(
-        HttpClient(server),
-        manager,
-        token=_token_of(endpoint),
-        identities=identities,
-        timeout=timeout,
-        on_outcome=on_outcome,
-    )
+    return HttpClient(server)
 
 
-def _token_of(endpoint: KubeconfigServer) -> Callable[[], str]:
+def token_of(endpoint: KubeconfigServer) -> Callable[[], str]:
     """The bearer token; one in a file is read again with every request: it is replaced there."""
     if not endpoint.token_file:
         return lambda: endpoint.token

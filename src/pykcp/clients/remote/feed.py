@@ -39,7 +39,7 @@ class RemoteFeed:
     ) -> None:
         """`entries`: by which index entries objects of a kind are found."""
         self._client, self._cluster, self._entries = client, cluster, entries
-        self._informers: dict[str, Informer] = {}
+        self._informers: dict[str, Informer[HeldObjects]] = {}
         self._kinds: dict[str, GroupVersionResource] = {}
         self._resumes: list[Callable[[], Awaitable[None]]] = []
         self._owner: TaskOwner | None = None
@@ -93,7 +93,7 @@ class RemoteLister:
     """Reads what the informers of a feed hold."""
 
     def __init__(
-        self, informers: dict[str, Informer], kinds: dict[str, GroupVersionResource]
+        self, informers: dict[str, Informer[HeldObjects]], kinds: dict[str, GroupVersionResource]
     ) -> None:
         self._informers, self._kinds = informers, kinds
 

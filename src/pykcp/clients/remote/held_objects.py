@@ -96,6 +96,9 @@ class HeldObjects:
         for key, (_, value) in list(self._values.items()):
             yield self._change(key, orjson.loads(value), value, None, is_deleted=False)
 
+    async def settle(self) -> None:
+        """Nothing to wait for: objects are in memory."""
+
     def _key(self, obj: Object) -> ObjectKey:
         metadata = obj["metadata"]
         cluster = (metadata.get("annotations") or {}).get(CLUSTER_ANNOTATION) or self._cluster

@@ -11,8 +11,8 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 import orjson
@@ -21,7 +21,6 @@ from pykcp.clients.errors import SendFailed
 from pykcp.clients.interface import Change, Handler
 from pykcp.clients.remote.client import RemoteClient, pause_before_repeat
 from pykcp.clients.remote.errors import error_of, error_of_status
-from pykcp.clients.remote.held_objects import HeldObjects
 from pykcp.clients.remote.paths import with_query
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import BadRequest, Expired, Forbidden, Gone, Invalid, StatusError
@@ -46,14 +45,45 @@ class _WatchEvent(msgspec.Struct):
 _decode_event = msgspec.json.Decoder(_WatchEvent).decode
 
 
-class Informer:
+class ObjectHolder(Protocol):
+    """What keeps the objects of an informer: in memory (`HeldObjects`) or in a store."""
+
+    def put(self, value: bytes) -> Change | None:
+        """An object as it is now; None if there is nothing to report."""
+
+    def remove(self, value: bytes) -> Change | None:
+        """An object that is gone, in its last state."""
+
+    def begin_replacing(self) -> None:
+        """All objects follow; those that do not are gone at `end_replacing`."""
+
+    def end_replacing(self) -> Iterable[Change]: ...
+
+    def contents(self) -> Iterable[Change]:
+        """All objects, as if they had just been created."""
+
+    async def settle(self) -> None:
+        """Finish what `put`, `remove` and `end_replacing` have begun.
+
+        If it fails, everything is read again.
+        """
+
+
+Holder = TypeVar("Holder", bound=ObjectHolder)
+
+
+class Informer(Generic[Holder]):
     """`run` it; handlers are called for every change."""
+
+    is_history_kept = True
+    """Whether the server has the same history after it was away. One that may lose its data
+    counts versions anew, so everything is read again."""
 
     def __init__(
         self,
         client: RemoteClient,
         kind: GroupVersionResource,
-        held: HeldObjects,
+        held: Holder,
         cluster: str = "*",
         *,
         streams_lists: bool = True,
@@ -81,19 +111,31 @@ class Informer:
         """Until cancelled."""
         while True:
             began = time.monotonic()
+            failure: Exception | None = None
             try:
                 await self._follow()
             except (Expired, Gone):
                 self._version = ""  # the server has forgotten that place
                 continue
             except (StatusError, SendFailed, msgspec.MsgspecError) as error:
-                level = logging.DEBUG if self._pause > _FIRST_PAUSE else logging.WARNING
-                _log.log(level, "the watch of %s broke: %s", self._kind, error)
+                failure = error
+                self.report(error)
+                if not self.is_history_kept:
+                    self._version = ""
             if time.monotonic() - began > _STEADY:
                 self._pause = _FIRST_PAUSE
                 continue
-            await self._sleep(self._pause * (1 - self._jitter() / 2))
+            await self.rest(self._pause * (1 - self._jitter() / 2), failure)
             self._pause = min(2 * self._pause, _LAST_PAUSE)
+
+    def report(self, error: Exception) -> None:
+        """Log that a watch ended with an error."""
+        level = logging.DEBUG if self._pause > _FIRST_PAUSE else logging.WARNING
+        _log.log(level, "the watch of %s broke: %s", self._kind, error)
+
+    async def rest(self, seconds: float, failure: Exception | None) -> None:
+        """Wait before the next attempt."""
+        await self._sleep(seconds)
 
     async def _follow(self) -> None:
         """One watch, with the content before it if its place is not known."""
@@ -119,6 +161,14 @@ class Informer:
         for obj in found:
             self._tell(self.held.put(orjson.dumps(obj)))
         self._replaced(version)
+        await self._settle()
+
+    async def _settle(self) -> None:
+        try:
+            await self.held.settle()
+        except BaseException:
+            self._version = ""  # what was lost is not sent again from that place
+            raise
 
     def _replaced(self, version: str) -> None:
         for change in self.held.end_replacing():
@@ -139,10 +189,19 @@ class Informer:
                 if pause is not None:
                     await self._sleep(pause)
                 raise error_of(response.status, answer)
-            async for line in lines(response.chunks()):
-                self._heard(_decode_event(line))
+            self.connected()
+            began = time.monotonic()
+            async for batch in _batches(response.chunks()):
+                for line in batch:
+                    self._heard(_decode_event(line))
+                await self._settle()
+            if not self.is_history_kept and time.monotonic() - began < seconds - 1:
+                self._version = ""  # ended before its time: the server stops
         finally:
             response.close()
+
+    def connected(self) -> None:
+        """The server has accepted a watch."""
 
     def _heard(self, event: _WatchEvent) -> None:
         value = bytes(event.object)
@@ -190,12 +249,17 @@ def _version_of(value: bytes) -> str:
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The lines of a text that comes in pieces, without empty ones."""
+    async for batch in _batches(chunks):
+        for line in batch:
+            yield line
+
+
+async def _batches(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
+    """The lines that have arrived together."""
     rest = b""
     async for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if line:
-                yield line
+        *complete, rest = (rest + chunk).split(b"\n")
+        yield [line for line in complete if line]
 
 
 def _call(handlers: list[Handler] | tuple[Handler, ...], change: Change) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple, Protocol
 
 from pykcp.machinery.resources import GroupVersionResource
@@ -32,7 +32,7 @@ class PublishedCopies(Protocol):
 
     async def delete(self, kind: GroupVersionResource, cluster: str, name: str) -> None: ...
 
-    def versions(self, kind: GroupVersionResource) -> Iterator[tuple[str, str, str]]:
+    def versions(self, kind: GroupVersionResource) -> AsyncIterator[tuple[str, str, str]]:
         """Cluster, name and the version of the original, of all copies of a kind."""
 
     def names(self, resource: str, cluster: str) -> list[str]:
@@ -45,3 +45,15 @@ class PublishedCopies(Protocol):
 
     def listen(self, callback: Callable[[Copy], None]) -> None:
         """Register a callback for every change of a copy, by any writer."""
+
+    async def begin(self) -> Object:
+        """Mark the part as incomplete; returns the mark, for `finish`."""
+
+    async def finish(self, mark: Object, revision: int) -> None:
+        """Mark the part as complete at a revision of the shard.
+
+        Conflict or NotFound if the cache has lost its data since `begin`.
+        """
+
+    def on_return(self, callback: Callable[[], None]) -> None:
+        """Register a callback for when the cache can be reached again, after any interruption."""

@@ -1,7 +1,8 @@
 """Publishes objects that other shards need in the cache server, and keeps the copies up to date.
 
 Copies that are changed or removed there are restored, so a cache that was wiped is filled again.
-At start versions are compared: unchanged objects are not read again.
+At start, and whenever a remote cache server is back, versions are compared: unchanged objects are
+not read again. When everything is published, the shard's part is marked as complete.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from pykcp.machinery.kcp.clusters import WILDCARD, is_system
 from pykcp.machinery.kcp.replicate_marks import ANNOTATION, is_marked
 from pykcp.machinery.object_keys import ObjectRef, resource_id
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, GroupVersionResource
-from pykcp.machinery.status import AlreadyExists, NotFound
+from pykcp.machinery.status import AlreadyExists, Conflict, NotFound, StatusError
 from pykcp.registry.codec import CLUSTER_ANNOTATION, decode
 from pykcp.registry.indexes.entries import PUBLISHED_CLUSTERS
 from pykcp.types import Object
@@ -50,6 +51,10 @@ class Original(NamedTuple):
     name: str
 
 
+WHOLE_PART = Original(GroupVersionResource("", "", ""), "", "")
+"""The key under which all versions are compared."""
+
+
 class Replication:
     def __init__(
         self,
@@ -63,6 +68,12 @@ class Replication:
         self._shard = shard
         self._by_id = {resource_id(kind.group, kind.resource): kind for kind in PUBLISHED}
         """By their `resource_id` in the cache."""
+        self._unpublished: set[Original] = set()
+        """What the last comparison found and is not published yet."""
+        self._highest = 0
+        """The highest version that it found."""
+        self._mark: Object | None = None
+        """Of the part, to be completed when nothing is unpublished."""
         self.controller: Controller[Original] = Controller(
             NAME, self.reconcile, workers=8, metrics=metrics
         )
@@ -72,8 +83,15 @@ class Replication:
             feed.on(kind, _Adds(self.controller, kind))
         for kind in (LOGICAL_CLUSTERS, *ROLES):
             feed.on(kind, _AddsMarked(self, kind))
-        feed.at_start(self.compare)
+        feed.at_start(self._begin)
         self._published.listen(self._on_copy)
+        self._published.on_return(self._compare_again)
+
+    async def _begin(self) -> None:
+        self._compare_again()
+
+    def _compare_again(self) -> None:
+        self.controller.add(WHOLE_PART)
 
     def _on_copy(self, copy: Copy) -> None:
         kind = self._by_id.get(copy.resource)
@@ -89,6 +107,30 @@ class Replication:
         return self._is_marked(original.cluster) or self._published.has(*original)
 
     async def reconcile(self, key: Original) -> None:
+        if key == WHOLE_PART:
+            self._mark = None
+            mark = await self._published.begin()
+            await self.compare()
+            self._mark = mark
+        elif await self._publish(key):
+            self._unpublished.discard(key)
+        if self._mark is not None and not self._unpublished:
+            await self._complete(self._mark)
+
+    async def _complete(self, mark: Object) -> None:
+        """Everything that the comparison found is published."""
+        self._mark = None
+        try:
+            await self._published.finish(mark, self._highest)
+        except (Conflict, NotFound):
+            self._compare_again()  # the cache has lost its data meanwhile
+        except StatusError:
+            if self._mark is None:  # no other comparison has begun
+                self._mark = mark
+            raise
+
+    async def _publish(self, key: Original) -> bool:
+        """False if the copy was written by somebody else meanwhile: the key is queued again."""
         kind, cluster, name = key
         slices = Slices(cluster)  # a large object and its copy take long to read and to compare
         copy = await self._published.get(kind, cluster, name)
@@ -100,13 +142,14 @@ class Replication:
         todo = plan(local, copy, self._shard)
         if slices.is_over():
             await slices.next()
-        await self._carry_out(key, todo)
+        is_done = await self._carry_out(key, todo)
         has_turned = todo.action in (CopyAction.CREATE, CopyAction.DELETE)
         if kind == LOGICAL_CLUSTERS and has_turned:
             for role in self._roles_of(cluster):
                 self.controller.add(role)
+        return is_done
 
-    async def _carry_out(self, key: Original, todo: ReplicationPlan) -> None:
+    async def _carry_out(self, key: Original, todo: ReplicationPlan) -> bool:
         kind, cluster, name = key
         if todo.action is CopyAction.DELETE:
             await self._published.delete(kind, cluster, name)
@@ -120,6 +163,8 @@ class Replication:
                 await write(kind, cluster, todo.copy)
             except (AlreadyExists, NotFound):
                 self.controller.add(key)  # a concurrent write: check the current state
+                return False
+        return True
 
     def _local(self, key: Original) -> Object | None:
         value = self._lister.value(_ref(key))
@@ -140,13 +185,19 @@ class Replication:
 
     async def compare(self) -> None:
         """Find changes that were missed while the controller did not run, on either side."""
+        self._unpublished.clear()
         for kind in PUBLISHED:
-            copies = {(c, n): version for c, n, version in self._published.versions(kind)}
+            copies = {(c, n): version async for c, n, version in self._published.versions(kind)}
             async for cluster, name, version in self._originals(kind):
+                self._highest = max(self._highest, int(version))
                 if copies.pop((cluster, name), None) != version:
-                    self.controller.add(Original(kind, cluster, name))
+                    self._differs(Original(kind, cluster, name))
             for cluster, name in copies:
-                self.controller.add(Original(kind, cluster, name))
+                self._differs(Original(kind, cluster, name))
+
+    def _differs(self, original: Original) -> None:
+        self._unpublished.add(original)
+        self.controller.add(original)
 
     async def _originals(self, kind: GroupVersionResource) -> AsyncIterator[tuple[str, str, str]]:
         """Cluster, name and version of what there is to publish of a kind."""

@@ -119,10 +119,14 @@ class ShardOptions(OptionGroup):
         "",
         check=kubeconfig_file,
     )
-    cache_kubeconfig: str = pending(
-        "Kubeconfig of a cache server; the one of this process is used if empty."
+    cache_kubeconfig: str = option(
+        "Kubeconfig of a member of system:masters on the cache server; if empty, the one in this process is used.",
+        "",
+        check=kubeconfig_file,
     )
-    cache_server_kubeconfig_file: str = pending("Former name of --cache-kubeconfig.")
+    cache_server_kubeconfig_file: str = option(
+        "Former name of --cache-kubeconfig.", "", check=kubeconfig_file
+    )
     logical_cluster_admin_kubeconfig: str = option(
         "Kubeconfig of an administrator of logical clusters, directly at the shards; its server is replaced by theirs.",
         "",
@@ -159,6 +163,11 @@ class ShardOptions(OptionGroup):
     def is_root(self) -> bool:
         """Whether this shard has the logical cluster `root`."""
         return not self.root_shard_kubeconfig_file
+
+    @property
+    def remote_cache(self) -> str:
+        """The kubeconfig of the cache server; "" if it is in this process."""
+        return self.cache_kubeconfig or self.cache_server_kubeconfig_file
 
 
 class TenancyOptions(OptionGroup):

@@ -18,7 +18,7 @@ from pykcp.programs.shard.bootstrap_root import bootstrap_root, root_options
 from pykcp.programs.shard.connections import connection_metrics
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.settings import ShardSettings
-from pykcp.programs.shard.stages.stores import make_store, start_store
+from pykcp.programs.shard.stages.stores import cache_file, make_store, start_store
 from pykcp.programs.shard.wiring import Shard, make_controllers, wire
 from pykcp.server.loop_holder import identify
 from pykcp.storage.compactor import Compactor
@@ -77,10 +77,13 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         log, cache_log = self._processes.logs if self._processes is not None else (None, None)
         store = await start_store(make_store(settings, log))
         try:
-            return store, await start_cache_store(root, seal=self._seal, followers=cache_log)
+            cache_store = await start_cache_store(
+                root, seal=self._seal, followers=cache_log, file=cache_file(settings)
+            )
         except BaseException:  # the store's lock must not outlive a failed start
             await store.stop()
             raise
+        return store, cache_store
 
     def announcement(self) -> Iterable[str]:
         """Where it serves, where its files are, and a command to try."""
@@ -157,6 +160,8 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
     async def _finish_start(self, shard: Shard, credentials: Credentials) -> None:
         client = shard.catalog.client
         self._locate(shard, credentials)
+        if shard.stores.mirror is not None:
+            self._owner.start_restartable("cache-mirror", shard.stores.mirror.run)
         credentials.publish()
         await bootstrap(client)
         _finish(shard, _POLICY)

@@ -30,7 +30,7 @@ from pykcp.programs.shard.processes.writer import (
     FollowerStart,
     shared_words,
 )
-from pykcp.programs.shard.stages.stores import start_store
+from pykcp.programs.shard.stages.stores import cache_file, start_store
 from pykcp.programs.shard.wiring import Shard
 from pykcp.storage.interface import Store
 from pykcp.storage.progress import LogProgress
@@ -61,7 +61,7 @@ class running_follower(running_shard):  # noqa: N801  # a context, as the shard
     async def _open_stores(self) -> tuple[Store, Store]:
         root = self._settings.generic.root_directory
         file = self._settings.store.following(root, LogProgress(self._words, STORE))
-        cache = followed_store(root, LogProgress(self._words, CACHE))
+        cache = followed_store(root, LogProgress(self._words, CACHE), cache_file(self._settings))
         self._followed = [file.bare, cache]
         for each in self._followed:
             each.on_lost = _lost

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pykcp.cache.publishing import CachePublisher
+from pykcp.cache.replica_feed import ReplicaFeed
 from pykcp.controllers import kcp as kcp_controllers
 from pykcp.controllers.kube import all as kube_controllers
 from pykcp.controllers.runtime.manager import ControllerSet, join
@@ -56,7 +57,17 @@ def build_controllers(
         parts,
         content=ClusterContent(stores.store, catalog.directory),
         ca_bundle=credentials.root_ca,
-        published=CachePublisher(stores.cache, settings.shard.shard_name),
+        published=_published(base, stores),
         trash=views.trash,
     )
-    return join(LogFeed(stores.store), followers)
+    published = ReplicaFeed(stores.cache.store, settings.shard.shard_name)
+    return join(LogFeed(stores.store, published), followers)
+
+
+def _published(base: Foundation, stores: StoresStage) -> CachePublisher:
+    """This shard's part of the cache."""
+    if stores.mirror is None:
+        return CachePublisher(stores.cache, base.settings.shard.shard_name)
+    from pykcp.cache.remote_part import RemotePublisher
+
+    return RemotePublisher(stores.mirror)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pykcp.cache.server import Cache, make_cache
+from pykcp.cache.storing import FILE, MIRROR_FILE
 from pykcp.observe.metrics import Gauge
 from pykcp.programs.shard.settings import ShardSettings
 from pykcp.programs.shard.stages.foundation import BackgroundTask, Foundation
@@ -19,6 +20,7 @@ from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.interface import SEALED_INDEX, Store
 
 if TYPE_CHECKING:
+    from pykcp.cache.mirror import Mirror
     from pykcp.storage.progress import LogFollowers
 
 
@@ -27,6 +29,9 @@ class StoresStage:
     store: Store
     hub: WatchHub
     cache: Cache
+    mirror: Mirror | None
+    """Follows a remote cache server into `cache`, in the process that writes the stores; None if
+    the cache server is in this process."""
     sources: Sources
     tasks: tuple[BackgroundTask, ...]
 
@@ -41,7 +46,25 @@ def build_stores(base: Foundation, store: Store, cache_store: Store) -> StoresSt
     base.health.add("etcd", store.health)
     base.health.add("etcd-readiness", store.health, only_ready=True)
     cache = make_cache(cache_store, base.settings.shard.shard_name)
-    return StoresStage(store, hub, cache, Sources(now=Timestamps(time.time)), tuple(tasks))
+    mirror = _mirror(base.settings, cache)
+    sources = Sources(now=Timestamps(time.time))
+    return StoresStage(store, hub, cache, mirror, sources, tuple(tasks))
+
+
+def cache_file(settings: ShardSettings) -> str:
+    """The file of the cache: its own, or that of the copy of a remote one."""
+    return MIRROR_FILE if settings.shard.remote_cache else FILE
+
+
+def _mirror(settings: ShardSettings, cache: Cache) -> Mirror | None:
+    kubeconfig = settings.shard.remote_cache
+    if not kubeconfig:
+        return None
+    from pykcp.cache.mirror import Mirror
+    from pykcp.cache.remote import connect_cache
+
+    name = settings.shard.shard_name
+    return Mirror(connect_cache(kubeconfig, f"kcp-shard-{name}"), cache, name)
 
 
 def make_store(settings: ShardSettings, followers: LogFollowers | None = None) -> Store:

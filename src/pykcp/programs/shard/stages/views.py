@@ -54,9 +54,10 @@ def build_views(
     else:
         api.services.mount_default(RemoteWorkspaces(remote, local))
         tasks = (BackgroundTask("virtual-workspaces", remote.run),)
-    address = base.credentials.serving_address
-    cache = make_cache_server(stores.cache, access.authentication, Registry(), address)
-    api.services.mount("cache", cache)
+    if stores.mirror is None:
+        address = base.credentials.serving_address
+        cache = make_cache_server(stores.cache, access.authentication, Registry(), address)
+        api.services.mount("cache", cache)
     if catalog.peers is not None:
         api.services.mount("provisioning", _provisioning(base, catalog, access, api))
     where = WhereService(stores.store, catalog.paths, access.clusters, access.authentication)

@@ -1,0 +1,316 @@
+"""A remote cache server, followed into a local store of the same layout.
+
+One informer for each resource writes what it receives to the store, so objects are on disk and
+not in memory, and are there after a restart while the cache server is away.
+
+Objects that are missing when the server is read again are removed only if the part of their shard
+is complete there (`part_marks`): a cache server that lost its data is filled again by the shards.
+The own shard's part is removed at once, since this shard is the one that fills it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+import orjson
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.aio.slices import Slices
+from pykcp.cache import part_marks
+from pykcp.cache.kinds import SHARD_ANNOTATION, make_cached, served_definitions
+from pykcp.cache.part_marks import CACHED_OBJECTS
+from pykcp.cache.remote import EVERYTHING, CacheServerClient, Reconnection
+from pykcp.cache.scopes import join, split
+from pykcp.cache.server import Cache
+from pykcp.cache.synthesized import RequestedResource, requested_resources
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.interface import Change
+from pykcp.clients.remote.informer import Informer
+from pykcp.machinery.kcp.clusters import WILDCARD
+from pykcp.machinery.resources import CLUSTER_CACHED_RESOURCES, GroupVersionResource
+from pykcp.machinery.status import StatusError
+from pykcp.registry.codec import CLUSTER_ANNOTATION, decode
+from pykcp.registry.keys import SHARD_END, object_key, resource_prefix, split_key
+from pykcp.registry.mirroring import MirroredObject, MirrorWriter
+from pykcp.storage.interface import Event
+from pykcp.types import Object
+
+_log = logging.getLogger(__name__)
+_BATCH = 200
+"""Objects in one write."""
+_MARKS = resource_prefix(CACHED_OBJECTS.group, CACHED_OBJECTS.resource)
+_REQUESTS = resource_prefix(CLUSTER_CACHED_RESOURCES.group, CLUSTER_CACHED_RESOURCES.resource)
+
+
+class Mirror:
+    """`run` it; `cache` is then a copy of what the client's server has."""
+
+    def __init__(self, client: CacheServerClient, cache: Cache, own_shard: str) -> None:
+        self.client, self.cache, self.own_shard = client, cache, own_shard
+        self._reconnection = Reconnection(client)
+        self._kinds: dict[str, ResourceFollower] = {}
+        """By the prefix of their keys."""
+        self._requests_changed = asyncio.Event()
+        self._sweeps: set[str] = set()
+        """Shards whose parts have become complete, and may hold less than is kept here."""
+        self._sweep_due = asyncio.Event()
+        self._on_return: list[Callable[[], None]] = []
+
+    def on_return(self, callback: Callable[[], None]) -> None:
+        """Call this when the server can be reached, at first and after every interruption."""
+        self._on_return.append(callback)
+
+    def returned(self) -> None:
+        for callback in self._on_return:
+            callback()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        unlisten = self.cache.store.listen(self._changed)
+        try:
+            async with TaskOwner("cache-mirror") as owner:
+                for definition in served_definitions():
+                    version = definition.storage_version
+                    kind = GroupVersionResource(definition.group, version, definition.plural)
+                    resource = make_cached(definition, version, self.cache.services)
+                    writer = MirrorWriter(self.cache.store, resource)
+                    name = f"{kind.group}/{kind.resource}"
+                    owner.start_restartable(name, self._follower(kind, writer).run)
+                owner.start_restartable("sweeps", self._sweep_parts)
+                owner.start_restartable("requested", self._follow_requested)
+                self._requests_changed.set()
+                await asyncio.Event().wait()
+        finally:
+            unlisten()
+            self._kinds.clear()
+            self.client.http.close()
+
+    def _follower(self, kind: GroupVersionResource, writer: MirrorWriter) -> ResourceFollower:
+        copies = MirroredCopies(self, kind, writer)
+        made = ResourceFollower(self, kind, copies, self._reconnection)
+        self._kinds[writer.prefix] = made
+        return made
+
+    def _changed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.key.startswith(_MARKS):
+                self._mark_changed(split(split_key(event.key).cluster).shard, event)
+            elif event.key.startswith(_REQUESTS):
+                self._requests_changed.set()
+
+    def _mark_changed(self, shard: str, event: Event) -> None:
+        if shard != self.own_shard:
+            self._sweeps.add(shard)
+            self._sweep_due.set()
+        elif event.deleted:
+            self.returned()  # the server has lost it, and the rest of this shard's part with it
+
+    # --- parts that are complete again
+
+    async def _sweep_parts(self) -> None:
+        while True:
+            await self._sweep_due.wait()
+            self._sweep_due.clear()
+            shards, self._sweeps = self._sweeps, set()
+            for shard in sorted(shards):
+                for follower in list(self._kinds.values()):
+                    if shard in follower.held.kept:
+                        await self._sweep(follower.held, shard)
+
+    async def _sweep(self, copies: MirroredCopies, shard: str) -> None:
+        try:
+            await copies.remove_missing(shard)
+        except (StatusError, SendFailed) as error:
+            # The informer meets the same failure, reads everything again and finds them missing.
+            _log.debug("the part of %s in %s was not read: %s", shard, copies.prefix, error)
+
+    def known_mark(self, shard: str) -> part_marks.PartMark | None:
+        """The newest mark of a part that was ever seen here."""
+        key = object_key(_MARKS, join(shard, part_marks.CLUSTER), "", part_marks.NAME)
+        entry = self.cache.store.get(key)
+        return part_marks.mark_of(decode(entry.value)) if entry is not None else None
+
+    async def read_mark(self, shard: str) -> Object | None:
+        """The mark of a part, as the server has it now."""
+        place = join(shard, part_marks.CLUSTER)
+        return await self.client.get(place, CACHED_OBJECTS, part_marks.NAME)
+
+    # --- resources that ClusterCachedResources ask for
+
+    async def _follow_requested(self) -> None:
+        owners: dict[RequestedResource, TaskOwner] = {}
+        try:
+            while True:
+                await self._requests_changed.wait()
+                self._requests_changed.clear()
+                wanted = set(requested_resources(self.cache.store))
+                for one in set(owners).difference(wanted):
+                    await owners.pop(one).stop()
+                    await self._forget(one, wanted)
+                for one in wanted.difference(owners):
+                    owner = owners[one] = TaskOwner("cache-mirror-requested")
+                    owner.start_restartable("follow", self._requested(one).run)
+        finally:
+            for owner in owners.values():
+                await owner.stop()
+
+    def _requested(self, one: RequestedResource) -> ResourceFollower:
+        version = one.versions[0]
+        kind = GroupVersionResource(one.group, version, f"{one.plural}:{one.identity}")
+        resource = make_cached(one.definition(), version, self.cache.services)
+        return self._follower(kind, MirrorWriter(self.cache.store, resource))
+
+    async def _forget(self, one: RequestedResource, wanted: set[RequestedResource]) -> None:
+        """Its objects go, unless it is followed in other versions from now on."""
+        follower = self._kinds.pop(one.prefix)
+        if one.prefix not in {other.prefix for other in wanted}:
+            await follower.held.remove_all()
+
+
+class MirroredCopies:
+    """The copies of one resource: an `ObjectHolder` that writes to the store."""
+
+    def __init__(self, mirror: Mirror, kind: GroupVersionResource, writer: MirrorWriter) -> None:
+        self.prefix = writer.prefix
+        self.kept: set[str] = set()
+        """Shards of which objects are missing in the server that may come back."""
+        self._mirror, self._kind, self._writer = mirror, kind, writer
+        self._pending: list[tuple[bytes, bool]] = []
+        self._unseen: set[str] | None = None
+        self._is_replaced = False
+        self._lock = asyncio.Lock()
+        """One write at a time: each is compared with what is stored."""
+
+    def put(self, value: bytes) -> None:
+        self._pending.append((value, False))
+
+    def remove(self, value: bytes) -> None:
+        self._pending.append((value, True))
+
+    def begin_replacing(self) -> None:
+        self._pending.clear()
+        self._unseen = set(self._mirror.cache.store.keys(self.prefix))
+
+    def end_replacing(self) -> Iterable[Change]:
+        self._is_replaced = True
+        return ()
+
+    def contents(self) -> Iterable[Change]:
+        return ()
+
+    async def settle(self) -> None:
+        slices = Slices()
+        while self._pending:
+            batch, self._pending = self._pending[:_BATCH], self._pending[_BATCH:]
+            objects: dict[str, MirroredObject] = {}
+            for value, is_gone in batch:
+                self._take(objects, orjson.loads(value), is_gone=is_gone)
+                if slices.is_over():
+                    await slices.next()
+            async with self._lock:
+                await self._writer.write(objects)
+        if self._is_replaced:
+            self._is_replaced = False
+            unseen, self._unseen = self._unseen or set(), None
+            for shard in sorted({split(split_key(key).cluster).shard for key in unseen}):
+                await self.remove_missing(shard)
+
+    def _take(self, objects: dict[str, MirroredObject], obj: Object, *, is_gone: bool) -> None:
+        metadata = obj["metadata"]
+        annotations = metadata.get("annotations") or {}
+        shard, cluster = annotations.get(SHARD_ANNOTATION), annotations.get(CLUSTER_ANNOTATION)
+        if not shard or not cluster:
+            return  # of no shard: nothing that could be looked up
+        place = join(shard, cluster)
+        key = self._writer.key(place, metadata.get("namespace", ""), metadata["name"])
+        if self._unseen is not None:
+            self._unseen.discard(key)
+        if self._is_outdated(shard, obj, is_gone=is_gone):
+            return
+        objects.pop(key, None)
+        objects[key] = MirroredObject(place, None if is_gone else obj)
+
+    def _is_outdated(self, shard: str, obj: Object, *, is_gone: bool) -> bool:
+        """Whether it is an older mark than the one that is known: that of an old state."""
+        if self.prefix != _MARKS or is_gone or shard == self._mirror.own_shard:
+            return False
+        known, found = self._mirror.known_mark(shard), part_marks.mark_of(obj)
+        return known is not None and found is not None and found[:2] < known[:2]
+
+    async def remove_missing(self, shard: str) -> None:
+        """Remove the objects of a shard that its part no longer has, if it is complete."""
+        self.kept.add(shard)  # first: its mark may change while it is compared
+        is_own = shard == self._mirror.own_shard
+        known = self._mirror.known_mark(shard)
+        before = None if is_own else await self._mirror.read_mark(shard)
+        revisions = await self._revisions(f"{self.prefix}{shard}{SHARD_END}")
+        place = join(shard, WILDCARD)
+        async for page in self._mirror.client.pages(place, self._kind):
+            for obj in page:
+                metadata = obj["metadata"]
+                cluster = join(shard, metadata["annotations"][CLUSTER_ANNOTATION])
+                key = self._writer.key(cluster, metadata.get("namespace", ""), metadata["name"])
+                revisions.pop(key, None)
+        after = None if is_own else await self._mirror.read_mark(shard)
+        if revisions and not is_own and not part_marks.may_remove(before, after, known):
+            return
+        self.kept.discard(shard)
+        await self._remove(revisions)
+
+    async def remove_all(self) -> None:
+        await self._remove(await self._revisions(self.prefix))
+
+    async def _revisions(self, prefix: str) -> dict[str, int]:
+        store, slices = self._mirror.cache.store, Slices()
+        found: dict[str, int] = {}
+        for key in store.keys(prefix):
+            entry = store.get(key)
+            if entry is not None:
+                found[key] = entry.revision
+            if slices.is_over():
+                await slices.next()
+        return found
+
+    async def _remove(self, revisions: dict[str, int]) -> None:
+        keys = list(revisions)
+        for start in range(0, len(keys), _BATCH):
+            async with self._lock:
+                some = keys[start : start + _BATCH]
+                await self._writer.remove({key: revisions[key] for key in some})
+
+
+class ResourceFollower(Informer[MirroredCopies]):
+    """An informer that shares the wait for the server with the others."""
+
+    is_history_kept = False
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        kind: GroupVersionResource,
+        copies: MirroredCopies,
+        reconnection: Reconnection,
+    ) -> None:
+        super().__init__(mirror.client, kind, copies, EVERYTHING)
+        self._mirror, self._reconnection = mirror, reconnection
+        self._is_first = kind == CACHED_OBJECTS
+        """Whether it is the one that notices that the server is back."""
+        self._was_away = True
+
+    def report(self, error: Exception) -> None:
+        if not isinstance(error, SendFailed):  # those are logged once, not for every resource
+            super().report(error)
+
+    async def rest(self, seconds: float, failure: Exception | None) -> None:
+        if isinstance(failure, SendFailed):
+            self._was_away = True
+            await self._reconnection.wait(failure)
+        else:
+            await super().rest(seconds, failure)
+
+    def connected(self) -> None:
+        if self._is_first and self._was_away:
+            self._mirror.returned()
+        self._was_away = False

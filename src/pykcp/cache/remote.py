@@ -1,0 +1,99 @@
+"""A client of a cache server: the verbs of a remote client, with shards in its paths."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from pykcp.cache.scopes import SERVICE, join, split
+from pykcp.clients.credential_files import CredentialError
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.kubeconfig import load_endpoint
+from pykcp.clients.remote.client import RemoteClient
+from pykcp.clients.remote.connect import http_of, token_of
+from pykcp.clients.remote.paths import collection_path, object_path
+from pykcp.machinery.kcp.clusters import WILDCARD
+from pykcp.machinery.resources import GroupVersionResource
+
+_log = logging.getLogger(__name__)
+EVERYTHING = join(WILDCARD, WILDCARD)
+"""All logical clusters of all shards."""
+_CORE = "core"
+_FIRST_PAUSE, _LAST_PAUSE = 0.1, 2.0
+
+
+class CacheServerClient(RemoteClient):
+    """Clusters are joined names of shard and cluster (`scopes.join`)."""
+
+    def collection(self, cluster: str, kind: GroupVersionResource, namespace: str = "") -> str:
+        shard, inner = _places(cluster)
+        return f"{SERVICE}/shards/{shard}{collection_path(inner, _named(kind), namespace)}"
+
+    def object(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        name: str,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> str:
+        shard, inner = _places(cluster)
+        path = object_path(inner, _named(kind), name, namespace, subresource)
+        return f"{SERVICE}/shards/{shard}{path}"
+
+
+def _places(joined: str) -> tuple[str, str]:
+    return (WILDCARD, WILDCARD) if joined == EVERYTHING else split(joined)
+
+
+def _named(kind: GroupVersionResource) -> GroupVersionResource:
+    """The group without a name is called `core` in a cache server."""
+    return kind if kind.group else kind._replace(group=_CORE)
+
+
+def connect_cache(kubeconfig: str, manager: str) -> CacheServerClient:
+    """A client with the address and credentials of a kubeconfig. Raises CredentialError."""
+    endpoint = load_endpoint(kubeconfig)
+    try:
+        return CacheServerClient(http_of(endpoint), manager, token=token_of(endpoint))
+    except CredentialError as error:
+        raise CredentialError(f"{kubeconfig}: {error}") from None
+
+
+class Reconnection:
+    """How the followers of an unreachable cache server wait: one of them asks whether it is back."""
+
+    def __init__(
+        self, client: CacheServerClient, sleep: Callable[[float], Any] = asyncio.sleep
+    ) -> None:
+        self._client, self._sleep = client, sleep
+        self._back: asyncio.Future[None] | None = None
+
+    async def wait(self, failure: SendFailed) -> None:
+        """Return when the server answers."""
+        if self._back is not None:
+            await asyncio.shield(self._back)
+            return
+        self._back = asyncio.get_running_loop().create_future()
+        _log.warning("the cache server cannot be reached: %s", failure)
+        try:
+            await self._probe()
+            _log.info("the cache server can be reached again")
+        finally:
+            self._back.set_result(None)
+            self._back = None
+
+    async def _probe(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            await self._sleep(pause)
+            pause = min(2 * pause, _LAST_PAUSE)
+            try:
+                response = await self._client.http.request("GET", "/livez", self._client.headers())
+                await response.read(1 << 16)
+            except SendFailed:
+                continue
+            if response.status < 500:
+                return

@@ -1,0 +1,60 @@
+"""A shard's own part of a remote cache server.
+
+It is written there, and read in the mirror wherever an answer is needed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from pykcp.apis.catalog import definition_of
+from pykcp.cache.mirror import Mirror
+from pykcp.cache.publishing import CachePublisher
+from pykcp.cache.scopes import join
+from pykcp.controllers.cache.replication_plan import ORIGINAL_VERSION
+from pykcp.machinery.kcp.clusters import WILDCARD
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import NotFound
+from pykcp.registry.codec import CLUSTER_ANNOTATION
+from pykcp.types import Object
+
+
+class RemotePublisher(CachePublisher):
+    def __init__(self, mirror: Mirror) -> None:
+        super().__init__(mirror.cache, mirror.own_shard, mirror.client)
+        self._mirror = mirror
+
+    async def create(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None:
+        await super().create(kind, cluster, _typed(kind, obj))
+
+    async def update(self, kind: GroupVersionResource, cluster: str, obj: Object) -> None:
+        await super().update(kind, cluster, _typed(kind, obj))
+
+    async def versions(self, kind: GroupVersionResource) -> AsyncIterator[tuple[str, str, str]]:
+        # Not those of the mirror, which may not have noticed yet that the server lost its data.
+        async for page in self._client.pages(join(self._shard, WILDCARD), kind):
+            for obj in page:
+                metadata = obj["metadata"]
+                annotations = metadata["annotations"]
+                version = annotations.get(ORIGINAL_VERSION) or ""
+                yield annotations[CLUSTER_ANNOTATION], metadata["name"], version
+
+    async def purge(
+        self, kind: GroupVersionResource, identity: str, cluster: str, name: str
+    ) -> None:
+        named = kind._replace(resource=f"{kind.resource}:{identity}")
+        try:
+            await self._client.delete(join(self._shard, cluster), named, name)
+        except NotFound:
+            return  # the server does not serve the resource any more
+
+    def on_return(self, callback: Callable[[], None]) -> None:
+        self._mirror.on_return(callback)
+
+
+def _typed(kind: GroupVersionResource, obj: Object) -> Object:
+    """The object with its type, which stored objects leave out."""
+    if "kind" in obj:
+        return obj
+    name = definition_of(kind.group, kind.resource).kind
+    return {"kind": name, "apiVersion": f"{kind.group}/{kind.version}", **obj}
