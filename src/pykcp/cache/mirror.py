@@ -44,7 +44,7 @@ _MARKS = resource_prefix(CACHED_OBJECTS.group, CACHED_OBJECTS.resource)
 _REQUESTS = resource_prefix(CLUSTER_CACHED_RESOURCES.group, CLUSTER_CACHED_RESOURCES.resource)
 
 
-class Mirror:
+class CacheMirror:
     """`run` it; `cache` is then a copy of what the client's server has."""
 
     def __init__(self, client: CacheServerClient, cache: Cache, own_shard: str) -> None:
@@ -172,7 +172,9 @@ class Mirror:
 class MirroredCopies:
     """The copies of one resource: an `ObjectHolder` that writes to the store."""
 
-    def __init__(self, mirror: Mirror, kind: GroupVersionResource, writer: MirrorWriter) -> None:
+    def __init__(
+        self, mirror: CacheMirror, kind: GroupVersionResource, writer: MirrorWriter
+    ) -> None:
         self.prefix = writer.prefix
         self.kept: set[str] = set()
         """Shards of which objects are missing in the server that may come back."""
@@ -288,7 +290,7 @@ class ResourceFollower(Informer[MirroredCopies]):
 
     def __init__(
         self,
-        mirror: Mirror,
+        mirror: CacheMirror,
         kind: GroupVersionResource,
         copies: MirroredCopies,
         reconnection: Reconnection,

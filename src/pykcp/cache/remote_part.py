@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 
 from pykcp.apis.catalog import definition_of
-from pykcp.cache.mirror import Mirror
+from pykcp.cache.mirror import CacheMirror
 from pykcp.cache.publishing import CachePublisher
 from pykcp.cache.scopes import join
 from pykcp.controllers.cache.replication_plan import ORIGINAL_VERSION
@@ -20,7 +20,7 @@ from pykcp.types import Object
 
 
 class RemotePublisher(CachePublisher):
-    def __init__(self, mirror: Mirror) -> None:
+    def __init__(self, mirror: CacheMirror) -> None:
         super().__init__(mirror.cache, mirror.own_shard, mirror.client)
         self._mirror = mirror
 

@@ -20,7 +20,7 @@ from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.interface import SEALED_INDEX, Store
 
 if TYPE_CHECKING:
-    from pykcp.cache.mirror import Mirror
+    from pykcp.cache.mirror import CacheMirror
     from pykcp.storage.progress import LogFollowers
 
 
@@ -29,7 +29,7 @@ class StoresStage:
     store: Store
     hub: WatchHub
     cache: Cache
-    mirror: Mirror | None
+    mirror: CacheMirror | None
     """Follows a remote cache server into `cache`, in the process that writes the stores; None if
     the cache server is in this process."""
     sources: Sources
@@ -56,15 +56,15 @@ def cache_file(settings: ShardSettings) -> str:
     return MIRROR_FILE if settings.shard.remote_cache else FILE
 
 
-def _mirror(settings: ShardSettings, cache: Cache) -> Mirror | None:
+def _mirror(settings: ShardSettings, cache: Cache) -> CacheMirror | None:
     kubeconfig = settings.shard.remote_cache
     if not kubeconfig:
         return None
-    from pykcp.cache.mirror import Mirror
+    from pykcp.cache.mirror import CacheMirror
     from pykcp.cache.remote import connect_cache
 
     name = settings.shard.shard_name
-    return Mirror(connect_cache(kubeconfig, f"kcp-shard-{name}"), cache, name)
+    return CacheMirror(connect_cache(kubeconfig, f"kcp-shard-{name}"), cache, name)
 
 
 def make_store(settings: ShardSettings, followers: LogFollowers | None = None) -> Store:
