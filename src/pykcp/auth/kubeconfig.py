@@ -1,8 +1,9 @@
 """`admin.kubeconfig` and the tokens in it.
 
 As in kcp, the shard-admin token is kept across restarts, and only its hash is stored in
-`.admin-token-store`; the tokens of kcp-admin and user are new at every start. A hash that does
-not match the kubeconfig means that one of the two files was replaced: the start fails.
+`.admin-token-store`. The tokens of kcp-admin and user are derived from it, so that they stay valid
+too. A hash that does not match the kubeconfig means that one of the two files was replaced: the
+start fails. Contexts that others added to the file, for example `kubectl ws`, are kept.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import base64
 import hashlib
 import hmac
 import json
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +49,20 @@ class KubeconfigPaths:
 
 
 def admin_tokens(paths: KubeconfigPaths, new_token: Callable[[], str]) -> AdminTokens:
-    """The tokens for this start: shard-admin's as before if there was a before."""
+    """The tokens for this start: as before if there was a before."""
     stored = read_if_present(paths.token_store)
     shard_admin = new_token() if stored is None else _kept_token(paths, stored)
-    return AdminTokens(kcp_admin=new_token(), shard_admin=shard_admin, user=new_token())
+    return AdminTokens(
+        kcp_admin=derived_token(shard_admin, KCP_ADMIN),
+        shard_admin=shard_admin,
+        user=derived_token(shard_admin, PLAIN_USER),
+    )
+
+
+def derived_token(secret: str, name: str) -> str:
+    """A token that only those who know the secret can compute; it says nothing about the secret."""
+    digest = hmac.new(secret.encode(), name.encode(), hashlib.sha256).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
 def _kept_token(paths: KubeconfigPaths, stored_hash: bytes) -> str:
@@ -75,7 +87,7 @@ def _tokens_as_written(kubeconfig: bytes) -> list[str]:
     """The tokens of a file that is still as we wrote it: a parser of YAML takes long to load."""
     lead = b"    token: "
     lines = [line for line in kubeconfig.splitlines() if line.startswith(lead)]
-    return [line[len(lead) :].decode(errors="replace") for line in lines]
+    return [line[len(lead) :].decode(errors="replace").strip('"') for line in lines]
 
 
 def _token_of(kubeconfig: Path, user: str) -> str:
@@ -98,8 +110,76 @@ def write_admin_kubeconfig(
 ) -> None:
     """Write the kubeconfig, then the hash: after a crash in between both are created again."""
     config = admin_kubeconfig(server, ca, tokens, with_user=with_user)
-    write_private(paths.kubeconfig, to_yaml(config).encode())
+    text = to_yaml(config)
+    before = read_if_present(paths.kubeconfig)
+    if before is not None and _has_additions(before.decode(errors="replace"), text):
+        text = _merged(before, config)
+    write_private(paths.kubeconfig, text.encode())
     write_private(paths.token_store, tokens.shard_admin_hash)
+
+
+def _has_additions(before: str, ours: str) -> bool:
+    """Whether a file names anything that we do not write. It is not parsed: that takes long."""
+    return not _names(before) <= _names(ours)
+
+
+def _names(text: str) -> set[str]:
+    words = (line.lstrip("- ").partition(": ") for line in text.splitlines())
+    return {f"{key} {value}" for key, _, value in words if key in ("name", "current-context")}
+
+
+def _merged(before: bytes, config: dict[str, Any]) -> str:
+    """Our kubeconfig with what others added to the one before, moved to our present address."""
+    import yaml
+
+    try:
+        old = yaml.safe_load(before)
+    except yaml.YAMLError:
+        old = None
+    if not isinstance(old, dict):
+        return to_yaml(config)
+    moved = {
+        _base(old).get(key): _base(config).get(key)
+        for key in ("server", "certificate-authority-data")
+    }
+    merged = dict(config)
+    for section in ("clusters", "contexts", "users"):
+        names = {entry["name"] for entry in config[section]}
+        added = old.get(section)
+        merged[section] = config[section] + [
+            _moved(entry, moved)
+            for entry in (added if isinstance(added, list) else ())
+            if isinstance(entry, dict) and entry.get("name") not in names
+        ]
+    if any(entry.get("name") == old.get("current-context") for entry in merged["contexts"]):
+        merged["current-context"] = old["current-context"]
+    return yaml.safe_dump(merged, sort_keys=False)
+
+
+def _base(config: dict[str, Any]) -> dict[str, Any]:
+    """The cluster "base" of a kubeconfig."""
+    clusters = config.get("clusters")
+    for entry in clusters if isinstance(clusters, list) else ():
+        if isinstance(entry, dict) and entry.get("name") == "base":
+            found = entry.get("cluster")
+            return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _moved(entry: dict[str, Any], moved: dict[Any, Any]) -> dict[str, Any]:
+    """An added cluster that is this server, with its present address and CA."""
+    cluster = entry.get("cluster")
+    if not isinstance(cluster, dict):
+        return entry
+    server = str(cluster.get("server"))
+    root, clusters, path = server.partition("/clusters/")
+    if root not in moved:
+        return entry
+    authority = cluster.get("certificate-authority-data")
+    changed = {"server": moved[root] + clusters + path}
+    if authority in moved:
+        changed["certificate-authority-data"] = moved[authority]
+    return {**entry, "cluster": {**cluster, **changed}}
 
 
 def admin_kubeconfig(

@@ -60,9 +60,10 @@ def test_the_kubeconfig_has_kcps_contexts(
         "shard-base": ("base", "shard-admin"),
         "user": ("root", "user"),
     }
-    assert {u["name"]: u["user"]["token"] for u in config["users"]} == {
-        "shard-admin": "token-1", "kcp-admin": "token-2", "user": "token-3",
-    }  # fmt: skip
+    tokens = {u["name"]: u["user"]["token"] for u in config["users"]}
+    assert tokens["shard-admin"] == "token-1"
+    assert tokens.keys() == {"shard-admin", "kcp-admin", "user"}
+    assert len(set(tokens.values())) == 3
     data = config["clusters"][0]["cluster"]["certificate-authority-data"]
     assert base64.b64decode(data) == b"CA"
 
@@ -76,13 +77,58 @@ def test_files_are_private_and_hold_only_the_hash(
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_restart_keeps_shard_admin_and_renews_the_others(
+def test_a_restart_keeps_the_tokens(paths: KubeconfigPaths, new_token: Callable[[], str]) -> None:
+    first = admin_tokens(paths, new_token)
+    write_admin_kubeconfig(paths, SERVER, b"CA", first)
+    assert admin_tokens(paths, new_token) == first
+    paths.token_store.unlink()
+    assert admin_tokens(paths, new_token).kcp_admin != first.kcp_admin
+
+
+@pytest.mark.parametrize("address", [SERVER, "https://elsewhere.example:7443"])
+def test_a_restart_keeps_the_contexts_of_others(
+    paths: KubeconfigPaths, new_token: Callable[[], str], address: str
+) -> None:
+    """As `kubectl ws` adds them; those of this server follow it to another address."""
+    start(paths, new_token)
+    config = yaml.safe_load(paths.kubeconfig.read_text())
+    authority = config["clusters"][0]["cluster"]["certificate-authority-data"]
+    mine = {"server": f"{SERVER}/clusters/root:a", "certificate-authority-data": authority}
+    foreign = {"server": "https://foreign.example", "certificate-authority-data": authority}
+    config["clusters"] += [
+        {"name": "workspace.kcp.io/current", "cluster": mine},
+        {"name": "foreign", "cluster": foreign},
+    ]
+    context = {"cluster": "workspace.kcp.io/current", "user": "kcp-admin"}
+    config["contexts"] += [{"name": "workspace.kcp.io/current", "context": context}]
+    config["users"] += [{"name": "me", "user": {"exec": {"command": "login", "args": ["a"]}}}]
+    config["current-context"] = "workspace.kcp.io/current"
+    paths.kubeconfig.write_text(yaml.safe_dump(config))
+    write_admin_kubeconfig(paths, address, b"CA2", admin_tokens(paths, new_token))
+    after = yaml.safe_load(paths.kubeconfig.read_text())
+    assert after["current-context"] == "workspace.kcp.io/current"
+    clusters = {entry["name"]: entry["cluster"] for entry in after["clusters"]}
+    assert clusters["workspace.kcp.io/current"] == {
+        "server": f"{address}/clusters/root:a",
+        "certificate-authority-data": base64.b64encode(b"CA2").decode(),
+    }
+    assert clusters["foreign"] == foreign
+    assert clusters["base"]["server"] == address
+    assert context in [entry["context"] for entry in after["contexts"]]
+    assert config["users"][-1] in after["users"]
+    assert len(after["users"]) == 3
+
+
+def test_additions_that_are_no_kubeconfig_are_dropped(
     paths: KubeconfigPaths, new_token: Callable[[], str]
 ) -> None:
     start(paths, new_token)
-    again = admin_tokens(paths, new_token)
-    assert again.shard_admin == "token-1"
-    assert {again.kcp_admin, again.user} == {"token-4", "token-5"}
+    text = paths.kubeconfig.read_text()
+    tokens = admin_tokens(paths, new_token)
+    for bad in ("name: x\n- {", "- name: x", "name: x\nclusters: 3\ncontexts: [1]\nusers: {a: b}"):
+        paths.kubeconfig.write_text(bad)
+        write_admin_kubeconfig(paths, SERVER, b"CA", tokens)
+        assert yaml.safe_load(paths.kubeconfig.read_text()) == yaml.safe_load(text)
 
 
 def test_a_foreign_kubeconfig_is_refused_naming_the_file_to_delete(
