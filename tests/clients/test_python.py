@@ -6,6 +6,7 @@ import dataclasses
 import os
 import pathlib
 import subprocess
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,7 @@ from pykcp.testing.kubectl import write_kubeconfig
 from pykcp.testing.server import ServerProcess
 
 HERE = pathlib.Path(__file__).parent
+SOURCE = HERE.parent.parent / "src"
 ENVIRONMENT = HERE.parent.parent / ".cache" / "clients-venv"
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -33,6 +35,16 @@ pytestmark = pytest.mark.skipif(
 def test_everyday_work(program: str, run_client: Callable[..., str]) -> None:
     """Create, read, list, page, watch, patch, apply, delete, elect; and mistakes told as they are."""
     run_client(str(ENVIRONMENT / "bin" / "python"), str(HERE / "python" / program))
+
+
+def test_adapters_of_our_client(run_client: Callable[..., str]) -> None:
+    """One workspace handed to every client; ours comes with its libraries from this environment."""
+    path = os.pathsep.join((str(SOURCE), sysconfig.get_path("purelib")))
+    run_client(
+        str(ENVIRONMENT / "bin" / "python"),
+        str(HERE / "python" / "adapters.py"),
+        PYTHONPATH=path,
+    )
 
 
 def _access(shard: ServerProcess, cluster: str) -> Access:

@@ -1,0 +1,126 @@
+"""Requests to one server with the credentials of a kubeconfig: JSON in, JSON out."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from pykcp.clients.credential_files import read
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.http.client import HttpClient
+from pykcp.clients.http.interface import Server
+from pykcp.clients.http.response import HttpResponse
+from pykcp.clients.http.trust import Trust
+from pykcp.clients.kubeconfig import KubeconfigServer, make_context
+from pykcp.clients.remote.client import pause_before_repeat
+from pykcp.clients.remote.errors import error_of
+from pykcp.clients.remote.paths import with_query
+from pykcp.machinery.status import ServiceUnavailable
+from pykcp.types import Object
+
+JSON = "application/json"
+Query = Mapping[str, str | int | None]
+_MOST_BYTES = 1 << 30
+_REPEATS = 10
+
+
+class Transport:
+    """The connections to one server. They open with the first request."""
+
+    def __init__(self, endpoint: KubeconfigServer, manager: str, url: str = "") -> None:
+        """`url`: another server that accepts the same credentials."""
+        self.manager, self.endpoint = manager, endpoint
+        parts = urlsplit(url or endpoint.url)
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        is_tls = parts.scheme == "https"
+        self._http = HttpClient(
+            Server(
+                parts.scheme,
+                parts.hostname or "",
+                parts.port or (443 if is_tls else 80),
+                Trust(lambda: make_context(endpoint)) if is_tls else None,
+                endpoint.server_name,
+            )
+        )
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        form: str = JSON,
+        accept: str = JSON,
+        query: Query | None = None,
+    ) -> Object:
+        """The JSON of a successful answer; StatusError otherwise.
+
+        An answer 429 or 503 that says when to come back is waited for: the server has not acted.
+        """
+        target = with_query(path, query or {})
+        data = b"" if body is None else orjson.dumps(body)
+        for attempt in range(_REPEATS + 1):
+            response = await self._request(method, target, data, form, accept)
+            answer = await self._read(response)
+            if response.status < 400:
+                found: Object = orjson.loads(answer)
+                return found
+            pause = pause_before_repeat(response)
+            if pause is None or attempt == _REPEATS:
+                raise error_of(response.status, answer)
+            await asyncio.sleep(pause)
+        raise AssertionError
+
+    async def lines(self, path: str, query: Query) -> AsyncIterator[bytes]:
+        """The lines of an answer as they arrive. Raises StatusError."""
+        response = await self._request("GET", with_query(path, query))
+        try:
+            if response.status >= 400:
+                raise error_of(response.status, await self._read(response))
+            rest = b""
+            async for chunk in response.chunks():
+                *complete, rest = (rest + chunk).split(b"\n")
+                for line in complete:
+                    if line:
+                        yield line
+        except SendFailed as error:
+            raise _unreachable(error) from error
+        finally:
+            response.close()
+
+    async def _request(
+        self, method: str, target: str, body: bytes = b"", form: str = JSON, accept: str = JSON
+    ) -> HttpResponse:
+        headers = [("accept", accept), ("user-agent", f"pykcp-client/{self.manager}")]
+        if body:
+            headers.append(("content-type", form))
+        token = self._token()
+        if token:
+            headers.append(("authorization", f"Bearer {token}"))
+        try:
+            return await self._http.request(method, target, headers, body)
+        except SendFailed as error:
+            raise _unreachable(error) from error
+
+    async def _read(self, response: HttpResponse) -> bytes:
+        try:
+            return await response.read(_MOST_BYTES)
+        except SendFailed as error:
+            raise _unreachable(error) from error
+
+    def _token(self) -> str:
+        if self.endpoint.token_file:  # tokens in files are replaced there while they are in use
+            return read(pathlib.Path(self.endpoint.token_file)).decode().strip()
+        return self.endpoint.token
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def _unreachable(error: SendFailed) -> ServiceUnavailable:
+    return ServiceUnavailable(f"the server cannot be reached: {error}")

@@ -1,0 +1,98 @@
+"""Workspaces as objects of Python."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from pykcp.client import (
+    AlreadyExists,
+    CredentialError,
+    Forbidden,
+    Kcp,
+    NotFound,
+    ServiceUnavailable,
+    Workspace,
+    connect,
+)
+from pykcp.testing.server import ServerProcess
+
+
+async def test_the_tree(team: Workspace) -> None:
+    assert team.parent is not None
+    assert team.parent.path == "root"
+    dev = await team.create("dev", labels={"stage": "dev"})
+    assert dev == team / "dev"
+    assert dev.path == f"{team.path}:dev"
+    assert [child.name async for child in team] == ["dev"]
+    assert (await dev.read())["metadata"]["labels"]["stage"] == "dev"
+    assert await dev.exists()
+    assert not await (team / "prod").exists()
+    same = Workspace(team.transport, await dev.cluster())
+    await dev.apply(config_map("a"))
+    assert (await same.get("configmaps", "a"))["data"] == {"key": "value"}
+
+
+async def test_types(team: Workspace) -> None:
+    org = await team.create("org", type="root:universal")
+    assert (await org.read())["spec"]["type"]["name"] == "universal"
+    with pytest.raises(Forbidden, match="workspacetypes"):
+        await team.create("x", type="root:nosuch")
+
+
+async def test_deletion_can_be_waited_for(team: Workspace) -> None:
+    dev = await team.create("dev")
+    assert await dev.delete(wait=True)
+    assert not await dev.exists()
+    assert not await dev.delete()
+    assert not await dev.delete(wait=True)
+
+
+async def test_what_is_awaited_is_named(team: Workspace) -> None:
+    with pytest.raises(TimeoutError, match=r'workspaces "ghost".*never seen'):
+        await (team / "ghost").wait(timeout=0.2)
+    await team.apply(config_map("a"))
+    with pytest.raises(TimeoutError, match=r'configmaps "a".*last seen as'):
+        await team.objects("cm").wait("a", lambda _: False, timeout=0.2)
+
+
+async def test_mistakes(team: Workspace, shard: ServerProcess) -> None:
+    await team.create("dev")
+    with pytest.raises(AlreadyExists) as found:
+        await team.create("dev")
+    assert f"in workspace {team.path}" in found.value.__notes__
+    with pytest.raises(NotFound, match='does not serve "widgets"'):
+        await team.objects("widgets").list()
+    with pytest.raises(ValueError, match="no parent"):
+        await Workspace(team.transport, "root").delete()
+
+
+def test_kubeconfigs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(CredentialError, match="set KUBECONFIG or name a file"):
+        connect()
+    (tmp_path / "none").write_text("apiVersion: v1")
+    with pytest.raises(CredentialError, match="current-context is not set"):
+        connect()
+
+
+async def test_a_server_that_is_gone(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        """{"current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1/clusters/root"}}]}"""
+    )
+    async with connect(path) as kcp:
+        assert kcp.current.path == "root"
+        with pytest.raises(ServiceUnavailable, match="cannot be reached"):
+            await kcp.current.get("configmaps", "a")
+
+
+async def test_the_current_workspace(kcp: Kcp) -> None:
+    assert kcp.current.path == "root"
+
+
+def config_map(name: str, **data: str) -> dict[str, object]:
+    data = data or {"key": "value"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
