@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pykcp.clients.credential_files import CredentialError, read
-from pykcp.tls_trust import verifying_context
 from pykcp.types import Object
+from pykcp.wire.tls_trust import verifying_context
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import ssl
 
 from pykcp.aio.turns import heavy_turn
 from pykcp.caching import BoundedCache
-from pykcp.tls_trust import verifying_context
+from pykcp.wire.tls_trust import verifying_context
 
 MAX_BUNDLE = 1024 * 1024
 KEPT, KEPT_BYTES = 256, 8 * 1024 * 1024

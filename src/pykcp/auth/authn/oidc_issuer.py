@@ -25,7 +25,7 @@ from pykcp.clients.operator import OperatorSession
 from pykcp.clients.outbound import Outbound, Outgoing, Tenant
 from pykcp.clients.trust import BadBundle
 from pykcp.machinery.status import go_quote
-from pykcp.tls_trust import verifying_context
+from pykcp.wire.tls_trust import verifying_context
 
 _log = logging.getLogger(__name__)
 

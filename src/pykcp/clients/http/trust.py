@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable
 from typing import TypeAlias
 
-from pykcp.tls_trust import verifying_context
+from pykcp.wire.tls_trust import verifying_context
 
 HTTP2 = ("h2", "http/1.1")
 HTTP1 = ("http/1.1",)

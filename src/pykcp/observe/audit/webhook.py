@@ -17,7 +17,7 @@ from pykcp.clients.errors import SendFailed
 from pykcp.clients.operator import OperatorSession
 from pykcp.observe.audit.lines import event_list
 from pykcp.observe.audit.policy import PolicyError
-from pykcp.tls_trust import verifying_context
+from pykcp.wire.tls_trust import verifying_context
 
 _log = logging.getLogger(__name__)
 

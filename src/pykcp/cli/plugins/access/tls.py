@@ -8,7 +8,7 @@ import tempfile
 
 from pykcp.cli.plugins.access.client_config import Object, decoded
 from pykcp.cli.plugins.errors import PluginError
-from pykcp.tls_trust import trusting_leaves
+from pykcp.wire.tls_trust import trusting_leaves
 
 
 def context(cluster: Object, user: Object) -> ssl.SSLContext:
