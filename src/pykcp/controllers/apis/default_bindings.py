@@ -34,7 +34,6 @@ from pykcp.machinery.resources import (
 )
 from pykcp.machinery.status import AlreadyExists
 from pykcp.registry.clock import Timestamps
-from pykcp.registry.codec import decode
 from pykcp.registry.indexes.apis import MAINTAIN, bindings_of, types_maintaining
 from pykcp.types import Object
 
@@ -81,24 +80,43 @@ class DefaultBindings:
         feed.on(WORKSPACE_TYPES, self._on_type)
         feed.on(API_EXPORTS, self._on_export)
         feed.on(API_BINDINGS, self._on_binding)
+        replica = self._objects.lookup.replica
+        if replica is not None:
+            replica.follow(WORKSPACE_TYPES, self._on_published_type)
+            replica.follow(API_EXPORTS, self._on_changed_export)
 
     def _on_type(self, change: Change) -> None:
         if not (change.created or change.deleted) and _MAINTAIN in change.value:
             self.controller.add(ChangedType(change.cluster, change.name))
 
+    def _on_published_type(self, cluster: str, name: str) -> None:
+        found = self._objects.lookup.get(WORKSPACE_TYPES, cluster, name)
+        if found is not None and is_maintaining(found):
+            self.controller.add(ChangedType(cluster, name))
+
     def _on_export(self, change: Change) -> None:
+        if not (change.created or change.deleted):
+            self._on_changed_export(change.cluster, change.name)
+
+    def _on_changed_export(self, cluster: str, name: str) -> None:
         """Only clusters that have the binding by default, from a type with `Maintain`."""
-        if change.created or change.deleted:
-            return
-        path = meta.annotation(decode(change.value), PATH_ANNOTATION)
-        is_maintained = any(
-            self._objects.lister.find(types_maintaining(where, change.name), limit=1)
-            for where in (change.cluster, path)
-        )
-        if is_maintained:
-            index = bindings_of(ExportName(change.cluster, change.name).label)
+        if any(map(self._is_maintained, self._references(cluster, name))):
+            index = bindings_of(ExportName(cluster, name).label)
             lister = self._objects.lister
             add_indexed(self.controller, lister, index, API_BINDINGS, _cluster_of)
+
+    def _references(self, cluster: str, name: str) -> set[str]:
+        """The index entries of types that keep an export bound."""
+        export = self._objects.export(cluster, "", name)
+        path = meta.annotation(export, PATH_ANNOTATION) if export is not None else ""
+        return {types_maintaining(where, name) for where in (cluster, path)}
+
+    def _is_maintained(self, index: str) -> bool:
+        """Whether there is such a type, here or on another shard."""
+        if self._objects.lister.find(index, limit=1):
+            return True
+        replica = self._objects.lookup.replica
+        return replica is not None and next(replica.find(WORKSPACE_TYPES, index), None) is not None
 
     def _on_binding(self, change: Change) -> None:
         if self._waiting:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from pykcp.aio.slices import Slices
+from pykcp.caching import BoundedCache
 from pykcp.clients.interface import Change, Client, Feed
 from pykcp.controllers.apis.objects import ApiObjects, ExportName, export_reference
 from pykcp.controllers.runtime.controller import Controller
@@ -21,6 +22,7 @@ PREFIX = "extra.apis.kcp.io/"
 _MARK = PREFIX.encode()
 _COMPLETE = b'"phase":"Bound"'
 _AT_A_TIME = 16
+_REMEMBER = 4096
 
 
 def synced(export: Mapping[str, str], binding: Mapping[str, str]) -> dict[str, str]:
@@ -34,6 +36,8 @@ class ExtraAnnotations:
         self, objects: ApiObjects, client: Client, metrics: ControllerMetrics | None = None
     ) -> None:
         self._objects, self._client = objects, client
+        self._giving: BoundedCache[ExportName, bool] = BoundedCache("giving-exports", _REMEMBER)
+        """Exports of other shards that had annotations for their bindings when last seen."""
         self.controller: Controller[ObjectKey | ExportName] = Controller(
             NAME, self.reconcile, metrics=metrics
         )
@@ -41,11 +45,25 @@ class ExtraAnnotations:
     def follow(self, feed: Feed) -> None:
         feed.on(API_EXPORTS, self._on_export)
         feed.on(API_BINDINGS, self._on_binding)
+        replica = self._objects.lookup.replica
+        if replica is not None:
+            replica.follow(API_EXPORTS, self._on_published_export)
 
     def _on_export(self, change: Change) -> None:
         if _MARK not in change.value and not self._gave(change):
             return
         export = ExportName(change.cluster, change.name)
+        if self._objects.is_bound(export):
+            self.controller.add(export)
+
+    def _on_published_export(self, cluster: str, name: str) -> None:
+        """An export of another shard: only if it has annotations for its bindings, or had some."""
+        export = ExportName(cluster, name)
+        found = self._objects.export(cluster, "", name)
+        if any(key.startswith(PREFIX) for key in meta.annotations(found or {})):
+            self._giving.put(export, True)
+        elif not self._giving.pop(export):
+            return
         if self._objects.is_bound(export):
             self.controller.add(export)
 

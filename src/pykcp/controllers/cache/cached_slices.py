@@ -65,6 +65,10 @@ class CachedSlices:
         feed.on(PARTITIONS, self._on_partition)
         follow_shards(feed, self._on_shard)
         self._published.follow(self._on_published, self._add_everything)
+        replica = self._objects.lookup.replica
+        if replica is not None:
+            replica.follow(API_EXPORTS, self._on_published_export)
+            replica.follow(CLUSTER_CACHED_RESOURCES, self._on_published_resource)
         feed.at_start(self._resume)
 
     async def _resume(self) -> None:
@@ -95,6 +99,16 @@ class CachedSlices:
         if self._are_any:
             for where in _places(change.cluster, change):
                 self._add_all(slices_for(where, change.name))
+
+    def _on_published_export(self, cluster: str, name: str) -> None:
+        if self._are_any:
+            for where in {cluster, self._objects.lookup.canonical_path(cluster)}:
+                self._add_all(slices_for(where, name))
+
+    def _on_published_resource(self, cluster: str, name: str) -> None:
+        if self._are_any:
+            for where in {cluster, self._objects.lookup.canonical_path(cluster)}:
+                self._add_all(slices_of(where, name))
 
     def _on_binding(self, change: Change) -> None:
         if not self._are_any or not (change.created or change.deleted):

@@ -135,6 +135,8 @@ class BindingsInitializer(_Initializer):
         super().follow(feed)
         feed.on(API_BINDINGS, self._on_binding)
         feed.on(API_EXPORTS, self._on_export)
+        if self._lookup.replica is not None:
+            self._lookup.replica.follow(API_EXPORTS, self._on_published_export)
 
     def _on_binding(self, change: Change) -> None:
         cluster = change.cluster
@@ -145,7 +147,10 @@ class BindingsInitializer(_Initializer):
     def _on_export(self, change: Change) -> None:
         """An export that a cluster waits for may be available now."""
         if change.created:
-            add_indexed(self.controller, self._lister, UNSETTLED_CLUSTERS, LOGICAL_CLUSTERS, key_of)
+            self._on_published_export(change.cluster, change.name)
+
+    def _on_published_export(self, _cluster: str, _name: str) -> None:
+        add_indexed(self.controller, self._lister, UNSETTLED_CLUSTERS, LOGICAL_CLUSTERS, key_of)
 
     async def initialize(self, cluster: Object) -> float | None:
         path, kind = clusters.split(meta.annotation(cluster, lifecycle.TYPE_ANNOTATION))

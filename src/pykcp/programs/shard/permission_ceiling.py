@@ -14,13 +14,14 @@ from pykcp.auth.authz.attributes import Attributes, Verdict
 from pykcp.auth.authz.rbac_chain import StateOf
 from pykcp.auth.authz.role_cache import ADMIN_CLUSTER, RoleCache
 from pykcp.auth.scopes import effective_users, prefixed
-from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, CLUSTER_ROLES
 from pykcp.machinery.status import go_quote
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.steps import Steps
 from pykcp.storage.interface import Event, Store
+from pykcp.types import Object
 
 PREFIX = "apis.kcp.io:binding:"
 
@@ -45,6 +46,8 @@ class PermissionCeiling:
         self._limiting: set[str] = set()
         """Logical clusters whose roles limited users in other clusters."""
         store.listen(self._follow)
+        if lookup.replica is not None:
+            lookup.replica.listen(self._on_published)
 
     def __call__(
         self, attributes: Attributes, cluster: str, state_of: StateOf
@@ -111,6 +114,19 @@ class PermissionCeiling:
             ):
                 self._roles.touch_all()
 
+    def _on_published(self, kind: tuple[str, str], cluster: str) -> None:
+        """Something of another shard has changed."""
+        is_role = kind[0] == CLUSTER_ROLES.group
+        is_export = kind == (API_EXPORTS.group, API_EXPORTS.resource)
+        if ((is_role or is_export) and cluster in self._limiting) or (
+            is_export and any(map(_has_policy, self._lookup.all(API_EXPORTS, cluster)))
+        ):
+            self._roles.touch_all()
+
     def _matters(self, event: Event) -> bool:
         """Whether an export has, or may have had, a policy."""
         return _POLICY in event.value or split_key(event.key).cluster in self._limiting
+
+
+def _has_policy(export: Object) -> bool:
+    return bool((export.get("spec") or {}).get("maximalPermissionPolicy"))
