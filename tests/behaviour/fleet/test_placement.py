@@ -1,0 +1,136 @@
+"""Workspaces on several shards: placed, entered, deleted, whatever stops in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.sharded import Fleet, fleet
+from pykcp.testing.workspaces import (
+    LOGICAL_CLUSTER,
+    WORKSPACES,
+    inside,
+    is_ready,
+    make_workspace,
+    post_workspace,
+)
+from pykcp.types import Object
+
+SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
+LOGICAL_CLUSTERS = "/apis/core.kcp.io/v1alpha1/logicalclusters"
+CORDON = "experimental.core.kcp.io/unschedulable"
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with fleet(tmp_path_factory.mktemp("fleet")) as made:
+        yield made
+
+
+@pytest.fixture
+def root(shards: Fleet) -> TestClient:
+    """An administrator in root, through the front-proxy."""
+    client = shards.client(cluster="root")
+    eventually(lambda: len(client.get(SHARDS).json["items"]) == 2)
+    return client
+
+
+def on(shard: str) -> Object:
+    """A spec that selects a shard."""
+    return {"location": {"selector": {"matchLabels": {"name": shard}}}}
+
+
+def shard_of(workspace: Object) -> str:
+    found: str = workspace["metadata"]["annotations"]["core.kcp.io/shard"]
+    return found
+
+
+def has_cluster(shards: Fleet, shard: str, cluster: str) -> bool:
+    return shards.client(shard, cluster).get(LOGICAL_CLUSTER).status == 200
+
+
+@pytest.mark.parametrize("shard", ["root", "shard-1"])
+def test_a_workspace_is_placed_where_it_asks(shards: Fleet, root: TestClient, shard: str) -> None:
+    workspace = make_workspace(root, f"on-{shard}", **on(shard))
+    cluster = workspace["spec"]["cluster"]
+    assert shard_of(workspace) == shard
+    assert workspace["spec"]["URL"].endswith(f"/clusters/root:on-{shard}")
+    assert workspace["metadata"]["finalizers"] == ["core.kcp.io/logicalcluster"]
+    assert {c["type"]: c["status"] for c in workspace["status"]["conditions"]} == {
+        "WorkspaceInitialized": "True",
+        "WorkspaceScheduled": "True",
+    }
+    (other,) = {"root", "shard-1"} - {shard}
+    assert has_cluster(shards, shard, cluster)
+    assert not has_cluster(shards, other, cluster)
+    within = inside(root, f"on-{shard}")
+    assert within.get("/api/v1/namespaces/default").status == 200
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "here"}}
+    assert within.post("/api/v1/namespaces/default/configmaps", config).status == 201
+    found = within.get(LOGICAL_CLUSTER).json
+    assert found["metadata"]["annotations"]["core.kcp.io/shard"] == shard
+
+
+def test_a_tree_over_both_shards_is_deleted(shards: Fleet, root: TestClient) -> None:
+    parent, made = root, []
+    for depth in range(4):
+        shard = ("shard-1", "root")[depth % 2]
+        workspace = make_workspace(parent, "tree", **on(shard))
+        made.append((shard, workspace["spec"]["cluster"]))
+        parent = inside(parent, "tree")
+    assert root.delete(f"{WORKSPACES}/tree").status == 200
+    eventually(lambda: root.get(f"{WORKSPACES}/tree").status == 404)
+    for shard, cluster in made:
+        assert not has_cluster(shards, shard, cluster)
+
+
+def test_finalizers_in_a_workspace_on_another_shard_are_reported(
+    shards: Fleet, root: TestClient
+) -> None:
+    make_workspace(root, "held", **on("shard-1"))
+    within = inside(root, "held")
+    held = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "held", "finalizers": ["example.com/held"]},
+    }
+    assert within.post("/api/v1/namespaces/default/configmaps", held).status == 201
+    assert root.delete(f"{WORKSPACES}/held").status == 200
+
+    def message() -> str | None:
+        found = root.get(f"{WORKSPACES}/held").json
+        for condition in found["status"]["conditions"]:
+            if condition["type"] == "WorkspaceContentDeleted":
+                return str(condition["message"])
+        return None
+
+    assert "example.com/held in 1 resource instances" in str(eventually(message))
+    path = "/api/v1/namespaces/default/configmaps/held"
+    assert within.patch(path, {"metadata": {"finalizers": None}}).status == 200
+    eventually(lambda: root.get(f"{WORKSPACES}/held").status == 404)
+
+
+def test_a_cordoned_shard_gets_no_workspaces(root: TestClient) -> None:
+    cordon: Any = {"metadata": {"annotations": {CORDON: "true"}}}
+    assert root.patch(f"{SHARDS}/shard-1", cordon).status == 200
+    placed = {shard_of(make_workspace(root, f"cordon{n}")) for n in range(6)}
+    assert placed == {"root"}
+    post_workspace(root, "cordoned", **on("shard-1"))
+
+    def is_unschedulable() -> Object | None:
+        status: Object = root.get(f"{WORKSPACES}/cordoned").json["status"]
+        reasons = [c.get("reason") for c in status.get("conditions") or ()]
+        return status if "Unschedulable" in reasons else None
+
+    eventually(is_unschedulable)
+    lifted: Any = {"metadata": {"annotations": {CORDON: None}}}
+    assert root.patch(f"{SHARDS}/shard-1", lifted).status == 200
+    assert shard_of(eventually(is_ready(root, "cordoned"))) == "shard-1"
+
+
+def test_workspaces_are_spread(root: TestClient) -> None:
+    placed = [shard_of(make_workspace(root, f"spread{n}")) for n in range(20)]
+    assert 5 <= placed.count("root") <= 15
