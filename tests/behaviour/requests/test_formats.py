@@ -284,3 +284,22 @@ def test_a_deleted_object_that_is_returned_is_compressed(cluster: TestClient) ->
     assert cluster.post(MAPS, {"metadata": metadata, "data": data}).status == 201
     reply = from_afar(cluster, "DELETE", f"{MAPS}/held", "gzip")
     assert json.loads(gzip.decompress(reply.body))["metadata"]["deletionTimestamp"]
+
+
+def test_openapi_documents_are_addressed_by_their_content(cluster: TestClient) -> None:
+    """The index names the present hash; a stale one leads to it, and known ones are not sent."""
+    name = "apis/rbac.authorization.k8s.io/v1"
+    url = cluster.get("/openapi/v3").json["paths"][name]["serverRelativeURL"]
+    path = url.removeprefix(cluster.prefix)
+    found = cluster.get(path)
+    assert (found.status, found.header("cache-control")) == (200, "public, immutable")
+    stale = cluster.get(f"/openapi/v3/{name}?hash=ABC")
+    assert (stale.status, stale.header("location")) == (301, url)
+    tag = found.header("etag")
+    for known in (f'"x", {tag}', f"W/{tag}", "*"):
+        again = cluster.get(path, headers={"If-None-Match": known})
+        assert (again.status, again.body, again.header("content-type")) == (304, b"", None)
+    assert cluster.get(path, headers={"If-None-Match": '"x"'}).status == 200
+    assert cluster.get(f"/openapi/v3/{name}", accept="text/html").status == 406
+    for slashed in ("/openapi/v2/", "/openapi/v3/", f"/openapi/v3/{name}/"):
+        assert cluster.get(slashed).status == 404

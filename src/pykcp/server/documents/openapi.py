@@ -17,7 +17,8 @@ from pykcp.caching import BoundedCache
 from pykcp.machinery.status import RequestEntityTooLarge
 from pykcp.server.call import Call
 from pykcp.server.large.worker_calls import compute
-from pykcp.server.media.answers import JSON_HEADERS, PageNotFound
+from pykcp.server.media.answers import CACHE_CONTROL, PageNotFound, respond_compressed
+from pykcp.server.media.etags import is_known
 from pykcp.server.media.negotiation import parse_accept
 from pykcp.server.resources import ServedResources
 from pykcp.workers.pool import WorkerPool
@@ -55,7 +56,7 @@ class OpenAPI:
         return ["/openapi/v2", "/openapi/v3", "/openapi/v3/"]
 
     def handle(self, call: Call) -> Coroutine[Any, Any, None] | None:
-        path = call.info.path.rstrip("/")
+        path = call.info.path
         if path == "/openapi/v2":
             return self._v2(call)
         if path == "/openapi/v3":
@@ -81,38 +82,46 @@ class OpenAPI:
             if slices.is_over():
                 await slices.next()
         body = orjson.dumps({"paths": paths})
-        _respond(call, body, hashlib.sha512(body).hexdigest().upper(), "application/json")
+        await _respond(call, body, hashlib.sha512(body).hexdigest().upper(), "application/json")
 
     async def _document(self, call: Call, group_version: str) -> None:
         definitions = self._directory.definitions(call.cluster)
         from pykcp.machinery.openapi import v3
 
         if group_version not in v3.group_versions(definitions, is_view=self._is_view):
-            call.exchange.respond(404, [])  # upstream has no words for it either
+            call.exchange.respond(404, [CACHE_CONTROL])  # upstream has no words for it either
+            return
+        if not _takes_json(call):
+            call.exchange.respond(406, [CACHE_CONTROL, ("vary", "Accept")])
             return
         chosen = relevant(definitions, group_version)
-        body, tag = await self._make(call.cluster, group_version, chosen)
-        asked = call.info.param("hash")
+        asked, tag = call.info.param("hash"), tag_of(group_version, chosen)
+        if asked and asked != tag:  # the document has changed since the index was read
+            url = f"{call.info.base}/openapi/v3/{group_version}?hash={tag}"
+            headers = (CACHE_CONTROL, ("location", url), ("etag", f'"{tag}"'), ("vary", "Accept"))
+            call.exchange.respond(301, headers)
+            return
+        body, _ = await self._make(call.cluster, group_version, chosen)
         more: tuple[tuple[str, str], ...] = ()
-        if asked == tag:
+        if asked:
             more = (
                 ("cache-control", "public, immutable"),
                 ("expires", "Fri, 31 Dec 2099 00:00:00 GMT"),
             )
-        _respond(call, body, tag, "application/json", more)
+        await _respond(call, body, tag, "application/json", more)
 
     async def _v2(self, call: Call) -> None:
         definitions = self._directory.definitions(call.cluster)
         accept = call.exchange.request.header("accept") or ""
         if "proto-openapi.spec.v2" in accept:
             body, tag = await self._make(call.cluster, "v2.protobuf", definitions)
-            _respond(call, body, tag, V2_PROTOBUF)
+            await _respond(call, body, tag, V2_PROTOBUF)
             return
-        if accept and not _takes_json(accept):
-            call.exchange.respond(406, [])
+        if not _takes_json(call):
+            call.exchange.respond(406, [CACHE_CONTROL, ("vary", "Accept")])
             return
         body, tag = await self._make(call.cluster, "v2.json", definitions)
-        _respond(call, body, tag, "application/json")
+        await _respond(call, body, tag, "application/json")
 
     async def _make(
         self, cluster: str, name: str, definitions: tuple[ResourceDefinition, ...]
@@ -211,20 +220,18 @@ def tag_of(name: str, definitions: tuple[ResourceDefinition, ...]) -> str:
     return hashlib.sha512(text.encode()).hexdigest().upper()
 
 
-def _takes_json(accept: str) -> bool:
-    return any(
+def _takes_json(call: Call) -> bool:
+    accept = call.exchange.request.header("accept")
+    return not accept or any(
         c.media_type in ("application/json", "application/*", "*/*") for c in parse_accept(accept)
     )
 
 
-def _respond(
+async def _respond(
     call: Call, body: bytes, tag: str, media_type: str, more: tuple[tuple[str, str], ...] = ()
 ) -> None:
-    etag = f'"{tag}"'
-    headers = [("content-type", media_type), ("etag", etag), ("vary", "Accept"), *more]
-    if not more:
-        headers.append(JSON_HEADERS[0])
-    if call.exchange.request.header("if-none-match") == etag:
+    headers = [("etag", f'"{tag}"'), ("vary", "Accept"), *(more or (CACHE_CONTROL,))]
+    if is_known(call.exchange.request.header("if-none-match") or "", tag):
         call.exchange.respond(304, headers)
     else:
-        call.exchange.respond(200, headers, body)
+        await respond_compressed(call, 200, [("content-type", media_type), *headers], body)
