@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykcp.testing.client import TestClient
+from pykcp.testing.client import APPLY, TestClient
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
@@ -244,3 +244,82 @@ def test_the_last_event_shows_the_finalizer(cluster: TestClient) -> None:
         ["example.com/x"],
     )
     events.close()
+
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "expected"),
+    [
+        ("1.0", 201, 1),
+        ("1e3", 201, 1000),
+        ("100e-2", 201, 1),
+        ("0.0", 422, "Invalid value: 0: must be greater than 0"),
+        ("1.5", 500, "Kind=Lease: cannot convert float64 to int32"),
+    ],
+)
+def test_numbers_of_applied_configurations(
+    cluster: TestClient, number: str, code: int, expected: Any
+) -> None:
+    """They are read as YAML: a number without a fraction is a whole one, however it is written."""
+    head = '{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"n"}'
+    body = f'{head},"spec":{{"leaseDurationSeconds":{number}}}}}'
+    reply = cluster.patch(f"{LEASES}/n", body, APPLY, fieldManager="me")
+    assert reply.status == code, reply
+    if code == 201:
+        assert reply.json["spec"]["leaseDurationSeconds"] == expected
+    else:
+        assert expected in reply.json["message"]
+    refused = cluster.post(
+        LEASES, f'{{"metadata":{{"name":"m"}},"spec":{{"leaseDurationSeconds":{number}}}}}'
+    )
+    assert refused.status == 400
+
+
+@pytest.mark.parametrize(
+    ("token", "why"),
+    [
+        ("x", "illegal base64 data at input byte 0"),
+        ("ab=", "illegal base64 data at input byte 2"),
+        ("e30", "server does not recognize this encoded version "),
+        ("W10", "json: cannot unmarshal array into Go value of type storage.continueToken"),
+        ("YWJj", "invalid character 'a' looking for beginning of value"),
+    ],
+)
+def test_continue_tokens_that_are_none(cluster: TestClient, token: str, why: str) -> None:
+    refused = cluster.get(MAPS, resourceVersion="5", **{"continue": token})
+    assert (refused.status, refused.json["message"]) == (
+        400,
+        f"invalid continue token: continue key is not valid: {why}",
+    )
+
+
+def test_lists_out_of_the_cache_are_not_paged(cluster: TestClient) -> None:
+    """As upstream's watch cache, which events do not have."""
+    for name in ("a", "b", "c"):
+        assert cluster.post(MAPS, {"metadata": {"name": name}}).status == 201
+        event = {**EVENT, "metadata": {"name": name}}
+        assert cluster.post(MAPS.replace("configmaps", "events"), event).status == 201
+    whole = cluster.get(MAPS, resourceVersion="0", limit="2").json
+    assert (len(whole["items"]) > 2, "continue" in whole["metadata"]) == (True, False)
+    page = cluster.get(MAPS, resourceVersion="0", limit="2", resourceVersionMatch="NotOlderThan")
+    assert "continue" not in page.json["metadata"]
+    events = cluster.get(MAPS.replace("configmaps", "events"), resourceVersion="0", limit="2").json
+    assert (len(events["items"]), bool(events["metadata"]["continue"])) == (2, True)
+    assert (
+        len(
+            cluster.get(
+                MAPS, resourceVersion="1", limit="2", resourceVersionMatch="NotOlderThan"
+            ).json["items"]
+        )
+        == 2
+    )
+
+
+def test_managers_of_a_version_that_cannot_be_read(cluster: TestClient) -> None:
+    entry = {"manager": "a", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {}}
+    for version, count in (("nosuch.io/v1", 1), ("v9", 1), ("a/b/c", 0)):
+        metadata = {"generateName": "m", "managedFields": [{**entry, "apiVersion": version}]}
+        made = cluster.post(MAPS, {"metadata": metadata, "data": {"x": "1"}})
+        assert len(made.json["metadata"].get("managedFields", ())) == count, version

@@ -98,6 +98,8 @@ class FieldManager:
         client asked to forget them, or the object does not fit its schema.
         """
         managers, kept = self._known_managers(live, new)
+        if kept is None and any(each.api_version.count("/") > 1 for each in managers.values()):
+            return []  # upstream cannot compare with a version that it cannot read
         if not managers and live is not None and live["metadata"].get("uid"):
             # The object is not tracked; as in upstream, only an apply starts tracking it.
             return []

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import Facts, KindRules, before_create, before_update
+from pykcp.machinery.patch.numbers import whole_numbers
+from pykcp.machinery.patch.refusals import unexpected
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.schema.decode import DecodeError, decoder_for
 from pykcp.machinery.schema.model import Schema
@@ -14,6 +18,7 @@ from pykcp.registry.ownership import OwnedKind, relabelled
 from pykcp.types import Object
 
 _TYPE = frozenset(("kind", "apiVersion"))
+_FRACTION = re.compile(r"cannot unmarshal number .*\..* into Go .* of type (u?int\d*)$").search
 
 
 class NativeKind(OwnedKind):
@@ -42,7 +47,21 @@ class NativeKind(OwnedKind):
         return decoded
 
     def decode_applied(self, obj: Object) -> Object:
-        return self.decode(obj, [])
+        try:
+            return self.decode(whole_numbers(obj), [])
+        except BadRequest as error:
+            fraction = _FRACTION(error.message)
+            if fraction is None:
+                raise
+            what = f"{self._api_version}, Kind={self._definition.kind}"
+            if "/" not in self._api_version:
+                what = "/" + what
+            metadata = obj.get("metadata") or {}
+            place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+            raise unexpected(
+                f"failed to convert new object ({place}; {what}) to proper version: unable to "
+                f"convert unstructured object to {what}: cannot convert float64 to {fraction[1]}"
+            ) from error
 
     def before_create(self, obj: Object, facts: Facts) -> Verdict:
         return before_create(self._rules, obj, facts)

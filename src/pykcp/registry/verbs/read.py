@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass, replace
 
-import orjson
-
-from pykcp.machinery.status import BadRequest, Expired, NotFound
+from pykcp.machinery.status import Expired, NotFound
 from pykcp.registry.context import RequestContext
 from pykcp.registry.errors import too_large_revision, translate
 from pykcp.registry.keys import all_identities_ranges, is_wildcard, range_prefix
 from pykcp.registry.resource import Resource
+from pykcp.registry.verbs.continuing import WHATEVER_IS_NOW, encode_token
 from pykcp.registry.watch.selection import EVERYTHING, Selection
 from pykcp.storage.errors import Compacted, StoreError
 from pykcp.storage.interface import Entry, Page, Query
@@ -178,46 +175,10 @@ def _listing(page: Page, prefix: str, options: ListOptions) -> Listing:
     return Listing(page.values, revision, token, remaining, page.next_after)
 
 
-_WHATEVER_IS_NOW = -1
-"""Upstream's mark of a token that goes on without the consistency of its first page."""
-
-
-def encode_token(revision: int, start: str) -> str:
-    """Where a list goes on: upstream's form, so that its clients' tools can read it."""
-    token = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start + "\0"})
-    return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
-
-
-def decode_token(token: str) -> tuple[int, str]:
-    """Revision and key (below the prefix) of a continue token; 400 if the token is invalid."""
-    try:
-        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        content = orjson.loads(raw)
-        if content["v"] != "meta.k8s.io/v1":
-            raise BadRequest(
-                f"continue key is not valid: server does not recognize this encoded version {content['v']}"
-            )
-        revision, start = int(content["rv"]), str(content.get("start", ""))
-    except (binascii.Error, orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise BadRequest(f"continue key is not valid: {error}") from error
-    if revision == 0:
-        raise BadRequest(
-            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
-        )
-    if not start:
-        raise BadRequest(
-            "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"
-        )
-    clean = start.rstrip("\0")
-    if not {".", ".."}.isdisjoint(clean.split("/")):
-        raise BadRequest(f"continue key is not valid: {clean}")
-    return revision, clean
-
-
 def _expired(prefix: str, options: ListOptions, revision: int) -> Expired:
     if not options.is_continued:
         return Expired("The resourceVersion for the provided list is too old.", details=False)
-    token = encode_token(_WHATEVER_IS_NOW, options.after[len(prefix) :])
+    token = encode_token(WHATEVER_IS_NOW, options.after[len(prefix) :])
     error = Expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new "
         "list without the continue parameter, or use the continue token in this response to retrieve the "

@@ -17,7 +17,9 @@ from pykcp.aio.resting import rest
 from pykcp.machinery.status import BadRequest, FieldError, go_quote
 from pykcp.registry.keys import range_prefix
 from pykcp.registry.resource import Resource
-from pykcp.registry.verbs.read import PAGE_BYTES, Listing, ListOptions, Pager, decode_token
+from pykcp.registry.verbs.continuing import decode_token
+from pykcp.registry.verbs.read import PAGE_BYTES, Listing, ListOptions, Pager
+from pykcp.registry.watch.selection import Selection
 from pykcp.server.call import Call, integer
 from pykcp.server.media import negotiation, transforms
 from pykcp.server.media.answers import (
@@ -276,9 +278,12 @@ def list_options(call: Call) -> ListOptions:
     revision = parse_revision(version)
     limit = max(limit, 0)
     if token:
+        start = decode_token(token)
         if version not in ("", "0"):
             raise BadRequest("specifying resource version is not allowed when using continue")
-        return _continued(call, token, limit, selection)
+        return _continued(call, start, limit, selection)
+    if version == "0" and not _is_uncached(call.resource):
+        limit = 0  # upstream answers from its cache, which does not page
     if match == "Exact" or (limit and revision and not match):
         return ListOptions(selection, limit, at=revision)
     return ListOptions(selection, limit, not_older_than=revision)
@@ -325,7 +330,7 @@ def _match_errors(version: str, match: str, token: str) -> list[FieldError]:
             )
         )
     if match not in _MATCHES:
-        errors.append(not_supported("resourceVersionMatch", match, sorted(_MATCHES)))
+        errors.append(not_supported("resourceVersionMatch", match, (*sorted(_MATCHES), "")))
     if match == "Exact" and version == "0":
         errors.append(
             forbidden(
@@ -336,13 +341,18 @@ def _match_errors(version: str, match: str, token: str) -> list[FieldError]:
     return errors
 
 
-def _continued(call: Call, token: str, limit: int, selection: object) -> ListOptions:
-    revision, start = decode_token(token)
+def _is_uncached(resource: Resource) -> bool:
+    """Upstream does not cache events."""
+    return resource.plural == "events" and resource.definition.native
+
+
+def _continued(call: Call, token: tuple[int, str], limit: int, selection: Selection) -> ListOptions:
+    revision, start = token
     resource = call.resource
     namespace = call.info.namespace if resource.namespaced else ""
     prefix = range_prefix(resource.prefix, call.cluster, namespace)
     return ListOptions(
-        selection,  # type: ignore[arg-type]
+        selection,
         limit,
         after=prefix + start,
         at=max(revision, 0),

@@ -10,9 +10,10 @@ import orjson
 import pytest
 
 from pykcp.machinery.status import BadRequest, Expired, NotFound, Timeout
+from pykcp.registry.verbs.continuing import decode_token, encode_token
 from pykcp.registry.verbs.delete import delete
 from pykcp.registry.verbs.deletion import DeleteOptions
-from pykcp.registry.verbs.read import ListOptions, decode_token, encode_token, find, list_objects
+from pykcp.registry.verbs.read import ListOptions, find, list_objects
 from pykcp.registry.watch.selection import select
 
 
