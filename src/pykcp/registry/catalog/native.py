@@ -6,13 +6,13 @@ import re
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kube.validation.rules import Facts, KindRules, before_create, before_update
-from pykcp.machinery.patch.numbers import whole_numbers
 from pykcp.machinery.patch.refusals import unexpected
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.schema.decode import DecodeError, decoder_for
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import BadRequest, go_quote
 from pykcp.registry.catalog.kinds import Verdict
+from pykcp.registry.catalog.whole_numbers import whole_numbers
 from pykcp.registry.codec import strip_cluster
 from pykcp.registry.ownership import OwnedKind, relabelled
 from pykcp.types import Object
