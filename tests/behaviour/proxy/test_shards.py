@@ -1,0 +1,79 @@
+"""One front-proxy before several shards."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.sharded import Fleet, fleet
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+LOGICAL_CLUSTERS = "/apis/core.kcp.io/v1alpha1/logicalclusters"
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with fleet(pathlib.Path(tmp_path_factory.mktemp("fleet"))) as found:
+        yield found
+
+
+@pytest.fixture
+def root(two: Fleet) -> TestClient:
+    return two.client(cluster="root")
+
+
+def make_cluster(two: Fleet, shard: str, name: str) -> TestClient:
+    """A logical cluster on a certain shard; a client of the proxy in it."""
+    made = two.client(shard, name).post(
+        LOGICAL_CLUSTERS,
+        {
+            "apiVersion": "core.kcp.io/v1alpha1",
+            "kind": "LogicalCluster",
+            "metadata": {"name": "cluster"},
+            "spec": {},
+        },
+    )
+    assert made.status == 201, made
+    return two.client(cluster=name)
+
+
+def test_logical_clusters_of_both_shards_are_reached(two: Fleet) -> None:
+    for shard in two.shards:
+        client = make_cluster(two, shard, f"on-{shard}")
+        assert client.post("/api/v1/namespaces", {"metadata": {"name": "default"}}).status == 201
+        assert client.post(CONFIG_MAPS, {"metadata": {"name": shard}}).status == 201
+        at_shard = two.client(shard, f"on-{shard}")
+        assert at_shard.get(f"{CONFIG_MAPS}/{shard}").status == 200
+
+
+def test_a_dead_shard_takes_only_its_own_clusters_along(two: Fleet, root: TestClient) -> None:
+    inside = make_cluster(two, "shard-1", "dying")
+    assert inside.get(CONFIG_MAPS).status == 200
+    two["shard-1"].kill()
+    try:
+        reply = inside.get(CONFIG_MAPS)
+        assert (reply.status, reply.body) == (502, b"")
+        assert root.get(CONFIG_MAPS).status == 200
+        unknown = root.in_cluster("nowhere").get(CONFIG_MAPS)
+        assert unknown.status == 503
+        assert "shard-1" in unknown.json["message"]
+    finally:
+        two["shard-1"].start()
+    assert eventually(lambda: inside.get(CONFIG_MAPS).status == 200)
+
+
+def test_the_proxy_starts_while_root_is_away(two: Fleet, root: TestClient) -> None:
+    client = make_cluster(two, "shard-1", "steady")
+    two["root"].kill()
+    two["front-proxy"].kill()
+    try:
+        two["front-proxy"].start()
+        reply = client.get(CONFIG_MAPS)
+        assert reply.status == 200, reply
+        assert two.client(cluster="nowhere").get(CONFIG_MAPS).status == 503
+    finally:
+        two["root"].start()
+    assert eventually(lambda: root.get(CONFIG_MAPS).status == 200)
