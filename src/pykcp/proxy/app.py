@@ -99,6 +99,8 @@ class SignInRules:
     groups: GroupFilter
     is_required: bool
     """Also callers without a client certificate: there are ways for them to."""
+    has_workspace_tokens: bool = False
+    """A token may be one of an issuer of a workspace type."""
 
 
 class FrontProxy:
@@ -235,7 +237,10 @@ class FrontProxy:
     # --- who it is
 
     def _must_sign_in(self, request: IncomingRequest) -> bool:
-        return request.peer.certificate is not None or self._sign_in.is_required
+        rules = self._sign_in
+        if request.peer.certificate is not None or rules.is_required:
+            return True
+        return rules.has_workspace_tokens and request.header("authorization") is not None
 
     async def _authenticate(self, call: Call, target: Target) -> tuple[User | None, bool]:
         """Who sent a request, None if the server behind shall find out; and whether the groups

@@ -25,6 +25,7 @@ from pykcp.proxy.metrics import ProxyMetrics
 from pykcp.proxy.pages import OwnPages
 from pykcp.proxy.routes import RouteTable
 from pykcp.proxy.shards import ShardDirectory
+from pykcp.proxy.type_issuers import TypeIssuerConfigurations
 from pykcp.server.health import Health
 from pykcp.wire.listener import Listener
 
@@ -72,7 +73,8 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         self._freshness = RouteFreshness(shards, self._peers)
         self._table = RouteTable(self._freshness.is_live)
         self._lookup = RouteLookup(self._table, shards, self._peers)
-        self._sign_in = ProxySignIn(self._settings, self._owner_of)
+        types = TypeIssuerConfigurations(self._table, self._lookup, self._peers)
+        self._sign_in = ProxySignIn(self._settings, self._owner_of, types)
         self._connections = Direct()
         rules = self._sign_in.rules
         metrics = Registry()
@@ -98,7 +100,8 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         start("peers", self._peers.run)
         start("shards", self._shards.run)
         start("routes", lambda: self._freshness.run(self._table))
-        start("sign-in", self._sign_in.run)
+        for name, run in self._sign_in.tasks():
+            start(name, run)
 
     async def _owner_of(self, cluster: str) -> Reader | None:
         try:

@@ -10,6 +10,7 @@ from pykcp.programs.front_proxy.options import (
 from pykcp.programs.kit.groups.authentication import OIDCOptions, TokenOptions
 from pykcp.programs.kit.groups.client_ca import ClientCAOptions
 from pykcp.programs.kit.groups.connections import ConnectionOptions
+from pykcp.programs.kit.groups.egress import IssuerEgressOptions
 from pykcp.programs.kit.groups.features import FeatureOptions
 from pykcp.programs.kit.groups.logging import LoggingOptions
 from pykcp.programs.kit.groups.request_header import RequestHeaderOptions
@@ -31,6 +32,7 @@ class FrontProxySettings(ProgramSettings):
     tokens: TokenOptions = TokenOptions()
     oidc: OIDCOptions = OIDCOptions()
     service_accounts: ProxyAccountOptions = ProxyAccountOptions()
+    egress: IssuerEgressOptions = IssuerEgressOptions()
     features: FeatureOptions = FeatureOptions()
     logging: LoggingOptions = LoggingOptions()
     shutdown_seconds: float = 10.0

@@ -17,7 +17,9 @@ def _destinations(flag: str, entries: tuple[str, ...]) -> Iterator[str]:
             yield f"--{flag}: {error}"
 
 
-class EgressOptions(OptionGroup):
+class IssuerEgressOptions(OptionGroup):
+    """For programs that call nothing for tenants but the issuers that they chose."""
+
     TITLE = "Requests sent for tenants"
 
     tenant_egress_allow: tuple[str, ...] = option(
@@ -35,6 +37,9 @@ class EgressOptions(OptionGroup):
         512,
         check=positive,
     )
+
+
+class EgressOptions(IssuerEgressOptions):
     tenant_egress_forwards: int = option(
         "The same for requests that are forwarded to mounts and virtual resources.",
         4096,
