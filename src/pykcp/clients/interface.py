@@ -242,9 +242,6 @@ class ShardFeed(Feed, Protocol):
     def on_resource(self, resource: str, handler: Handler) -> None:
         """Call the handler for changes of what `resource_id` names."""
 
-    def on_other_shards(self, kind: GroupVersionResource, handler: Handler) -> None:
-        """Call the handler for changes of objects of a kind that other shards have published."""
-
 
 # --- what is at hand -----------------------------------------------------------
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
 
 from pykcp.aio.slices import Slices
 from pykcp.apis.kcp_catalog import kind_id
@@ -28,23 +27,11 @@ _EVERYTHING = ""
 _PAGE = 500
 
 
-class PublishedFeed(Protocol):
-    """Changes of objects that other shards have published."""
-
-    def on(self, kind: GroupVersionResource, handler: Handler) -> None: ...
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    async def run(self) -> None: ...
-
-
 class LogFeed:
     """`start` it, then `run` it; handlers may be added at any time."""
 
-    def __init__(self, store: Store, published: PublishedFeed | None = None) -> None:
-        self._store, self._published = store, published
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._by_resource: dict[str, list[Handler]] = {}
         self._of_all: list[Handler] = []
         self._from_the_start: list[tuple[str, Handler]] = []
@@ -67,11 +54,6 @@ class LogFeed:
         """Call the handler for changes of what `resource_id` names."""
         self._by_resource.setdefault(resource, []).append(handler)
 
-    def on_other_shards(self, kind: GroupVersionResource, handler: Handler) -> None:
-        """Call the handler for changes of objects of a kind that other shards have published."""
-        if self._published is not None:
-            self._published.on(kind, handler)
-
     def on_everything(self, handler: Handler) -> None:
         """Call the handler for every change of every object."""
         self._of_all.append(handler)
@@ -84,12 +66,8 @@ class LogFeed:
         """Follow from now on; `run` then reads what was before."""
         self._until = self._store.revision
         self._unlisten = self._store.listen(self.deliver)
-        if self._published is not None:
-            self._published.start()
 
     def stop(self) -> None:
-        if self._published is not None:
-            self._published.stop()
         if self._unlisten is not None:
             self._unlisten()
             self._unlisten = None
@@ -132,8 +110,6 @@ class LogFeed:
         prefixes = (_EVERYTHING,) if self._of_all else tuple(f"{r}/" for r in self._by_resource)
         for prefix in prefixes:
             await self._replay(prefix)
-        if self._published is not None:
-            await self._published.run()
         self._synced.set()
         while self._resumes:
             await self._resumes[0]()

@@ -17,6 +17,7 @@ from pykcp.observe.process import process_metrics
 from pykcp.programs.cache.settings import CacheSettings
 from pykcp.programs.kit.run import run_program
 from pykcp.storage.compactor import Compactor
+from pykcp.storage.interface import Store
 from pykcp.wire.exchange import Application, Exchange, IncomingRequest
 from pykcp.wire.listener import Listener
 from pykcp.wire.settings import WireSettings
@@ -37,12 +38,20 @@ class running_cache:  # noqa: N801  # used as `async with running_cache(settings
         self._owner = TaskOwner("cache")
 
     async def __aenter__(self) -> int:
-        self._store = await start_store(self._settings.generic.make_root())
+        self._store = await self._open_store()
         try:
             return await self._start()
         except BaseException:  # the store's lock must not outlive a failed start
             await self._store.stop()
             raise
+
+    async def _open_store(self) -> Store:
+        root = self._settings.generic.make_root()
+        if not self._settings.store.etcd_servers:
+            return await start_store(root)
+        store = self._settings.store.in_etcd(root)
+        await store.start()
+        return store
 
     async def _start(self) -> int:
         settings, serving, metrics = self._settings, self._settings.serving, Registry()

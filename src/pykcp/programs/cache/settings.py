@@ -10,23 +10,17 @@ from pykcp.programs.kit.groups.client_ca import ClientCAOptions
 from pykcp.programs.kit.groups.logging import LoggingOptions
 from pykcp.programs.kit.groups.root_directory import RootDirectoryOptions
 from pykcp.programs.kit.groups.serving import ServingOptions
-from pykcp.programs.kit.groups.store import EMBEDDED_ETCD, ETCD_TUNING
-from pykcp.programs.kit.options import OptionGroup, option, pending
+from pykcp.programs.kit.groups.store import EtcdOptions
+from pykcp.programs.kit.options import OptionGroup, option
 from pykcp.programs.kit.settings import ProgramSettings
 
 
 class CacheOptions(OptionGroup):
     TITLE = "Cache"
-    OTHER = (*ETCD_TUNING, *EMBEDDED_ETCD)
 
     synthetic_delay: float = option(
         "Time that every request waits; for tests.", 0.0, check=not_negative
     )
-    etcd_servers: tuple[str, ...] = pending("etcd servers to store everything in.", ())
-    etcd_prefix: str = pending("Prefix of all keys in etcd.", "/registry")
-    etcd_cafile: str = pending("CA bundle (PEM) of etcd's servers.")
-    etcd_certfile: str = pending("Client certificate (PEM) for etcd.")
-    etcd_keyfile: str = pending("Key of --etcd-certfile.")
 
 
 class CacheSettings(ProgramSettings):
@@ -37,5 +31,6 @@ class CacheSettings(ProgramSettings):
     client_ca: ClientCAOptions = ClientCAOptions()
     authorization: AllowedPathOptions = AllowedPathOptions()
     cache: CacheOptions = CacheOptions()
+    store: EtcdOptions = EtcdOptions()
     logging: LoggingOptions = LoggingOptions()
     shutdown_seconds: float = 5.0

@@ -11,7 +11,7 @@ from pykcp.programs.kit.groups.client_ca import ClientCAOptions
 from pykcp.programs.kit.groups.logging import LoggingOptions
 from pykcp.programs.kit.groups.request_header import RequestHeaderOptions
 from pykcp.programs.kit.groups.serving import ServingOptions
-from pykcp.programs.kit.options import OptionGroup, option, pending
+from pykcp.programs.kit.options import OptionGroup, option
 from pykcp.programs.kit.settings import ProgramSettings
 
 
@@ -22,6 +22,10 @@ class ShardAccessOptions(OptionGroup):
     OTHER = (
         ignored("shard-external-url", hidden=True),
         ignored("authentication-kubeconfig"),
+        # Requests are answered by the shard, which has the cache and the front-proxy at hand.
+        ignored("cache-kubeconfig"),
+        ignored("cache-server-kubeconfig-file"),
+        ignored("external-logical-cluster-admin-kubeconfig"),
         ignored("authentication-skip-lookup", "bool", True),
         ignored("authentication-token-webhook-cache-ttl", "duration", 10.0),
         ignored("authentication-tolerate-lookup-failure", "bool", False),
@@ -31,11 +35,6 @@ class ShardAccessOptions(OptionGroup):
 
     kubeconfig: str = option("Kubeconfig of a member of system:masters on the shard.", "")
     context: str = option("Context of that kubeconfig; its current one if empty.", "")
-    cache_kubeconfig: str = pending("Kubeconfig of the cache server.")
-    cache_server_kubeconfig_file: str = pending("Former name of --cache-kubeconfig.")
-    external_logical_cluster_admin_kubeconfig: str = pending(
-        "Kubeconfig of an administrator of logical clusters, through the front-proxy."
-    )
 
     def problems(self) -> Iterator[str]:
         if not self.kubeconfig:

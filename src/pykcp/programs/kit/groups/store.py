@@ -68,7 +68,9 @@ class FollowedFile(NamedTuple):
     """The same as its users see it, without encryption."""
 
 
-class StoreOptions(OptionGroup):
+class EtcdOptions(OptionGroup):
+    """Where etcd is, if a program stores its data there."""
+
     TITLE = "Storage"
     OTHER = (*ETCD_TUNING, *EMBEDDED_ETCD)
 
@@ -81,6 +83,29 @@ class StoreOptions(OptionGroup):
     etcd_certfile: str = option("Client certificate (PEM) for etcd.", "")
     etcd_keyfile: str = option("Key of --etcd-certfile.", "")
     etcd_cafile: str = option("CA bundle (PEM) of etcd's servers.", "", check=ca_bundle)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        yield from key_pairs("etcd-certfile", self.etcd_certfile, "etcd-keyfile", self.etcd_keyfile)
+
+    def in_etcd(self, root: pathlib.Path, most_bytes: int = 0) -> Store:
+        """The store in etcd, with a mirror in the root directory; not started."""
+        from pykcp.storage.etcd import EtcdSettings, EtcdStore
+
+        return EtcdStore(
+            EtcdSettings(
+                servers=self.etcd_servers,
+                prefix=self.etcd_prefix,
+                certfile=self.etcd_certfile,
+                keyfile=self.etcd_keyfile,
+                cafile=self.etcd_cafile,
+                mirror_path=root / "etcd-mirror.db",
+                most_bytes=most_bytes,
+            )
+        )
+
+
+class StoreOptions(EtcdOptions):
     store_size_limit: int = option(
         "Bytes that the store may hold, in the root directory or in etcd; above that only deletions and changes that do not add to it are accepted. 0 is no limit.",
         8 << 30,
@@ -93,10 +118,6 @@ class StoreOptions(OptionGroup):
     encryption_provider_config_automatic_reload: bool = option(
         "Reload the encryption configuration when the file changes.", False
     )
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        yield from key_pairs("etcd-certfile", self.etcd_certfile, "etcd-keyfile", self.etcd_keyfile)
 
     @property
     def is_encrypted(self) -> bool:
@@ -123,19 +144,7 @@ class StoreOptions(OptionGroup):
     def _bare(self, root: pathlib.Path, followers: LogFollowers | None) -> Store:
         limit = max(0, self.store_size_limit)
         if self.etcd_servers:
-            from pykcp.storage.etcd import EtcdSettings, EtcdStore
-
-            return EtcdStore(
-                EtcdSettings(
-                    servers=self.etcd_servers,
-                    prefix=self.etcd_prefix,
-                    certfile=self.etcd_certfile,
-                    keyfile=self.etcd_keyfile,
-                    cafile=self.etcd_cafile,
-                    mirror_path=root / "etcd-mirror.db",
-                    most_bytes=limit,
-                )
-            )
+            return self.in_etcd(root, limit)
         from pykcp.storage.sqlite import SQLiteStore
         from pykcp.storage.sqlite.store import SQLiteSettings
 

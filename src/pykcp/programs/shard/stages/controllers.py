@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from pykcp.cache.publishing import CachePublisher
-from pykcp.cache.replica_feed import ReplicaFeed
 from pykcp.controllers import kcp as kcp_controllers
 from pykcp.controllers.kube import all as kube_controllers
 from pykcp.controllers.runtime.manager import ControllerSet, join
@@ -60,8 +59,7 @@ def build_controllers(
         published=_published(base, stores),
         trash=views.trash,
     )
-    published = ReplicaFeed(stores.cache.store, settings.shard.shard_name)
-    return join(LogFeed(stores.store, published), followers)
+    return join(LogFeed(stores.store), followers)
 
 
 def _published(base: Foundation, stores: StoresStage) -> CachePublisher:
