@@ -102,6 +102,10 @@ class OptionGroup(Frozen):
         }
         return self.replace(**changes) if changes else self
 
+    def notes(self) -> Iterator[str]:
+        """What to log of values that act otherwise than they say."""
+        yield from ()
+
     def problems(self) -> Iterator[str]:
         """Everything that is wrong, one sentence each."""
         for name, o in self.OPTIONS.items():

@@ -39,7 +39,8 @@ class ProgramSettings(Frozen):
                 problems.append(str(error))
         if problems:
             raise FlagError("\n".join(problems))
-        return cls(**changes), flags.warnings(given)
+        notes = [note for group in changes.values() for note in group.notes()]
+        return cls(**changes), [*flags.warnings(given), *notes]
 
     def problems(self) -> list[str]:
         """Everything that is wrong with these settings, each with what to do."""

@@ -174,10 +174,10 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         self._owner.start_restartable("cache-compactor", Compactor(self._cache_store).run)
         if self._settings.generic.run_controllers:
             make_controllers(shard).start(self._owner)
-        _finish(shard, _CONTROLLERS)
         if self._processes is not None:
             self._processes.start(credentials.tokens, self._seal)
         self._start_housekeeping(shard)
+        _finish(shard, _CONTROLLERS)  # the last step: from now on the process is ready
 
     async def _join(self, shard: Shard, credentials: Credentials, peers: Peers) -> None:
         """One of several shards. What other shards are needed for goes on in the background."""

@@ -41,7 +41,7 @@ def test_the_defaults_are_fine() -> None:
         (f"--tls-cert-file={__file__} --tls-private-key-file=/no.key", "--tls-private-key-file: no such file: /no.key"),
         (f"--shard-client-cert-file={__file__} --shard-client-key-file={__file__}", f"--shard-client-cert-file: {__file__} and"),
         (f"--cert-dir={__file__}", f"--cert-dir: {__file__} is not a directory"),
-        ("--tls-min-version=VersionTLS10", "--tls-min-version: unknown TLS version 'VersionTLS10', must be VersionTLS12 or VersionTLS13"),
+        ("--tls-min-version=VersionTLS14", "--tls-min-version: unknown TLS version 'VersionTLS14', must be one of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13"),
         ("--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,NOSUCH", "--tls-cipher-suites: cipher suite NOSUCH not supported or doesn't exist"),
         ("--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "--tls-cipher-suites lacks a suite that HTTP/2 requires:"),
         ("--tls-sni-cert-key=only.crt", "--tls-sni-cert-key 'only.crt' must be a certificate and key file"),

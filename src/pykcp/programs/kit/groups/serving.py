@@ -19,7 +19,13 @@ from pykcp.programs.kit.flags import ignored
 from pykcp.programs.kit.options import OptionGroup, option
 from pykcp.wire.settings import NamedCertificate, TLSSettings
 
-_VERSIONS = {"VersionTLS12": "1.2", "VersionTLS13": "1.3"}
+_VERSIONS = {
+    "VersionTLS10": "1.2",
+    "VersionTLS11": "1.2",
+    "VersionTLS12": "1.2",
+    "VersionTLS13": "1.3",
+}
+"""The first two are accepted as kcp accepts them, but insecure: OpenSSL does not offer them."""
 _TLS13 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 """Known by name and always on: neither Go nor OpenSSL lets a server choose among them."""
 _SUITES = {
@@ -55,7 +61,7 @@ def _port(flag: str, port: int) -> Iterator[str]:
 
 def _version(flag: str, version: str) -> Iterator[str]:
     if version not in _VERSIONS:
-        yield f"--{flag}: unknown TLS version {version!r}, must be VersionTLS12 or VersionTLS13"
+        yield f"--{flag}: unknown TLS version {version!r}, must be one of {', '.join(_VERSIONS)}"
 
 
 def _suites(flag: str, names: tuple[str, ...]) -> Iterator[str]:
@@ -107,7 +113,7 @@ class ServingOptions(OptionGroup):
     )
     tls_private_key_file: str = option("Key of the serving certificate (PEM).", "")
     tls_min_version: str = option(
-        "Lowest TLS version to accept: VersionTLS12 or VersionTLS13.",
+        "Lowest TLS version to accept: VersionTLS12 or VersionTLS13; VersionTLS10 and VersionTLS11 mean VersionTLS12.",
         "VersionTLS12",
         check=_version,
     )
@@ -129,9 +135,13 @@ class ServingOptions(OptionGroup):
         yield from key_pairs(
             "tls-cert-file", self.tls_cert_file, "tls-private-key-file", self.tls_private_key_file
         )
-        suites = self.tls_cipher_suites if self.tls_min_version == "VersionTLS12" else ()
+        suites = self.tls_cipher_suites if _VERSIONS.get(self.tls_min_version) == "1.2" else ()
         if suites and not set(suites) & set(_REQUIRED):
             yield f"--tls-cipher-suites lacks a suite that HTTP/2 requires: {' or '.join(_REQUIRED)}"
+
+    def notes(self) -> Iterator[str]:
+        if self.tls_min_version in ("VersionTLS10", "VersionTLS11"):
+            yield f"--tls-min-version {self.tls_min_version} is treated as VersionTLS12: older versions are insecure and not served"
 
     def files(self, directory: pathlib.Path, *hosts: str) -> ServingFiles:
         """The certificate given, or one for these hosts that is made in the directory."""
