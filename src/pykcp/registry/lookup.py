@@ -16,6 +16,7 @@ from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import API_EXPORTS, LOGICAL_CLUSTERS, GroupVersionResource
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.indexes.apis import exports_with_identity
+from pykcp.registry.indexes.entries import path_entry
 from pykcp.registry.keys import object_key, split_key
 from pykcp.registry.paths import PathIndex
 from pykcp.registry.resource import Resource
@@ -122,8 +123,12 @@ class ObjectLookup:
     def cluster_of(self, path: str) -> str | None:
         """The name of the logical cluster at a path; a name stands for itself."""
         found = self._paths.find(path)
-        if found is None and self.replica is not None:
-            return self.replica.cluster_of(path)
+        if found is None:
+            # Its parent may be on another shard.
+            for key in self._store.lookup(path_entry(path), limit=1):
+                return split_key(key).cluster
+            if self.replica is not None:
+                return self.replica.cluster_of(path)
         return found
 
     def nearest(self, path: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from pykcp.apis.kcp.logical_clusters import INACTIVE, READY, phase_of
+from pykcp.apis.kcp.logical_clusters import INACTIVE, PATH_ANNOTATION, READY, phase_of
 from pykcp.machinery.kcp.replicate_marks import is_marked
 from pykcp.registry.indexes import apis as api_indexes
 from pykcp.registry.indexes import cache as cache_indexes
@@ -48,6 +48,11 @@ def event_written(stored: Object) -> str:
     return max(written, metadata.get("creationTimestamp") or "")
 
 
+def path_entry(path: str) -> str:
+    """The LogicalCluster with this canonical path."""
+    return f"path:{path}"
+
+
 def mount_entry(cluster: str, namespace: str, name: str) -> str:
     """The workspaces that stand for an object of their own workspace, by where it is."""
     return f"mount:{cluster}:{namespace}/{name}"
@@ -75,6 +80,9 @@ def _logical_cluster(_cluster: str, stored: Object) -> Iterable[str]:
         yield UNSETTLED_CLUSTERS
     if is_marked(stored):
         yield PUBLISHED_CLUSTERS
+    path = (stored["metadata"].get("annotations") or {}).get(PATH_ANNOTATION)
+    if path:
+        yield path_entry(path)
 
 
 KindIndex = Callable[[str, Object], Iterable[str]]
