@@ -28,6 +28,7 @@ from pykcp.proxy.metrics import ForwardedRequest, ProxyMetrics
 from pykcp.proxy.pages import OwnPages
 from pykcp.proxy.routes import ClusterRoute, RouteTable
 from pykcp.proxy.shards import ShardDirectory
+from pykcp.server import constant_time
 from pykcp.server.call import Call, Pending
 from pykcp.server.filters.authorization import attributes_of
 from pykcp.server.filters.clusters import WorkspaceUnavailable, account_cluster
@@ -44,6 +45,9 @@ _ROUTED = (ROUTED, "1")
 _MOST_SHARDS = 4
 """That are asked for a logical cluster which is being moved."""
 _NOT_PERMITTED = "workspace access not permitted"
+"""Said to callers whom only the shard could authenticate; in kcp to all."""
+_DENIED = "access denied"
+"""What shards say to users who may not enter a logical cluster."""
 _NOBODY = User("")
 _MOST_HOPS = 8
 _KEPT_BODY, _KEPT_UNKNOWN_BODY = 1 << 20, 64 << 10
@@ -163,12 +167,34 @@ class FrontProxy:
         request = exchange.request
         call = Call(exchange, parse(request.method, request.path, request.query), started)
         call.user = _NOBODY
+        await self._answer_errors(call, self._find_and_forward(call))
+
+    async def _find_and_forward(self, call: Call) -> None:
+        target = await self._find_target(call)
+        user, is_filtered = await self._authenticate(call, target)
+        await self._forward(call, SentRequest(target, user, is_filtered, call.started))
+
+    async def _answer_errors(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
         try:
-            target = await self._find_target(call)
-            user, is_filtered = await self._authenticate(call, target)
-            await self._forward(call, SentRequest(target, user, is_filtered, started))
+            try:
+                await pending
+            except UnknownCluster:
+                await self._deny(call)
         except StatusError as error:
             self._answer(call, error)
+
+    async def _deny(self, call: Call) -> None:
+        """No shard has the cluster: answered like one that the user may not enter."""
+        request, reason = call.exchange.request, _NOT_PERMITTED
+        if self._must_sign_in(request):
+            try:
+                call.user = (await self._authentication.authenticate(request)).user
+                reason = _DENIED
+            except Unauthorized:
+                if request.header("authorization") is None:
+                    raise
+        await constant_time.wait(call.started)
+        raise forbidden(attributes_of(call), reason)
 
     def _answer(self, call: Call, error: StatusError) -> None:
         if call.exchange.responded:
@@ -193,7 +219,7 @@ class FrontProxy:
         segments = path.split("/")
         if path.startswith(CLUSTERS) and self._shard_backend is not None and segments[2]:
             rest = "/".join(("", *segments[3:])) if len(segments) > 3 else ""
-            return await self._shard_target(call, unquote(segments[2]), rest)
+            return await self._shard_target(unquote(segments[2]), rest)
         matched = self._matcher.find("/".join(unquote(s) if "%" in s else s for s in segments))
         if matched is None:
             raise PageNotFound
@@ -202,12 +228,12 @@ class FrontProxy:
             raise PageNotFound  # `/clusters` without a name
         cluster = ""
         if matched.cluster not in ("", clusters.WILDCARD) and self._shard_backend is not None:
-            cluster = (await self._find_route(call, matched.cluster)).cluster
+            cluster = (await self._find_route(matched.cluster)).cluster
         return Target(backend, backend.url + path, cluster=cluster)
 
-    async def _shard_target(self, call: Call, name: str, rest: str) -> Target:
+    async def _shard_target(self, name: str, rest: str) -> Target:
         assert self._shard_backend is not None
-        route = await self._find_route(call, name)
+        route = await self._find_route(name)
         if route.mount:
             url = urlsplit(route.mount)
             if url.scheme != "https" or url.query:
@@ -215,17 +241,15 @@ class FrontProxy:
             return Target(self._shard_backend, route.mount.rstrip("/") + rest)
         return self._at_shard(route, name, rest)
 
-    async def _find_route(self, call: Call, name: str) -> ClusterRoute:
+    async def _find_route(self, name: str) -> ClusterRoute:
+        """Raises UnknownCluster, or the error to answer."""
         if name == clusters.WILDCARD or not clusters.is_valid_path(name):
-            raise forbidden(attributes_of(call), _NOT_PERMITTED)
-        try:
-            route = await self._lookup.find(name)
-        except UnknownCluster:
-            raise forbidden(attributes_of(call), _NOT_PERMITTED) from None
+            raise UnknownCluster
+        route = await self._lookup.find(name)
         if not route.is_available:
             raise WorkspaceUnavailable
         if not route.shard and not route.mount:
-            raise forbidden(attributes_of(call), _NOT_PERMITTED)
+            raise UnknownCluster
         return route
 
     def _at_shard(self, route: ClusterRoute, name: str, rest: str) -> Target:
@@ -281,12 +305,14 @@ class FrontProxy:
         request = exchange.request
         call = Call(exchange, parse(request.method, request.path, request.query), sent.started)
         call.user = _NOBODY
-        try:
-            if observer.is_misdirected:
-                sent = await self._reroute(call, sent)
-            await self._forward(call, sent)
-        except StatusError as error:
-            self._answer(call, error)
+        await self._answer_errors(call, self._reroute_and_forward(call, sent, observer))
+
+    async def _reroute_and_forward(
+        self, call: Call, sent: SentRequest, observer: ForwardedRequest
+    ) -> None:
+        if observer.is_misdirected:
+            sent = await self._reroute(call, sent)
+        await self._forward(call, sent)
 
     async def _forward(self, call: Call, sent: SentRequest) -> None:
         """To the end of the answer. Raises the error to answer if there is none."""
@@ -308,11 +334,11 @@ class FrontProxy:
         """The route was out of date: look for the shard again. Raises the error to answer."""
         old = sent.target
         self._table.forget_path(old.name)
-        route = await self._find_route(call, old.name)
+        route = await self._find_route(old.name)
         if call.exchange.request.is_streaming:  # part of its body may be gone
             raise ServiceUnavailable("the logical cluster was moved", retry_after=1)
         if not route.shard or (route.shard == old.shard and route.cluster == old.cluster):
-            raise forbidden(attributes_of(call), _NOT_PERMITTED)
+            raise UnknownCluster
         self._metrics.rerouted.add()
         return sent._replace(target=self._at_shard(route, old.name, old.rest))
 

@@ -59,7 +59,7 @@ def test_unknown_clusters_are_forbidden(root: TestClient) -> None:
         reply = root.in_cluster(cluster).get(CONFIG_MAPS)
         assert reply.status == 403, (cluster, reply)
         assert reply.json["reason"] == "Forbidden"
-        assert reply.json["message"].endswith("workspace access not permitted")
+        assert reply.json["message"].endswith("access denied")
 
 
 def test_watches_go_through(root: TestClient) -> None:
