@@ -162,11 +162,10 @@ class Call:
         served: tuple[str, ...] = (negotiation.JSON, negotiation.YAML),
         *,
         takes_any: bool = False,
-        has_table: bool = True,
+        transforms: frozenset[str] = negotiation.TRANSFORMS,
     ) -> None:
         """Settle the answer's form. `takes_any`: `application/*` is understood, too."""
         header = self.exchange.request.header("accept") or ""
-        transforms = negotiation.TRANSFORMS if has_table else negotiation.WITHOUT_TABLE
         self.accepted = negotiation.choose(header, served, transforms, takes_any=takes_any)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from pykcp.apis.protobuf import message_of
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.keys import is_wildcard
 from pykcp.registry.resource import Resource
@@ -18,7 +19,7 @@ from pykcp.server.call import Call, Handler, Pending, check_query
 from pykcp.server.filters.authorization import Authorization
 from pykcp.server.handlers import create, delete, get, listing, patch, scale, update, watch
 from pykcp.server.media.answers import PageNotFound
-from pykcp.server.media.negotiation import SERVED
+from pykcp.server.media.negotiation import PROTOBUF, SERVED, TRANSFORMS, WITHOUT_TABLE
 from pykcp.server.resources import ServedResources
 
 _VERBS: dict[str, Handler] = {
@@ -144,10 +145,11 @@ class Dispatcher:
         if info.query:
             check_query(call)
         is_native = resource.definition.native
+        has_no_table = resource.definition.ephemeral or info.subresource == "token"
         call.negotiate(
-            SERVED if is_native else SERVED[:2],
+            SERVED if is_native or _has_protobuf(call, resource) else SERVED[:2],
             takes_any=not is_native,
-            has_table=not (resource.definition.ephemeral or info.subresource == "token"),
+            transforms=WITHOUT_TABLE if has_no_table else TRANSFORMS,
         )
         routing.check(call)
         if info.verb in _MAY_CREATE and not info.subresource:
@@ -161,3 +163,14 @@ class Dispatcher:
         pending = self._verbs.find(call)(call)
         if pending is not None:
             await pending
+
+
+def _has_protobuf(call: Call, resource: Resource) -> bool:
+    """Whether the client takes protobuf and a custom kind is one of Kubernetes' own, which has it."""
+    if PROTOBUF not in (call.exchange.request.header("accept") or ""):
+        return False
+    kind = resource.kind
+    return (
+        resource.definition.list_kind == f"{kind}List"
+        and message_of(resource.api_version, kind) is not None
+    )

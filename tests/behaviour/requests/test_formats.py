@@ -1,4 +1,4 @@
-"""Forms of answers: tables, metadata, YAML, protobuf, WebSockets, HTTP/2, discovery, OpenAPI."""
+"""Forms of answers: tables, metadata, YAML, WebSockets, HTTP/2, discovery, OpenAPI."""
 
 from __future__ import annotations
 
@@ -14,16 +14,13 @@ import yaml
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import AcceptConnection, Message, Request
 
-from pykcp.apis.catalog import builtin_definitions
-from pykcp.apis.protobuf import codecs
-from pykcp.machinery.protobuf import open_envelope, read_fields
+from pykcp.machinery.protobuf.wire import read_fields
 from pykcp.testing.client import Reply, TestClient
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.server import ServerProcess
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
 def as_form(kind: str, media_type: str = "application/json", version: str = "v1") -> str:
@@ -94,43 +91,6 @@ def test_pretty(cluster: TestClient, lease: dict[str, Any]) -> None:
     plain, pretty = cluster.get(f"{LEASES}/l"), cluster.get(f"{LEASES}/l", pretty="true")
     assert pretty.body.startswith(b'{\n  "')
     assert pretty.json == plain.json
-
-
-def decode(kind: str, body: bytes) -> Any:
-    """An enveloped Lease, list of them, or Status."""
-    _api_version, found, raw = open_envelope(body)
-    assert found == kind
-    definition = next(d for d in builtin_definitions() if d.plural == "leases")
-    schema = definition.list_schema("v1") if kind == "LeaseList" else definition.schema("v1")
-    assert schema is not None
-    return codecs().of(schema).read(raw)
-
-
-def test_protobuf(cluster: TestClient, lease: dict[str, Any]) -> None:
-    """Get, list and refusals for clients that read nothing else."""
-    one = cluster.get(f"{LEASES}/l", accept=PROTOBUF)
-    assert one.header("content-type") == PROTOBUF
-    assert decode("Lease", one.body)["spec"] == {"holderIdentity": "me"}
-    many = decode("LeaseList", cluster.get(LEASES, accept=PROTOBUF).body)
-    assert many["items"][0]["metadata"]["name"] == "l"
-    missing = cluster.get(f"{LEASES}/nosuch", accept=PROTOBUF)
-    assert (missing.status, open_envelope(missing.body)[1]) == (404, "Status")
-    both = cluster.get(f"{LEASES}/l", accept=f"{PROTOBUF}, application/json")
-    assert both.header("content-type") == "application/json"
-
-
-def test_protobuf_watch(cluster: TestClient, lease: dict[str, Any]) -> None:
-    """Frames with their length in front, each a watch event."""
-    reply = cluster.get(LEASES, accept=f"{PROTOBUF};stream=watch", watch="1", timeoutSeconds="1")
-    assert reply.header("content-type") == f"{PROTOBUF};stream=watch"
-    length = int.from_bytes(reply.body[:4], "big")
-    event = dict(read_fields(reply.body[4 : 4 + length]))
-    assert event[1] == b"ADDED"
-    inner = event[2]
-    assert isinstance(inner, bytes)
-    raw = dict(read_fields(inner))[1]
-    assert isinstance(raw, bytes)
-    assert decode("Lease", raw)["metadata"]["name"] == "l"
 
 
 def test_websocket_watch(shard: ServerProcess, cluster: TestClient, lease: dict[str, Any]) -> None:
@@ -231,7 +191,7 @@ def test_openapi_v2(cluster: TestClient) -> None:
 
 def from_afar(client: TestClient, method: str, path: str, encodings: str, **more: str) -> Reply:
     """A request from another loopback address, which counts as another machine."""
-    access = client._access
+    access = client.access
     context = ssl.create_default_context(cadata=access.ca)
     connection = HTTPSConnection(
         access.host, access.port, timeout=60, context=context, source_address=("127.0.0.2", 0)

@@ -127,7 +127,9 @@ class LargeWork(Protocol):
     async def compute(self, tenant: str, function: str, *args: Any) -> Any:
         """The result of `module:function` called with these arguments by a worker process."""
 
-    async def reform(self, tenant: str, media_type: str, is_pretty: bool, body: bytes) -> bytes:
+    async def reform(
+        self, tenant: str, media_type: str, is_pretty: bool, body: bytes
+    ) -> bytes | None:
         """A JSON text in another media type, or with lines and indentation."""
 
     async def stored_form(self, resource: Resource, text: bytes) -> bytes:

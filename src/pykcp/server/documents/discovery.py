@@ -21,6 +21,7 @@ from pykcp.server.media.answers import (
     CACHE_CONTROL,
     GZIP_HEADERS,
     PageNotFound,
+    in_form,
     may_compress,
     packed,
     send_json,
@@ -58,7 +59,11 @@ class Discovery:
                 return
             address = self._address()
             self._send(
-                call, ("api", address), definitions, lambda _: documents.api_versions(address)
+                call,
+                ("api", address),
+                definitions,
+                lambda _: documents.api_versions(address),
+                takes_any=False,
             )
         elif len(parts) == 2:
             self._resources(call, definitions, "", parts[1])
@@ -92,6 +97,7 @@ class Discovery:
             ("resources", group, version),
             definitions,
             lambda d: documents.api_resource_list(d, group, version),
+            takes_any=bool(group) and not any(d.group == group and d.native for d in definitions),
         )
 
     def _definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
@@ -101,17 +107,16 @@ class Discovery:
         self, call: Call, definitions: tuple[ResourceDefinition, ...], *, legacy: bool
     ) -> bool:
         """Answer with the aggregated form, if that is what the client would rather have."""
-        version = _aggregated_version(call.exchange.request.header("accept") or "")
-        if version is None or not self._aggregates:
+        asked = _aggregated_form(call.exchange.request.header("accept") or "")
+        if asked is None or not self._aggregates:
             return False
+        media_type, version = asked
         body, etag = self._make(
             ("aggregated", legacy, version),
             definitions,
             lambda d: documents.aggregated([r for r in d if (r.group == "") == legacy], version),
         )
-        content_type = (
-            f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-        )
+        content_type = f"{media_type};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
         headers = (
             CACHE_CONTROL,
             ("content-type", content_type),
@@ -120,6 +125,8 @@ class Discovery:
         )
         if call.exchange.request.header("if-none-match") == etag:
             call.exchange.respond(304, headers)
+        elif media_type != negotiation.JSON:
+            call.exchange.respond(200, headers, in_form(media_type, False, orjson.loads(body)))
         elif may_compress(call, len(body)):
             call.exchange.respond(200, (*headers, *GZIP_HEADERS), self._packed(body, etag))
         else:
@@ -140,8 +147,10 @@ class Discovery:
         what: tuple[object, ...],
         definitions: tuple[ResourceDefinition, ...],
         make: Callable[[tuple[ResourceDefinition, ...]], object],
+        *,
+        takes_any: bool = True,
     ) -> None:
-        call.negotiate()
+        call.negotiate(negotiation.SERVED, transforms=frozenset(), takes_any=takes_any)
         body, _ = self._make(what, definitions, make)
         send_json(call, body)
 
@@ -160,16 +169,17 @@ class Discovery:
         return made
 
 
-def _aggregated_version(accept: str) -> str | None:
+def _aggregated_form(accept: str) -> tuple[str, str] | None:
+    """Media type and version of the aggregated form that a client prefers; None if it does not."""
     for clause in negotiation.parse_accept(accept):
-        if clause.media_type not in (negotiation.JSON, "*/*", "application/*"):
+        media_type = clause.media_type
+        if media_type in ("*/*", "application/*"):
+            media_type = negotiation.JSON
+        elif media_type not in negotiation.SERVED:
             continue
-        if clause.param("as") == "APIGroupDiscoveryList":
-            if clause.param("g") == "apidiscovery.k8s.io" and clause.param("v") in (
-                "v2",
-                "v2beta1",
-            ):
-                return clause.param("v")
-            continue
-        return None
+        if clause.param("as") != "APIGroupDiscoveryList":
+            return None
+        version = clause.param("v")
+        if clause.param("g") == "apidiscovery.k8s.io" and version in ("v2", "v2beta1"):
+            return media_type, version
     return None

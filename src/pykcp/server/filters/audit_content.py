@@ -21,7 +21,7 @@ from pykcp.observe.audit.policy import AuditOutcome
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
 from pykcp.server.media import negotiation, protobuf_form, yaml_text
-from pykcp.server.media.bodies import media_type, native_schema, parse_as
+from pykcp.server.media.bodies import media_type, parse_as
 from pykcp.types import Object
 from pykcp.wire.exchange import Header, IncomingRequest
 
@@ -198,7 +198,7 @@ def _parsed_body(call: Call) -> Any:
             resource: Resource | None = call.resource
             if resource is None:  # refused before it was looked for
                 return None
-            return parse_as(call, resource.kind, native_schema(resource))
+            return parse_as(call, resource.kind, resource.api_version)
         if form == negotiation.JSON or form.endswith("+json"):
             return orjson.loads(request.body)
         return yaml_text.parse(request.body)

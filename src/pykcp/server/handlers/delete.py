@@ -68,7 +68,7 @@ def _from_body(call: Call) -> Object:
 
     schema = library().kind("kube/meta_v1", "DeleteOptions")
     try:
-        value = parse_as(call, "DeleteOptions", schema)
+        value = parse_as(call, "DeleteOptions", "v1")
     except BadRequest as error:
         # Upstream names neither the expected kind nor the body here.
         bare = str(error).partition("DeleteOptions): ")[2].rpartition(" (")[0]

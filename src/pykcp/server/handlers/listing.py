@@ -21,13 +21,14 @@ from pykcp.registry.verbs.continuing import decode_token
 from pykcp.registry.verbs.read import PAGE_BYTES, Listing, ListOptions, Pager
 from pykcp.registry.watch.selection import Selection
 from pykcp.server.call import Call, integer
-from pykcp.server.media import negotiation, transforms
+from pykcp.server.media import negotiation, protobuf_form, transforms
 from pykcp.server.media.answers import (
     Room,
     may_compress,
     send_json,
     send_object,
     send_pieces,
+    send_protobuf,
     send_reformed,
     wants_pretty,
 )
@@ -97,11 +98,26 @@ async def _send_whole(call: Call, pager: Pages, first: Listing) -> None:
     whole = replace(last, values=values)
     if call.accepted.transform:
         objects = await _objects(call, values)
-        send_objects(call, objects, list_metadata(whole))
+        if call.accepted.media_type == negotiation.PROTOBUF:
+            await _send_partial_protobuf(call, objects, list_metadata(whole))
+        else:
+            send_objects(call, objects, list_metadata(whole))
         return
     body = b"".join(list_body(call, whole))
     if not await send_reformed(call, body, 200):
         send_json(call, body)
+
+
+async def _send_partial_protobuf(call: Call, objects: list[Object], metadata: Object) -> None:
+    """A list of metadata, encoded some objects at a time."""
+    version = call.accepted.transform_version
+    parts: list[bytes] = []
+    for start in range(0, len(objects), _PER_STEP):
+        some = transforms.partial_list(objects[start : start + _PER_STEP], {}, version)["items"]
+        parts.append(protobuf_form.list_items("meta.k8s.io/v1", "PartialObjectMetadata", some))
+        await rest()
+    head = transforms.partial_list([], metadata, version)
+    send_protobuf(call, protobuf_form.encode_list(head, b"".join(parts)))
 
 
 async def _objects(call: Call, values: Sequence[bytes]) -> list[Object]:

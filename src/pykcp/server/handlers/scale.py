@@ -59,7 +59,7 @@ def _decoded(call: Call) -> Object:
     """The scale that was sent; upstream cannot say what is wrong with one that is none."""
     schema = library().kind("kube/autoscaling_v1", "Scale")
     try:
-        value = check_type(parse_as(call, "Scale", schema), "Scale", _VERSION, body_of(call))
+        value = check_type(parse_as(call, "Scale", _VERSION), "Scale", _VERSION, body_of(call))
         return decode_native(schema, "Scale", "v1", value, [], None)
     except BadRequest as error:
         if "cannot be handled as a Scale" not in error.message:

@@ -37,8 +37,7 @@ async def watch(call: Call) -> None:
     """Open the stream, catch up and hand over to the hub; the task ends there."""
     options = watch_options(call)
     if call.accepted.media_type == YAML:
-        streams = (JSON, PROTOBUF) if call.resource.definition.native else (JSON,)
-        raise NotAcceptable([f"{media_type};stream=watch" for media_type in streams])
+        raise NotAcceptable([f"{media_type};stream=watch" for media_type in (JSON, PROTOBUF)])
     encoder = _encoder(call)
     exchange = call.exchange
     stream: Stream

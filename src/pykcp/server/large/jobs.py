@@ -23,6 +23,7 @@ from pykcp.apis.loader import shared_type
 from pykcp.caching import BoundedCache
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.idle import without_idle_times
+from pykcp.machinery.protobuf.wire import ProtobufError
 from pykcp.machinery.resources import API_RESOURCE_SCHEMAS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.machinery.status import StatusError
@@ -169,9 +170,12 @@ def read_patched(ref: KindRef, text: bytes, strict: bool) -> bytes:
     return orjson.dumps(decoded(_resource(ref), orjson.loads(text), strict=strict))
 
 
-def reform(media_type: str, is_pretty: bool, body: bytes) -> bytes:
-    """A JSON text in another media type, or with lines and indentation."""
-    return in_form(media_type, is_pretty, orjson.loads(body))
+def reform(media_type: str, is_pretty: bool, body: bytes) -> bytes | None:
+    """A JSON text in another media type, or with lines and indentation; None if it has no such form."""
+    try:
+        return in_form(media_type, is_pretty, orjson.loads(body))
+    except ProtobufError:
+        return None
 
 
 def stored_form(ref: KindRef, text: bytes) -> bytes:

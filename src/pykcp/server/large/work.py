@@ -102,8 +102,10 @@ class WorkerWork:
     async def compute(self, tenant: str, function: str, *args: Any) -> Any:
         return await compute(self._pool, function, *args, tenant=tenant)
 
-    async def reform(self, tenant: str, media_type: str, is_pretty: bool, body: bytes) -> bytes:
-        made: bytes = await self._submit("reform", tenant, media_type, is_pretty, body)
+    async def reform(
+        self, tenant: str, media_type: str, is_pretty: bool, body: bytes
+    ) -> bytes | None:
+        made: bytes | None = await self._submit("reform", tenant, media_type, is_pretty, body)
         return made
 
     async def stored_form(self, resource: Resource, text: bytes) -> bytes:

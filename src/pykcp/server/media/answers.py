@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from pykcp.machinery.protobuf.wire import ProtobufError
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.resource import LARGE
 from pykcp.server.call import Call
@@ -139,6 +140,9 @@ async def send_reformed(call: Call, body: bytes, status: int) -> bool:
     media_type = call.accepted.media_type
     is_pretty = call.accepted.pretty or wants_pretty(call)
     made = await work.reform(call.cluster, media_type, is_pretty, body)
+    if made is None:
+        call.accepted = instead_of_protobuf(call)
+        return False
     sent = with_warnings(call, _HEADERS.get(media_type, JSON_HEADERS))
     await respond_compressed(call, status, sent, made)
     return True
@@ -178,12 +182,31 @@ def wants_pretty(call: Call) -> bool:
     return False
 
 
+def instead_of_protobuf(call: Call) -> negotiation.Accepted:
+    """The form of an object that has no protobuf form, although its kind has; 406 if there is none.
+
+    That happens if a CRD describes one of Kubernetes' kinds with other fields.
+    """
+    header = call.exchange.request.header("accept") or ""
+    return negotiation.choose(header, negotiation.SERVED[:2], frozenset(), takes_any=True)
+
+
 def send_object(call: Call, obj: Any, status: int = 200, more: Sequence[Header] = ()) -> None:
+    is_pretty = call.accepted.pretty or wants_pretty(call)
+    try:
+        body = in_form(call.accepted.media_type, is_pretty, obj)
+    except ProtobufError:
+        call.accepted = instead_of_protobuf(call)
+        body = in_form(call.accepted.media_type, is_pretty, obj)
     media_type = call.accepted.media_type
-    body = in_form(media_type, call.accepted.pretty or wants_pretty(call), obj)
     call.exchange.respond(
         status, with_warnings(call, _HEADERS.get(media_type, JSON_HEADERS), more), body
     )
+
+
+def send_protobuf(call: Call, body: bytes) -> None:
+    """An answer that is encoded already."""
+    call.exchange.respond(200, with_warnings(call, _PROTOBUF_HEADERS), body)
 
 
 def send_text(call: Call, text: str, status: int = 200, more: Sequence[Header] = ()) -> None:
@@ -191,15 +214,14 @@ def send_text(call: Call, text: str, status: int = 200, more: Sequence[Header] =
 
 
 def send_status(call: Call, error: StatusError) -> None:
-    """An error, as a Status in JSON (or in YAML, if that is what the client reads)."""
+    """An error, as a Status in a form that the client reads."""
     more: list[Header] = []
     if error.retry_after is not None:
         more.append(("retry-after", str(error.retry_after)))
     if isinstance(error, PlainError):
         send_text(call, f"{error.message}\n", error.code, more)
         return
-    if call.accepted.transform:
-        call.accepted = negotiation.Accepted(call.accepted.media_type)
+    call.accepted = negotiation.for_errors(call.exchange.request.header("accept") or "")
     send_object(call, error.to_json(), error.code, more)
 
 

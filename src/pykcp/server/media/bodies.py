@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from pykcp.apis.protobuf import message_of
 from pykcp.machinery.patch import gojson
-from pykcp.machinery.schema.model import Schema
+from pykcp.machinery.protobuf.messages import Message
+from pykcp.machinery.protobuf.wire import ProtobufError, open_envelope
 from pykcp.machinery.status import (
     BadRequest,
     Invalid,
@@ -97,12 +99,12 @@ def sent_of(call: Call) -> Sent:
     return Sent(body_of(call), media_type(call), call.context.field_validation)
 
 
-def parse_as(call: Call, kind: str, schema: Schema | None = None) -> Any:
-    """The body as JSON values, whatever form it came in; protobuf needs the schema."""
-    return parse_sent(Sent(body_of(call), media_type(call)), kind, schema)
+def parse_as(call: Call, kind: str, api_version: str) -> Any:
+    """The body as JSON values, whatever form it came in."""
+    return parse_sent(Sent(body_of(call), media_type(call)), kind, api_version)
 
 
-def parse_sent(sent: Sent, kind: str, schema: Schema | None = None) -> Any:
+def parse_sent(sent: Sent, kind: str, api_version: str) -> Any:
     form = sent.form
     if form == negotiation.JSON:
         return parse(sent.body, kind)
@@ -111,19 +113,19 @@ def parse_sent(sent: Sent, kind: str, schema: Schema | None = None) -> Any:
             return yaml_text.parse(sent.body)
         except yaml_text.BadYAML as error:
             raise unrecognized(kind, str(error), sent.body) from error
-    if form == negotiation.PROTOBUF and schema is not None:
-        return parse_protobuf(sent.body, schema, kind)
-    raise UnsupportedMediaType(negotiation.SERVED if schema else negotiation.SERVED[:2])
+    message = message_of(api_version, kind)
+    if message is None:
+        raise UnsupportedMediaType(negotiation.SERVED[:2])
+    if form == negotiation.PROTOBUF:
+        return _parse_protobuf(sent.body, message, kind)
+    raise UnsupportedMediaType(negotiation.SERVED)
 
 
-def parse_protobuf(body: bytes, schema: Schema, kind: str) -> Object:
+def _parse_protobuf(body: bytes, message: Message, kind: str) -> Object:
     """The object in a protobuf body, as the JSON values it stands for."""
-    from pykcp.apis.protobuf import codecs
-    from pykcp.machinery.protobuf import ProtobufError, open_envelope
-
     try:
         api_version, given, raw = open_envelope(body)
-        obj = codecs().of(schema).read(raw)
+        obj = message.read(raw)
     except ProtobufError as error:
         raise unrecognized(kind, str(error), body) from error
     return {"kind": given or kind, "apiVersion": api_version, **obj}
@@ -136,7 +138,7 @@ def read_object(call: Call, resource: Resource) -> Object:
 
 def read_sent(sent: Sent, resource: Resource, warn: Warn) -> Object:
     """The same for a body without its request; `warn` is called for accepted problems."""
-    value = parse_sent(sent, resource.kind, native_schema(resource))
+    value = parse_sent(sent, resource.kind, resource.api_version)
     body = sent.body
     if resource.definition.native:
         obj = mark_reset(check_type(value, resource.kind, resource.api_version, body))
@@ -175,11 +177,6 @@ def mark_reset(obj: Object) -> Object:
     if isinstance(metadata, dict) and metadata.get("managedFields") == []:
         metadata["managedFields"] = [{}]
     return obj
-
-
-def native_schema(resource: Resource) -> Schema | None:
-    """The schema of a kind that has a protobuf form; None for custom ones."""
-    return resource.definition.schema(resource.version) if resource.definition.native else None
 
 
 def raise_or_warn(field_validation: str, problems: list[str], warn: Warn) -> None:

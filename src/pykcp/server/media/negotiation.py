@@ -84,7 +84,10 @@ def choose(
     *,
     takes_any: bool = False,
 ) -> Accepted:
-    """The best form that the client takes and we serve; 406 if there is none."""
+    """The best form that the client takes and the server has; 406 if there is none.
+
+    `served` are the media types of whole objects; metadata of any kind has all of them.
+    """
     return _choose(_shortened(header), served, transforms, takes_any)
 
 
@@ -94,30 +97,13 @@ def _choose(
 ) -> Accepted:
     if not header:
         return Accepted()
-    is_known = False
+    is_known = takes_any
     for clause in _parse_accept(header):
-        media_type = _match(clause.media_type, served, takes_any)
-        if media_type is None:
-            continue
-        is_known = True
-        if media_type == PROTOBUF and (
-            clause.param("as") == "Table" or _also_takes_json(header, clause)
-        ):
-            continue
-        kind = clause.param("as")
-        if kind:
-            if (
-                kind not in transforms
-                or clause.param("g") != "meta.k8s.io"
-                or clause.param("v") not in ("v1", "v1beta1")
-            ):
-                continue
-            return Accepted(media_type, kind, clause.param("v"), clause.param("pretty") == "1")
-        return Accepted(
-            media_type,
-            pretty=clause.param("pretty") == "1",
-            is_stream=clause.param("stream") == "watch",
-        )
+        for media_type in _matching(clause.media_type, takes_any):
+            is_known = True
+            accepted = _accepted(clause, media_type, served, transforms)
+            if accepted is not None:
+                return accepted
     if is_known:
         raise NotAcceptable(SERVED)
     raise StatusError(
@@ -127,20 +113,40 @@ def _choose(
     )
 
 
-def _also_takes_json(header: str, instead_of: _Clause) -> bool:
-    """Clients that would rather have protobuf but read JSON get it: it is stored that way."""
-    kind = instead_of.param("as")
-    return any(
-        c.media_type in (JSON, "*/*") and c.param("as") == kind for c in _parse_accept(header)
-    )
-
-
-def _match(asked: str, served: tuple[str, ...], takes_any: bool) -> str | None:
-    if asked in served:
-        return asked
+def _matching(asked: str, takes_any: bool) -> tuple[str, ...]:
     if asked == "*/*" or (takes_any and asked == "application/*"):
-        return served[0]
-    return None
+        return SERVED
+    return (asked,) if asked in SERVED else ()
+
+
+def _accepted(
+    clause: _Clause, media_type: str, served: tuple[str, ...], transforms: frozenset[str]
+) -> Accepted | None:
+    """The form that a clause means in this media type; None if there is no such form."""
+    stream, is_pretty = clause.param("stream"), clause.param("pretty") == "1"
+    if stream and (stream != "watch" or media_type == YAML):
+        return None
+    if not any(clause.param(name) for name in ("as", "g", "v")):
+        if media_type not in served:
+            return None
+        return Accepted(media_type, pretty=is_pretty, is_stream=bool(stream))
+    kind, version = clause.param("as"), clause.param("v")
+    if (
+        kind not in transforms
+        or (kind == "Table" and media_type == PROTOBUF)
+        or clause.param("g") != "meta.k8s.io"
+        or version not in ("v1", "v1beta1")
+    ):
+        return None
+    return Accepted(media_type, kind, version, is_pretty)
+
+
+def for_errors(header: str) -> Accepted:
+    """The form of a Status: the best that fits, or JSON for people to read."""
+    try:
+        return choose(header, SERVED, frozenset(), takes_any=True)
+    except StatusError:
+        return Accepted(pretty=True)
 
 
 def media_type_of(content_type: str) -> str:

@@ -1,60 +1,59 @@
-"""Answers in protobuf, for clients that read nothing else."""
+"""Answers in protobuf, for clients that prefer it."""
 
 from __future__ import annotations
 
-from functools import cache
-
-from pykcp.apis.catalog import builtin_definitions
-from pykcp.apis.loader import library
-from pykcp.apis.protobuf import codecs
-from pykcp.machinery.protobuf import close_envelope, field, open_envelope
-from pykcp.machinery.schema.model import Schema
+from pykcp.apis.protobuf import message_of
+from pykcp.machinery.protobuf.wire import ProtobufError, close_envelope, field, open_envelope
+from pykcp.machinery.status import InternalError
 from pykcp.types import Object
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
+_ITEMS = 2
+"""The number of that field in every list."""
 STREAM_TYPE = f"{CONTENT_TYPE};stream=watch"
-_META_KINDS = ("Status", "PartialObjectMetadata", "PartialObjectMetadataList")
-_TOKEN_REQUEST = ("authentication.k8s.io/v1", "TokenRequest")
-
-
-@cache
-def _schemas() -> dict[tuple[str, str], Schema]:
-    """Schemas of everything that is ever answered, by apiVersion and kind."""
-    found: dict[tuple[str, str], Schema] = {}
-    for definition in builtin_definitions():
-        if not definition.native:
-            continue
-        for version in definition.versions:
-            api_version = definition.api_version(version)
-            found[api_version, definition.kind] = definition.schema(version)
-            list_schema = definition.list_schema(version)
-            if list_schema is not None:
-                found[api_version, definition.list_kind] = list_schema
-    for kind in _META_KINDS:
-        schema = library().kind("kube/meta_v1", kind)
-        for api_version in ("v1", "meta.k8s.io/v1", "meta.k8s.io/v1beta1"):
-            found[api_version, kind] = schema
-    found[_TOKEN_REQUEST] = library().kind("kube/authentication_v1", "TokenRequest")
-    return found
 
 
 def encode(obj: Object) -> bytes:
-    """An object, list or status as an enveloped message."""
-    api_version, kind = obj["apiVersion"], obj["kind"]
-    codec = codecs().of(_schemas()[api_version, kind])
-    return close_envelope(api_version, kind, codec.write(obj))
+    """An object, list or status as an enveloped message. Raises ProtobufError."""
+    api_version, kind = obj.get("apiVersion", ""), obj["kind"]
+    message = message_of(api_version, kind)
+    if message is None:
+        raise ProtobufError(f"{kind} of {api_version} has no protobuf form")
+    return close_envelope(api_version, kind, message.write(obj))
+
+
+def list_items(api_version: str, kind: str, objects: list[Object]) -> bytes:
+    """Some items of a list, as `encode_list` takes them."""
+    message = message_of(api_version, kind)
+    assert message is not None
+    return b"".join([field(_ITEMS, message.write(obj)) for obj in objects])
+
+
+def encode_list(head: Object, items: bytes) -> bytes:
+    """A list whose items are encoded already."""
+    api_version, kind = head["apiVersion"], head["kind"]
+    message = message_of(api_version, kind)
+    assert message is not None
+    return close_envelope(api_version, kind, message.write({**head, "items": []}) + items)
 
 
 def decode(body: bytes) -> Object | None:
     """An enveloped message as the JSON values it stands for; None if its kind is not known."""
     api_version, kind, raw = open_envelope(body)
-    schema = _schemas().get((api_version, kind))
-    if schema is None:
+    message = message_of(api_version, kind)
+    if message is None:
         return None
-    return {"kind": kind, "apiVersion": api_version, **codecs().of(schema).read(raw)}
+    return {"kind": kind, "apiVersion": api_version, **message.read(raw)}
 
 
 def frame(event_type: str, obj: Object) -> bytes:
-    """A watch event, with its length in front."""
-    message = field(1, event_type.encode()) + field(2, field(1, encode(obj)))
+    """A watch event, with its length in front.
+
+    An object that has no protobuf form is reported as an error: the stream has begun.
+    """
+    try:
+        encoded = encode(obj)
+    except ProtobufError as error:
+        event_type, encoded = "ERROR", encode(InternalError(str(error)).to_json())
+    message = field(1, event_type.encode()) + field(2, field(1, encoded))
     return len(message).to_bytes(4, "big") + message

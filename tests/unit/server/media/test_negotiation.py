@@ -12,6 +12,7 @@ from pykcp.server.media.negotiation import (
     YAML,
     Accepted,
     choose,
+    for_errors,
     media_type_of,
     parse_accept,
 )
@@ -27,8 +28,9 @@ TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
         ("application/yaml", Accepted(YAML)),
         ("Application/YAML", Accepted(YAML)),
         (PROTOBUF, Accepted(PROTOBUF)),
-        (f"{PROTOBUF}, application/json", Accepted(JSON)),
-        (f"{PROTOBUF}, */*", Accepted(JSON)),
+        (f"{PROTOBUF}, application/json", Accepted(PROTOBUF)),
+        (f"{PROTOBUF};q=0.5, application/json", Accepted(JSON)),
+        (f"{PROTOBUF}, */*", Accepted(PROTOBUF)),
         ("application/json;q=0.5, application/yaml", Accepted(YAML)),
         ("text/html, application/json;q=0.1", Accepted(JSON)),
         (TABLE, Accepted(JSON, "Table", "v1")),
@@ -47,10 +49,11 @@ TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
         (f"{PROTOBUF};as=Table;g=meta.k8s.io;v=v1, application/json", Accepted(JSON)),
         ("application/json;pretty=1", Accepted(JSON, pretty=True)),
         ("application/json;stream=watch", Accepted(JSON, is_stream=True)),
+        ("application/yaml;stream=watch, application/json", Accepted(JSON)),
     ],
 )
 def test_choices(header: str, expected: Accepted) -> None:
-    """The best of what the client takes; JSON wherever it is taken, for it is stored that way."""
+    """The best of what the client takes."""
     assert choose(header, SERVED) == expected
 
 
@@ -67,7 +70,33 @@ def test_custom_resources_have_no_protobuf() -> None:
     """A resource without protobuf does not serve it, whatever is asked."""
     with pytest.raises(StatusError):
         choose(PROTOBUF, SERVED[:2])
+    assert choose(f"{PROTOBUF},application/json", SERVED[:2]) == Accepted(JSON)
     assert choose("application/*", SERVED[:2], takes_any=True) == Accepted(JSON)
+
+
+def test_metadata_of_custom_resources_has_protobuf() -> None:
+    """Metadata is the same for all kinds."""
+    metadata = "as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    found = choose(f"{PROTOBUF};{metadata},application/json;{metadata}", SERVED[:2])
+    assert found == Accepted(PROTOBUF, "PartialObjectMetadata", "v1")
+    with pytest.raises(StatusError):
+        choose(f"{PROTOBUF};{metadata}", SERVED, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("", Accepted(JSON)),
+        (f"{PROTOBUF},application/json", Accepted(PROTOBUF)),
+        ("application/json", Accepted(JSON)),
+        ("text/html", Accepted(JSON, pretty=True)),
+        (TABLE, Accepted(JSON, pretty=True)),
+        (f"{TABLE},application/json", Accepted(JSON)),
+    ],
+)
+def test_errors_are_sent_in_a_form_that_fits(header: str, expected: Accepted) -> None:
+    """A Status has no other form than itself; JSON with indentation if nothing else fits."""
+    assert for_errors(header) == expected
 
 
 def test_clauses_are_sorted_by_quality_then_by_place() -> None:
