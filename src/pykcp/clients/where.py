@@ -11,12 +11,16 @@ from __future__ import annotations
 import msgspec
 
 WHERE = "/services/where"
+MISDIRECTED = 421
 ROUTED = "x-pykcp-routed"
 """In a request of a front-proxy: it has looked up the logical cluster, and will do so again if the
 shard does not have it."""
 NOT_HERE = "x-pykcp-not-here"
 """In the answer to such a request, with status 421: the logical cluster is not on the shard. The
-value is the name of the shard that has it, if that is known."""
+value is the name of the shard that has it, if that is known. Also a trailer of a watch whose
+logical cluster has moved."""
+MOVED_AT = "x-pykcp-moved-at"
+"""The other trailer of such a watch: it goes on at the other shard from this resource version."""
 
 
 class WorkspaceStep(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pykcp.controllers.apis import all as apis
 from pykcp.controllers.apis import default_bindings
+from pykcp.controllers.apis.apibinding import APIBindings
 from pykcp.controllers.apis.default_bindings import DefaultBindings
 from pykcp.controllers.apis.objects import ApiObjects
 from pykcp.controllers.cache import all as caching
@@ -12,8 +15,6 @@ from pykcp.controllers.core import cluster_deletion, logical_clusters
 from pykcp.controllers.core.cluster_deletion import ClusterDeletion
 from pykcp.controllers.core.logical_clusters import LogicalClusterController
 from pykcp.controllers.kube.root_ca import ca_map
-from pykcp.controllers.migration import migrations
-from pykcp.controllers.migration.migrations import Migrations
 from pykcp.controllers.runtime.manager import ControllerSpec
 from pykcp.controllers.runtime.parts import ControllerParts
 from pykcp.controllers.tenancy import mounts, workspace_admins, workspace_types, workspaces
@@ -26,7 +27,10 @@ from pykcp.controllers.tenancy.workspace_admins import WorkspaceAdmins
 from pykcp.controllers.tenancy.workspace_types import WorkspaceTypes
 from pykcp.controllers.tenancy.workspaces import Workspaces
 from pykcp.registry.cluster_content import ClusterContent
+from pykcp.registry.moving.parts import ShardMoves
 from pykcp.registry.verbs.restore import Trash
+
+MIGRATION_GATE = "LogicalClusterMigration"
 
 
 def make(
@@ -36,22 +40,57 @@ def make(
     ca_bundle: str,
     published: PublishedCopies,
     trash: Trash,
+    moving: ShardMoves,
 ) -> list[ControllerSpec]:
     provisioning = WorkspaceProvisioning(
         parts.lookup, lambda namespace: ca_map(namespace, ca_bundle), parts.shard_name, parts.now()
     )
-    return [
+    made = [
         *_cluster_controllers(parts, content, trash),
         *_workspace_controllers(parts, provisioning),
         *caching.make(parts, published),
         *apis.make(parts),
     ]
+    return [*made, *_moving_controllers(parts, moving, provisioning, made)]
+
+
+def _moving_controllers(
+    parts: ControllerParts,
+    moving: ShardMoves,
+    provisioning: WorkspaceProvisioning,
+    others: Sequence[ControllerSpec],
+) -> list[ControllerSpec]:
+    """What lets logical clusters move between shards; imported only where it is used."""
+    made: list[ControllerSpec] = []
+    reports = None
+    if parts.peers is not None:
+        from pykcp.controllers.tenancy.workspace_reports import WorkspaceReports
+        from pykcp.controllers.topology import revision_slots
+
+        client = parts.account(revision_slots.NAME)
+        made.append(
+            revision_slots.RevisionSlots(
+                parts.lister,
+                client,
+                parts.lookup,
+                moving.use_slot,
+                parts.shard_name,
+                parts.metrics,
+            )
+        )
+        reports = next(one for one in others if isinstance(one, WorkspaceReports))
+    if MIGRATION_GATE in parts.gates:
+        from pykcp.controllers.migration import all as migration
+
+        bindings = next(one for one in others if isinstance(one, APIBindings))
+        made.append(migration.make(parts, moving, provisioning, bindings, reports))
+    return made
 
 
 def _cluster_controllers(
     parts: ControllerParts, content: ClusterContent, trash: Trash
 ) -> list[ControllerSpec]:
-    """Phases, deletion and migration of logical clusters."""
+    """Phases and deletion of logical clusters."""
     lister, lookup, metrics, client = parts.lister, parts.lookup, parts.metrics, parts.account
     shard_name, now = parts.shard_name, parts.now()
     made: list[ControllerSpec] = [
@@ -61,9 +100,6 @@ def _cluster_controllers(
         ClusterDeletion(lister, client(cluster_deletion.NAME), content, trash, now, metrics),
         TrashSweeping(trash, parts.clock, metrics),
     ]
-    if migrations.GATE in parts.gates:
-        moving = client(migrations.NAME)
-        made.append(Migrations(lister, moving, lookup, shard_name, now, metrics))
     return made
 
 

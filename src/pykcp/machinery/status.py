@@ -39,6 +39,8 @@ class StatusError(Exception):
 
     code = 500
     reason = "InternalError"
+    moved_to = ""
+    """The shard that a front-proxy should send the request to instead."""
 
     def __init__(
         self,

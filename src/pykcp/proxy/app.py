@@ -311,7 +311,7 @@ class FrontProxy:
         self, call: Call, sent: SentRequest, observer: ForwardedRequest
     ) -> None:
         if observer.is_misdirected:
-            sent = await self._reroute(call, sent)
+            sent = await self._reroute(call, sent, observer.moved_to)
         await self._forward(call, sent)
 
     async def _forward(self, call: Call, sent: SentRequest) -> None:
@@ -321,7 +321,7 @@ class FrontProxy:
             try:
                 await sent.target.backend.forwarder.forward(call.exchange, onward)
             except AnswerRejected:
-                sent = await self._reroute(call, sent)
+                sent = await self._reroute(call, sent, observer.moved_to)
             except SendFailed as error:
                 _log.warning("%s does not answer: %s", urlsplit(onward.url).netloc, error)
                 self._metrics.failed(observer.shard, error)
@@ -330,11 +330,17 @@ class FrontProxy:
                 return
         raise ServiceUnavailable("the logical cluster is being moved", retry_after=1)
 
-    async def _reroute(self, call: Call, sent: SentRequest) -> SentRequest:
-        """The route was out of date: look for the shard again. Raises the error to answer."""
+    async def _reroute(self, call: Call, sent: SentRequest, moved_to: str) -> SentRequest:
+        """The route was out of date: look for the shard again. Raises the error to answer.
+
+        `moved_to`: the shard that has it now, which may not be ready for it until it is asked.
+        """
         old = sent.target
         self._table.forget_path(old.name)
-        route = await self._find_route(old.name)
+        if moved_to and self._shards.base_url(moved_to):
+            route = ClusterRoute(moved_to, old.cluster)
+        else:
+            route = await self._find_route(old.name)
         if call.exchange.request.is_streaming:  # part of its body may be gone
             raise ServiceUnavailable("the logical cluster was moved", retry_after=1)
         if not route.shard or (route.shard == old.shard and route.cluster == old.cluster):

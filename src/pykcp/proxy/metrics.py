@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from pykcp.clients.errors import SendFailed
-from pykcp.clients.where import NOT_HERE
+from pykcp.clients.where import MISDIRECTED, NOT_HERE
 from pykcp.observe.metrics import Counter, Histogram, Registry
 from pykcp.wire.exchange import Header
 
@@ -15,7 +15,6 @@ _BOUNDS = (
     30.0, 45.0, 60.0,
 )  # fmt: skip
 _METHODS = frozenset(("get", "head", "post", "put", "patch", "delete", "options"))
-_MISDIRECTED = 421
 _TLS_ERRORS = (
     ("unknown authority", "unknown_ca"),
     ("expired", "expired_cert"),
@@ -71,19 +70,24 @@ class ProxyMetrics:
 class ForwardedRequest:
     """One request on its way to a server: counted at its end."""
 
-    __slots__ = ("_method", "_metrics", "_started", "is_misdirected", "shard")
+    __slots__ = ("_method", "_metrics", "_started", "is_misdirected", "moved_to", "shard")
 
     def __init__(self, metrics: ProxyMetrics, method: str, shard: str, started: float) -> None:
         """`shard`: "" if it goes to another server."""
         self._metrics, self._method, self._started = metrics, method, started
         self.shard = shard
         self.is_misdirected = False
-        """The shard does not have the logical cluster."""
+        """The shard does not have the logical cluster …"""
+        self.moved_to = ""
+        """… and knows which one has it."""
 
     def accepts(self, status: int, headers: Sequence[Header]) -> bool:
-        if status != _MISDIRECTED or all(name != NOT_HERE for name, _ in headers):
+        if status != MISDIRECTED:
             return True
-        self.is_misdirected = True
+        found = [value for name, value in headers if name == NOT_HERE]
+        if not found:
+            return True
+        self.is_misdirected, self.moved_to = True, found[0]
         return False
 
     def ended(self, status: int, received: int, sent: int) -> None:

@@ -31,6 +31,8 @@ def translate(error: errors.StoreError) -> StatusError:
             )
         case errors.FutureRevision():
             return too_large_revision(error.revision, error.current)
+        case errors.MovedAway():
+            return moved_away(error.shard)
         case errors.TooLarge():
             return RequestEntityTooLarge(str(error), details=False)
         case errors.StoreFull():
@@ -51,6 +53,13 @@ def too_large_revision(asked: int, current: int) -> StatusError:
         causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
         retry_after=1,
     )
+
+
+def moved_away(shard: str) -> StatusError:
+    """Clients try again; a front-proxy knows where."""
+    status = ServiceUnavailable("logical cluster is being migrated", retry_after=1)
+    status.moved_to = shard
+    return status
 
 
 _FULL_LOGGED_EVERY = 10.0

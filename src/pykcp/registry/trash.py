@@ -95,7 +95,11 @@ def _schemas_of(binding: Object) -> Iterable[str]:
 
 def restored(entry: Entry) -> PutKey:
     """What puts an object of the trash back into its workspace, unchanged."""
-    key = original_key(entry.key)
+    return indexed(original_key(entry.key), entry)
+
+
+def indexed(key: str, entry: Entry) -> PutKey:
+    """What writes a stored object under a key, with the index entries of its kind."""
     parts = split_key(key)
     stored = codec.decode(entry.value)
     entries = index_entries(parts.cluster, stored)

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 from pykcp.auth.authz.attributes import Decision, Verdict
 from pykcp.auth.user import EXTERNAL_LOGICAL_CLUSTER_ADMIN
-from pykcp.controllers.migration.migrations import MIGRATING
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden, NotFound
 from pykcp.registry.keys import resource_prefix
+from pykcp.registry.moving.outgoing import MIGRATING
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call, Handler
 from pykcp.server.media.answers import PageNotFound, send_object

@@ -83,7 +83,7 @@ class FakeStream:
     def write(self, data: bytes) -> None:
         self._exchange.body += data
 
-    def end(self) -> None:
+    def end(self, trailers: Sequence[tuple[str, str]] = ()) -> None:
         self.closed = True
 
 

@@ -32,6 +32,12 @@ class BoundCRDs:
             found = self._objects.bound(uid)
         return found
 
+    async def copy(self, uid: str, crd: Object) -> None:
+        """Make a definition as another shard has it."""
+        kept = {"name": uid, "annotations": meta.annotations(crd)}
+        await self._create({**crd, "metadata": kept, "status": {}})
+        await self._establish(uid)
+
     async def _create(self, crd: Object) -> None:
         try:
             await self._client.create(CLUSTER, CUSTOM_RESOURCE_DEFINITIONS, crd)

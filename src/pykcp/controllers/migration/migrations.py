@@ -1,139 +1,214 @@
 """kcp-logicalcluster-migration: moves a logical cluster to another shard.
 
-This is the part of the origin until the destination takes over: the logical cluster is marked,
-so that only other shards can access it. A cancelled migration removes the mark.
+Origin and destination both follow a LogicalClusterMigration, and its phase says whose turn it is:
+
+    Preparing            origin        marks the logical cluster
+    Migrating            destination   copies it while it is used, and takes it over
+    OriginCleanup        origin        removes what is left
+    DestinationFinalize  destination   brings everything up to date that refers to it
+
+To delete a migration is to cancel it, until the destination has taken the logical cluster over.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
 
-from pykcp.clients.interface import Change, Client, Feed, Lister
-from pykcp.controllers.runtime.controller import Controller
+from pykcp.clients.interface import Change, Feed
+from pykcp.controllers.migration.destination import MigrationCancelled, MigrationDestination
+from pykcp.controllers.migration.objects import (
+    FINALIZER,
+    MigrationKey,
+    MigrationObjects,
+    key_of_mark,
+)
+from pykcp.controllers.migration.origin import MigrationOrigin
+from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
-from pykcp.machinery.object_keys import ObjectKey
-from pykcp.machinery.resources import LOGICAL_CLUSTER_MIGRATIONS, LOGICAL_CLUSTERS, SHARDS
-from pykcp.machinery.status import NotFound, go_quote
+from pykcp.machinery.resources import LOGICAL_CLUSTER_MIGRATIONS
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.codec import copy as deep_copy
-from pykcp.registry.codec import decode
-from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.lookup import Replica
+from pykcp.registry.moving.parts import ShardMoves
 from pykcp.types import Object
 
 NAME = "kcp-logicalcluster-migration"
-GATE = "LogicalClusterMigration"
-MIGRATING = "internal.kcp.io/migrating"
-ORIGIN_READY = "OriginReady"
-_CLUSTER = "cluster"
+DATA_COPIED, COMPLETED = "DataCopied", "Completed"
+_BEFORE_TAKEN = ("", "Preparing", "Migrating")
+_ENDED = ("Completed", "Failed")
+_AT_ONCE = 4
 
-
-class Migration(NamedTuple):
-    cluster: str
-    name: str
-    moved: str
-    """The logical cluster that is to be moved."""
-
-    @property
-    def mark(self) -> str:
-        """What the annotation of the moved cluster says."""
-        return f"{self.cluster}:{self.name}"
+Settle = Callable[[str], Awaitable[None]]
+"""Brings everything on this shard up to date that refers to a logical cluster which arrived."""
 
 
 class Migrations:
     def __init__(
         self,
-        lister: Lister,
-        client: Client,
-        lookup: ObjectLookup,
+        objects: MigrationObjects,
+        origin: MigrationOrigin,
+        destination: MigrationDestination | None,
+        moving: ShardMoves,
+        settle: Settle,
         shard: str,
         now: Timestamps,
+        replica: Replica | None = None,
         metrics: ControllerMetrics | None = None,
     ) -> None:
-        self._lister, self._client, self._lookup = lister, client, lookup
+        """`destination`: None if this shard does not know others."""
+        self._objects, self._origin, self._destination = objects, origin, destination
+        self._moves, self._news = moving.moves, moving.news
+        self._settle, self._replica = settle, replica
         self._shard, self._now = shard, now
-        self.controller: Controller[Migration] = Controller(NAME, self.reconcile, metrics=metrics)
+        self.controller: Controller[MigrationKey] = Controller(
+            NAME, self.reconcile, workers=_AT_ONCE, metrics=metrics
+        )
+
+    # --- what happened
 
     def follow(self, feed: Feed) -> None:
         feed.on(LOGICAL_CLUSTER_MIGRATIONS, self._on_migration)
         feed.at_start(self._resume)
+        if self._replica is not None:
+            self._replica.listen(self._on_published)
+        self._news.listen(self._on_news)
 
-    async def _resume(self) -> None:
-        for key in self._lister.keys(LOGICAL_CLUSTER_MIGRATIONS):
-            found = self._lister.get(key.cluster, LOGICAL_CLUSTER_MIGRATIONS, key.name)
-            if found is not None:
-                self._add(key, found)
+    def _on_news(self, mark: str, shard: str) -> None:
+        key = key_of_mark(mark)
+        self._objects.note(key, shard)
+        self.controller.add(key)
 
     def _on_migration(self, change: Change) -> None:
-        self._add(change.key, decode(change.value))
+        self.controller.add(MigrationKey(change.cluster, change.name))
 
-    def _add(self, key: ObjectKey, migration: Object) -> None:
-        moved = (migration.get("spec") or {}).get("logicalCluster") or ""
-        self.controller.add(Migration(key.cluster, key.name, moved))
+    def _on_published(self, kind: tuple[str, str], cluster: str) -> None:
+        if kind != LOGICAL_CLUSTER_MIGRATIONS[::2]:
+            return
+        for key in (*self._objects.keys(), *self._recorded()):
+            if key.cluster == cluster:
+                self.controller.add(key)
 
-    async def reconcile(self, key: Migration) -> None:
-        found = await self._client.get(key.cluster, LOGICAL_CLUSTER_MIGRATIONS, key.name)
+    def _recorded(self) -> list[MigrationKey]:
+        """Those that have left records, though they may be deleted."""
+        arriving, departed = self._moves.arriving.values(), self._moves.departed.values()
+        unfinished = [one.migration for one in departed if not one.is_cleaned]
+        return [key_of_mark(mark) for mark in (*unfinished, *(one.migration for one in arriving))]
+
+    async def _resume(self) -> None:
+        for key in (*self._objects.keys(), *self._recorded()):
+            self.controller.add(key)
+
+    # --- what is done about it
+
+    async def reconcile(self, key: MigrationKey) -> None:
+        found = await self._objects.get(key)
         if found is None:
-            await self._release(key)
+            await self._forget(key)
             return
-        after = deep_copy(found)
-        status = after.setdefault("status", {})
-        if status.get("phase") in ("", None, "Preparing") and not meta.is_deleting(found):
-            await self._prepare(key, after)
-        if after["status"] != (found.get("status") or {}):
-            await self._write_status(key, after["status"])
+        migration = deep_copy(found)
+        status = migration.setdefault("status", {})
+        spec, phase = migration["spec"], status.get("phase") or ""
+        cluster = spec["logicalCluster"]
+        if phase in _ENDED:
+            await self._end(key, found)
+        elif meta.is_deleting(found) and phase in _BEFORE_TAKEN:
+            await self._cancel(key, migration)
+        elif phase in ("", "Preparing"):
+            await self._prepare(key, migration)
+        elif phase == "OriginCleanup" and status.get("originShard") == self._shard:
+            await self._origin.clean(migration)
+        elif self._destination is not None and self._is_destination(migration):
+            if phase == "Migrating":
+                await self._take(self._destination, key, migration)
+            elif phase == "DestinationFinalize":
+                await self._settle(cluster)
+                mark_true(migration, COMPLETED, self._now())
+                status["phase"] = "Completed"
+        if migration["status"] != (found.get("status") or {}):
+            await self._write(key, migration["status"])
+            if migration["status"].get("phase") != phase:
+                sides = (status.get("originShard") or "", spec.get("destinationShard") or "")
+                await self._objects.tell(key, cluster, {side for side in sides if side})
 
-    async def _prepare(self, key: Migration, after: Object) -> None:
-        status = after["status"]
-        moved = await self._client.get(key.moved, LOGICAL_CLUSTERS, _CLUSTER)
-        if moved is None:
-            return  # it is on another shard, whose controller prepares it
-        refusal = self._refusal(key, after, moved)
-        if refusal is not None:
-            mark_false(after, ORIGIN_READY, *refusal, self._now())
-            after["status"]["phase"] = "Failed"
+    async def _prepare(self, key: MigrationKey, migration: Object) -> None:
+        cluster = migration["spec"]["logicalCluster"]
+        if await self._origin.has(cluster):
+            if FINALIZER not in meta.finalizers(migration):
+                await self._objects.add_finalizer(key)
+            await self._origin.prepare(key, migration)
+        elif self._objects.is_here(key):
+            await self._objects.tell(key, cluster, self._objects.others())
+
+    def _is_destination(self, migration: Object) -> bool:
+        return bool(migration["spec"].get("destinationShard") == self._shard)
+
+    async def _take(
+        self, destination: MigrationDestination, key: MigrationKey, migration: Object
+    ) -> None:
+        spec, status = migration["spec"], migration["status"]
+
+        async def report(entries: int) -> None:
+            await self._write(key, {**status, "entriesCopied": entries})
+
+        cluster = spec["logicalCluster"]
+        try:
+            entries = await destination.take(key, cluster, status["originShard"], report)
+        except MigrationCancelled as error:
+            await destination.abandon(key, cluster)
+            if not meta.is_deleting(migration):
+                mark_false(migration, DATA_COPIED, "NotMigrating", str(error), self._now())
+                migration["status"]["phase"] = "Failed"
             return
-        status["originShard"] = self._shard
-        await self._mark(key, key.mark)
-        mark_true(after, ORIGIN_READY, self._now())
-        after["status"]["phase"] = "Migrating"
+        except Requeue as error:
+            mark_false(migration, DATA_COPIED, "CopyFailed", str(error), self._now())
+            await self._write(key, migration["status"])
+            raise
+        await self._settle(cluster)
+        migration["status"]["entriesCopied"] = entries or status.get("entriesCopied") or 0
+        mark_true(migration, DATA_COPIED, self._now())
+        migration["status"]["phase"] = "OriginCleanup"
 
-    def _refusal(self, key: Migration, after: Object, moved: Object) -> tuple[str, str] | None:
-        """Reason and message if the migration cannot even begin."""
-        other = meta.annotation(moved, MIGRATING)
-        if other and other != key.mark:
-            text = f"logical cluster is already migrating with {go_quote(other)}"
-            return "LogicalClusterAlreadyMigrating", text
-        wanted = (after.get("spec") or {}).get("destinationShard") or ""
-        if wanted == self._shard:
-            return "InvalidDestination", f"logical cluster is on shard {go_quote(wanted)} already"
-        if self._lookup.get(SHARDS, "root", wanted) is None:
-            return "InvalidDestination", f"shard {go_quote(wanted)} not found"
-        return None
+    async def _cancel(self, key: MigrationKey, migration: Object) -> None:
+        cluster = migration["spec"]["logicalCluster"]
+        origin = migration["status"].get("originShard") or ""
+        is_origin = origin == self._shard or (not origin and await self._origin.has(cluster))
+        if is_origin and await self._origin.cancel(key, cluster):
+            await self._objects.remove_finalizer(key)
+        elif origin and not is_origin and self._destination and self._is_destination(migration):
+            # It may have been given away a moment before: then it is taken nevertheless.
+            await self._take(self._destination, key, migration)
 
-    async def _release(self, key: Migration) -> None:
-        moved = await self._client.get(key.moved, LOGICAL_CLUSTERS, _CLUSTER) if key.moved else None
-        if moved is not None and meta.annotation(moved, MIGRATING) == key.mark:
-            await self._mark(key, "")
+    async def _forget(self, key: MigrationKey) -> None:
+        """The migration is deleted: undo what was begun for it."""
+        for cluster, arrival in tuple(self._moves.arriving.items()):
+            if arrival.migration == key.mark and self._destination is not None:
+                await self._drop_or_take(self._destination, key, cluster, arrival.shard)
+        for cluster, departure in tuple(self._moves.departed.items()):
+            if departure.migration == key.mark and not departure.is_cleaned:
+                raise Requeue(f"{key.mark} was deleted before {cluster} was removed here")
 
-    async def _mark(self, key: Migration, mark: str) -> None:
-        def change(live: Object) -> None:
-            annotations = {**meta.annotations(live)}
-            annotations.pop(MIGRATING, None)
-            if mark:
-                annotations[MIGRATING] = mark
-            live["metadata"]["annotations"] = annotations
+    async def _drop_or_take(
+        self, destination: MigrationDestination, key: MigrationKey, cluster: str, origin: str
+    ) -> None:
+        try:
+            await destination.take(key, cluster, origin, _report_nothing)
+        except MigrationCancelled:
+            await destination.abandon(key, cluster)
+        else:
+            await self._settle(cluster)
 
-        await self._client.change(key.moved, LOGICAL_CLUSTERS, _CLUSTER, change)
+    async def _end(self, key: MigrationKey, migration: Object) -> None:
+        if FINALIZER in meta.finalizers(migration):
+            await self._objects.remove_finalizer(key)
 
-    async def _write_status(self, key: Migration, status: Object) -> None:
+    async def _write(self, key: MigrationKey, status: Object) -> None:
         def change(live: Object) -> None:
             live["status"] = status
 
-        try:
-            await self._client.change(
-                key.cluster, LOGICAL_CLUSTER_MIGRATIONS, key.name, change, subresource="status"
-            )
-        except NotFound:
-            return
+        await self._objects.write_status(key, change)
+
+
+async def _report_nothing(entries: int) -> None:
+    """There is no migration to report to."""

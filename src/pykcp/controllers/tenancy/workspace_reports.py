@@ -97,6 +97,12 @@ class WorkspaceReports:
                 if key is not None:
                     self.controller.add(key)
 
+    async def report(self, name: str, cluster: Object) -> None:
+        """Report a logical cluster now; it has arrived on this shard."""
+        key = self._key(name, cluster)
+        if key is not None:
+            await self.reconcile(key)
+
     async def reconcile(self, key: ReportKey) -> None:
         cluster = await self._client.get(key.cluster, LOGICAL_CLUSTERS, "cluster")
         if cluster is not None and meta.annotation(cluster, MIGRATING_ANNOTATION):

@@ -10,8 +10,9 @@ from pykcp.auth.authz.attributes import forbidden
 from pykcp.auth.user import MASTERS
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
-from pykcp.machinery.status import Expired
+from pykcp.machinery.status import Expired, StatusError
 from pykcp.registry.keys import cluster_of_prefix, kind_prefix, object_key
+from pykcp.registry.moving.moves import ClusterMoves
 from pykcp.registry.paths import PathIndex, ResolvedStep
 from pykcp.registry.watch.hub import WatchHub
 from pykcp.server.call import Call
@@ -25,9 +26,6 @@ _INACTIVE = ("core.kcp.io/inactive", "internal.kcp.io/inactive")
 _BRINGING = frozenset(("create", "update", "patch"))
 """Verbs that could leave something in a logical cluster."""
 _DELETING = b'"phase":"Deleting"'
-MIGRATING = "internal.kcp.io/migrating"
-_MOVING = MIGRATING.encode()
-EXTERNAL_ADMINS = "system:kcp:external-logical-cluster-admin"
 
 
 class _Metadata(msgspec.Struct):
@@ -49,26 +47,24 @@ def is_inactive(value: bytes) -> bool:
     return any(annotations.get(key) == "true" for key in _INACTIVE)
 
 
-def is_moving(value: bytes) -> bool:
-    """Whether a stored LogicalCluster is being moved to another shard."""
-    return _MOVING in value and bool((_decode(value).metadata.annotations or {}).get(MIGRATING))
+class ClusterMoved(PlainError):
+    """The logical cluster is on another shard, or about to be on this one."""
 
-
-class Moving(PlainError):
     code = 503
 
-    def __init__(self) -> None:
+    def __init__(self, shard: str = "") -> None:
         super().__init__("logical cluster is being migrated", retry_after=1)
+        self.moved_to = shard
 
 
-def _refuse_moving(call: Call) -> None:
-    """Only other shards may use it; clients try again, or list anew where versions differ."""
-    if EXTERNAL_ADMINS in call.user.groups:
-        return
+def _moved(call: Call, shard: str) -> StatusError:
+    """Clients try again, or list anew; a front-proxy sends the request to the named shard."""
     info = call.info
-    if info.verb in ("list", "watch") and info.param("resourceVersion") not in ("", "0"):
-        raise Expired("logical cluster is being migrated to another shard; relist required")
-    raise Moving
+    if shard and info.verb in ("list", "watch") and info.param("resourceVersion") not in ("", "0"):
+        expired = Expired("logical cluster is being migrated to another shard; relist required")
+        expired.moved_to = shard
+        return expired
+    return ClusterMoved(shard)
 
 
 class ShardClusters:
@@ -84,17 +80,13 @@ class ShardClusters:
         paths: PathIndex,
         hub: WatchHub,
         shard_name: str,
-        *,
-        blocks_moving: bool = False,
+        moves: ClusterMoves,
     ) -> None:
-        """`blocks_moving`: requests to clusters that are moved to another shard are refused."""
         self._store, self._paths, self._hub = store, paths, hub
         self.shard_name = shard_name
         self.known: dict[str, bool] = {}
         """Names that exist, and whether they are inactive."""
-        self._moving: set[str] = set()
-        """Logical clusters being migrated; few at a time."""
-        self._blocks_moving = blocks_moving
+        self.moves = moves
         store.listen(self._follow)
         hub.refuse_when(self._is_closed)
 
@@ -105,6 +97,13 @@ class ShardClusters:
     def exists(self, name: str) -> bool:
         return self.inactive(name) is not None
 
+    def serves(self, name: str) -> bool:
+        """Whether it exists here and is not on its way from or to another shard."""
+        moves = self.moves
+        if moves and (moves.is_arriving(name) or moves.shard_of(name)):
+            return False
+        return self.exists(name)
+
     def inactive(self, name: str) -> bool | None:
         """Whether a logical cluster is marked inactive; None if there is none of that name."""
         known = self.known.get(name)
@@ -112,8 +111,6 @@ class ShardClusters:
             entry = self._store.get(object_key(_PREFIX, name, "", "cluster"))
             if entry is not None:
                 known = self._remember(name, is_inactive(entry.value))
-                if is_moving(entry.value):
-                    self._moving.add(name)
         return known
 
     def _remember(self, name: str, inactive: bool) -> bool:
@@ -130,7 +127,6 @@ class ShardClusters:
     def _changed(self, event: Event) -> None:
         name = event.key[len(_PREFIX) :].partition("/")[0]
         was_inactive = self.known.pop(name, False)
-        self._follow_move(name, event)
         if event.deleted:
             self._hub.end_cluster(name)
         elif is_inactive(event.value):
@@ -142,14 +138,6 @@ class ShardClusters:
                 self._hub.end_cluster("", keeping=_PREFIX)
         elif _DELETING in event.value:
             self._hub.end_cluster(name, keeping=_PREFIX)
-
-    def _follow_move(self, name: str, event: Event) -> None:
-        if event.deleted or not is_moving(event.value):
-            self._moving.discard(name)
-        elif name not in self._moving:
-            self._moving.add(name)
-            if self._blocks_moving:
-                self._hub.end_cluster(name)
 
     def walk(self, path: str) -> ResolvedStep | None:
         """Where a path of several segments leads."""
@@ -166,13 +154,21 @@ class ShardClusters:
         creating its LogicalCluster.
         """
         name = call.cluster
+        if self.moves:
+            self._check_moves(call, name)
         if name not in self.known:
             if not name or name == clusters.WILDCARD or clusters.is_system(name):
                 return
             if not self.exists(name):
                 self._refuse_missing(call)
-        if self._moving and name in self._moving and self._blocks_moving:
-            _refuse_moving(call)
+
+    def _check_moves(self, call: Call, name: str) -> None:
+        """Arriving comes first: a cluster that comes back has departed from here before."""
+        if self.moves.is_arriving(name):
+            raise _moved(call, "")
+        shard = self.moves.shard_of(name)
+        if shard:
+            raise _moved(call, shard)
 
     def _refuse_missing(self, call: Call) -> None:
         info = call.info

@@ -17,6 +17,7 @@ from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
 from pykcp.machinery.status import BadRequest, Expired, Forbidden, MethodNotAllowed, StatusError
 from pykcp.programs.shard.clusters import ShardClusters
 from pykcp.registry.keys import kind_prefix, object_key
+from pykcp.registry.moving.records import ARRIVING, DEPARTED
 from pykcp.registry.paths import HOMES, PathIndex
 from pykcp.server.call import Call, Pending
 from pykcp.server.media.answers import JSON_HEADERS, send_status
@@ -26,6 +27,8 @@ from pykcp.storage.interface import Event, Store
 from pykcp.wire.exchange import Exchange, IncomingRequest, Stream
 
 _WORKSPACES, _CLUSTERS = kind_prefix(WORKSPACES), kind_prefix(LOGICAL_CLUSTERS)
+_MOVES = (DEPARTED, ARRIVING)
+"""Records of logical clusters that have moved away, or are about to be served here."""
 _PAGE = 1000
 _MOST_WAITING = 1 << 20
 """Octets that may wait for a slow proxy; then it has to resume the stream."""
@@ -112,7 +115,7 @@ class WhereService:
         if segments[0] == HOMES and len(segments) > 1:
             segments[:2] = [home_cluster_name(segments[1])]
         cluster = segments[0]
-        if not self._clusters.exists(cluster):
+        if not self._clusters.serves(cluster):
             return RouteAnswer(shard, revision)
         steps: list[WorkspaceStep] = []
         for name in segments[1:]:
@@ -124,7 +127,7 @@ class WhereService:
                 WorkspaceStep(cluster, name, place.cluster, place.shard, is_available, mount)
             )
             cluster = place.cluster
-            if not is_available or not cluster or not self._clusters.exists(cluster):
+            if not is_available or not cluster or not self._clusters.serves(cluster):
                 return RouteAnswer(shard, revision, True, tuple(steps))
         kind = self._type_of(cluster)
         return RouteAnswer(shard, revision, True, tuple(steps), cluster, kind)
@@ -166,7 +169,7 @@ class WhereService:
 
     async def _past(self, since: int, until: int) -> list[Event]:
         found: list[Event] = []
-        for prefix in (_WORKSPACES, _CLUSTERS):
+        for prefix in (_WORKSPACES, _CLUSTERS, *_MOVES):
             after = since
             while True:
                 page = await self._store.history(prefix, after, until, _PAGE)
@@ -199,6 +202,8 @@ def _lines(events: Sequence[Event]) -> list[bytes]:
             cluster, _, rest = key[len(_WORKSPACES) :].partition("/")
             name = rest.rpartition("/")[2]
             lines.append(encode(RouteChange(event.revision, cluster, name)) + b"\n")
+        elif key.startswith(_MOVES):
+            lines.append(encode(RouteChange(event.revision, key.rpartition("/")[2])) + b"\n")
         elif key.startswith(_CLUSTERS) and (event.deleted or event.created):
             cluster = key[len(_CLUSTERS) :].partition("/")[0]
             lines.append(encode(RouteChange(event.revision, cluster)) + b"\n")

@@ -16,7 +16,7 @@ import orjson
 from pykcp.aio.owner import spawn_detached
 from pykcp.machinery.status import StatusError
 from pykcp.registry.conversion.webhook import StorageConversion
-from pykcp.registry.watch.watchers import Sink
+from pykcp.registry.watch.watchers import Sink, Trailers
 from pykcp.storage.interface import Event
 
 _READY = ord("{")
@@ -59,6 +59,7 @@ class ConvertingSink:
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._is_ending = False
+        self._trailers: Trailers = ()
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -77,11 +78,11 @@ class ConvertingSink:
         if self._task is None:
             self._task = spawn_detached(self._work(), "watch/conversion")
 
-    def end(self) -> None:
+    def end(self, trailers: Trailers = ()) -> None:
         """No more will come; what waits is still sent."""
-        self._is_ending = True
+        self._is_ending, self._trailers = True, trailers
         if self._task is None:
-            self._sink.end()
+            self._sink.end(trailers)
 
     async def drain(self) -> None:
         if self._task is not None:
@@ -107,7 +108,7 @@ class ConvertingSink:
             self._task = None
             if self._is_ending and not self._sink.closed:
                 with contextlib.suppress(ConnectionError):
-                    self._sink.end()
+                    self._sink.end(self._trailers)
 
     async def _send(self, batch: list[bytes]) -> None:
         events = [line.partition(b" ") for line in batch if line[0] != _READY]

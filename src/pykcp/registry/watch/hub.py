@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from time import perf_counter
 
+from pykcp.clients.where import MOVED_AT, NOT_HERE
 from pykcp.registry.keys import (
     ALL_IDENTITIES,
     all_identities_prefix,
@@ -29,6 +30,7 @@ from pykcp.registry.watch.crowds import AT_ONCE, EventQueue, is_crowded
 from pykcp.registry.watch.watchers import (
     EventEncoder,
     TermsFilter,
+    Trailers,
     Watcher,
     WatchGroup,
     departed,
@@ -61,6 +63,8 @@ class WatchHub:
         self._all_identities = 0
         """How many resources are watched in all their identities."""
         self._is_closed: Callable[[str], bool] | None = None
+        self._moved: dict[str, Trailers] = {}
+        """Logical clusters that are on another shard now, and how watches of them end."""
         self._queues: dict[str, EventQueue] = {}
         """Of crowded prefixes with events that not all of their watchers have got."""
         self._distributing: deque[Iterator[None]] = deque()
@@ -110,10 +114,28 @@ class WatchHub:
             self._bookmarks.add(watcher)
         if self._is_closed is not None and self._is_closed(prefix):
             self.end(watcher)  # its cluster went out of use while it was catching up
+        elif self._moved and cluster_of_prefix(prefix) in self._moved:
+            self.end(watcher)
 
     def refuse_when(self, is_closed: Callable[[str], bool]) -> None:
         """End watches of a prefix for which this is true when they begin."""
         self._is_closed = is_closed
+
+    def end_moved(self, cluster: str, shard: str, revision: int) -> None:
+        """End the watches in a logical cluster that is on another shard now, and all that begin.
+
+        They have got everything up to the revision. Trailers tell a front-proxy where they go on.
+        """
+        self._moved[cluster] = ((NOT_HERE, shard), (MOVED_AT, str(revision)))
+        for prefix in tuple(self._by_cluster.get(cluster, ())):
+            for group in list(self._buckets[prefix].values()):
+                for watcher in list(group.watchers) if prefix in self._queues else ():
+                    self._settle(watcher, group)
+                self._end_group(group)
+
+    def forget_moved(self, cluster: str) -> None:
+        """A logical cluster is on this shard again."""
+        self._moved.pop(cluster, None)
 
     def end(self, watcher: Watcher) -> None:
         """Take a watcher out and finish its stream; safe to call twice."""
@@ -130,9 +152,14 @@ class WatchHub:
             watcher.deadline.cancel()
         self._bookmarks.remove(watcher)
         if not watcher.sink.closed:
-            watcher.sink.end()
+            watcher.sink.end(self._trailers(group))
         if watcher.on_end is not None:
             watcher.on_end()
+
+    def _trailers(self, group: WatchGroup | None) -> Trailers:
+        if not self._moved or group is None:
+            return ()
+        return self._moved.get(cluster_of_prefix(group.prefix), ())
 
     def end_under(self, prefix: str) -> None:
         """End all watches below a prefix: their type or their cluster is gone."""

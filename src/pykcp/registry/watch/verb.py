@@ -23,7 +23,7 @@ from pykcp.registry.verbs.read import ListOptions, Pager
 from pykcp.registry.watch.converting import ConvertingSink, RawEncoder
 from pykcp.registry.watch.selection import EVERYTHING, Selection
 from pykcp.registry.watch.watchers import EventEncoder, Sink, Watcher, WatchGroup, departed
-from pykcp.storage.errors import StoreError
+from pykcp.storage.errors import Compacted, StoreError
 from pykcp.storage.interface import Event, Store
 
 _PAGE = 500
@@ -100,6 +100,9 @@ async def watch(
     matches = options.selection.matcher()
     group = WatchGroup(prefix, key, matches, events)
     try:
+        oldest = store.complete_since(prefix)
+        if since < oldest and not options.sends_initial:
+            raise Compacted(since, oldest)
         while watcher.since < store.revision and not sink.closed:
             await _catch_up(resource, group, watcher)
     except StoreError as error:

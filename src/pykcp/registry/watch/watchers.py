@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pykcp.registry.codec import fill, reopen
 from pykcp.storage.interface import Event, Store
 
 TermsFilter = Callable[[str], bool]
+Trailers = Sequence[tuple[str, str]]
 
 
 class Sink(Protocol):
@@ -23,7 +24,7 @@ class Sink(Protocol):
 
     def write(self, data: bytes) -> None: ...
 
-    def end(self) -> None: ...
+    def end(self, trailers: Trailers = ()) -> None: ...
 
 
 class EventEncoder(Protocol):

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pykcp.auth.authn.bearer import bearer_token
 from pykcp.auth.tokens import unverified_claims
-from pykcp.clients.where import NOT_HERE, ROUTED
+from pykcp.clients.where import MISDIRECTED, NOT_HERE, ROUTED
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.status import BadRequest, Forbidden, NotFound, StatusError
 from pykcp.registry.paths import ResolvedStep
@@ -46,6 +46,32 @@ class ClusterIndex(Protocol):
 
     def nearest(self, path: str) -> tuple[str, str]:
         """The last logical cluster on the way to a path, and the Workspace that is next in it."""
+
+    @property
+    def moves(self) -> MoveIndex: ...
+
+
+class MoveIndex(Protocol):
+    """Logical clusters that have moved to another shard, or are on their way to this one."""
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+
+    def shard_of(self, name: str) -> str:
+        """The shard that a logical cluster has moved to; "" if it has not."""
+
+    def is_arriving(self, name: str) -> bool: ...
+
+    async def arrived(self, name: str) -> None:
+        """Return when it has arrived, or after some seconds."""
+
+
+class ArrivingCluster(Exception):
+    """A logical cluster that is about to be served here."""
+
+    def __init__(self, moves: MoveIndex, name: str) -> None:
+        super().__init__(name)
+        self.moves, self.name = moves, name
 
 
 _CLUSTERS = "/clusters/"
@@ -113,9 +139,21 @@ class FindCluster:
                 forwarded = resolve(call)
             except HiddenDenial as hidden:
                 return self._disclose(call, hidden)
+            except ArrivingCluster as arriving:
+                return self._after_arrival(call, arriving, inner)
             return inner(call) if forwarded is None else forwarded
 
         return find_cluster
+
+    async def _after_arrival(self, call: Call, arriving: ArrivingCluster, inner: Handler) -> None:
+        """A front-proxy sends requests as soon as the other shard has given the cluster away."""
+        await arriving.moves.arrived(arriving.name)
+        try:
+            pending = self._clusters.resolve(call) or inner(call)
+        except ArrivingCluster:
+            pending = inner(call)  # which refuses it
+        if pending is not None:
+            await pending
 
     async def _disclose(self, call: Call, hidden: HiddenDenial) -> None:
         """Deny the call in words that depend on what its user may know."""
@@ -176,6 +214,10 @@ class ClusterResolver:
                 return None
         elif info.path.startswith("/clusters/"):
             raise NotFound.path()
+        if self._index.moves and ":" not in path:
+            misdirected = self._check_moves(call, path)
+            if misdirected is not None:
+                return misdirected
         inactive = self._index.known.get(path)
         if inactive is None:
             if path == clusters.WILDCARD or clusters.is_system(path):
@@ -186,14 +228,27 @@ class ClusterResolver:
                 return self._follow(call, path)
             inactive = self._index.inactive(path)
             if inactive is None:
-                request = call.exchange.request
-                if request.header(ROUTED) is not None and self._is_proxied(request):
+                if self._is_routed(call):
                     return _answer_not_here(call)
                 if self._authorization.is_open(call):
                     call.cluster = ""
         if inactive:
             self._check_use(call, path)
         return None
+
+    def _is_routed(self, call: Call) -> bool:
+        """Whether a front-proxy has looked for the shard, and will do so again."""
+        request = call.exchange.request
+        return request.header(ROUTED) is not None and self._is_proxied(request)
+
+    def _check_moves(self, call: Call, name: str) -> Pending:
+        moves = self._index.moves
+        if moves.is_arriving(name):
+            if self._is_routed(call):
+                raise ArrivingCluster(moves, name)
+            return None
+        shard = moves.shard_of(name)
+        return _answer_not_here(call, shard) if shard and self._is_routed(call) else None
 
     def check(self, call: Call) -> None:
         """Refuse a call whose cluster, given by its name, may not be used: it may be inactive."""
@@ -261,9 +316,9 @@ class ClusterResolver:
         )
 
 
-async def _answer_not_here(call: Call) -> None:
+async def _answer_not_here(call: Call, shard: str = "") -> None:
     """The front-proxy, which is not the user, looks again for the shard that has the cluster."""
-    call.exchange.respond(421, ((NOT_HERE, ""),))
+    call.exchange.respond(MISDIRECTED, ((NOT_HERE, shard),))
 
 
 def _no_workspace(path: str) -> NotFound:

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from pykcp.clients.where import MISDIRECTED, NOT_HERE, ROUTED
 from pykcp.machinery.protobuf.wire import ProtobufError
 from pykcp.machinery.status import NotFound, StatusError
 from pykcp.registry.resource import LARGE
@@ -215,6 +216,9 @@ def send_text(call: Call, text: str, status: int = 200, more: Sequence[Header] =
 
 def send_status(call: Call, error: StatusError) -> None:
     """An error, as a Status in a form that the client reads."""
+    if error.moved_to and call.exchange.request.header(ROUTED) is not None:
+        call.exchange.respond(MISDIRECTED, ((NOT_HERE, error.moved_to),))
+        return
     more: list[Header] = []
     if error.retry_after is not None:
         more.append(("retry-after", str(error.retry_after)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -171,7 +172,7 @@ class Lines:
     def write(self, data: bytes) -> None:
         self.written.append(data)
 
-    def end(self) -> None:
+    def end(self, trailers: Sequence[tuple[str, str]] = ()) -> None:
         self.closed = True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ class ListSink:
     def write(self, data: bytes) -> None:
         self.lines.append(data)
 
-    def end(self) -> None:
+    def end(self, trailers: Sequence[tuple[str, str]] = ()) -> None:
         self.closed = True
 
     @property

@@ -32,7 +32,7 @@ def build_access(base: Foundation, stores: StoresStage, catalog: CatalogStage) -
         catalog.paths,
         stores.hub,
         settings.shard.shard_name,
-        blocks_moving=base.has("LogicalClusterMigration"),
+        stores.moves,
     )
     external = base.credentials.external_sign_in(catalog.client)
     tokens, tasks = _workspace_tokens(base, catalog)

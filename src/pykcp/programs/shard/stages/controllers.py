@@ -58,6 +58,7 @@ def build_controllers(
         ca_bundle=credentials.root_ca,
         published=_published(base, stores),
         trash=views.trash,
+        moving=views.moving,
     )
     return join(LogFeed(stores.store), followers)
 

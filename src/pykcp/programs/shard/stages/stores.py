@@ -16,6 +16,7 @@ from pykcp.programs.shard.settings import ShardSettings
 from pykcp.programs.shard.stages.foundation import BackgroundTask, Foundation
 from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.keys import enclosing_prefixes
+from pykcp.registry.moving.moves import ClusterMoves
 from pykcp.registry.watch.hub import WatchHub
 from pykcp.storage.interface import SEALED_INDEX, Store
 
@@ -33,6 +34,7 @@ class StoresStage:
     """Follows a remote cache server into `cache`, in the process that writes the stores; None if
     the cache server is in this process."""
     sources: Sources
+    moves: ClusterMoves
     tasks: tuple[BackgroundTask, ...]
 
 
@@ -48,7 +50,8 @@ def build_stores(base: Foundation, store: Store, cache_store: Store) -> StoresSt
     cache = make_cache(cache_store, base.settings.shard.shard_name)
     mirror = _mirror(base.settings, cache)
     sources = Sources(now=Timestamps(time.time))
-    return StoresStage(store, hub, cache, mirror, sources, tuple(tasks))
+    moves = ClusterMoves(store, hub)
+    return StoresStage(store, hub, cache, mirror, sources, moves, tuple(tasks))
 
 
 def cache_file(settings: ShardSettings) -> str:

@@ -16,6 +16,7 @@ from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.programs.shard.where import WhereService
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.local import LocalClient
+from pykcp.registry.moving.parts import ShardMoves, shard_moves
 from pykcp.registry.verbs.restore import Trash
 from pykcp.server.mount import FrontDoor
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
@@ -29,6 +30,7 @@ class ViewsStage:
     front: FrontDoor
     trash: Trash
     where: WhereService
+    moving: ShardMoves
     tasks: tuple[BackgroundTask, ...]
 
 
@@ -60,9 +62,15 @@ def build_views(
         api.services.mount("cache", cache)
     if catalog.peers is not None:
         api.services.mount("provisioning", _provisioning(base, catalog, access, api))
+    moving = shard_moves(stores.store, stores.hub, stores.moves, stores.sources.now)
+    if catalog.peers is not None and base.has("LogicalClusterMigration"):
+        from pykcp.virtual.moving import MovingWorkspace
+
+        served = MovingWorkspace(moving.outgoing, moving.news)
+        api.services.mount("moving", VirtualWorkspaces(_host(base, access, api), (served,)))
     where = WhereService(stores.store, catalog.paths, access.clusters, access.authentication)
     api.services.mount("where", where)
-    return ViewsStage(FrontDoor(api.server, api.services), trash, where, tasks)
+    return ViewsStage(FrontDoor(api.server, api.services), trash, where, moving, tasks)
 
 
 def _provisioning(

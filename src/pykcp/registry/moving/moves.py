@@ -1,0 +1,89 @@
+"""Which logical clusters have left this shard, and which are on their way to it.
+
+Both are read from the store when the process starts and followed from then on, so that all
+servers of a shard know them. There are few: departures are forgotten after a day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from pykcp.registry.moving.records import (
+    ARRIVING,
+    DEPARTED,
+    Arrival,
+    Departure,
+    arrival_from,
+    departure_from,
+)
+from pykcp.registry.watch.hub import WatchHub
+from pykcp.storage.interface import Event, Store
+
+_ARRIVAL_SECONDS = 5.0
+"""How long requests wait for a logical cluster that is about to be served here."""
+
+
+class ClusterMoves:
+    def __init__(self, store: Store, hub: WatchHub) -> None:
+        self._store, self._hub = store, hub
+        self.departed: dict[str, Departure] = {}
+        self.arriving: dict[str, Arrival] = {}
+        self._awaited: dict[str, asyncio.Event] = {}
+        for prefix in (DEPARTED, ARRIVING):
+            for key in store.keys(prefix):
+                entry = store.get(key)
+                if entry is not None:
+                    self._note(key, entry.value)
+        store.listen(self._follow)
+
+    def __bool__(self) -> bool:
+        return bool(self.departed or self.arriving)
+
+    def shard_of(self, name: str) -> str:
+        """The shard that a logical cluster has moved to; "" if it has not."""
+        departure = self.departed.get(name)
+        return departure.shard if departure is not None else ""
+
+    def is_arriving(self, name: str) -> bool:
+        return name in self.arriving
+
+    async def arrived(self, name: str) -> None:
+        """Return when a logical cluster has arrived, or after some seconds."""
+        event = self._awaited.setdefault(name, asyncio.Event())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ARRIVAL_SECONDS):
+                await event.wait()
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.key.startswith((DEPARTED, ARRIVING)):
+                self._changed(event)
+
+    def _changed(self, event: Event) -> None:
+        cluster = event.key.rpartition("/")[2]
+        if event.deleted:
+            self._forget(event.key, cluster)
+        else:
+            self._note(event.key, event.value)
+
+    def _note(self, key: str, value: bytes) -> None:
+        if key.startswith(ARRIVING):
+            arrival = arrival_from(value)
+            self.arriving[arrival.cluster] = arrival
+        else:
+            departure = departure_from(value)
+            self.departed[departure.cluster] = departure
+            self._store.refuse(departure.cluster, departure.shard)
+            self._hub.end_moved(departure.cluster, departure.shard, departure.revision)
+
+    def _forget(self, key: str, cluster: str) -> None:
+        if key.startswith(ARRIVING):
+            self.arriving.pop(cluster, None)
+            awaited = self._awaited.pop(cluster, None)
+            if awaited is not None:
+                awaited.set()
+        elif self.departed.pop(cluster, None) is not None:
+            self._store.release(cluster)
+            self._hub.forget_moved(cluster)
