@@ -275,3 +275,27 @@ def test_definitions_that_are_refused(cluster: TestClient) -> None:
     }  # fmt: skip
     reply = cluster.post(CRDS, definition(bad))
     assert (reply.status, "undefined field 'nosuch'" in reply.json["message"]) == (422, True)
+
+
+def test_openapi_of_objects_as_tools_look_for_it(cluster: TestClient) -> None:
+    """Openings of descriptions that tools rely on; a type that preserves everything is plain."""
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    define(
+        cluster,
+        version("v1"),
+        version("v2", storage=False, schema={"openAPIV3Schema": {**free, "description": "Free."}}),
+    )
+    found = cluster.get("/openapi/v2").json["definitions"]
+    plain = found["com.example.v2.Widget"]
+    assert plain.pop("x-kubernetes-group-version-kind")
+    assert plain == {"type": "object"}
+    newer = cluster.get("/openapi/v3/apis/example.com/v1").json["components"]["schemas"]
+    for schemas in (found, newer):
+        for name in ("Widget", "WidgetList"):
+            texts = {
+                field: schemas[f"com.example.v1.{name}"]["properties"][field]["description"]
+                for field in ("apiVersion", "kind", "metadata")
+            }
+            assert texts["apiVersion"].startswith("APIVersion defines")
+            assert texts["kind"].startswith("Kind is a string value")
+            assert texts["metadata"].startswith("Standard ")

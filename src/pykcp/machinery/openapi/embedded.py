@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pykcp.machinery.openapi.operations import META
+from pykcp.machinery.schema.kinds import STANDARD_TEXTS
 from pykcp.machinery.schema.openapi_json import ReferenceWriter
 from pykcp.types import Object
 
 _PARTS = ("items", "additionalProperties", "not")
+_API_VERSION = "apiVersion defines the group and version of the object."
+_KIND = "kind is a string value that names the type of the object."
 
 
 def with_embedded(json: Object, reference: ReferenceWriter) -> None:
@@ -25,11 +28,11 @@ def with_embedded(json: Object, reference: ReferenceWriter) -> None:
 
 def embed(json: Object, reference: ReferenceWriter) -> None:
     """Say of an embedded object, in place, what every object has."""
-    metadata = reference(f"{META}.ObjectMeta", {"description": "Standard metadata of the object."})
+    metadata = reference(f"{META}.ObjectMeta", {"description": STANDARD_TEXTS["metadata"]})
     json["properties"] = {
         **json.get("properties", {}),
-        "apiVersion": {"type": "string", "description": "Group and version of the object."},
-        "kind": {"type": "string", "description": "Kind of the object."},
+        "apiVersion": {"type": "string", "description": _API_VERSION},
+        "kind": {"type": "string", "description": _KIND},
         "metadata": metadata,
     }
     required = list(json.get("required", ()))

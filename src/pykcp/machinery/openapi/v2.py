@@ -44,7 +44,10 @@ def _definitions(types: Types, names: Iterable[str]) -> Object:
             json = {"description": schema.description, "type": "string"}
             if schema.format:
                 json["format"] = schema.format
-        simplify(json, custom=not schema.go_type)
+        is_custom = not schema.go_type
+        if is_custom and json.get("x-kubernetes-preserve-unknown-fields"):
+            json = {"type": "object"}  # readers would take what is listed for all there is
+        simplify(json, custom=is_custom)
         json.update(types.extensions(name))
         out[name] = json
     return out

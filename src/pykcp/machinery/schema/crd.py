@@ -18,6 +18,7 @@ from pykcp.caching import BoundedCache
 from pykcp.machinery.discovery import version_priority
 from pykcp.machinery.schema.crd_text import CrdText, schema_of
 from pykcp.machinery.schema.definition import ResourceDefinition, ResourceVersion, Subresource
+from pykcp.machinery.schema.kinds import LIST_METADATA, STANDARD_TEXTS
 from pykcp.machinery.schema.library import reference
 from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.schema.openapi_json import from_json
@@ -52,35 +53,40 @@ class SchemaStore:
         schema = from_json(json or {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
         schema.ref = ref
         metadata = reference(self.shared(f"{META}.ObjectMeta"))
-        metadata.description = "Standard metadata of the object."
+        metadata.description = STANDARD_TEXTS["metadata"]
         restricted = schema.properties.get("metadata")
         if restricted is not None and restricted.properties:
             metadata.properties = restricted.properties
         schema.properties = {
-            "apiVersion": _text("Group and version of the schema that the object is written in."),
-            "kind": _text("Kind of the object, in CamelCase. Cannot be changed."),
+            "apiVersion": _text(""),
+            "kind": _text(""),
             **schema.properties,
             "metadata": metadata,
         }
+        for name in ("apiVersion", "kind"):
+            schema.properties[name].description = STANDARD_TEXTS[name]
         return schema
 
     def list_schema(self, ref: str, list_kind: str, item: Schema) -> Schema:
         """The schema of a list; small, and so made anew."""
         metadata = reference(self.shared(f"{META}.ListMeta"))
-        metadata.description = "Standard metadata of the list."
+        metadata.description = LIST_METADATA
         items = Schema(
-            type="array", items=_reference_to(item), description="The objects.", list_type=""
+            type="array",
+            items=_reference_to(item),
+            description=STANDARD_TEXTS["items"],
+            list_type="",
         )
         prefix, _, kind = ref.rpartition(".")
         return Schema(
             type="object",
             ref=f"{prefix}.{list_kind}",
-            description=f"A list of {kind} objects.",
+            description=f"{list_kind} is a list of {kind} objects.",
             required=("items",),
             properties={
-                "apiVersion": _text("Group and version of the schema of the list."),
+                "apiVersion": _text(STANDARD_TEXTS["apiVersion"]),
                 "items": items,
-                "kind": _text("Kind of the list."),
+                "kind": _text(STANDARD_TEXTS["kind"]),
                 "metadata": metadata,
             },
         )

@@ -64,12 +64,14 @@ META_FILE = "kube/meta_v1"
 
 _ZEROES: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
-_STANDARD_TEXTS = {
-    "kind": "Kind of the object, in CamelCase. Cannot be changed.",
-    "apiVersion": "Group and version of the schema that the object is written in.",
-    "metadata": "Standard metadata of the object.",
+STANDARD_TEXTS = {
+    "kind": "Kind is a string value that names the type of the object, in CamelCase. Cannot be changed.",
+    "apiVersion": "APIVersion defines the group and version of the schema that the object is written in.",
+    "metadata": "Standard object's metadata.",
     "items": "The objects.",
 }
+"""Tools tell Kubernetes' objects from others by how the first two begin."""
+LIST_METADATA = "Standard list metadata."
 
 
 class KindsError(ValueError):

@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from pykcp.machinery.schema.kinds import (
-    _STANDARD_TEXTS,
     _ZEROES,
     COMPONENT_WORDS,
+    LIST_METADATA,
     META_FILE,
     SCALARS,
+    STANDARD_TEXTS,
     Declaration,
     FieldRow,
     KindsError,
@@ -111,13 +112,13 @@ class Package:
             raise KindsError(f"no type {name!r} in {self.source.prefix}")
         rows = [
             *_type_rows(),
-            FieldRow("metadata", "meta.ListMeta", (), "Standard metadata of the list."),
+            FieldRow("metadata", "meta.ListMeta", (), LIST_METADATA),
             FieldRow("items", f"[{item}]!", ("required",), ""),
         ]
         schema = self._components[name] = Schema(
             type="object",
             ref=f"{self.source.prefix}.{name}",
-            description=f"A list of {item} objects.",
+            description=f"{name} is a list of {item} objects.",
             required=("items",),
             go_type="" if self.source.crd else f"{self.source.go}.{name}",
         )
@@ -158,7 +159,7 @@ class Package:
         if always:
             expression = expression[:-1]
         schema = self.node(expression)
-        schema.description = row.description or _STANDARD_TEXTS.get(row.name, "")
+        schema.description = row.description or STANDARD_TEXTS.get(row.name, "")
         if always:
             schema.presence = "always"
         if not self.source.crd:
