@@ -1,6 +1,6 @@
 """Marks logical clusters, ClusterRoles and ClusterRoleBindings that other shards must know.
 
-A logical cluster is marked while it holds exports or workspace types. Roles and bindings are
+A logical cluster is marked while it holds exports, workspace types or cached resources. Roles and bindings are
 for what they grant; `machinery.replicate_marks` says for what. Keys are the objects to judge.
 """
 
@@ -23,6 +23,7 @@ from pykcp.machinery.kcp.clusters import SYSTEM_ADMIN, is_system
 from pykcp.machinery.kcp.replicate_marks import (
     ANNOTATION,
     APIS,
+    CACHE,
     CONSUMERS,
     TENANCY,
     binding_reasons,
@@ -37,6 +38,7 @@ from pykcp.machinery.metadata import Metadata
 from pykcp.machinery.object_keys import ObjectRef
 from pykcp.machinery.resources import (
     API_EXPORTS,
+    CLUSTER_CACHED_RESOURCES,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     LOGICAL_CLUSTERS,
@@ -50,7 +52,11 @@ from pykcp.types import Object
 NAME = "kcp-replicate-marking"
 CLUSTER = "cluster"
 _MARK, _CONSUMERS = ANNOTATION.encode(), CONSUMERS.encode()
-_MARKING = ((APIS, API_EXPORTS), (TENANCY, WORKSPACE_TYPES))
+_MARKING = (
+    (APIS, API_EXPORTS),
+    (TENANCY, WORKSPACE_TYPES),
+    (CACHE, CLUSTER_CACHED_RESOURCES),
+)
 """What makes a logical cluster one that others must know, and for whose sake."""
 
 

@@ -2,7 +2,8 @@
 
 Its value is a list of reasons, each the API group for whose sake the object is published.
 Roles are if they grant what is asked for across shards: binding exports and using their
-content, using workspace types, access to a logical cluster that is published itself.
+content, using workspace types, access to a logical cluster that is published itself, reading
+ClusterCachedResources (the last one not in kcp, which does not ask).
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from pykcp.steps import Steps
 from pykcp.types import Object
 
 ANNOTATION = "internal.kcp.io/replicate"
-APIS, TENANCY, CORE = "apis.kcp.io", "tenancy.kcp.io", "core.kcp.io"
-_OURS = frozenset((APIS, TENANCY, CORE))
+APIS, TENANCY, CORE, CACHE = "apis.kcp.io", "tenancy.kcp.io", "core.kcp.io", "cache.kcp.io"
+_OURS = frozenset((APIS, TENANCY, CORE, CACHE))
+_OF_KCP = frozenset((APIS, TENANCY, CORE))
 _RBAC = "rbac.authorization.k8s.io"
 CONSUMERS = "apis.kcp.io:binding:"
 """Users and groups as a maximal permission policy names them."""
@@ -29,6 +31,7 @@ def is_marked(obj: Object) -> bool:
 def rule_reasons(role: Object, *, in_marked: bool) -> Steps[frozenset[str]]:
     """Why a ClusterRole is published for its rules, in a cluster that is published or not."""
     reasons: set[str] = set()
+    reads_cached = False
     for rule in role.get("rules") or ():
         groups, paths = rule.get("apiGroups") or (), rule.get("nonResourceURLs")
         if "*" in groups or APIS in groups or TENANCY in groups:
@@ -37,10 +40,21 @@ def rule_reasons(role: Object, *, in_marked: bool) -> Steps[frozenset[str]]:
             verbs = rule.get("verbs") or ()
             if "access" in verbs or "*" in verbs:
                 reasons.add(CORE)
-        if len(reasons) == len(_OURS):
+        reads_cached = reads_cached or _reads_cached(rule, groups)
+        if len(reasons) == len(_OF_KCP):
             break
         yield
+    if reads_cached and not reasons:  # otherwise it is published anyway
+        reasons.add(CACHE)
     return frozenset(reasons)
+
+
+def _reads_cached(rule: Object, groups: Collection[str]) -> bool:
+    return (
+        CACHE in groups
+        and not {"clustercachedresources", "*"}.isdisjoint(rule.get("resources") or ())
+        and not {"get", "*"}.isdisjoint(rule.get("verbs") or ())
+    )
 
 
 def _resource_reasons(rule: Object, groups: Collection[str]) -> Iterator[str]:
