@@ -52,6 +52,9 @@ _NOBODY = User("")
 _MOST_HOPS = 8
 _KEPT_BODY, _KEPT_UNKNOWN_BODY = 1 << 20, 64 << 10
 """Octets of a body that is read before the request is sent on, so that it can be sent again."""
+_MEMO = "proxy.headers"
+_MOST_REMEMBERED = 32
+"""Headers of a request that is remembered."""
 _DOTS = frozenset((".", ".."))
 
 
@@ -93,6 +96,17 @@ class SentRequest(NamedTuple):
     is_filtered: bool
     """Whether the groups of the user are."""
     started: float
+
+
+class _SentHeaders(NamedTuple):
+    """The headers of the last request of a connection, as they came and as they were sent on."""
+
+    received: Sequence[Header]
+    user: User | None
+    backend: ProxyBackend
+    is_routed: bool
+    is_filtered: bool
+    headers: Sequence[Header]
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,17 +365,36 @@ class FrontProxy:
     def _onward(
         self, request: IncomingRequest, sent: SentRequest
     ) -> tuple[Onward, ForwardedRequest]:
-        target, user = sent.target, sent.user
-        identity = target.backend.identity
+        target = sent.target
+        url = f"{target.url}?{request.query}" if request.query else target.url
+        observer = ForwardedRequest(self._metrics, request.method, target.shard, sent.started)
+        return Onward(url, self._headers(request, sent), _OPERATOR, observer), observer
+
+    def _headers(self, request: IncomingRequest, sent: SentRequest) -> Sequence[Header]:
+        """Most clients send the same headers again and again: so does the proxy."""
+        memo: _SentHeaders | None = request.peer.memo.get(_MEMO)
+        backend, is_routed = sent.target.backend, bool(sent.target.shard)
+        if (
+            memo is not None
+            and memo.user is sent.user
+            and memo.backend is backend
+            and memo.is_routed == is_routed
+            and memo.is_filtered == sent.is_filtered
+            and memo.received == request.headers
+        ):
+            return memo.headers
+        user, identity = sent.user, backend.identity
         headers = identity.passed(request.headers, without_token=user is not None)
         if user is not None:
             headers += identity.of(user, self._sign_in.groups if sent.is_filtered else None)
         headers += _hop_headers(request)
-        if target.shard:
+        if is_routed:
             headers.append(_ROUTED)
-        url = f"{target.url}?{request.query}" if request.query else target.url
-        observer = ForwardedRequest(self._metrics, request.method, target.shard, sent.started)
-        return Onward(url, headers, _OPERATOR, observer), observer
+        if len(request.headers) <= _MOST_REMEMBERED:
+            request.peer.memo[_MEMO] = _SentHeaders(
+                request.headers, user, backend, is_routed, sent.is_filtered, headers
+            )
+        return headers
 
 
 def _hop_headers(request: IncomingRequest) -> list[Header]:
