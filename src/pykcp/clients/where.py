@@ -50,6 +50,12 @@ class RouteAnswer(msgspec.Struct, omit_defaults=True, frozen=True):
     """The logical cluster at the end of the path, if it is on this shard."""
     type: str = ""
     """The qualified name of its workspace type."""
+    path: str = ""
+    """The canonical path by which the start was found, if it is not the name of a cluster here:
+    another shard has the Workspaces above it, or there are none."""
+    start: str = ""
+    """The logical cluster at that path."""
+    start_type: str = ""
     is_missing: bool = False
     """Whether the next Workspace of the path does not exist: the path leads nowhere."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from urllib.parse import quote
 
@@ -18,9 +19,12 @@ from pykcp.machinery.status import ServiceUnavailable, StatusError
 from pykcp.proxy.routes import ClusterRoute, RouteQuestion, RouteTable
 from pykcp.proxy.shards import ShardDirectory
 
-_SECONDS = 5.0
+_SECONDS = 2.0
 """For one lookup."""
+_PAUSE = 1.0
+"""For which a shard that did not answer is not asked again."""
 _MOST_BYTES = 1 << 20
+_FAILURES = (StatusError, SendFailed, TimeoutError, msgspec.MsgspecError)
 
 
 class UnknownCluster(Exception):
@@ -38,6 +42,8 @@ class ShardsAway(ServiceUnavailable):
 class RouteLookup:
     def __init__(self, table: RouteTable, shards: ShardDirectory, peers: Peers) -> None:
         self._table, self._shards, self._peers = table, shards, peers
+        self._failed: dict[str, float] = {}
+        """When shards did not answer, by name."""
         self._under_way: dict[str, asyncio.Task[ClusterRoute]] = {}
 
     async def find(self, path: str) -> ClusterRoute:
@@ -61,50 +67,82 @@ class RouteLookup:
             found = self._table.find(path)
             if isinstance(found, ClusterRoute):
                 return found
-            answer = await self._ask(found)
-            self._table.learn(answer)
+            answer = await self._ask(found, path)
             if answer.is_missing:
                 break
         raise UnknownCluster
 
-    async def _ask(self, question: RouteQuestion) -> RouteAnswer:
-        """The answer of the shard that has the logical cluster at the path's start."""
+    async def _ask(self, question: RouteQuestion, path: str) -> RouteAnswer:
+        """Learn the answer of the shard that has the logical cluster at the path's start."""
         shard = self._shards.name_of(question.shard)
+        others = [name for name in self._shards.names() if name != shard]
         if shard:
             try:
                 answer = await self._ask_shard(shard, question.path)
-            except (StatusError, SendFailed, TimeoutError, msgspec.MsgspecError) as error:
-                raise ShardsAway([shard]) from error
+            except _FAILURES as error:
+                return await self._ask_others(others, path, shard, error)
             if answer.starts_here:
+                self._table.learn(answer)
                 return answer
             self._table.forget_cluster(question.path.partition(":")[0])
-        return await self._ask_all([n for n in self._shards.names() if n != shard], question.path)
+        return await self._ask_all(others, question.path)
 
-    async def _ask_all(self, shards: Sequence[str], path: str) -> RouteAnswer:
+    async def _ask_others(
+        self, others: Sequence[str], path: str, away: str, error: Exception
+    ) -> RouteAnswer:
+        """The shard that should know does not answer. Others may have what the path leads to."""
+        try:
+            return await self._ask_all(others, path, (away,))
+        except (UnknownCluster, ShardsAway):
+            raise ShardsAway([away]) from error
+
+    async def _ask_all(
+        self, shards: Sequence[str], path: str, away: Sequence[str] = ()
+    ) -> RouteAnswer:
+        """Learn the first answer of a shard that has the start of the path.
+
+        One that was found by its canonical path counts if no other shard has the start.
+        `away`: shards that did not answer before.
+        """
         tasks = {spawn(self._ask_shard(name, path), "route lookup"): name for name in shards}
-        waiting, away = set(tasks), []
+        waiting, missing = set(tasks), list(away)
+        by_path: RouteAnswer | None = None
         try:
             while waiting:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     if task.exception() is not None:
-                        away.append(tasks[task])
-                    elif task.result().starts_here:
-                        return task.result()
+                        missing.append(tasks[task])
+                        continue
+                    answer = task.result()
+                    if answer.path:
+                        by_path = answer
+                    elif answer.starts_here:
+                        self._table.learn(answer)
+                        return answer
         finally:
             for task in waiting:
                 task.cancel()
-        if away or (not shards and not self._shards.names()):
-            raise ShardsAway(sorted(away) or ["no shard is known yet"])
+        if by_path is not None:
+            self._table.learn(by_path, min(missing, default=""))
+            return by_path
+        if missing or not self._shards.names():
+            raise ShardsAway(sorted(missing) or ["no shard is known yet"])
         raise UnknownCluster
 
     async def _ask_shard(self, name: str, path: str) -> RouteAnswer:
-        """Raises StatusError, SendFailed, TimeoutError."""
+        """Raises one of _FAILURES."""
+        if time.monotonic() < self._failed.get(name, 0.0) + _PAUSE:
+            raise TimeoutError  # many requests do not all wait for it
         client = self._peers.client(name)
         target = f"{WHERE}?path={quote(path, safe=':')}"
-        async with asyncio.timeout(_SECONDS):
-            response = await client.http.request("GET", target, client.headers())
-            body = await response.read(_MOST_BYTES)
+        try:
+            async with asyncio.timeout(_SECONDS):
+                response = await client.http.request("GET", target, client.headers())
+                body = await response.read(_MOST_BYTES)
+        except (SendFailed, TimeoutError):
+            self._failed[name] = time.monotonic()
+            raise
         if response.status != 200:
             raise error_of(response.status, body)
         return decode_answer(body)

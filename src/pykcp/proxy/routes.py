@@ -19,6 +19,7 @@ from pykcp.machinery.kcp.hashes import home_cluster_name
 ROUTES = 65_536
 _WALKS = 8_192
 _CHANGES = 1_024
+_ALIASES = 4_096
 _LONGEST_WALK = 1_024
 """Longer paths are followed anew each time: clients do not fill our memory."""
 _HOMES = "user"
@@ -58,12 +59,21 @@ class _Place(NamedTuple):
     epoch: int
 
 
+class _Alias(NamedTuple):
+    """A logical cluster that was found by its canonical path, not by the Workspaces on the way."""
+
+    cluster: str
+    instead_of: str
+    """The shard that could have said it otherwise; "" if none could."""
+
+
 class RouteTable:
     def __init__(self, is_live: Callable[[str], bool], limit: int = ROUTES) -> None:
         """`is_live`: whether changes of a shard's routes are heard of."""
         self._is_live = is_live
         self._steps: BoundedCache[tuple[str, str], _Step] = BoundedCache("route-steps", limit // 2)
         self._places: BoundedCache[str, _Place] = BoundedCache("routes", limit // 2)
+        self._aliases: BoundedCache[str, _Alias] = BoundedCache("route-aliases", _ALIASES)
         self._walks: BoundedCache[str, ClusterRoute] = BoundedCache("route-walks", _WALKS)
         """By whole paths; cleared whenever a fact is removed."""
         self._epochs: dict[str, int] = {}
@@ -78,13 +88,27 @@ class RouteTable:
         known = self._walks.get(path)
         if known is not None:
             return known
-        found = self._walk(path)
+        segments = _segments(path)
+        found = self._walk(segments)
+        if isinstance(found, RouteQuestion) and len(self._aliases):
+            return self._by_alias(segments, found)
         if isinstance(found, ClusterRoute) and found.shard and len(path) <= _LONGEST_WALK:
             self._walks.put(path, found)
         return found
 
-    def _walk(self, path: str) -> ClusterRoute | RouteQuestion:
-        segments = _segments(path)
+    def _by_alias(
+        self, segments: list[str], question: RouteQuestion
+    ) -> ClusterRoute | RouteQuestion:
+        """The same from a logical cluster on the way whose canonical path is known."""
+        for size in range(len(segments), 0, -1):
+            alias = self._aliases.get(":".join(segments[:size]))
+            if alias is None or self._place(alias.cluster) is None:
+                continue
+            if not alias.instead_of or not self._is_live(alias.instead_of):
+                return self._walk([alias.cluster, *segments[size:]])
+        return question
+
+    def _walk(self, segments: list[str]) -> ClusterRoute | RouteQuestion:
         cluster, shard = segments[0], ""
         for index, name in enumerate(segments[1:], 1):
             found = self._step(cluster, name)
@@ -123,7 +147,14 @@ class RouteTable:
 
     # --- what shards say
 
-    def learn(self, answer: RouteAnswer) -> None:
+    def learn(self, answer: RouteAnswer, instead_of: str = "") -> None:
+        """`instead_of`: the shard that should know, and does not answer."""
+        if answer.path:
+            self._aliases.put(answer.path, _Alias(answer.start, instead_of))
+            start = RouteAnswer(
+                answer.shard, answer.revision, True, (), answer.start, answer.start_type
+            )
+            self.learn(start)
         shard, epoch = answer.shard, self._epochs.get(answer.shard, 0)
         for step in answer.steps:
             if not self._is_late((step.above, step.name), answer):
@@ -155,6 +186,8 @@ class RouteTable:
     def forget_path(self, path: str) -> None:
         """Everything on the way to a path: following it led to the wrong shard."""
         segments = _segments(path)
+        for size in range(len(segments)):
+            self._aliases.pop(":".join(segments[: size + 1]))
         cluster = segments[0]
         for name in segments[1:]:
             found = self._steps.pop((cluster, name))

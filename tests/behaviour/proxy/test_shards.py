@@ -9,6 +9,7 @@ import pytest
 
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.sharded import Fleet, fleet
+from pykcp.testing.workspaces import make_workspace
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 LOGICAL_CLUSTERS = "/apis/core.kcp.io/v1alpha1/logicalclusters"
@@ -49,6 +50,37 @@ def test_logical_clusters_of_both_shards_are_reached(two: Fleet) -> None:
         assert at_shard.get(f"{CONFIG_MAPS}/{shard}").status == 200
 
 
+def make_on(parent: TestClient, shard: str, name: str) -> TestClient:
+    """A workspace on a certain shard; a client in it."""
+    make_workspace(parent, name, location={"selector": {"matchLabels": {"name": shard}}})
+    inside = parent.in_cluster(f"{parent.prefix.removeprefix('/clusters/')}:{name}")
+    found = inside.get(f"{LOGICAL_CLUSTERS}/cluster").json
+    assert found["metadata"]["annotations"]["core.kcp.io/shard"] == shard
+    return inside
+
+
+def test_a_path_crosses_shards(root: TestClient) -> None:
+    team = make_on(make_on(make_on(root, "shard-1", "org"), "root", "unit"), "shard-1", "team")
+    assert team.prefix == "/clusters/root:org:unit:team"
+    assert team.post(CONFIG_MAPS, {"metadata": {"name": "one"}}).status == 201
+
+
+def test_a_tree_beside_root(two: Fleet) -> None:
+    made = two.client("shard-1", "acme-cluster").post(
+        LOGICAL_CLUSTERS,
+        {
+            "apiVersion": "core.kcp.io/v1alpha1",
+            "kind": "LogicalCluster",
+            "metadata": {"name": "cluster", "annotations": {"kcp.io/path": "acme"}},
+            "spec": {},
+        },
+    )
+    assert made.status == 201, made
+    acme = two.client(cluster="acme")
+    assert acme.get(CONFIG_MAPS).status == 200
+    assert two.client(cluster="acme:nowhere").get(CONFIG_MAPS).status == 403
+
+
 def test_a_dead_shard_takes_only_its_own_clusters_along(two: Fleet, root: TestClient) -> None:
     inside = make_cluster(two, "shard-1", "dying")
     assert inside.get(CONFIG_MAPS).status == 200
@@ -67,6 +99,7 @@ def test_a_dead_shard_takes_only_its_own_clusters_along(two: Fleet, root: TestCl
 
 def test_the_proxy_starts_while_root_is_away(two: Fleet, root: TestClient) -> None:
     client = make_cluster(two, "shard-1", "steady")
+    below = make_on(root, "shard-1", "below")
     two["root"].kill()
     two["front-proxy"].kill()
     try:
@@ -74,6 +107,9 @@ def test_the_proxy_starts_while_root_is_away(two: Fleet, root: TestClient) -> No
         reply = client.get(CONFIG_MAPS)
         assert reply.status == 200, reply
         assert two.client(cluster="nowhere").get(CONFIG_MAPS).status == 503
+        by_path = below.get(CONFIG_MAPS)  # its shard knows the path
+        assert by_path.status == 200, by_path
+        assert root.get(CONFIG_MAPS).status == 503
     finally:
         two["root"].start()
     assert eventually(lambda: root.get(CONFIG_MAPS).status == 200)

@@ -106,3 +106,26 @@ def test_the_table_is_bounded() -> None:
         routes.learn(RouteAnswer("alpha", 1, True, (), f"c{number}"))
     assert len(routes) <= 500
     assert routes.find("c4999") == ClusterRoute("alpha", "c4999")
+
+
+def test_a_tree_beside_root() -> None:
+    routes = table("alpha")
+    team = WorkspaceStep("c1", "team", "c2", "alpha")
+    routes.learn(
+        RouteAnswer("alpha", 5, True, (team,), "c2", path="acme", start="c1", start_type="x:y")
+    )
+    assert routes.find("acme:team") == ClusterRoute("alpha", "c2")
+    assert routes.find("acme") == ClusterRoute("alpha", "c1", "x:y")
+    assert routes.find("acme:other") == RouteQuestion("c1:other", "alpha")
+    routes.change("c1", "", 6)  # its logical cluster is gone
+    assert routes.find("acme") == RouteQuestion("acme")
+
+
+def test_a_canonical_path_counts_while_the_shard_above_is_away() -> None:
+    live: set[str] = set()
+    routes = RouteTable(live.__contains__)
+    answer = RouteAnswer("beta", 5, True, (), "c2", path="root:org", start="c2")
+    routes.learn(answer, instead_of="alpha")
+    assert routes.find("root:org") == ClusterRoute("beta", "c2")
+    live.add("alpha")
+    assert routes.find("root:org") == RouteQuestion("root:org")

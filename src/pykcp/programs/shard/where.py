@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from pykcp.apis.kcp.logical_clusters import TYPE_ANNOTATION
 from pykcp.auth.authn.chain import Authentication
@@ -16,7 +17,8 @@ from pykcp.machinery.kcp.hashes import home_cluster_name
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
 from pykcp.machinery.status import BadRequest, Expired, Forbidden, MethodNotAllowed, StatusError
 from pykcp.programs.shard.clusters import ShardClusters
-from pykcp.registry.keys import kind_prefix, object_key
+from pykcp.registry.indexes.entries import path_entry
+from pykcp.registry.keys import kind_prefix, object_key, split_key
 from pykcp.registry.moving.records import ARRIVING, DEPARTED
 from pykcp.registry.paths import HOMES, PathIndex
 from pykcp.server.call import Call, Pending
@@ -30,6 +32,8 @@ _WORKSPACES, _CLUSTERS = kind_prefix(WORKSPACES), kind_prefix(LOGICAL_CLUSTERS)
 _MOVES = (DEPARTED, ARRIVING)
 """Records of logical clusters that have moved away, or are about to be served here."""
 _PAGE = 1000
+_PREFIXES = 16
+"""Beginnings of a path that are looked for, the longest first."""
 _MOST_WAITING = 1 << 20
 """Octets that may wait for a slow proxy; then it has to resume the stream."""
 
@@ -114,23 +118,44 @@ class WhereService:
         segments = [path] if clusters.is_name(path) else path.split(":", clusters.MAX_DEPTH)
         if segments[0] == HOMES and len(segments) > 1:
             segments[:2] = [home_cluster_name(segments[1])]
-        cluster = segments[0]
-        if not self._clusters.serves(cluster):
-            return RouteAnswer(shard, revision)
+        answer = RouteAnswer(shard, revision)
+        if self._clusters.exists(segments[0]):
+            return self._walk(answer, segments[0], segments[1:])
+        for size in range(len(segments), max(len(segments) - _PREFIXES, 0), -1):
+            start = ":".join(segments[:size])
+            for key in self._store.lookup(path_entry(start), limit=1):
+                cluster = split_key(key).cluster
+                answer = structs.replace(
+                    answer, path=start, start=cluster, start_type=self._type_of(cluster)
+                )
+                return self._walk(answer, cluster, segments[size:])
+        return answer
+
+    def _walk(self, answer: RouteAnswer, cluster: str, names: list[str]) -> RouteAnswer:
+        """From a logical cluster of this shard along Workspaces."""
         steps: list[WorkspaceStep] = []
-        for name in segments[1:]:
+        is_missing = False
+        for name in names:
             place = self._paths.step(cluster, name)
             if place is None:
-                return RouteAnswer(shard, revision, True, tuple(steps), is_missing=True)
+                cluster, is_missing = "", True
+                break
             mount, is_available = place.mount_url, place.is_available
             steps.append(
                 WorkspaceStep(cluster, name, place.cluster, place.shard, is_available, mount)
             )
             cluster = place.cluster
-            if not is_available or not cluster or not self._clusters.serves(cluster):
-                return RouteAnswer(shard, revision, True, tuple(steps))
-        kind = self._type_of(cluster)
-        return RouteAnswer(shard, revision, True, tuple(steps), cluster, kind)
+            if not is_available or not cluster or not self._clusters.exists(cluster):
+                cluster = ""
+                break
+        return structs.replace(
+            answer,
+            starts_here=True,
+            steps=tuple(steps),
+            is_missing=is_missing,
+            cluster=cluster,
+            type=self._type_of(cluster) if cluster else "",
+        )
 
     def _type_of(self, cluster: str) -> str:
         entry = self._store.get(object_key(_CLUSTERS, cluster, "", "cluster"))
