@@ -225,6 +225,55 @@ def test_answers_that_are_none(cluster: TestClient, hooks: HTTPSServer, case: st
     assert len(refused.json["message"]) < 1000
 
 
+@pytest.mark.parametrize(
+    ("given", "called"),
+    [
+        ("//validate", "/validate"),
+        ("/validate/", "/validate"),
+        ("/a/./b/../c", "/a/c"),
+        ("/a%2Fb", "/a/b"),
+        ("/a%20b;c=d", "/a b;c=d"),
+        ("/../..", "/"),
+        ("", "/"),
+    ],
+)
+def test_the_path_is_cleaned(
+    cluster: TestClient, hooks: HTTPSServer, given: str, called: str
+) -> None:
+    """Decoded and without empty or relative segments, as Go's client sends it."""
+    before = len(hooks.received)
+    hooks.on(called, review)
+    add_hook(cluster, hooks.url + given, hooks.ca)
+    assert create(cluster, "x").status == 201
+    assert [one.path for one in hooks.received[before:]] == [called]
+
+
+@pytest.mark.parametrize("status", [307, 308])
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_redirects_to_the_same_server(
+    cluster: TestClient, hooks: HTTPSServer, status: int, is_absolute: bool
+) -> None:
+    """The request is sent again to the other path, with its body."""
+    target = hooks.on("/moved/here", review)
+    location = target if is_absolute else "here"
+    url = hooks.on(
+        "/moved/from", lambda _: web.Response(status=status, headers={"Location": location})
+    )
+    before = len(hooks.received)
+    add_hook(cluster, url, hooks.ca)
+    assert create(cluster, "x").status == 201
+    assert [one.path for one in hooks.received[before:]] == ["/moved/from", "/moved/here"]
+
+
+def test_a_redirect_that_drops_the_body(cluster: TestClient, hooks: HTTPSServer) -> None:
+    """302 makes a GET of a POST, as in Go."""
+    hooks.on("/got", lambda r: web.Response(status=418 if r.method == "GET" else 500))
+    url = hooks.on("/found", lambda _: web.Response(status=302, headers={"Location": "/got"}))
+    add_hook(cluster, url, hooks.ca)
+    refused = create(cluster, "x")
+    assert "the server responded with the status code 418" in refused.json["message"]
+
+
 LARGE = {
     "keys": ("/data", {f"k{n}": "v" for n in range(5000)}),
     "text": ("/data", {"a": "é<" * 100_000}),

@@ -7,8 +7,10 @@ allowed to read from it.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Awaitable, Callable
 from typing import Protocol
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from pykcp.admission.webhooks.review import BadAnswer, decode
 from pykcp.admission.webhooks.webhook import Service
@@ -114,14 +116,29 @@ class AdmissionWebhookClient:
         query = f"?timeout={webhook.timeout}s"
         service = webhook.service
         if service is None:
-            url = webhook.url.partition("?")[0].partition("#")[0] + query
+            url = _called_url(webhook.url) + query
             return url, url, None
-        path = service.path if service.path.startswith("/") else f"/{service.path}"
+        path = _called_path(service.path.encode())
         name = f"{service.name}.{service.namespace}.svc"
         shown = f"https://{name}:{service.port}{path}{query}"
         if self._resolve is None:
             raise WebhookCallFailed(f'Post "{shown}": service {go_quote(service.name)} not found')
         return shown, f"{await self._resolve(service)}{path}{query}", name
+
+
+def _called_url(url: str) -> str:
+    """The URL that upstream calls: without credentials, query and fragment, its path decoded first."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise WebhookCallFailed(f"Unparsable URL: {error}") from error
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{_called_path(unquote_to_bytes(parts.path))}"
+
+
+def _called_path(path: bytes) -> str:
+    """A path as Go's client sends it: `//a/./b/` is `/a/b`, and only what must be is escaped."""
+    return quote(posixpath.normpath(b"/" + path.lstrip(b"/")), safe="/$&+,:;=@")
 
 
 def _refusal(status: int) -> str:
