@@ -29,13 +29,14 @@ class Health:
         self._headers = _FAIR if is_fair else ()
         self._live: dict[str, Check] = {"ping": lambda: None, "log": lambda: None}
         self._ready: dict[str, Check] = {"tasks": owner.problem}
+        self._start: dict[str, Check] = {}
         self._pending: set[str] = set()
         self.is_draining = False
 
     def await_hook(self, name: str) -> None:
-        """Not ready until `finish_hook` is called with the same name."""
+        """Neither ready nor healthy until `finish_hook` is called with the same name."""
         self._pending.add(name)
-        self._ready[f"poststarthook/{name}"] = lambda: (
+        self._start[f"poststarthook/{name}"] = lambda: (
             "not finished" if name in self._pending else None
         )
 
@@ -47,7 +48,9 @@ class Health:
 
     def checks(self, endpoint: str) -> dict[str, Check]:
         if endpoint == "readyz":
-            return {**self._live, **self._ready, "shutdown": self._shutdown}
+            return {**self._live, **self._start, **self._ready, "shutdown": self._shutdown}
+        if endpoint == "healthz":
+            return {**self._live, **self._start}
         return {**self._live}
 
     def names(self) -> list[str]:

@@ -137,7 +137,7 @@ class Answered:
         from pykcp.apis.loader import library
 
         schema = library().kind("kube/authentication_v1", "TokenRequest")
-        value = parse_as(call, "TokenRequest", f"{_AUTHENTICATION}/v1")
+        value = parse_as(call, "TokenRequest", _AUTHENTICATION)
         body = call.exchange.request.body
         obj = check_type(value, "TokenRequest", _AUTHENTICATION, body)
         problems: list[str] = []

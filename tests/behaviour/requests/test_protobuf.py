@@ -226,6 +226,36 @@ def test_objects_that_differ_from_kubernetes_are_answered_in_json(cluster: TestC
     assert (event, read(raw, "Status")["code"]) == ("ERROR", 500)
 
 
+@pytest.mark.parametrize(
+    ("path", "api_version", "kind", "obj"),
+    [
+        (
+            "/api/v1/namespaces/default/serviceaccounts/robot/token",
+            "authentication.k8s.io/v1",
+            "TokenRequest",
+            {"spec": {"expirationSeconds": 3600}},
+        ),
+        (
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            "authorization.k8s.io/v1",
+            "SelfSubjectAccessReview",
+            {"spec": {"resourceAttributes": {"verb": "get", "resource": "secrets"}}},
+        ),
+    ],
+)
+def test_requests_that_are_answered(
+    cluster: TestClient, path: str, api_version: str, kind: str, obj: dict[str, Any]
+) -> None:
+    """Tokens and reviews."""
+    robot = {"metadata": {"name": "robot"}}
+    cluster.post("/api/v1/namespaces/default/serviceaccounts", robot)
+    sent = written(api_version, kind, obj)
+    made = cluster.post(path, sent, content_type=PROTOBUF, accept=TYPED)
+    assert made.status == 201, made
+    status = read(made, kind)["status"]
+    assert status.get("allowed") or status.get("token")
+
+
 def test_long_lists(cluster: TestClient) -> None:
     """Lists that are encoded in steps, or by a worker process."""
     for number in range(120):
