@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from pykcp.testing.client import TestClient
 
@@ -138,3 +139,48 @@ def test_quickstart_of_a_tree(shell):
     tree = shell("ws tree")
     assert tree.count("many-ws-") == 8
     shell(f"{line} --cleanup")
+
+
+def test_pulled_crds(shell) -> None:
+    """Built-in kinds by OpenAPI, others by their CRDs; and what they have in common."""
+    shell("create-workspace pulled --enter")
+    printed = shell("kcp pull-crds configmaps roles.rbac.authorization.k8s.io")
+    parts = [yaml.safe_load(part) for part in printed.split("---\n") if part.strip()]
+    assert [part["metadata"]["name"] for part in parts] == [
+        "configmaps.core",
+        "roles.rbac.authorization.k8s.io",
+    ]
+    schema = parts[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert schema["properties"]["data"]["additionalProperties"]["type"] == "string"
+    done = shell.run("kcp pull-crds --all --output-dir crds")
+    assert done.code == 0
+    assert "JSONSchemaProps contains itself" in done.err  # CRDs cannot be described by a CRD
+    files = {path.name for path in (shell.folder / "crds").iterdir()}
+    assert {"configmaps.core.yaml", "workspaces.tenancy.kcp.io.yaml"} <= files
+    assert shell("kcp compat crds/configmaps.core.yaml crds/configmaps.core.yaml") == ""
+
+
+def test_incompatible_crds(shell) -> None:
+    def write(name: str, kind: str) -> None:
+        changed = json.loads(json.dumps(CRD))
+        changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {
+            "type": "object",
+            "properties": {"spec": {"type": kind}, name: {"type": "string"}},
+        }
+        (shell.folder / f"{name}.yaml").write_text(json.dumps(changed))
+
+    write("a", "string")
+    write("b", "string")
+    write("c", "integer")
+    done = shell.run("kcp compat a.yaml b.yaml")
+    assert done.code == 1
+    assert "properties[a]: the property has been removed" in done.err
+    common = yaml.safe_load(shell("kcp compat a.yaml b.yaml --lcd"))
+    schema = common["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert schema["properties"] == {"spec": {"type": "string"}}
+    done = shell.run("kcp compat a.yaml c.yaml --lcd")
+    assert done.code == 1
+    assert 'properties[spec].type: The type changed (was "string", now "integer")' in done.err
+    assert "two files are required" in shell.run("kcp compat a.yaml").err
+    assert "no resource nosuch" in shell.run("kcp pull-crds nosuch").err
+    assert "or use --all" in shell.run("kcp pull-crds").err

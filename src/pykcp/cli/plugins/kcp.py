@@ -28,6 +28,18 @@ kubectl kcp crd snapshot -f crd.yaml --prefix today > schema.yaml
 # from a cluster
 kubectl get crd widgets.example.io -o yaml | kubectl kcp crd snapshot -f - --prefix today
 """
+_PULL_EXAMPLES = """# print the CRDs of two resources of the current cluster, built-in kinds too
+kubectl kcp pull-crds deployments.apps services
+
+# write a file for each resource that the cluster has
+kubectl kcp pull-crds --all --output-dir crds
+"""
+_COMPAT_EXAMPLES = """# whether objects of the first definition are accepted by the second
+kubectl kcp compat existing.yaml new.yaml
+
+# the definition that accepts only what both accept
+kubectl kcp compat existing.yaml new.yaml --lcd > common.yaml
+"""
 _QUICKSTART = """Set up an example: workspaces, an API, and a consumer that binds it.
 
 Scenarios:
@@ -69,6 +81,18 @@ def _snapshot(invocation: CommandInvocation) -> None:
     snapshot(invocation)
 
 
+def _pull_crds(invocation: CommandInvocation) -> None:
+    from pykcp.cli.plugins.apis.pull_crds import pull_crds
+
+    pull_crds(invocation)
+
+
+def _compat(invocation: CommandInvocation) -> int:
+    from pykcp.cli.plugins.apis.compat import compat
+
+    return compat(invocation)
+
+
 def _quickstart(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.quickstart.command import quickstart
 
@@ -91,6 +115,8 @@ def kcp_command(version: str) -> Command:
             _bind_command(),
             _claims_command(),
             _crd_command(),
+            _pull_command(),
+            _compat_command(),
             _quickstart_command(),
             Command("options", "List the flags common to all commands.", _options),
         ),
@@ -194,6 +220,36 @@ def _crd_command() -> Command:
                     PluginFlag("output", "string", "Output format: yaml or json.", "yaml", "o", choices="=json|yaml"),
                 ),
             ),
+        ),
+    )  # fmt: skip
+
+
+def _pull_command() -> Command:
+    return Command(
+        "pull-crds",
+        "Print CRDs for the resources of a cluster, from its CRDs and its OpenAPI documents.",
+        _pull_crds,
+        usage="[<resource>.<group> ...]",
+        examples=_PULL_EXAMPLES,
+        flags=(
+            PluginFlag("all", "bool", "Pull every resource that can be listed and watched.", False),
+            PluginFlag("output-dir", "string", "Write files <resource>.<group>.yaml to this directory "
+                 "instead of printing.", "", choices="files"),
+            *CONNECTION_FLAGS,
+        ),
+    )  # fmt: skip
+
+
+def _compat_command() -> Command:
+    return Command(
+        "compat",
+        "Compare two CRDs and print what makes them incompatible, or what they have in common.",
+        _compat,
+        usage="<existing file> <new file>",
+        examples=_COMPAT_EXAMPLES,
+        flags=(
+            PluginFlag("lcd", "bool", "Print the common definition, which may accept less than the "
+                 "existing one.", False),
         ),
     )  # fmt: skip
 

@@ -55,6 +55,8 @@ class RestClient:
         self._target = target
         self._verbosity = verbosity
         self.base = f"{self._url.scheme}://{self._url.netloc}"
+        self.path_prefix = self._url.path.rstrip("/")
+        """What the kubeconfig's server has before `/api`; paths of requests include it."""
         self._user: Object | None = None
         self._headers: list[tuple[str, str]] = []
         self._connection: HTTPConnection | None = None

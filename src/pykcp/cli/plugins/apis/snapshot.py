@@ -23,7 +23,7 @@ _SCHEME = 'in scheme "pkg/runtime/scheme.go:111"'  # part of a message that scri
 def snapshot(invocation: CommandInvocation) -> None:
     _check(invocation)
     is_json = invocation["output"] == "json"
-    for text in documents(_read(invocation["filename"])):
+    for text in documents(read_file(invocation["filename"])):
         definition = decode(text)
         try:
             schema = convert(definition, invocation["prefix"])
@@ -44,7 +44,7 @@ def _check(invocation: CommandInvocation) -> None:
         raise PluginError(aggregate(problems))
 
 
-def _read(name: str) -> bytes:
+def read_file(name: str) -> bytes:
     if name == "-":
         return sys.stdin.buffer.read()
     try:
