@@ -20,7 +20,7 @@ class Severity(StrEnum):
     """Both can be served, but differently."""
 
 
-class Finding(NamedTuple):
+class SchemaFinding(NamedTuple):
     path: str
     severity: Severity
     text: str
@@ -32,9 +32,9 @@ class Finding(NamedTuple):
 class Findings:
     """Collects findings below a path."""
 
-    def __init__(self, path: str, found: list[Finding] | None = None) -> None:
+    def __init__(self, path: str, found: list[SchemaFinding] | None = None) -> None:
         self.path = path
-        self.found: list[Finding] = [] if found is None else found
+        self.found: list[SchemaFinding] = [] if found is None else found
 
     def at(self, name: str) -> Findings:
         return Findings(f"{self.path}.{name}", self.found)
@@ -43,16 +43,16 @@ class Findings:
         return Findings(f"{self.path}.{section}[{key}]", self.found)
 
     def conflict(self, text: str) -> None:
-        self.found.append(Finding(self.path, Severity.CONFLICT, text))
+        self.found.append(SchemaFinding(self.path, Severity.CONFLICT, text))
 
     def narrowed(self, text: str) -> None:
-        self.found.append(Finding(self.path, Severity.NARROWED, text))
+        self.found.append(SchemaFinding(self.path, Severity.NARROWED, text))
 
     def warn(self, text: str) -> None:
-        self.found.append(Finding(self.path, Severity.WARNING, text))
+        self.found.append(SchemaFinding(self.path, Severity.WARNING, text))
 
 
-def problems(findings: Iterable[Finding], *, may_narrow: bool) -> list[Finding]:
+def problems(findings: Iterable[SchemaFinding], *, may_narrow: bool) -> list[SchemaFinding]:
     """What keeps two schemas apart; a narrowed one counts unless the existing one may change."""
     return [
         finding

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
-from pykcp.machinery.negotiation.findings import Finding, Findings, Severity, text_of
+from pykcp.machinery.negotiation.findings import SchemaFinding, Findings, Severity, text_of
 from pykcp.machinery.negotiation.values import (
     meet_bounds,
     meet_counts,
@@ -47,7 +47,7 @@ none of it is known."""
 
 class Met(NamedTuple):
     schema: Object
-    findings: list[Finding]
+    findings: list[SchemaFinding]
 
     @property
     def is_possible(self) -> bool:
