@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
-from pykcp.machinery.negotiation.findings import SchemaFinding, Findings, Severity, text_of
+from pykcp.machinery.negotiation.findings import Findings, SchemaFinding, Severity, text_of
 from pykcp.machinery.negotiation.values import (
     meet_bounds,
     meet_counts,
