@@ -86,6 +86,7 @@ class Workshop:
     def shard(self, number: int, port: int, *, own_views: bool) -> list[str]:
         """`kcp start`, number 0 is the root shard."""
         folder, name = f".kcp-{number}", "root" if number == 0 else f"shard-{number}"
+        self.kubeconfig(".kcp-cache/cache.kubeconfig", free_port(), ".kcp-cache/cache-client")
         self.served(f"{folder}/apiserver")
         self.client(f"{folder}/shard-client-cert", "kcp-shard", "client-ca", ("system:masters",))
         root = [f"--root-shard-kubeconfig-file={self.path('.kcp-0/admin.kubeconfig')}"]
@@ -197,7 +198,6 @@ def test_a_root_shard_and_its_virtual_workspaces(workshop: Workshop) -> None:
     assert workshop.warnings("shard.log") == {
         "--embedded-etcd-client-port",
         "--embedded-etcd-peer-port",
-        "--cache-kubeconfig",
     }
     assert "--authentication-skip-lookup" in workshop.warnings("views.log")
     assert "--audit-policy-file" in workshop.warnings("views.log")
