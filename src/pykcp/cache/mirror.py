@@ -21,13 +21,12 @@ from pykcp.aio.slices import Slices
 from pykcp.cache import part_marks
 from pykcp.cache.kinds import SHARD_ANNOTATION, make_cached, served_definitions
 from pykcp.cache.part_marks import CACHED_OBJECTS
-from pykcp.cache.remote import EVERYTHING, CacheServerClient, Reconnection
+from pykcp.cache.remote import CacheFollower, CacheServerClient, Reconnection
 from pykcp.cache.scopes import join, split
 from pykcp.cache.server import Cache
 from pykcp.cache.synthesized import RequestedResource, requested_resources
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.interface import Change
-from pykcp.clients.remote.informer import Informer
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import CLUSTER_CACHED_RESOURCES, GroupVersionResource
 from pykcp.machinery.status import StatusError
@@ -50,7 +49,7 @@ class CacheMirror:
     def __init__(self, client: CacheServerClient, cache: Cache, own_shard: str) -> None:
         self.client, self.cache, self.own_shard = client, cache, own_shard
         self._reconnection = Reconnection(client)
-        self._kinds: dict[str, ResourceFollower] = {}
+        self._kinds: dict[str, MirrorFollower] = {}
         """By the prefix of their keys."""
         self._requests_changed = asyncio.Event()
         self._sweeps: set[str] = set()
@@ -87,9 +86,11 @@ class CacheMirror:
             self._kinds.clear()
             self.client.http.close()
 
-    def _follower(self, kind: GroupVersionResource, writer: MirrorWriter) -> ResourceFollower:
+    def _follower(self, kind: GroupVersionResource, writer: MirrorWriter) -> MirrorFollower:
         copies = MirroredCopies(self, kind, writer)
-        made = ResourceFollower(self, kind, copies, self._reconnection)
+        # One of them notices that the server is back.
+        connected = self.returned if kind == CACHED_OBJECTS else None
+        made = CacheFollower(self.client, kind, copies, self._reconnection, connected)
         self._kinds[writer.prefix] = made
         return made
 
@@ -156,7 +157,7 @@ class CacheMirror:
             for owner in owners.values():
                 await owner.stop()
 
-    def _requested(self, one: RequestedResource) -> ResourceFollower:
+    def _requested(self, one: RequestedResource) -> MirrorFollower:
         version = one.versions[0]
         kind = GroupVersionResource(one.group, version, f"{one.plural}:{one.identity}")
         resource = make_cached(one.definition(), version, self.cache.services)
@@ -283,36 +284,4 @@ class MirroredCopies:
                 await self._writer.remove({key: revisions[key] for key in some})
 
 
-class ResourceFollower(Informer[MirroredCopies]):
-    """An informer that shares the wait for the server with the others."""
-
-    is_history_kept = False
-
-    def __init__(
-        self,
-        mirror: CacheMirror,
-        kind: GroupVersionResource,
-        copies: MirroredCopies,
-        reconnection: Reconnection,
-    ) -> None:
-        super().__init__(mirror.client, kind, copies, EVERYTHING)
-        self._mirror, self._reconnection = mirror, reconnection
-        self._is_first = kind == CACHED_OBJECTS
-        """Whether it is the one that notices that the server is back."""
-        self._was_away = True
-
-    def report(self, error: Exception) -> None:
-        if not isinstance(error, SendFailed):  # those are logged once, not for every resource
-            super().report(error)
-
-    async def rest(self, seconds: float, failure: Exception | None) -> None:
-        if isinstance(failure, SendFailed):
-            self._was_away = True
-            await self._reconnection.wait(failure)
-        else:
-            await super().rest(seconds, failure)
-
-    def connected(self) -> None:
-        if self._is_first and self._was_away:
-            self._mirror.returned()
-        self._was_away = False
+MirrorFollower = CacheFollower[MirroredCopies]

@@ -22,6 +22,7 @@ NAME = "part"
 _SESSION = "internal.kcp.io/part-session"
 _REVISION = "internal.kcp.io/part-revision"
 _COMPLETE = "internal.kcp.io/part-complete"
+_HOPS = "internal.kcp.io/part-hops"
 
 
 class PartMark(NamedTuple):
@@ -30,11 +31,8 @@ class PartMark(NamedTuple):
     session: int
     revision: int
     is_complete: bool = False
-
-
-def is_mark(group: str, resource: str, cluster: str, name: str) -> bool:
-    kind = CACHED_OBJECTS
-    return (group, resource, cluster, name) == (kind.group, kind.resource, CLUSTER, NAME)
+    hops: int = 0
+    """How many cache servers it has passed on the way here."""
 
 
 def mark_object(mark: PartMark) -> Object:
@@ -42,6 +40,8 @@ def mark_object(mark: PartMark) -> Object:
     annotations = {_SESSION: str(mark.session), _REVISION: str(mark.revision)}
     if mark.is_complete:
         annotations[_COMPLETE] = "true"
+    if mark.hops:
+        annotations[_HOPS] = str(mark.hops)
     return {
         "apiVersion": f"{CACHED_OBJECTS.group}/{CACHED_OBJECTS.version}",
         "kind": "CachedObject",
@@ -56,7 +56,13 @@ def mark_of(obj: Object | None) -> PartMark | None:
     session, revision = annotations.get(_SESSION, ""), annotations.get(_REVISION, "")
     if not (session.isdecimal() and revision.isdecimal()):
         return None
-    return PartMark(int(session), int(revision), annotations.get(_COMPLETE) == "true")
+    hops = annotations.get(_HOPS, "")
+    return PartMark(
+        int(session),
+        int(revision),
+        annotations.get(_COMPLETE) == "true",
+        int(hops) if hops.isdecimal() else 0,
+    )
 
 
 def may_remove(before: Object | None, after: Object | None, known: PartMark | None) -> bool:

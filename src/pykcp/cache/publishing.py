@@ -100,8 +100,11 @@ class CachePublisher:
 
     async def begin(self) -> Object:
         place = join(self._shard, part_marks.CLUSTER)
-        mark = part_marks.mark_object(PartMark(int(time.time() * 1000), 0))
         found = await self._client.get(place, CACHED_OBJECTS, part_marks.NAME)
+        before = part_marks.mark_of(found)
+        # later than any before, even if the clock was set back
+        session = max(int(time.time() * 1000), before.session + 1 if before is not None else 0)
+        mark = part_marks.mark_object(PartMark(session, 0))
         if found is None:
             return await self._client.create(place, CACHED_OBJECTS, mark)
         mark["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]

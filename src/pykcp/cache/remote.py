@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pykcp.cache.scopes import SERVICE, join, split
 from pykcp.clients.credential_files import CredentialError
@@ -13,6 +13,7 @@ from pykcp.clients.errors import SendFailed
 from pykcp.clients.kubeconfig import load_endpoint
 from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.connect import http_of, token_of
+from pykcp.clients.remote.informer import Informer, ObjectHolder
 from pykcp.clients.remote.paths import collection_path, object_path
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import GroupVersionResource
@@ -62,6 +63,9 @@ def connect_cache(kubeconfig: str, manager: str) -> CacheServerClient:
         raise CredentialError(f"{kubeconfig}: {error}") from None
 
 
+Holder = TypeVar("Holder", bound=ObjectHolder)
+
+
 class Reconnection:
     """How the followers of an unreachable cache server wait: one of them asks whether it is back."""
 
@@ -70,6 +74,11 @@ class Reconnection:
     ) -> None:
         self._client, self._sleep = client, sleep
         self._back: asyncio.Future[None] | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the server is known to be away."""
+        return self._back is not None
 
     async def wait(self, failure: SendFailed) -> None:
         """Return when the server answers."""
@@ -97,3 +106,38 @@ class Reconnection:
                 continue
             if response.status < 500:
                 return
+
+
+class CacheFollower(Informer[Holder]):
+    """An informer for one resource of all shards; it shares the wait for the server with others."""
+
+    is_history_kept = False
+
+    def __init__(
+        self,
+        client: CacheServerClient,
+        kind: GroupVersionResource,
+        held: Holder,
+        reconnection: Reconnection,
+        on_return: Callable[[], None] | None = None,
+    ) -> None:
+        """`on_return`: called when the server can be reached, at first and after it was away."""
+        super().__init__(client, kind, held, EVERYTHING)
+        self._reconnection, self._on_return = reconnection, on_return
+        self._was_away = True
+
+    def report(self, error: Exception) -> None:
+        if not isinstance(error, SendFailed):  # those are logged once, not for every resource
+            super().report(error)
+
+    async def rest(self, seconds: float, failure: Exception | None) -> None:
+        if isinstance(failure, SendFailed):
+            self._was_away = True
+            await self._reconnection.wait(failure)
+        else:
+            await super().rest(seconds, failure)
+
+    def connected(self) -> None:
+        if self._was_away and self._on_return is not None:
+            self._on_return()
+        self._was_away = False

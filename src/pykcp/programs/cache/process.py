@@ -71,7 +71,16 @@ class running_cache:  # noqa: N801  # used as `async with running_cache(settings
         self._listener = Listener(server, WireSettings(), tls)
         await self._listener.start(serving.bind_address, serving.secure_port)
         self._owner.start_restartable("compactor", Compactor(self._store).run)
+        if settings.cache.upstream_kubeconfig:
+            self._link_upstream(settings.cache.upstream_kubeconfig)
         return self._listener.port
+
+    def _link_upstream(self, kubeconfig: str) -> None:
+        from pykcp.cache.remote import connect_cache
+        from pykcp.cache.upstream import UpstreamLink
+
+        link = UpstreamLink(connect_cache(kubeconfig, "cache-server"), self._cache)
+        self._owner.start_restartable("upstream", link.run)
 
     def _address(self) -> str:
         return f"{self._settings.serving.bind_address}:{self._listener.port}"

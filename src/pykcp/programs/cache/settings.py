@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from pykcp.programs.kit.checks import not_negative
+from pykcp.programs.kit.checks import kubeconfig_file, not_negative
 from pykcp.programs.kit.groups.authorization import AllowedPathOptions
 from pykcp.programs.kit.groups.client_ca import ClientCAOptions
 from pykcp.programs.kit.groups.logging import LoggingOptions
@@ -20,6 +20,11 @@ class CacheOptions(OptionGroup):
 
     synthetic_delay: float = option(
         "Time that every request waits; for tests.", 0.0, check=not_negative
+    )
+    upstream_kubeconfig: str = option(
+        "Kubeconfig of a member of system:masters on another cache server. Both get the objects that the other one has.",
+        "",
+        check=kubeconfig_file,
     )
 
 
