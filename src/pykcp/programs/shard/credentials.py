@@ -6,6 +6,7 @@ import pathlib
 import time
 import uuid
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authn.interface import TokenAuthenticator
@@ -26,10 +27,13 @@ from pykcp.auth.tokens import (
     load_verification_keys,
     openid_configuration,
 )
-from pykcp.machinery.resources import SECRETS, SERVICE_ACCOUNTS
 from pykcp.programs.shard.settings import ShardSettings
+from pykcp.programs.shard.sign_in.accounts import FleetObjects, StoredObjects
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
+
+if TYPE_CHECKING:
+    from pykcp.clients.peers import Peers
 
 
 class Credentials:
@@ -116,12 +120,16 @@ class Credentials:
         client: LocalClient,
         external: ExternalSignIn,
         more: Sequence[TokenAuthenticator] = (),
+        peers: Peers | None = None,
     ) -> Authentication:
-        """`more`: authenticators that are asked when no other knows a token."""
+        """`more`: authenticators that are asked when no other knows a token; `peers`: the other
+        shards, whose service accounts may send requests here."""
         settings = self._settings
         audiences = self._audiences
         verifier = TokenVerifier(self._keys)
-        lookup = StoredObjects(client) if settings.service_accounts.service_account_lookup else None
+        lookup = None
+        if settings.service_accounts.service_account_lookup:
+            lookup = StoredObjects(client) if peers is None else FleetObjects(client, peers)
         tokens: list[TokenAuthenticator] = []
         if settings.authentication.token_auth_file:
             text = pathlib.Path(settings.authentication.token_auth_file).read_text()
@@ -170,19 +178,6 @@ class Credentials:
 
     def keys(self) -> bytes:
         return jwks(self._keys)
-
-
-class StoredObjects:
-    """The objects that tokens depend on, read from this shard."""
-
-    def __init__(self, client: LocalClient) -> None:
-        self._client = client
-
-    async def service_account(self, cluster: str, namespace: str, name: str) -> Object | None:
-        return await self._client.get(cluster, SERVICE_ACCOUNTS, name, namespace)
-
-    async def secret(self, cluster: str, namespace: str, name: str) -> Object | None:
-        return await self._client.get(cluster, SECRETS, name, namespace)
 
 
 def _reachable(address: str) -> str:

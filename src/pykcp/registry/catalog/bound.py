@@ -40,6 +40,8 @@ _KEEP_CLUSTERS = 16384
 FindSystem = Callable[[str, str, str], Resource | None]
 FindStorage = Callable[[BoundResource, str, str], Object | None]
 """The `storage.virtual` of a bound resource, by group and plural; None for ordinary ones."""
+FindPublished = Callable[[str, str, str], tuple[Object, Object | None] | None]
+"""The schema behind a resource of an identity, and its `storage.virtual`, by group and plural."""
 
 
 class BoundResources:
@@ -51,11 +53,14 @@ class BoundResources:
         make: MakeCustom,
         find_system: FindSystem,
         find_storage: FindStorage | None = None,
+        find_published: FindPublished | None = None,
     ) -> None:
-        """`find_storage`: None if there are no virtual resources."""
+        """`find_storage`: None if there are no virtual resources; `find_published`: what exports
+        of other shards define.
+        """
         self._store = store
         self._find_system = find_system
-        self._find_storage = find_storage
+        self._find_storage, self._find_published = find_storage, find_published
         self._sets: BoundedCache[str, BoundSet] = BoundedCache("bindings", _KEEP_CLUSTERS)
         self._root_identities = RootIdentities(store)
         self._defined = BoundDefinitions(store, make)
@@ -160,7 +165,12 @@ class BoundResources:
             found = self.of_schema(offered[0], identity, offered[1]) if offered is not None else {}
             if version in found:
                 return found[version]
-        return None
+        published = None
+        if self._find_published is not None:
+            published = self._find_published(identity, group, plural)
+        if published is None:
+            return None
+        return self.of_schema(published[0], identity, published[1]).get(version)
 
     def _exported(
         self, export_key: str, group: str, plural: str

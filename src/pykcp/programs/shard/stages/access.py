@@ -45,7 +45,9 @@ def build_access(base: Foundation, stores: StoresStage, catalog: CatalogStage) -
         always_allow_paths=settings.authorization.authorization_always_allow_paths,
         webhook=external.authorizer,
     )
-    authentication = base.credentials.authentication(catalog.client, external, tokens)
+    authentication = base.credentials.authentication(
+        catalog.client, external, tokens, catalog.peers
+    )
     tasks.append(BackgroundTask("sign-in", external.run))
     return AccessStage(clusters, authorizer, authentication, tuple(tasks))
 
@@ -57,7 +59,7 @@ def _workspace_tokens(
     if not base.settings.features.feature_gates.get("WorkspaceAuthentication"):
         return [], []
     from pykcp.auth.authn.workspace import WorkspaceTokens
-    from pykcp.programs.shard.workspace_sign_in import StoredConfigurations
+    from pykcp.programs.shard.sign_in.workspaces import StoredConfigurations
 
     configurations = StoredConfigurations(catalog.lookup, catalog.peers)
     tokens = WorkspaceTokens(

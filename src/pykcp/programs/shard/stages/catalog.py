@@ -17,6 +17,7 @@ from pykcp.registry.catalog.custom import CustomResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.catalog.make import make_custom, make_renamed, make_resource
 from pykcp.registry.catalog.old_names import OldNames
+from pykcp.registry.catalog.published import find_published
 from pykcp.registry.catalog.virtual_storage import find_storage
 from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
@@ -65,6 +66,7 @@ def build_catalog(base: Foundation, stores: StoresStage) -> CatalogStage:
         custom,
         directory.find_system,
         partial(find_storage, lookup) if has_virtual_storage else None,
+        partial(find_published, lookup),
     )
     directory.add_source(bound)
     directory.add_source(CustomResources(store, custom))

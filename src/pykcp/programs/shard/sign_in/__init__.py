@@ -1,0 +1,1 @@
+"""What authentication reads of objects, on this shard and on others."""
