@@ -14,14 +14,13 @@ from pykcp.auth.authz.attributes import forbidden
 from pykcp.auth.user import User
 from pykcp.clients.direct import Direct
 from pykcp.clients.errors import SendFailed
-from pykcp.clients.forwarder import Forwarder, Onward
-from pykcp.clients.http.trust import Trust
-from pykcp.clients.outbound import Tenant
+from pykcp.clients.forwarder import Onward
 from pykcp.clients.relay import AnswerRejected
 from pykcp.clients.where import ROUTED
 from pykcp.machinery.kcp import clusters
-from pykcp.machinery.status import BadRequest, ServiceUnavailable, StatusError, Unauthorized
-from pykcp.proxy.identity import GroupFilter, IdentityHeaders
+from pykcp.machinery.status import ServiceUnavailable, StatusError, Unauthorized
+from pykcp.proxy.backend import OPERATOR, ProxyBackend, check_path, hop_headers, is_plain
+from pykcp.proxy.identity import GroupFilter
 from pykcp.proxy.lookup import RouteLookup, UnknownCluster
 from pykcp.proxy.mapping import CLUSTERS, MappingMatcher, PathMapping
 from pykcp.proxy.metrics import ForwardedRequest, ProxyMetrics
@@ -40,7 +39,6 @@ from pykcp.wire.exchange import Exchange, Header, IncomingRequest
 
 _log = logging.getLogger(__name__)
 
-_OPERATOR = Tenant("")
 _ROUTED = (ROUTED, "1")
 _MOST_SHARDS = 4
 """That are asked for a logical cluster which is being moved."""
@@ -55,7 +53,6 @@ _KEPT_BODY, _KEPT_UNKNOWN_BODY = 1 << 20, 64 << 10
 _MEMO = "proxy.headers"
 _MOST_REMEMBERED = 32
 """Headers of a request that is remembered."""
-_DOTS = frozenset((".", ".."))
 
 
 class Target(NamedTuple):
@@ -72,19 +69,6 @@ class Target(NamedTuple):
     """How the request names it."""
     rest: str = ""
     """The path below it."""
-
-
-class ProxyBackend:
-    """The servers of a mapping: how they are reached, and how users are named to them."""
-
-    def __init__(self, mapping: PathMapping, connections: Direct) -> None:
-        self.mapping = mapping
-        self.identity = IdentityHeaders(mapping)
-        trust = Trust.of_files(
-            mapping.backend_server_ca, mapping.proxy_client_cert, mapping.proxy_client_key
-        )
-        self.forwarder = Forwarder(connections, trust)
-        self.url = mapping.backend.rstrip("/")
 
 
 class SentRequest(NamedTuple):
@@ -161,7 +145,7 @@ class FrontProxy:
         request = exchange.request
         path = request.path
         backend = self._shard_backend
-        if backend is not None and path.startswith(CLUSTERS) and _is_plain(path):
+        if backend is not None and path.startswith(CLUSTERS) and is_plain(path):
             # The way of nearly all requests: a known cluster, and a user whom the connection knows.
             end = path.find("/", len(CLUSTERS))
             name = path[len(CLUSTERS) : end] if end > 0 else path[len(CLUSTERS) :]
@@ -222,8 +206,8 @@ class FrontProxy:
     async def _find_target(self, call: Call) -> Target:
         """Raises the error to answer."""
         path = call.exchange.request.path
-        if not _is_plain(path):
-            _check_path(path)
+        if not is_plain(path):
+            check_path(path)
         if read_hops(call.exchange.request) >= _MOST_HOPS:
             raise LoopDetected
         if not path.startswith((CLUSTERS, SERVICES)):
@@ -368,7 +352,7 @@ class FrontProxy:
         target = sent.target
         url = f"{target.url}?{request.query}" if request.query else target.url
         observer = ForwardedRequest(self._metrics, request.method, target.shard, sent.started)
-        return Onward(url, self._headers(request, sent), _OPERATOR, observer), observer
+        return Onward(url, self._headers(request, sent), OPERATOR, observer), observer
 
     def _headers(self, request: IncomingRequest, sent: SentRequest) -> Sequence[Header]:
         """Most clients send the same headers again and again: so does the proxy."""
@@ -387,7 +371,7 @@ class FrontProxy:
         headers = identity.passed(request.headers, without_token=user is not None)
         if user is not None:
             headers += identity.of(user, self._sign_in.groups if sent.is_filtered else None)
-        headers += _hop_headers(request)
+        headers += hop_headers(request)
         if is_routed:
             headers.append(_ROUTED)
         if len(request.headers) <= _MOST_REMEMBERED:
@@ -395,22 +379,3 @@ class FrontProxy:
                 request.headers, user, backend, is_routed, sent.is_filtered, headers
             )
         return headers
-
-
-def _hop_headers(request: IncomingRequest) -> list[Header]:
-    via = [*request.header_all("x-forwarded-for"), request.peer.address]
-    return [("x-forwarded-for", ", ".join(via)), (HOPS, str(read_hops(request) + 1))]
-
-
-def _is_plain(path: str) -> bool:
-    """Whether a path means the same to everybody: nothing in it is escaped, empty or relative."""
-    return "%" not in path and "//" not in path and "/." not in path
-
-
-def _check_path(path: str) -> None:
-    """Raises the error for a path that servers might understand in different ways."""
-    segments = [unquote(segment) for segment in path.split("/")]
-    if not _DOTS.isdisjoint(segments):
-        raise BadRequest("invalid path: relative segments are not allowed")
-    if len(segments) > 1 and "/" in segments[1]:
-        raise PageNotFound

@@ -25,9 +25,10 @@ class PathMapping(NamedTuple):
 
     path: str
     backend: str
-    backend_server_ca: str
-    proxy_client_cert: str
-    proxy_client_key: str
+    backend_server_ca: str = ""
+    """"" for the authorities of the system."""
+    proxy_client_cert: str = ""
+    proxy_client_key: str = ""
     user_header: str = "x-remote-user"
     group_header: str = "x-remote-group"
     extra_header_prefix: str = "x-remote-extra-"
@@ -38,8 +39,14 @@ class PathMapping(NamedTuple):
         return self.path.rstrip("/") == CLUSTERS[:-1]
 
 
-def load_mappings(path: str) -> list[PathMapping]:
-    """Raises CredentialError for a file that cannot be used."""
+_REQUIRED = ("backend_server_ca", "proxy_client_cert", "proxy_client_key")
+
+
+def load_mappings(path: str, required: Sequence[str] = _REQUIRED) -> list[PathMapping]:
+    """Raises CredentialError for a file that cannot be used.
+
+    `required`: fields that every mapping has to have, besides path and backend.
+    """
     import yaml
 
     try:
@@ -55,10 +62,10 @@ def load_mappings(path: str) -> list[PathMapping]:
         document = []
     if not isinstance(document, list) or not all(isinstance(entry, dict) for entry in document):
         raise CredentialError(f"{path}: must be a list of mappings")
-    return [_read(path, entry) for entry in document]
+    return [_read(path, entry, required) for entry in document]
 
 
-def _read(file: str, entry: dict[str, Any]) -> PathMapping:
+def _read(file: str, entry: dict[str, Any], required: Sequence[str]) -> PathMapping:
     where = f"{file}: mapping for path {entry.get('path')!r}"
     given: dict[str, str] = {}
     for name in _FIELDS & set(entry):
@@ -67,7 +74,7 @@ def _read(file: str, entry: dict[str, Any]) -> PathMapping:
             raise CredentialError(f"{where}: {name} must be a string")
         if value:
             given[name] = value.lower() if "header" in name else value
-    for name in ("path", "backend", "backend_server_ca", "proxy_client_cert", "proxy_client_key"):
+    for name in ("path", "backend", *required):
         if name not in given:
             raise CredentialError(f"{where}: {name} is required")
     for name in ("user_header", "group_header", "extra_header_prefix"):

@@ -9,12 +9,20 @@ from pykcp.programs.kit.checks import (
     https_url,
     key_pairs,
     kubeconfig_file,
+    loaded_by,
     not_negative,
     readable_file,
 )
 from pykcp.programs.kit.flags import ignored
 from pykcp.programs.kit.groups.root_directory import RootDirectoryOptions
-from pykcp.programs.kit.options import OptionGroup, option, pending
+from pykcp.programs.kit.options import OptionGroup, option
+
+
+def _load_mini_mappings(path: str) -> None:
+    from pykcp.proxy.mapping import load_mappings
+
+    load_mappings(path, required=())
+
 
 BATTERIES = ("workspace-types", "admin", "user", "metrics-viewer")
 _DEFAULT_BATTERIES = ("workspace-types", "admin")
@@ -137,7 +145,11 @@ class ShardOptions(OptionGroup):
         "",
         check=kubeconfig_file,
     )
-    miniproxy_mapping_file: str = pending("Mapping file of a proxy inside of this process.")
+    miniproxy_mapping_file: str = option(
+        "For development: file of paths that are forwarded to other servers, as --mapping-file of kcp-front-proxy.",
+        "",
+        check=loaded_by(_load_mini_mappings),
+    )
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

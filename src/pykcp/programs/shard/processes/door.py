@@ -24,10 +24,9 @@ from pykcp.machinery.status import ServiceUnavailable
 from pykcp.programs.shard.processes.channel import MessageKind, ProcessChannel
 from pykcp.programs.shard.processes.handover import PEER, PeerNames
 from pykcp.server.media.answers import send_status
-from pykcp.server.mount import FrontDoor
 from pykcp.storage.sqlite.following import FollowingStore
 from pykcp.virtual.remote import forwarded_call
-from pykcp.wire.exchange import Exchange, IncomingRequest
+from pykcp.wire.exchange import Application, Exchange, IncomingRequest
 from pykcp.wire.settings import ClientSettings
 
 _READS = frozenset(("GET", "HEAD"))
@@ -56,7 +55,7 @@ class FollowerDoor:
     """The application of a follower."""
 
     def __init__(
-        self, front: FrontDoor, stores: Sequence[FollowingStore], writer: WriterConnections
+        self, front: Application, stores: Sequence[FollowingStore], writer: WriterConnections
     ) -> None:
         self._front, self._stores = front, tuple(stores)
         self._names = PeerNames()

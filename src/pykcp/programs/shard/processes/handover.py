@@ -13,8 +13,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from pykcp.caching import BoundedCache
-from pykcp.server.mount import FrontDoor
-from pykcp.wire.exchange import Exchange, Header, IncomingRequest, PeerInfo
+from pykcp.wire.exchange import Application, Exchange, Header, IncomingRequest, PeerInfo
 from pykcp.wire.request import ConnectionPeer, Request
 
 PEER = "x-pykcp-peer"
@@ -57,7 +56,7 @@ def decode_peer(text: str) -> ConnectionPeer:
 class HandedRequests:
     """In the writer: answers the requests of one follower as if their clients were connected here."""
 
-    def __init__(self, front: FrontDoor) -> None:
+    def __init__(self, front: Application) -> None:
         self._front = front
         self._peers: BoundedCache[str, ConnectionPeer] = BoundedCache("handed-peers", _REMEMBERED)
 

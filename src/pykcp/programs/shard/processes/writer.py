@@ -26,9 +26,9 @@ from pykcp.observe.metrics import Gauge, Registry
 from pykcp.programs.shard.processes.channel import MessageKind, ProcessChannel, channel_pair
 from pykcp.programs.shard.processes.handover import HandedRequests
 from pykcp.programs.shard.settings import ShardSettings
-from pykcp.server.mount import FrontDoor
 from pykcp.storage.progress import LogProgress, SharedWords
 from pykcp.wire.accepting import Acceptor
+from pykcp.wire.exchange import Application
 from pykcp.wire.listener import Listener
 from pykcp.wire.settings import WireSettings
 
@@ -249,7 +249,7 @@ class ServingProcesses:
         self._handed: Listener | None = None
         self._acceptor = Acceptor(self._place)
 
-    def listen(self, own: Listener, front: FrontDoor, host: str, port: int) -> None:
+    def listen(self, own: Listener, front: Application, host: str, port: int) -> None:
         """Accept connections: for `own` until there are followers."""
         self._own = own
         self._handed = Listener(HandedRequests(front), HANDED_OVER)

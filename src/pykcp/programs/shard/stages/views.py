@@ -23,11 +23,12 @@ from pykcp.virtual.all import VirtualSettings, virtual_workspaces
 from pykcp.virtual.framework import VirtualWorkspace
 from pykcp.virtual.remote import RemoteServer, RemoteWorkspaces
 from pykcp.virtual.serving import Host, VirtualWorkspaces
+from pykcp.wire.exchange import Application
 
 
 @dataclass(frozen=True, slots=True)
 class ViewsStage:
-    front: FrontDoor
+    front: Application
     trash: Trash
     where: WhereService
     moving: ShardMoves
@@ -70,7 +71,15 @@ def build_views(
         api.services.mount("moving", VirtualWorkspaces(_host(base, access, api), (served,)))
     where = WhereService(stores.store, catalog.paths, access.clusters, access.authentication)
     api.services.mount("where", where)
-    return ViewsStage(FrontDoor(api.server, api.services), trash, where, moving, tasks)
+    front: Application = FrontDoor(api.server, api.services)
+    mappings = base.settings.shard.miniproxy_mapping_file
+    if mappings:
+        from pykcp.proxy.mapping import load_mappings
+        from pykcp.proxy.mini import MiniProxy
+
+        front = mini = MiniProxy(load_mappings(mappings, required=()), front)
+        tasks = (*tasks, BackgroundTask("miniproxy", mini.run))
+    return ViewsStage(front, trash, where, moving, tasks)
 
 
 def _provisioning(
