@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import pathlib
 import re
+import sys
+import tomllib
 
 import pytest
 from cryptography import x509
@@ -13,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pykcp.testing.kubectl import Kubectl
-from pykcp.testing.server import ServerProcess
+from pykcp.testing.server import ServerProcess, environment
 from pykcp.types import Object
 
 
@@ -534,3 +537,19 @@ def test_logical_clusters_do_not_see_each_other(kubectl: Kubectl, other_kubectl:
     assert len(set(clusters)) == 2
     kubectl("delete", "ns", "x")
     assert other_kubectl.json("get", "cm", "c", "-n", "x")["data"] == {"where": "there"}
+
+
+def test_plugins_are_found(kubectl: Kubectl, tmp_path: pathlib.Path) -> None:
+    """Under both spellings: kubectl looks for a dash in a word as an underscore in a file name."""
+    scripts = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]["scripts"]
+    for name in scripts:
+        if name.startswith("kubectl"):
+            program = tmp_path / name
+            program.write_text(
+                f'#!/bin/sh\nexec {sys.executable} -m pykcp.cli.plugins {name} "$@"\n'
+            )
+            program.chmod(0o755)
+    path = {**environment(), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for line, minor in (("create-workspace", 0), ("create workspace", 26), ("ws", 0), ("kcp", 0)):
+        if kubectl.minor >= minor:
+            assert "Usage:" in kubectl(*line.split(), "--help", **path)

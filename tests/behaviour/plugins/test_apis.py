@@ -119,6 +119,28 @@ def test_binding_that_is_refused(shell, provider):
     )
 
 
+def test_claims_that_do_not_exist(shell, provider):
+    shell(f"kcp bind apiexport {provider}:widgets --name mine --accept-all-permission-claims")
+    before = 'error: error updating permission claim for APIBinding "mine": '
+    assert shell.fails("kcp claims accept mine --resource nosuch.example.com") == (
+        before + 'it has no permission claim for "nosuch.example.com"\n'
+    )
+    assert shell.fails("kcp claims reject mine --identity-hash abc") == (
+        before + 'it has no permission claim with identity hash "abc"\n'
+    )
+    assert shell.fails("kcp claims accept mine") == (
+        "error: no claim is selected, use --resource or --identity-hash\n"
+    )
+
+
+def test_what_was_waited_for(shell, provider):
+    """A binding that cannot be bound: the error says so, and why."""
+    done = shell.run("kcp bind apiexport root:tenancy.kcp.io --name second --timeout 1s")
+    assert done.code == 1
+    assert "error: could not bind second: context deadline exceeded: it is not bound (" in done.err
+    assert "InitialBindingCompleted: " in done.err
+
+
 def test_quickstart(shell):
     out = shell("kcp quickstart --name-prefix quick --with-samples --enter")
     assert 'Step 7/7: Applying sample Cowboy resource in "quick-consumer"...\n' in out

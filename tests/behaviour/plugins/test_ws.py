@@ -47,14 +47,14 @@ def test_home(shell):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("ws nosuch", "Error: the server could not find the requested resource\n"),
-        ("ws :root:nosuch:deeper", "Error: the server could not find the requested resource\n"),
+        ("ws nosuch", 'Error: workspace "root:nosuch" not found\n'),
+        ("ws :root:nosuch:deeper", 'Error: workspace "root:nosuch:deeper" not found\n'),
         ("ws ..", "Error: invalid workspace path: ..\n"),
         ("ws ..:..", "Error: cannot go up from root\n"),
         ("ws Bad_", "Error: invalid workspace path: Bad_\n"),
         ("ws -", "Error: no previous workspace found in kubeconfig\n"),
         ("ws x --context base", "does not point to a workspace\n"),
-        ("ws nosuch --token user-token", "could not find the requested resource\n"),
+        ("ws nosuch --token user-token", 'workspace "root:nosuch" not found\n'),
         ("ws :root --token bad", "the server has asked for the client to provide credentials\n"),
         ("ws tree -i", "Error: could not open a new TTY: open /dev/tty: no such device or address\n"),
         ("create-workspace x --type nosuch", 'workspace type "nosuch" cannot be resolved\n'),

@@ -20,8 +20,9 @@ class Unreachable(PluginError):
 
 
 class DeadlineExceeded(PluginError):
-    def __init__(self) -> None:
-        super().__init__("context deadline exceeded")
+    def __init__(self, waited_for: str = "") -> None:
+        about = f": {waited_for}" if waited_for else ""
+        super().__init__(f"context deadline exceeded{about}")
 
 
 def root_cause(error: BaseException) -> BaseException:

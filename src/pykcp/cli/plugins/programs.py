@@ -31,6 +31,7 @@ def complete() -> int:
     roots = {
         "kubectl-ws": _ws,
         "kubectl-create-workspace": _create,
+        "kubectl-create_workspace": _create,
         "kubectl-kcp": _kcp,
     }
     return run(roots[program](), ["__complete", *sys.argv[1:]], program=program)

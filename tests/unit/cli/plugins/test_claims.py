@@ -109,16 +109,20 @@ def test_table():
         ("secrets", "", [True, False]),
         ("secrets.core", "", [True, False]),
         ("cows.w.dev", "", [False, True]),
-        ("cows", "", [False, False]),
         ("", "h", [False, True]),
         ("secrets", "h", [False, True]),
-        ("", "", [False, False]),
     ],
 )
 def test_answers(resource, identity, changed):
     result = answered(_binding([], TWO), "New", resource=resource, identity=identity)
     states = [one["state"] == "New" for one in result["spec"]["permissionClaims"]]
     assert states == changed
+
+
+def test_answers_to_claims_that_do_not_exist():
+    for resource, identity, about in (("cows", "", 'for "cows"'), ("", "x", 'identity hash "x"')):
+        with pytest.raises(PluginError, match=about):
+            answered(_binding([], TWO), "New", resource=resource, identity=identity)
 
 
 def _flags(**given):

@@ -11,7 +11,7 @@ from pykcp.cli.plugins.go_text import bracketed, quote
 from pykcp.cli.plugins.session import Session
 from pykcp.cli.plugins.shell.command import CommandInvocation
 from pykcp.cli.plugins.wait import poll
-from pykcp.cli.plugins.workspace.resources import apis, phase
+from pykcp.cli.plugins.workspace.resources import apis, phase, unmet
 from pykcp.machinery.kcp import clusters
 
 Object = dict[str, Any]
@@ -45,8 +45,15 @@ def bind(invocation: CommandInvocation) -> None:
     own_name = made["metadata"]["name"]
     print(f"apibinding {own_name} created. Waiting to successfully bind ...", flush=True)
     if phase(made) != "Bound":
+        latest = made
+
+        def is_bound() -> bool:
+            nonlocal latest
+            latest = bindings.get(own_name)
+            return phase(latest) == "Bound"
+
         try:
-            poll(lambda: phase(bindings.get(own_name)) == "Bound", invocation["timeout"])
+            poll(is_bound, invocation["timeout"], lambda: f"it is not bound{unmet(latest)}")
         except PluginError as error:
             raise Prefixed(f"could not bind {own_name}", error) from error
     print(f"{own_name} created and bound.")

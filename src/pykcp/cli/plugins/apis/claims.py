@@ -60,6 +60,8 @@ def answer(state: str) -> Callable[[CommandInvocation], None]:
             session.client, session.current("does not point to workspace")
         )
         resource, identity = invocation["resource"], invocation["identity-hash"]
+        if not resource and not identity:
+            raise PluginError("no claim is selected, use --resource or --identity-hash")
         try:
             check_version(version)
             body = bindings.get(name)
@@ -67,10 +69,8 @@ def answer(state: str) -> Callable[[CommandInvocation], None]:
         except PluginError as error:
             words = f"error updating permission claim for APIBinding {quote(name)}"
             raise Prefixed(words, error) from error
-        about = f"claim {quote(resource)} " if resource else ""
-        if not resource and identity:
-            about = f"claim with identity hash {quote(identity)} "
-        print(f"{about}on APIBinding {quote(name)} is {state.lower()}")
+        about = f"claim {quote(resource)}" if resource else f"claim {_of_identity(identity)}"
+        print(f"{about} on APIBinding {quote(name)} is {state.lower()}")
 
     return run
 
@@ -96,5 +96,11 @@ def answered(binding: Object, state: str, *, resource: str, identity: str) -> Ob
             )
         is_answered = is_answered or matches
         claims.append({**claim, "state": state} if matches else claim)
-    spec = {**binding["spec"], "permissionClaims": claims} if claims else binding["spec"]
-    return {**binding, "spec": spec}
+    if not is_answered:
+        about = _of_identity(identity) if identity else f"for {quote(resource)}"
+        raise PluginError(f"it has no permission claim {about}")
+    return {**binding, "spec": {**binding["spec"], "permissionClaims": claims}}
+
+
+def _of_identity(identity: str) -> str:
+    return f"with identity hash {quote(identity)}"

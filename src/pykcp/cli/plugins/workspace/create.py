@@ -11,7 +11,14 @@ from pykcp.cli.plugins.session import Session
 from pykcp.cli.plugins.shell.command import CommandInvocation
 from pykcp.cli.plugins.wait import poll
 from pykcp.cli.plugins.workspace.context import add_context
-from pykcp.cli.plugins.workspace.resources import Collection, phase, type_name, url, workspaces
+from pykcp.cli.plugins.workspace.resources import (
+    Collection,
+    phase,
+    type_name,
+    unmet,
+    url,
+    workspaces,
+)
 from pykcp.cli.plugins.workspace.selector import parse_selector
 from pykcp.cli.plugins.workspace.use import go
 from pykcp.machinery.kcp import clusters
@@ -111,7 +118,11 @@ def _ready(collection: Collection, made: Object) -> Object:
     if phase(made) == READY:
         return made
     name = made["metadata"]["name"]
-    poll(lambda: _exists(collection, name), APPEAR_SECONDS)
+    poll(
+        lambda: _exists(collection, name),
+        APPEAR_SECONDS,
+        lambda: f"workspace {quote(name)} was created and cannot be read",
+    )
     latest = made
 
     def is_ready() -> bool:
@@ -119,7 +130,11 @@ def _ready(collection: Collection, made: Object) -> Object:
         latest = collection.get(name)
         return phase(latest) == READY
 
-    poll(is_ready, READY_SECONDS)
+    poll(
+        is_ready,
+        READY_SECONDS,
+        lambda: f"workspace {quote(name)} is not ready but {phase(latest)}{unmet(latest)}",
+    )
     return latest
 
 

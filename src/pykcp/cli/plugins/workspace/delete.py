@@ -36,7 +36,7 @@ def delete(invocation: CommandInvocation) -> None:
             deletion.begin(_path(session.current(), name))
     if invocation["wait"]:
         seconds = parse_duration(invocation["timeout"])
-        poll(deletion.is_over, seconds or _EVER, longest_pause=_PAUSE)
+        poll(deletion.is_over, seconds or _EVER, deletion.remaining, longest_pause=_PAUSE)
 
 
 def _path(current: str, name: str) -> str:
@@ -94,6 +94,10 @@ class _Deletion:
                 blocked.append(f"{path}: {message}")
         self._tell(left, blocked)
         return not self._paths
+
+    def remaining(self) -> str:
+        paths = ", ".join(map(quote, self._paths))
+        return f"waiting for the deletion of {paths}"
 
     def _look(self, path: str) -> Object | None:
         collection, name = self._place(path)

@@ -68,6 +68,16 @@ def phase(workspace: Object) -> str:
     return str((workspace.get("status") or {}).get("phase") or "")
 
 
+def unmet(obj: Object) -> str:
+    """The conditions that are not met, in parentheses, for messages; "" if all are."""
+    found = [
+        f"{condition.get('type')}: {condition.get('message') or condition.get('reason') or 'False'}"
+        for condition in (obj.get("status") or {}).get("conditions") or []
+        if condition.get("status") == "False" and condition.get("type") != "Ready"
+    ]
+    return f" ({'; '.join(found)})" if found else ""
+
+
 def url(workspace: Object) -> str:
     return str((workspace.get("spec") or {}).get("URL") or "")
 

@@ -125,7 +125,12 @@ class Navigation:
 
 def check(client: RestClient, path: str, name: str) -> str:
     """Reject a workspace that the user may not enter; return the type of the workspace, if known."""
-    is_denied = not may_enter(client, path)
+    try:
+        is_denied = not may_enter(client, path)
+    except ServerError as error:
+        if not error.is_not_found:
+            raise
+        raise PluginError(f"workspace {quote(name)} not found") from error
     if path == clusters.ROOT:
         kind, is_missing = "root", False
     else:
