@@ -18,7 +18,7 @@ from pykcp.clients.peers import PeerAccess, Peers
 from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.resources import API_EXPORTS, SHARDS, GroupVersionResource
 from pykcp.machinery.status import AlreadyExists, StatusError
-from pykcp.programs.shard.bootstrap_shard import NoIdentityYet, bind_shard, root_exports
+from pykcp.programs.shard.bootstrap.own_cluster import NoIdentityYet, bind_shard, root_exports
 from pykcp.programs.shard.options import ShardOptions
 from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup

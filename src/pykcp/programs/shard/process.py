@@ -13,8 +13,8 @@ from pykcp.cache.storing import start_store as start_cache_store
 from pykcp.observe.loop_meter import LoopMeter
 from pykcp.observe.stalls import StallWatchdog
 from pykcp.programs.kit.run import run_program
-from pykcp.programs.shard.bootstrap import bootstrap
-from pykcp.programs.shard.bootstrap_root import bootstrap_root, root_options
+from pykcp.programs.shard.bootstrap.policy import bootstrap
+from pykcp.programs.shard.bootstrap.root import bootstrap_root, root_options
 from pykcp.programs.shard.connections import connection_metrics
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.settings import ShardSettings
@@ -181,7 +181,11 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
 
     async def _join(self, shard: Shard, credentials: Credentials, peers: Peers) -> None:
         """One of several shards. What other shards are needed for goes on in the background."""
-        from pykcp.programs.shard.bootstrap_shard import bootstrap_shard, shard_object, shard_urls
+        from pykcp.programs.shard.bootstrap.own_cluster import (
+            bootstrap_shard,
+            shard_object,
+            shard_urls,
+        )
         from pykcp.programs.shard.heartbeat import Heartbeat
         from pykcp.programs.shard.joining import Joining
 

@@ -26,9 +26,9 @@ from pykcp.machinery.resources import (
     SHARDS,
     GroupVersionResource,
 )
-from pykcp.programs.shard.bootstrap_steps import change, ensure, put
+from pykcp.programs.shard.bootstrap.root_objects import CREATE_ONLY
+from pykcp.programs.shard.bootstrap.steps import change, ensure, put
 from pykcp.programs.shard.options import ShardOptions
-from pykcp.programs.shard.root_objects import CREATE_ONLY
 from pykcp.registry.catalog.root_identities import CONFIG_MAP, NAMESPACE
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object

@@ -18,7 +18,7 @@ from pykcp.machinery.kcp import clusters, hashes
 from pykcp.machinery.kcp.condition_marks import mark_true
 from pykcp.machinery.meta import now_rfc3339
 from pykcp.machinery.resources import API_EXPORTS, API_RESOURCE_SCHEMAS, SECRETS
-from pykcp.programs.shard.bootstrap_steps import change, ensure, put
+from pykcp.programs.shard.bootstrap.steps import change, ensure, put
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
 

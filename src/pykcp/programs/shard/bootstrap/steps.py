@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import AlreadyExists
-from pykcp.programs.shard.root_objects import CREATE_ONLY
+from pykcp.programs.shard.bootstrap.root_objects import CREATE_ONLY
 from pykcp.registry import codec
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object

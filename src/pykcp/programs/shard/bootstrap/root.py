@@ -28,8 +28,9 @@ from pykcp.machinery.resources import (
 )
 from pykcp.machinery.status import BadRequest
 from pykcp.programs.kit.errors import SettingsError
-from pykcp.programs.shard import bootstrap_exports, root_objects
-from pykcp.programs.shard.bootstrap_shard import (
+from pykcp.programs.shard.bootstrap import exports as export_steps
+from pykcp.programs.shard.bootstrap import root_objects
+from pykcp.programs.shard.bootstrap.own_cluster import (
     ShardURLs,
     bind_shard,
     binding,
@@ -41,8 +42,8 @@ from pykcp.programs.shard.bootstrap_shard import (
     shard_object,
     shard_urls,
 )
-from pykcp.programs.shard.bootstrap_steps import ensure, put
-from pykcp.programs.shard.root_objects import BOOTSTRAPPER, CREATE_ONLY
+from pykcp.programs.shard.bootstrap.root_objects import BOOTSTRAPPER, CREATE_ONLY
+from pykcp.programs.shard.bootstrap.steps import ensure, put
 from pykcp.programs.shard.settings import ShardSettings
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
@@ -83,9 +84,9 @@ async def bootstrap_root(client: LocalClient, options: RootOptions) -> None:
         bootstrap_shard(client, shard),
         ensure(client, root, NAMESPACES, namespace_object("default", {CREATE_ONLY: "true"})),
         ensure(client, root, NAMESPACES, namespace_object(identity_secrets.NAMESPACE)),
-        *(bootstrap_exports.schema(client, name) for name in kcp_exports.resource_names()),
+        *(export_steps.schema(client, name) for name in kcp_exports.resource_names()),
     )
-    await bootstrap_exports.exports(client, options.identities or {})
+    await export_steps.exports(client, options.identities or {})
     exports = await root_exports(partial(client.get, root))
     in_root = list(_ROOT_BINDINGS)
     if "CacheAPIs" in options.feature_gates:

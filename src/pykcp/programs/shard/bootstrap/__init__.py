@@ -1,0 +1,1 @@
+"""The objects that a shard starts with; every step may be repeated."""
