@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykcp.testing.client import APPLY, JSON_PATCH, Reply, eventually
-from pykcp.testing.exports import APIS, Consumer, ExportProvider, accepted, claim, schema
+from pykcp.testing.exports import APIS, SCHEMAS, Consumer, ExportProvider, accepted, claim, schema
 from pykcp.testing.rights import grant
 from pykcp.testing.server import ServerProcess
 
@@ -54,6 +54,29 @@ def test_all_consumers_at_once(shard: ServerProcess) -> None:
     pages = view.get(provider.path(), limit=2).json
     rest = view.get(provider.path(), limit=2, **{"continue": pages["metadata"]["continue"]}).json
     assert (len(pages["items"]), len(rest["items"])) == (2, 1)
+
+
+def test_a_new_resource_is_there_at_once(shard: ServerProcess) -> None:
+    """As soon as the export names it, not when its consumers are bound again."""
+    provider = ExportProvider(shard, user="provider")
+    consumer = provider.consumer()
+    consumer.make(provider, "joe")
+    views = provider.view(), provider.view(consumer.cluster)
+    for view in views:
+        assert view.get(provider.path("sheriffs")).status in (403, 404)
+        assert len(places(view.get(provider.path()))) == 1
+    made = schema("sheriffs", provider.group)
+    assert provider.client.post(SCHEMAS, made).status == 201
+    provider.change(
+        resources=[
+            {"name": plural, "group": provider.group, "schema": f"today.{plural}.{provider.group}"}
+            for plural in ("cowboys", "sheriffs")
+        ]
+    )
+    for view in views:
+        assert places(view.get(provider.path("sheriffs"))) == set()
+        found = view.get(f"/apis/{provider.group}/v1").json["resources"]
+        assert "sheriffs" in [r["name"] for r in found]
 
 
 def test_watch_over_all(shard: ServerProcess) -> None:

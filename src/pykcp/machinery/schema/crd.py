@@ -138,7 +138,9 @@ def definition_from_crd(
     `load` finds the schema of a version where the definition is given without.
     """
     spec = crd["spec"]
-    names = {**spec["names"], **(crd.get("status", {}).get("acceptedNames") or {})}
+    accepted = crd.get("status", {}).get("acceptedNames") or {}
+    # While the names of a bound CRD are not decided, they are present but empty.
+    names = {**spec["names"], **(accepted if accepted.get("plural") else {})}
 
     def schema_of_version(version: Object) -> Object | None:
         if load is not None:

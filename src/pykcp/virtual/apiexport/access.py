@@ -91,8 +91,10 @@ class ExportViewAccess:
         verb, group, resource = attributes.verb, attributes.group, attributes.resource
         if (group, resource) in grant.bound or grant.allows(export, verb, group, resource):
             return True
+        if verb not in _READ:
+            return False
         is_binding = (group, resource) == (API_BINDINGS.group, API_BINDINGS.resource)
-        return is_binding and verb in _READ
+        return is_binding or _exports(export, group, resource)
 
     async def content(self, cluster: str, name: str, attributes: Attributes) -> Decision:
         question = _content_question(name, attributes)
@@ -125,6 +127,12 @@ class ExportViewAccess:
         decision = await self._authorizer.authorize(call.cluster, attributes)
         if not decision.allowed:
             raise forbidden(attributes, decision.reason)
+
+
+def _exports(export: Object, group: str, resource: str) -> bool:
+    """A resource that was added a moment ago: consumers are bound to it soon, and have none yet."""
+    resources = (export.get("spec") or {}).get("resources") or ()
+    return any((r.get("group") or "", r.get("name")) == (group, resource) for r in resources)
 
 
 def _content_question(name: str, attributes: Attributes) -> Attributes:
