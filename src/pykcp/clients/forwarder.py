@@ -23,7 +23,7 @@ from pykcp.clients.http.interface import OutgoingRequest, Server, end_to_end
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.outbound import Tenant
 from pykcp.clients.relay import ForwardLimits, Relay, RelayObserver
-from pykcp.wire.exchange import Exchange, Header
+from pykcp.wire.exchange import Exchange, Header, Stream
 
 _TRIES = 3
 _ORIGINS = 256
@@ -88,6 +88,18 @@ class Forwarder:
                         raise
                 else:
                     return
+
+    async def resume(self, exchange: Exchange, onward: Onward, stream: Stream) -> None:
+        """Continue an answer, of which everything so far was sent, with that of another server.
+
+        Raises SendFailed if there is none, or not of status 200.
+        """
+        server, target = self._server(onward.url)
+        request = _outgoing(exchange, target, onward.headers)
+        async with self._connections.borrow(server, onward.tenant) as client:
+            session = await client.session()
+            relay = Relay(exchange, self._limits, observer=onward.observer, continued=stream)
+            await relay.run(session, request)
 
     def start(
         self,

@@ -58,6 +58,10 @@ class RelayObserver(Protocol):
         The status is 0 if there was no answer, or none that was accepted.
         """
 
+    def continues(self, stream: Stream, trailers: Sequence[Header]) -> bool:
+        """Whether the client gets more after a complete answer that ended with trailers; the
+        observer sees to that, and ends the stream."""
+
 
 class Relay:
     """Between an exchange with a client and a stream to a server."""
@@ -68,9 +72,11 @@ class Relay:
         limits: ForwardLimits,
         failed: Callable[[SendFailed], None] | None = None,
         observer: RelayObserver | None = None,
+        continued: Stream | None = None,
     ) -> None:
-        """`failed`: called if there is no answer at all."""
-        self._exchange, self._limits = exchange, limits
+        """`failed`: called if there is no answer at all; `continued`: the stream of an answer
+        that this one continues."""
+        self._exchange, self._limits, self._continued = exchange, limits, continued
         self._observer = observer
         self._loop = asyncio.get_running_loop()
         self._on_failed = failed
@@ -149,13 +155,24 @@ class Relay:
             return
         self._status, self._headers = status, end_to_end(headers)
         self._watch_time()
-        if status == 101:
+        if self._continued is not None:
+            self._continue_with(self._continued)
+        elif status == 101:
             tunnel = self._exchange.tunnel(self._headers, self)
             self._source = tunnel
             self._begin_with(tunnel)
         else:
             # Small answers are complete by then, and are given back in one piece.
             self._loop.call_soon(self._begin)
+
+    def _continue_with(self, stream: Stream) -> None:
+        if self._status == 200:
+            self._begin_with(stream)
+            return
+        out = self._out
+        self.failed(SendFailed(f"the server answered {self._status}"))
+        if out is not None:
+            out.cancel()
 
     def _begin(self) -> None:
         if self._is_done or self._stream is not None:
@@ -209,13 +226,18 @@ class Relay:
             stream = self._stream or self._exchange.start(self._status, self._headers)
             for piece in self._first:
                 stream.write(piece)
-            stream.end(trailers)
+            if not trailers or not self._is_continued(stream, trailers):
+                stream.end(trailers)
         self._complete()
+
+    def _is_continued(self, stream: Stream, trailers: Sequence[Header]) -> bool:
+        return self._observer is not None and self._observer.continues(stream, trailers)
 
     def failed(self, error: SendFailed) -> None:
         if not self._finish():
             return
-        if self._stream is not None or self._exchange.responded:
+        has_begun = self._exchange.responded and self._continued is None
+        if self._stream is not None or has_begun:
             _log.warning("an answer was broken off: %s", error)
             if self._stream is not None:
                 self._stream.abort()

@@ -6,9 +6,11 @@ import logging
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from pykcp.aio.owner import spawn_detached
 from pykcp.auth.authn.chain import Authentication
 from pykcp.auth.authz.attributes import forbidden
 from pykcp.auth.user import User
@@ -27,6 +29,7 @@ from pykcp.proxy.metrics import ForwardedRequest, ProxyMetrics
 from pykcp.proxy.pages import OwnPages
 from pykcp.proxy.routes import ClusterRoute, RouteTable
 from pykcp.proxy.shards import ShardDirectory
+from pykcp.proxy.watches import resumed_query
 from pykcp.server import constant_time
 from pykcp.server.call import Call, Pending
 from pykcp.server.filters.authorization import attributes_of
@@ -35,7 +38,7 @@ from pykcp.server.forwarding import HOPS, BadGateway, LoopDetected, read_hops
 from pykcp.server.media.answers import PageNotFound, send_status
 from pykcp.server.mount import SERVICES
 from pykcp.server.request_info import parse
-from pykcp.wire.exchange import Exchange, Header, IncomingRequest
+from pykcp.wire.exchange import Exchange, Header, IncomingRequest, Stream
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +51,7 @@ _DENIED = "access denied"
 """What shards say to users who may not enter a logical cluster."""
 _NOBODY = User("")
 _MOST_HOPS = 8
+_WATCH = "watch="
 _KEPT_BODY, _KEPT_UNKNOWN_BODY = 1 << 20, 64 << 10
 """Octets of a body that is read before the request is sent on, so that it can be sent again."""
 _MEMO = "proxy.headers"
@@ -285,7 +289,7 @@ class FrontProxy:
     def _start(self, exchange: Exchange, sent: SentRequest) -> Pending:
         """Without a task, if a connection is ready."""
         forwarder = sent.target.backend.forwarder
-        onward, observer = self._onward(exchange.request, sent)
+        onward, observer = self._onward(exchange, sent)
 
         def go_on() -> Coroutine[Any, Any, None]:
             return self._go_on(exchange, sent, observer)
@@ -315,7 +319,7 @@ class FrontProxy:
     async def _forward(self, call: Call, sent: SentRequest) -> None:
         """To the end of the answer. Raises the error to answer if there is none."""
         for _ in range(_MOST_SHARDS):
-            onward, observer = self._onward(call.exchange.request, sent)
+            onward, observer = self._onward(call.exchange, sent)
             try:
                 await sent.target.backend.forwarder.forward(call.exchange, onward)
             except AnswerRejected:
@@ -347,11 +351,14 @@ class FrontProxy:
         return sent._replace(target=self._at_shard(route, old.name, old.rest))
 
     def _onward(
-        self, request: IncomingRequest, sent: SentRequest
+        self, exchange: Exchange, sent: SentRequest, query: str | None = None
     ) -> tuple[Onward, ForwardedRequest]:
-        target = sent.target
-        url = f"{target.url}?{request.query}" if request.query else target.url
+        target, request = sent.target, exchange.request
+        query = request.query if query is None else query
+        url = f"{target.url}?{query}" if query else target.url
         observer = ForwardedRequest(self._metrics, request.method, target.shard, sent.started)
+        if _WATCH in query:
+            observer.resume = partial(self._resume_watch, exchange, sent)
         return Onward(url, self._headers(request, sent), OPERATOR, observer), observer
 
     def _headers(self, request: IncomingRequest, sent: SentRequest) -> Sequence[Header]:
@@ -379,3 +386,36 @@ class FrontProxy:
                 request.headers, user, backend, is_routed, sent.is_filtered, headers
             )
         return headers
+
+    # --- watches of logical clusters that move
+
+    def _resume_watch(
+        self, exchange: Exchange, sent: SentRequest, stream: Stream, shard: str, revision: int
+    ) -> None:
+        """The client of a watch does not see that its logical cluster has moved."""
+        work = self._continue_watch(exchange, sent, stream, shard, revision)
+        _ = spawn_detached(work, "watch of a moved cluster")
+
+    async def _continue_watch(
+        self, exchange: Exchange, sent: SentRequest, stream: Stream, shard: str, revision: int
+    ) -> None:
+        old = sent.target
+        self._table.forget_path(old.name)
+        query = resumed_query(exchange.request.query, revision)
+        for _ in range(_MOST_SHARDS):
+            target = self._at_shard(ClusterRoute(shard, old.cluster), old.name, old.rest)
+            onward, observer = self._onward(exchange, sent._replace(target=target), query)
+            try:
+                await target.backend.forwarder.resume(exchange, onward, stream)
+            except AnswerRejected:
+                shard = observer.moved_to
+                if shard:
+                    continue
+            except SendFailed as error:
+                _log.warning("a watch does not go on at shard %s: %s", shard, error)
+            else:
+                self._metrics.rerouted.add()
+                return
+            break
+        if not stream.closed:
+            stream.end()  # the client goes on from where it is

@@ -77,7 +77,7 @@ class ShardStream:
 
     def _heard(self, change: RouteChange) -> None:
         if change.cluster:
-            self._table.change(change.cluster, change.workspace, change.revision)
+            self._table.change(self._name, change.cluster, change.workspace, change.revision)
         else:
             self.is_live = True  # everything until now has been said
         self._revision = max(self._revision, change.revision)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pykcp.clients.errors import SendFailed
-from pykcp.clients.where import MISDIRECTED, NOT_HERE
+from pykcp.clients.where import MISDIRECTED, MOVED_AT, NOT_HERE
 from pykcp.observe.metrics import Counter, Histogram, Registry
-from pykcp.wire.exchange import Header
+from pykcp.wire.exchange import Header, Stream
 
 _BOUNDS = (
     0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0,
@@ -70,11 +70,13 @@ class ProxyMetrics:
 class ForwardedRequest:
     """One request on its way to a server: counted at its end."""
 
-    __slots__ = ("_method", "_metrics", "_started", "is_misdirected", "moved_to", "shard")
+    __slots__ = ("_method", "_metrics", "_started", "is_misdirected", "moved_to", "resume", "shard")
 
     def __init__(self, metrics: ProxyMetrics, method: str, shard: str, started: float) -> None:
         """`shard`: "" if it goes to another server."""
         self._metrics, self._method, self._started = metrics, method, started
+        self.resume: Callable[[Stream, str, int], None] | None = None
+        """Of a watch: goes on at another shard, from a resource version."""
         self.shard = shard
         self.is_misdirected = False
         """The shard does not have the logical cluster …"""
@@ -89,6 +91,14 @@ class ForwardedRequest:
             return True
         self.is_misdirected, self.moved_to = True, found[0]
         return False
+
+    def continues(self, stream: Stream, trailers: Sequence[Header]) -> bool:
+        found = dict(trailers)
+        shard, revision = found.get(NOT_HERE, ""), found.get(MOVED_AT, "")
+        if self.resume is None or not shard or not revision.isdecimal():
+            return False
+        self.resume(stream, shard, int(revision))
+        return True
 
     def ended(self, status: int, received: int, sent: int) -> None:
         if not status:

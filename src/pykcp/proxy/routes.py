@@ -77,7 +77,7 @@ class RouteTable:
         self._walks: BoundedCache[str, ClusterRoute] = BoundedCache("route-walks", _WALKS)
         """By whole paths; cleared whenever a fact is removed."""
         self._epochs: dict[str, int] = {}
-        self._changes: BoundedCache[tuple[str, str], int] = BoundedCache("", _CHANGES)
+        self._changes: BoundedCache[tuple[str, str, str], int] = BoundedCache("", _CHANGES)
         """Revisions of the last changes: an answer that is older comes too late."""
 
     def __len__(self) -> int:
@@ -157,17 +157,17 @@ class RouteTable:
             self.learn(start)
         shard, epoch = answer.shard, self._epochs.get(answer.shard, 0)
         for step in answer.steps:
-            if not self._is_late((step.above, step.name), answer):
+            if not self._is_late(step.above, step.name, answer):
                 self._steps.put((step.above, step.name), _Step(step, shard, epoch))
-        if answer.cluster and not self._is_late((answer.cluster, ""), answer):
+        if answer.cluster and not self._is_late(answer.cluster, "", answer):
             self._places.put(answer.cluster, _Place(shard, answer.type, epoch))
 
-    def _is_late(self, key: tuple[str, str], answer: RouteAnswer) -> bool:
-        return answer.revision < (self._changes.get(key) or 0)
+    def _is_late(self, cluster: str, workspace: str, answer: RouteAnswer) -> bool:
+        return answer.revision < (self._changes.get((answer.shard, cluster, workspace)) or 0)
 
-    def change(self, cluster: str, workspace: str, revision: int) -> None:
+    def change(self, shard: str, cluster: str, workspace: str, revision: int) -> None:
         """A Workspace changed; or a logical cluster, if `workspace` is ""."""
-        self._changes.put((cluster, workspace), revision)
+        self._changes.put((shard, cluster, workspace), revision)
         if workspace:
             if self._steps.pop((cluster, workspace)) is not None:
                 self._walks.clear()

@@ -14,6 +14,7 @@ from pykcp.testing.server import ServerProcess
 MIGRATIONS = "/apis/migration.kcp.io/v1alpha1/logicalclustermigrations"
 BINDINGS = "/apis/apis.kcp.io/v1alpha2/apibindings"
 SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
+CLUSTER = "/apis/core.kcp.io/v1alpha1/logicalclusters/cluster"
 MAPS = "/api/v1/namespaces/default/configmaps"
 BINDING = {
     "apiVersion": "apis.kcp.io/v1alpha2",
@@ -81,23 +82,20 @@ def test_migrations_to_nowhere_fail(
     assert moved.get(MAPS).status == 200
 
 
-def test_what_moves_cannot_be_used(shard: ServerProcess, admin: TestClient) -> None:
+def test_what_moves_is_used_meanwhile(shard: ServerProcess, admin: TestClient) -> None:
+    """The other shard is not there, so the migration does not get on, and can be cancelled."""
     moved = make_cluster(shard, "moved")
-    moved.post(MAPS, {"metadata": {"name": "first"}})
-    events = moved.watch(MAPS)
-    assert next(events)["type"] == "ADDED"
+    made = moved.post(MAPS, {"metadata": {"name": "first"}}).json
+    version = made["metadata"]["resourceVersion"]
+    events = moved.watch(MAPS, resourceVersion=version, labelSelector="seen")
     migrate(admin, "move", "moved", "beta")
     eventually(lambda: status(admin, "move").get("phase") == "Migrating")
     assert status(admin, "move")["originShard"] == "root"
-    list(events)  # it ends
-    refused = moved.get(MAPS)
-    assert (refused.status, refused.body) == (503, b"logical cluster is being migrated\n")
-    assert refused.header("retry-after") == "1"
-    stale = moved.get(MAPS, resourceVersion="12")
-    assert (stale.status, stale.json["reason"]) == (410, "Expired")
-    assert stale.header("retry-after") is None
-    assert moved.post(MAPS, {"metadata": {"name": "x"}}).status == 503
-    assert shard.client(cluster="*").get("/api/v1/configmaps").status == 200
+    assert moved.get(MAPS).status == 200
+    assert moved.post(MAPS, {"metadata": {"name": "second", "labels": {"seen": ""}}}).status == 201
+    assert next(events)["object"]["metadata"]["name"] == "second"
+    mark = moved.get(CLUSTER).json["metadata"]["annotations"]["internal.kcp.io/migrating"]
+    assert mark == "migrations:move"
 
     migrate(admin, "again", "moved", "beta")
     eventually(lambda: status(admin, "again").get("phase") == "Failed")
@@ -106,4 +104,9 @@ def test_what_moves_cannot_be_used(shard: ServerProcess, admin: TestClient) -> N
     admin.delete(f"{MIGRATIONS}/again")
 
     admin.delete(f"{MIGRATIONS}/move")
-    eventually(lambda: moved.get(MAPS).status == 200)
+    eventually(lambda: admin.get(f"{MIGRATIONS}/move").status == 404)
+    annotations = moved.get(CLUSTER).json["metadata"]["annotations"]
+    assert "internal.kcp.io/migrating" not in annotations
+    assert moved.post(MAPS, {"metadata": {"name": "third", "labels": {"seen": ""}}}).status == 201
+    assert next(events)["object"]["metadata"]["name"] == "third"
+    events.close()

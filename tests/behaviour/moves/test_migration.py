@@ -7,14 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.moves import (
+from pykcp.testing.moving.histories import NotingWatcher, writing
+from pykcp.testing.moving.migrations import (
     CONFIG_MAPS,
     GATE,
+    MIGRATIONS,
     bind_migrations,
     cluster_of,
     holder,
     make_on,
     migrate,
+    migration,
     wait_for_phase,
 )
 from pykcp.testing.sharded import Fleet, fleet
@@ -30,7 +33,9 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 def config_maps(client: TestClient) -> dict[str, dict[str, str]]:
     """Uid, version and data by name."""
-    items = client.get(CONFIG_MAPS).json["items"]
+    answer = client.get(CONFIG_MAPS)
+    assert answer.status == 200, answer
+    items = answer.json["items"]
     return {
         item["metadata"]["name"]: {
             "uid": item["metadata"]["uid"],
@@ -70,3 +75,99 @@ def test_everything_moves_as_it_is(two: Fleet) -> None:
     workspace = two.client(cluster="root").get(f"{WORKSPACES}/moved").json
     assert workspace["metadata"]["annotations"]["core.kcp.io/shard"] == "shard-1"
     assert client.post(CONFIG_MAPS, {"metadata": {"name": "later"}}).status == 201
+
+
+def test_writers_and_watchers_do_not_notice(two: Fleet) -> None:
+    client = make_on(two, "busy", "root")
+    cluster = cluster_of(client)
+    version = client.get(CONFIG_MAPS).json["metadata"]["resourceVersion"]
+    watchers = [NotingWatcher(client, CONFIG_MAPS, version) for _ in range(3)]
+    for watcher in watchers:
+        watcher.start()
+    with writing(lambda: two.client(cluster=cluster), CONFIG_MAPS, 4) as writers:
+        eventually(lambda: all(len(one.acknowledged) > 20 for one in writers))
+        migrate(two, "busy", cluster, "shard-1")
+        wait_for_phase(two, "busy", "Completed")
+        counts = [len(one.acknowledged) for one in writers]
+        eventually(
+            lambda: all(
+                len(one.acknowledged) > count + 10
+                for one, count in zip(writers, counts, strict=True)
+            )
+        )
+    assert holder(two, cluster) == "shard-1"
+    assert [one.failures for one in writers] == [[]] * 4
+    written = {name: version for one in writers for name, version in one.acknowledged.items()}
+    found = {name: one["version"] for name, one in config_maps(client).items()}
+    assert {name: found.get(name) for name in written} == written
+    for watcher in watchers:
+        eventually(lambda watcher=watcher: set(written) <= set(watcher.names()))
+        assert len(watcher.names()) == len(set(watcher.names()))
+        assert {name: v for kind, name, v in watcher.seen if kind == "ADDED"}.items() >= (
+            written.items()
+        )
+        versions = [int(version) for _, _, version in watcher.seen]
+        assert versions == sorted(versions)
+        assert not watcher.has_ended
+
+
+def test_it_comes_back(two: Fleet) -> None:
+    client = make_on(two, "back", "root")
+    cluster = cluster_of(client)
+    for number in range(3):
+        assert client.post(CONFIG_MAPS, {"metadata": {"name": f"m{number}"}}).status == 201
+    before = config_maps(client)
+    for number, shard in enumerate(("shard-1", "root", "shard-1")):
+        migrate(two, f"back-{number}", cluster, shard)
+        wait_for_phase(two, f"back-{number}", "Completed")
+        assert holder(two, cluster) == shard
+        assert config_maps(client) == before
+    assert client.post(CONFIG_MAPS, {"metadata": {"name": "later"}}).status == 201
+
+
+def test_deleting_the_migration_cancels_it(two: Fleet) -> None:
+    client = make_on(two, "stays", "root")
+    cluster = cluster_of(client)
+    two["shard-1"].pause()  # the destination does not get on
+    try:
+        migrate(two, "stays", cluster, "shard-1")
+        wait_for_phase(two, "stays", "Migrating")
+        root = two.client("root", "root")
+        assert root.delete(f"{MIGRATIONS}/stays").status == 200
+        eventually(lambda: root.get(f"{MIGRATIONS}/stays").status == 404)
+    finally:
+        two["shard-1"].resume()
+    assert holder(two, cluster) == "root"
+    assert client.post(CONFIG_MAPS, {"metadata": {"name": "later"}}).status == 201
+    # Nothing is left of it: it can be moved again.
+    migrate(two, "stays-again", cluster, "shard-1")
+    wait_for_phase(two, "stays-again", "Completed")
+    assert holder(two, cluster) == "shard-1"
+
+
+def test_bad_destinations(two: Fleet) -> None:
+    client = make_on(two, "nowhere", "root")
+    for shard, text in (
+        ("root", 'logical cluster is on shard "root" already'),
+        ("shard-7", 'shard "shard-7" not found'),
+    ):
+        migrate(two, f"to-{shard}", cluster_of(client), shard)
+        failed = wait_for_phase(two, f"to-{shard}", "Failed")
+        (condition,) = failed["status"]["conditions"]
+        assert (condition["reason"], condition["message"]) == ("InvalidDestination", text)
+    assert migration(two, "to-root")["metadata"].get("finalizers") in (None, [])
+
+
+@pytest.mark.parametrize("action", ["copy", "changes", "hold", "give", "state", "look"])
+def test_only_shards_may_ask(two: Fleet, action: str) -> None:
+    body = {"cluster": "root", "migration": "root:x", "shard": "shard-1"}
+    for user in ("kcp-admin",):
+        refused = two.client("root", user=user)
+        refused.prefix = ""
+        assert refused.post(f"/services/moving/{action}", body).status == 403
+    admin = two.client("root")
+    admin.prefix = ""
+    if action != "look":
+        assert admin.post(f"/services/moving/{action}", body).json["reason"] == "NotMigrating"
+    assert admin.post(f"/services/moving/{action}", {"cluster": "*"}).status == 400
+    assert admin.get(f"/services/moving/{action}").status == 405

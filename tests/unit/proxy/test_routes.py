@@ -43,13 +43,13 @@ def test_changes_remove_facts() -> None:
     answer = RouteAnswer("alpha", 5, True, (org,), "c1")
     routes.learn(answer)
     assert isinstance(routes.find("root:org"), ClusterRoute)
-    routes.change("root", "org", 6)
+    routes.change("alpha", "root", "org", 6)
     assert routes.find("root:org") == RouteQuestion("root:org")
     routes.learn(answer)  # it was on its way when the Workspace changed
     assert routes.find("root:org") == RouteQuestion("root:org")
     routes.learn(RouteAnswer("alpha", 6, True, (org,), "c1"))
     assert isinstance(routes.find("root:org"), ClusterRoute)
-    routes.change("c1", "", 7)
+    routes.change("alpha", "c1", "", 7)
     assert routes.find("root:org") == RouteQuestion("c1", "alpha")
 
 
@@ -117,7 +117,7 @@ def test_a_tree_beside_root() -> None:
     assert routes.find("acme:team") == ClusterRoute("alpha", "c2")
     assert routes.find("acme") == ClusterRoute("alpha", "c1", "x:y")
     assert routes.find("acme:other") == RouteQuestion("c1:other", "alpha")
-    routes.change("c1", "", 6)  # its logical cluster is gone
+    routes.change("alpha", "c1", "", 6)  # its logical cluster is gone
     assert routes.find("acme") == RouteQuestion("acme")
 
 

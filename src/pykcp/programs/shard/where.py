@@ -34,6 +34,7 @@ _MOVES = (DEPARTED, ARRIVING)
 _PAGE = 1000
 _PREFIXES = 16
 """Beginnings of a path that are looked for, the longest first."""
+_ALWAYS = 1 << 62
 _MOST_WAITING = 1 << 20
 """Octets that may wait for a slow proxy; then it has to resume the stream."""
 
@@ -119,12 +120,18 @@ class WhereService:
         if segments[0] == HOMES and len(segments) > 1:
             segments[:2] = [home_cluster_name(segments[1])]
         answer = RouteAnswer(shard, revision)
-        if self._clusters.exists(segments[0]):
+        if self._clusters.serves(segments[0]):
             return self._walk(answer, segments[0], segments[1:])
+        moved_to = self._clusters.moves.shard_of(segments[0])
+        if moved_to and len(segments) == 1:
+            # For the other shard, which may not serve it yet. No change there contradicts it.
+            return RouteAnswer(moved_to, _ALWAYS, starts_here=True, cluster=segments[0])
         for size in range(len(segments), max(len(segments) - _PREFIXES, 0), -1):
             start = ":".join(segments[:size])
             for key in self._store.lookup(path_entry(start), limit=1):
                 cluster = split_key(key).cluster
+                if not self._clusters.serves(cluster):
+                    continue
                 answer = structs.replace(
                     answer, path=start, start=cluster, start_type=self._type_of(cluster)
                 )
@@ -145,7 +152,7 @@ class WhereService:
                 WorkspaceStep(cluster, name, place.cluster, place.shard, is_available, mount)
             )
             cluster = place.cluster
-            if not is_available or not cluster or not self._clusters.exists(cluster):
+            if not is_available or not cluster or not self._clusters.serves(cluster):
                 cluster = ""
                 break
         return structs.replace(

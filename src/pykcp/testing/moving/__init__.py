@@ -1,0 +1,1 @@
+"""Moves for tests: migrations between shards, and histories of what happened meanwhile."""
