@@ -7,6 +7,7 @@ import os
 import pathlib
 import ssl
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -35,21 +36,29 @@ class Target:
         return await connect(self.host, self.port, self.context, headers)
 
     def cpu(self) -> float:
-        """Seconds of CPU that the server's processes have used."""
-        total = 0.0
-        for pid in self.pids:
-            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += (int(fields[11]) + int(fields[12])) / _TICK
-        return total
+        return processes_cpu(self.pids)
 
     def memory(self) -> float:
-        """Resident memory in MiB."""
-        total = 0
-        for pid in self.pids:
-            for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-                if line.startswith("VmRSS:"):
-                    total += int(line.split()[1])
-        return total / 1024
+        return processes_memory(self.pids)
+
+
+def processes_cpu(pids: Iterable[int]) -> float:
+    """Seconds of CPU that processes have used."""
+    total = 0.0
+    for pid in pids:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        total += (int(fields[11]) + int(fields[12])) / _TICK
+    return total
+
+
+def processes_memory(pids: Iterable[int]) -> float:
+    """Resident memory in MiB."""
+    total = 0
+    for pid in pids:
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                total += int(line.split()[1])
+    return total / 1024
 
 
 def load(path: str, context: str = "", cluster: str = "", pids: str = "", name: str = "") -> Target:

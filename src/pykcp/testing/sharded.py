@@ -43,6 +43,11 @@ class FleetProcess:
         return self.member.name
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def root(self) -> pathlib.Path:
         return self._files.directory / self.member.name
 

@@ -1,0 +1,287 @@
+"""A fleet under load and under faults: how fast workspaces are made on other shards, what survives.
+
+    bench/run fleet [--shards 2] [--count 300] [--only start,workspaces,bindings,idle,faults]
+
+A cache server, shards and a front-proxy are started on this machine; clients go through the proxy.
+`faults` kills and stops each program in turn while clients write to a workspace on every shard, and
+checks that every acknowledged write is there, none twice, and that only the clusters of the program
+in question failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import pathlib
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvloop
+from target import processes_cpu, processes_memory
+
+from pykcp.aio.owner import spawn
+from pykcp.client import Kcp, ServiceUnavailable, StatusError, Workspace, connect
+from pykcp.testing.sharded import Fleet, FleetProcess
+
+PARTS = ("start", "workspaces", "bindings", "idle", "faults")
+_AT_A_TIME = 16
+_SHARD = "internal.tenancy.kcp.io/shard"
+_SCHEMA: dict[str, Any] = {
+    "apiVersion": "apis.kcp.io/v1alpha1",
+    "kind": "APIResourceSchema",
+    "metadata": {"name": "v1.widgets.example.org"},
+    "spec": {
+        "group": "example.org",
+        "scope": "Cluster",
+        "names": {
+            "plural": "widgets",
+            "singular": "widget",
+            "kind": "Widget",
+            "listKind": "WidgetList",
+        },
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"type": "object"}}],
+    },
+}
+_EXPORT: dict[str, Any] = {
+    "apiVersion": "apis.kcp.io/v1alpha2",
+    "kind": "APIExport",
+    "metadata": {"name": "widgets"},
+    "spec": {
+        "resources": [
+            {
+                "group": "example.org",
+                "name": "widgets",
+                "schema": "v1.widgets.example.org",
+                "storage": {"crd": {}},
+            }
+        ]
+    },
+}
+
+
+def say(name: str, text: str) -> None:
+    print(f"{name:24} {text}", flush=True)
+
+
+def milliseconds(times: list[float]) -> str:
+    ordered = sorted(times)
+    last = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+    return f"median {statistics.median(ordered) * 1e3:.0f} ms, p99 {last * 1e3:.0f} ms"
+
+
+async def gathered(count: int, work: Callable[[int], Awaitable[float]]) -> list[float]:
+    """The results of `count` calls, a few at a time."""
+    numbers = iter(range(count))
+
+    async def worker() -> list[float]:
+        return [await work(number) for number in numbers]
+
+    found = await asyncio.gather(*(worker() for _ in range(_AT_A_TIME)))
+    return [one for some in found for one in some]
+
+
+def on(shard: str) -> dict[str, Any]:
+    return {"selector": {"matchLabels": {"name": shard}}}
+
+
+async def label_shards(kcp: Kcp, fleet: Fleet) -> None:
+    """So that workspaces can be asked for on each of them."""
+    shards = kcp.workspace("root").objects("shards.v1alpha1.core.kcp.io")
+    for name in fleet.shards:
+        await shards.wait(name, lambda _: True)
+        await shards.patch(name, {"metadata": {"labels": {"name": name}}})
+
+
+async def make_workspaces(kcp: Kcp, count: int) -> None:
+    org = await kcp.workspace("root").create("fleet")
+
+    async def make(number: int) -> float:
+        began = time.perf_counter()
+        child = await org.create(f"w{number}", type="root:universal")
+        ready = time.perf_counter() - began
+        await child.objects("namespaces").get("default")  # and it can be reached at once
+        return ready
+
+    began = time.perf_counter()
+    times = await gathered(count, make)
+    rate = count / (time.perf_counter() - began)
+    found = await org.objects("workspaces.v1alpha1.tenancy.kcp.io").list()
+    spread = Counter(obj["metadata"]["annotations"].get(_SHARD, "?") for obj in found)
+    say("workspaces", f"{rate:.0f}/s, {milliseconds(times)}; by shard {sorted(spread.values())}")
+
+    async def remove(number: int) -> float:
+        started = time.perf_counter()
+        await (org / f"w{number}").delete(wait=True)
+        return time.perf_counter() - started
+
+    began = time.perf_counter()
+    times = await gathered(count, remove)
+    say("deletion", f"{count / (time.perf_counter() - began):.0f}/s, {milliseconds(times)}")
+
+
+async def bind_across(kcp: Kcp, fleet: Fleet, count: int) -> None:
+    first, last = fleet.shards[0], fleet.shards[-1]
+    root = kcp.workspace("root")
+    provider = await root.create("provider", location=on(first))
+    await provider.apply(_SCHEMA)
+    await provider.apply(_EXPORT)
+    consumers = await root.create("consumers", location=on(last))
+
+    async def bind(number: int) -> float:
+        child = await consumers.create(f"c{number}", type="root:universal", location=on(last))
+        began = time.perf_counter()
+        await child.bind("widgets", provider.path)
+        return time.perf_counter() - began
+
+    say("binding across shards", milliseconds(await gathered(count, bind)))
+
+
+async def idle(fleet: Fleet, seconds: float = 5.0) -> None:
+    await asyncio.sleep(2.0)
+    before = {name: processes_cpu([p.pid]) for name, p in fleet.processes.items()}
+    await asyncio.sleep(seconds)
+    for name, process in fleet.processes.items():
+        used = processes_cpu([process.pid]) - before[name]
+        memory = processes_memory([process.pid])
+        say(f"idle {name}", f"{used * 1e3:.0f} ms CPU in {seconds:.0f} s, {memory:.0f} MiB")
+
+
+# --- faults
+
+
+@dataclass
+class FleetWriter:
+    """Creates numbered objects in one workspace and notes what was acknowledged."""
+
+    shard: str
+    workspace: Workspace
+    prefix: str
+    written: list[str] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)
+    """Sent, but the answer was lost: they may be there."""
+    failures: Counter[str] = field(default_factory=Counter)
+    slowest: float = 0.0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        maps = self.workspace.objects("configmaps")
+        number = 0
+        while not stop.is_set():
+            number += 1
+            name = f"{self.prefix}{number}"
+            began = time.perf_counter()
+            try:
+                async with asyncio.timeout(10):
+                    await maps.create({"metadata": {"name": name}})
+            except (StatusError, TimeoutError) as error:
+                self.unknown.add(name)
+                self.failures[_short(error)] += 1
+                await asyncio.sleep(0.05)
+            else:
+                self.written.append(name)
+                self.slowest = max(self.slowest, time.perf_counter() - began)
+
+    async def lost(self) -> list[str]:
+        """What was acknowledged and is not there, and what is there and was never sent."""
+        names = [o["metadata"]["name"] async for o in self.workspace.objects("configmaps")]
+        found = {name for name in names if name.startswith(self.prefix)}
+        sent = {*self.written, *self.unknown}
+        return sorted((set(self.written) - found) | (found - sent))
+
+
+def _short(error: Exception) -> str:
+    if isinstance(error, ServiceUnavailable):
+        return "unreachable" if "cannot be reached" in error.message else "503"
+    return str(error.code) if isinstance(error, StatusError) else "timeout"
+
+
+async def fault(
+    kcp: Kcp, fleet: Fleet, workspaces: dict[str, Workspace], name: str, *, is_pause: bool
+) -> None:
+    """One program killed or stopped for two seconds under load."""
+    process: FleetProcess = fleet[name]
+    prefix = f"{name}-{'stop' if is_pause else 'kill'}-"
+    writers = [FleetWriter(shard, workspace, prefix) for shard, workspace in workspaces.items()]
+    stop = asyncio.Event()
+    tasks = [spawn(writer.run(stop), "writer") for writer in writers]
+    await asyncio.sleep(1.0)
+    if is_pause:
+        process.pause()
+        await asyncio.sleep(2.0)
+        process.resume()
+    else:
+        process.kill()
+        await asyncio.sleep(2.0)
+        process.launch()
+    began = time.perf_counter()
+    back = await _back(workspaces[name] if name in workspaces else workspaces["root"])
+    recovered = back - began
+    await asyncio.sleep(1.0)
+    stop.set()
+    await asyncio.gather(*tasks)
+    lost = [item for writer in writers for item in await writer.lost()]
+    parts = ", ".join(
+        f"{w.shard}: {len(w.written)} written, failed {dict(w.failures) or 0}" for w in writers
+    )
+    word = "stopped" if is_pause else "killed"
+    say(f"{word} {name}", f"back after {recovered:.1f} s; lost or doubled {len(lost)}; {parts}")
+
+
+async def _back(workspace: Workspace) -> float:
+    while True:
+        try:
+            async with asyncio.timeout(1):
+                await workspace.objects("configmaps").list()
+                return time.perf_counter()
+        except (StatusError, TimeoutError):
+            await asyncio.sleep(0.02)
+
+
+async def faults(kcp: Kcp, fleet: Fleet) -> None:
+    workspaces = {
+        shard: await kcp.workspace("root").create(f"load-{shard}", location=on(shard))
+        for shard in fleet.shards
+    }
+    for name in fleet.processes:
+        for is_pause in (False, True):
+            await fault(kcp, fleet, workspaces, name, is_pause=is_pause)
+
+
+async def run(fleet: Fleet, parts: list[str], count: int) -> None:
+    async with connect(fleet.files.admin_kubeconfig, context="root", manager="bench") as kcp:
+        await label_shards(kcp, fleet)
+        if "workspaces" in parts:
+            await make_workspaces(kcp, count)
+        if "bindings" in parts:
+            await bind_across(kcp, fleet, min(count, 100))
+        if "idle" in parts:
+            await idle(fleet)
+        if "faults" in parts:
+            await faults(kcp, fleet)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--shards", type=int, default=2)
+    parser.add_argument("--count", type=int, default=300, help="workspaces to make")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts to run, by commas")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="pykcp-fleet-") as folder:
+        fleet = Fleet(pathlib.Path(folder), arguments.shards)
+        try:
+            began = time.perf_counter()
+            fleet.start()
+            say("start", f"{arguments.shards} shards ready in {time.perf_counter() - began:.1f} s")
+            uvloop.run(run(fleet, arguments.only.split(","), arguments.count))
+        finally:
+            fleet.stop()
+
+
+if __name__ == "__main__":
+    main()
