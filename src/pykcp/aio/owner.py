@@ -166,17 +166,26 @@ class TaskOwner:
 
     async def stop(self) -> None:
         """Cancel the tasks in reverse order and wait for each."""
+        for owned in reversed(list(self._tasks.values())):
+            await self._end(owned)
+
+    async def stop_one(self, name: str) -> None:
+        """Cancel one task, if it runs, and wait for it."""
+        owned = self._tasks.get(name)
+        if owned is not None:
+            await self._end(owned)
+
+    async def _end(self, owned: OwnedTask) -> None:
         current = asyncio.current_task()
         before = current.cancelling() if current is not None else 0
-        for owned in reversed(list(self._tasks.values())):
-            owned.task.cancel()
-            try:
-                await owned.task
-            except asyncio.CancelledError:
-                if current is not None and current.cancelling() > before:
-                    raise  # it is this task that was cancelled, while it waited
-            except Exception:
-                _log.exception("task %s/%s failed while stopping", self.name, owned.name)
+        owned.task.cancel()
+        try:
+            await owned.task
+        except asyncio.CancelledError:
+            if current is not None and current.cancelling() > before:
+                raise  # it is this task that was cancelled, while it waited
+        except Exception:
+            _log.exception("task %s/%s failed while stopping", self.name, owned.name)
 
     def describe(self) -> str:
         """A line per task: name, age, restarts."""

@@ -35,7 +35,11 @@ class LogFeed:
         self._by_resource: dict[str, list[Handler]] = {}
         self._of_all: list[Handler] = []
         self._from_the_start: list[tuple[str, Handler]] = []
+        self._unread: list[tuple[str, Handler]] = []
+        """Those whose objects have not been told yet."""
+        self._at_start: list[Callable[[], Awaitable[None]]] = []
         self._resumes: list[Callable[[], Awaitable[None]]] = []
+        """Those that have not run yet."""
         self._after: dict[str, int] = {}
         self._until = 0
         self._unlisten: Callable[[], None] | None = None
@@ -48,6 +52,7 @@ class LogFeed:
         resource = kind_id(kind)
         if from_the_start:
             self._from_the_start.append((resource, handler))
+            self._unread.append((resource, handler))
         self.on_resource(resource, handler)
 
     def on_resource(self, resource: str, handler: Handler) -> None:
@@ -60,10 +65,13 @@ class LogFeed:
 
     def at_start(self, resume: Callable[[], Awaitable[None]]) -> None:
         """Run this once in the background, after the log: work found by index."""
+        self._at_start.append(resume)
         self._resumes.append(resume)
 
     def start(self) -> None:
-        """Follow from now on; `run` then reads what was before."""
+        """Follow from now on; `run` then reads what was before, also after a `stop`."""
+        self._unread, self._resumes = [*self._from_the_start], [*self._at_start]
+        self._after.clear()
         self._until = self._store.revision
         self._unlisten = self._store.listen(self.deliver)
 
@@ -104,9 +112,9 @@ class LogFeed:
 
         A run that failed goes on where it was.
         """
-        while self._from_the_start:
-            await self._tell_content(*self._from_the_start[0])
-            del self._from_the_start[0]
+        while self._unread:
+            await self._tell_content(*self._unread[0])
+            del self._unread[0]
         prefixes = (_EVERYTHING,) if self._of_all else tuple(f"{r}/" for r in self._by_resource)
         for prefix in prefixes:
             await self._replay(prefix)

@@ -24,6 +24,7 @@ from typing import NamedTuple, Protocol
 
 from pykcp.machinery.terms import TERM_SEPARATOR as TERM_SEPARATOR  # noqa: PLC0414 — part of this API
 from pykcp.machinery.terms import Condition as Condition  # noqa: PLC0414 — likewise
+from pykcp.storage.group import ServerGroup
 from pykcp.storage.moving import Movable
 from pykcp.storage.operations import Operation
 from pykcp.storage.values import Value as Value  # noqa: PLC0414 — likewise
@@ -125,6 +126,10 @@ class Size(Protocol):
 
 
 class Store(Movable, Protocol):
+    @property
+    def group(self) -> ServerGroup | None:
+        """The servers that share this store; None: there can be only this one."""
+
     @property
     def size(self) -> Size: ...
 

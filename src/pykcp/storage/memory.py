@@ -10,6 +10,7 @@ from pykcp.machinery.terms import matcher
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange, StoredRow
 from pykcp.storage.errors import Compacted, FutureRevision
+from pykcp.storage.group import ServerGroup
 from pykcp.storage.holds import Holds
 from pykcp.storage.interface import Entry, Event, Keys, Page, Query, Revisions
 from pykcp.storage.keys import part_of, start_of_range
@@ -24,6 +25,8 @@ Changes = list[StoredChange]
 
 
 class MemoryStore:
+    group: ServerGroup | None = None
+
     def __init__(self, most_bytes: int = 0) -> None:
         self.size = SizeLimit(most_bytes, self._used_bytes)
         self.revision = 0

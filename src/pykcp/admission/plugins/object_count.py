@@ -5,8 +5,8 @@ with writes have a count: it is read from the store once, and then updated by co
 A create in progress is counted until its event arrives, so that the limit is never exceeded, and
 a failed create does not count.
 
-Several servers on one etcd count separately: concurrent creates on different servers may exceed
-the limit by their number.
+Servers that share an etcd count separately. Where few objects are left, creates take turns: each
+one fails, and is tried again, if another server has created something since it counted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from pykcp.caching import BoundedCache
 from pykcp.machinery import meta
@@ -26,6 +26,7 @@ from pykcp.registry import codec
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix
 from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
+from pykcp.registry.verbs.reservations import turn_of
 from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
@@ -41,6 +42,8 @@ _WORKSPACE_ADMIN = "workspace-admin"
 _REMEMBER_LIMITS = 16384
 _REMEMBER_COUNTS = 4096
 _TRIES = 8
+_TURNS_BELOW = 1000
+"""Objects left below which creates of several servers take turns: more than they create at once."""
 _SHOWN_FROM = 0.9
 """How full a cluster must be to be seen in the metrics: that keeps their labels few."""
 
@@ -48,7 +51,7 @@ _SHOWN_FROM = 0.9
 class _Count:
     """The objects of one cluster."""
 
-    __slots__ = ("changes", "is_exact", "lock", "objects", "pending")
+    __slots__ = ("changes", "is_exact", "lock", "objects", "pending", "turns")
 
     def __init__(self) -> None:
         self.objects = 0
@@ -58,6 +61,8 @@ class _Count:
         self.changes: list[tuple[int, int]] = []
         """Revision and +1 or -1, of what happened while counting."""
         self.lock = asyncio.Lock()
+        self.turns = asyncio.Lock()
+        """Creates of this server that have to take turns do so here first."""
 
     @property
     def total(self) -> int:
@@ -104,22 +109,33 @@ class ObjectCountLimit:
     @asynccontextmanager
     async def _reserve(self, requests: Sequence[AdmissionRequest]) -> AsyncIterator[Counts]:
         added: list[tuple[_Count, str]] = []
+        turns: dict[str, Counts] = {}
+        held = AsyncExitStack()
         try:
-            for request in requests:
+            # In one order everywhere, so that no two wait for each other.
+            for request in sorted(requests, key=lambda each: each.context.cluster):
                 cluster = request.context.cluster
                 limit = self._limit(cluster)
                 if limit <= 0:
                     continue  # lifted a moment ago
                 count = await self._counted(cluster)
+                if self._takes_turns(count, limit) and cluster not in turns:
+                    await held.enter_async_context(count.turns)
+                    turns[cluster] = [turn_of(self._store, cluster)]
                 _check(request, count, limit)
                 key = request.resource.key(cluster, request.namespace, request.name)
                 if key not in count.pending:  # else another request creates the same object
                     count.pending.add(key)
                     added.append((count, key))
-            yield ()
+            yield list({turn.key: turn for (turn,) in turns.values()}.values())
         finally:
             for count, key in added:
                 count.pending.discard(key)
+            await held.aclose()
+
+    def _takes_turns(self, count: _Count, limit: int) -> bool:
+        """Whether creates on other servers could exceed the limit together with those here."""
+        return self._store.group is not None and limit - count.total < _TURNS_BELOW
 
     def _limit(self, cluster: str) -> int:
         limit = self._limits.get(cluster)

@@ -26,6 +26,9 @@ class StartableFeed(ShardFeed, Protocol):
     def start(self) -> None:
         """Start to deliver live changes."""
 
+    def stop(self) -> None:
+        """Deliver nothing more, until it is started again."""
+
     async def run(self) -> None:
         """Deliver the initial changes, then run the `at_start` callbacks."""
 

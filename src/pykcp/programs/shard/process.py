@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pykcp.aio.garbage import Collector
@@ -15,6 +16,7 @@ from pykcp.observe.stalls import StallWatchdog
 from pykcp.programs.kit.run import run_program
 from pykcp.programs.shard.bootstrap.policy import bootstrap
 from pykcp.programs.shard.bootstrap.root import bootstrap_root, root_options
+from pykcp.programs.shard.bootstrap.steps import repeated
 from pykcp.programs.shard.connections import connection_metrics
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.settings import ShardSettings
@@ -131,7 +133,22 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         return Credentials(self._settings)
 
     def _application(self, shard: Shard) -> Application:
-        return shard.views.front
+        group = self._store.group
+        if group is None or not self._settings.store.consistent_reads:
+            return shard.views.front
+        from pykcp.programs.shard.current_reads import CurrentReads
+
+        return CurrentReads(shard.views.front, self._store, group)
+
+    def _start_controllers(self, shard: Shard) -> None:
+        group = self._store.group
+        if group is None:
+            make_controllers(shard).start(self._owner)
+            return
+        from pykcp.programs.shard.leadership import LedControllers
+
+        led = LedControllers(group, partial(make_controllers, shard))
+        self._owner.start_restartable("leadership", led.run)
 
     async def _listen(self, shard: Shard) -> None:
         host, port = self._settings.serving.bind_address, self._settings.serving.secure_port
@@ -163,17 +180,18 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         if shard.stores.mirror is not None:
             self._owner.start_restartable("cache-mirror", shard.stores.mirror.run)
         credentials.publish()
-        await bootstrap(client)
+        await repeated(partial(bootstrap, client))
         _finish(shard, _POLICY)
         if self._settings.shard.is_root:
-            await bootstrap_root(client, root_options(self._settings, credentials.address))
+            options = root_options(self._settings, credentials.address)
+            await repeated(partial(bootstrap_root, client, options))
         if shard.catalog.peers is not None:
             await self._join(shard, credentials, shard.catalog.peers)
         _finish(shard, _ROOT)
         self._owner.start_restartable("compactor", Compactor(self._store).run)
         self._owner.start_restartable("cache-compactor", Compactor(self._cache_store).run)
         if self._settings.generic.run_controllers:
-            make_controllers(shard).start(self._owner)
+            self._start_controllers(shard)
         if self._processes is not None:
             self._processes.start(credentials.tokens, self._seal)
         self._start_housekeeping(shard)
@@ -192,7 +210,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         options, client = self._settings.shard, shard.catalog.client
         own = shard_object(options.shard_name, shard_urls(options, credentials.address))
         if not options.is_root:
-            await bootstrap_shard(client, own)
+            await repeated(partial(bootstrap_shard, client, own))
             joining = Joining(peers, client, shard.catalog.lookup, own)
             self._owner.start_restartable("join", joining.run)
         heartbeat = Heartbeat(self._store, client, options.shard_name)

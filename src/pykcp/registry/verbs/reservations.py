@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from zlib import crc32
 
 from pykcp.registry import codec
 from pykcp.registry.indexes.entries import index_entries
 from pykcp.registry.verbs.admitting import AdmissionRequest, Reserve
 from pykcp.storage.errors import RevisionMismatch
-from pykcp.storage.interface import Entry, Revisions, Store
+from pykcp.storage.interface import Entry, Revisions, Store, Value
+from pykcp.storage.keys import TRASH
 from pykcp.storage.operations import Operation, PutKey
 from pykcp.types import Object
 
 _TRIES = 64
+_TURNS = f"{TRASH}pykcp/turns/"
+"""Keys that are no objects."""
+_MOST_TURNS = 256
 
 
 def counted(entry: Entry, limit: Object, cluster: str) -> Operation:
@@ -23,6 +28,18 @@ def counted(entry: Entry, limit: Object, cluster: str) -> Operation:
     """
     value, indexes = codec.encode(limit, cluster), index_entries(cluster, limit)
     return PutKey(entry.key, value, entry.terms, indexes, entry.revision)
+
+
+def turn_of(store: Store, cluster: str) -> Operation:
+    """What only one of several servers can do after it has read the state of a logical cluster.
+
+    Written together with a create, it makes the create fail if another server has created
+    something since. Some logical clusters share a key, so that there is a bounded number of them.
+    """
+    key = f"{_TURNS}{TRASH}{crc32(cluster.encode()) % _MOST_TURNS}//turn"
+    entry = store.get(key)
+    value = Value(b'{"revision":"', b'"}')
+    return PutKey(key, value, "", (), 0 if entry is None else entry.revision)
 
 
 async def write_reserved(

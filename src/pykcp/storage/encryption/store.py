@@ -24,6 +24,7 @@ from pykcp.storage.encryption.kms_client import KmsClient
 from pykcp.storage.encryption.opening import Opening
 from pykcp.storage.encryption.transformers import MakeKms, Transformers
 from pykcp.storage.errors import StoreUnavailable
+from pykcp.storage.group import ServerGroup
 from pykcp.storage.interface import (
     SEALED_INDEX,
     Entry,
@@ -82,6 +83,10 @@ class EncryptedStore:
     @property
     def revision(self) -> int:
         return self._store.revision
+
+    @property
+    def group(self) -> ServerGroup | None:
+        return self._store.group
 
     @property
     def compacted(self) -> int:

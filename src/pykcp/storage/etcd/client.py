@@ -83,6 +83,39 @@ class EtcdClient:
         response = messages.CompactionResponse
         await self._call("/etcdserverpb.KV/Compact", request, response, seconds)
 
+    async def grant(self, seconds_to_live: int, seconds: float) -> Any:
+        """A lease: keys that are bound to it are deleted when it is not kept alive."""
+        request = messages.LeaseGrantRequest(TTL=seconds_to_live)
+        response = messages.LeaseGrantResponse
+        return await self._call("/etcdserverpb.Lease/LeaseGrant", request, response, seconds)
+
+    async def revoke(self, lease: int, seconds: float) -> None:
+        request = messages.LeaseRevokeRequest(ID=lease)
+        response = messages.LeaseRevokeResponse
+        await self._call("/etcdserverpb.Lease/LeaseRevoke", request, response, seconds)
+
+    async def keep_alive(self, lease: int, seconds: float) -> int:
+        """Seconds that a lease has to live from now on; 0: it has ended."""
+        server = self.server
+        stream = self._channel().stream_stream(
+            "/etcdserverpb.Lease/LeaseKeepAlive",
+            request_serializer=messages.LeaseKeepAliveRequest.SerializeToString,
+            response_deserializer=messages.LeaseKeepAliveResponse.FromString,
+        )
+        call = stream(timeout=seconds, metadata=REQUIRE_LEADER)
+        try:
+            await call.write(messages.LeaseKeepAliveRequest(ID=lease))
+            await call.done_writing()
+            response = await call.read()
+        except grpc.aio.AioRpcError as error:
+            self.leave(server)
+            raise translate(error, server) from error
+        finally:
+            call.cancel()
+        if response is grpc.aio.EOF:
+            raise StoreUnavailable(f"{server} ended the stream of a lease")
+        return int(response.TTL)
+
     def watch(self, key: bytes, end: bytes, start_revision: int) -> Watch:
         stream = self._channel().stream_stream(
             "/etcdserverpb.Watch/Watch",

@@ -77,6 +77,8 @@ class RequestEncoder:
         self._writer = writer
         self._put_head = messages.RequestOp(request_put=messages.PutRequest(key=keyspace.head))
         self._get_head = messages.RequestOp(request_range=messages.RangeRequest(key=keyspace.head))
+        self.fence: Fence | None = None
+        """Has to hold for every request that writes; None: nothing has to."""
 
     def encode(self, transactions: Sequence[Sequence[Operation]], request: int) -> Encoded:
         place = 0
@@ -93,11 +95,18 @@ class RequestEncoder:
         if len(nested) == 1:
             return Encoded(self._with_head(nested[0], is_writing=place > 0), places)
         inner = [messages.RequestOp(request_txn=transaction) for transaction in nested]
-        return Encoded(messages.TxnRequest(success=[self._put_head, *inner]), places)
+        outer = messages.TxnRequest(success=[self._put_head, *inner])
+        if self.fence is not None:
+            outer.compare.append(self.fence.compare())
+            outer.failure.append(self._get_head)
+        return Encoded(outer, places)
 
     def _with_head(self, transaction: Any, *, is_writing: bool) -> Any:
         transaction.success.append(self._put_head if is_writing else self._get_head)
         transaction.failure.append(self._get_head)
+        if self.fence is not None:
+            transaction.compare.append(self.fence.compare())
+            transaction.failure.append(self.fence.read())
         return transaction
 
     def _transaction(
@@ -134,6 +143,25 @@ class RequestEncoder:
         ]
 
 
+class Fence(NamedTuple):
+    """The key of this server's membership, as it was put: a request that is carried out after the
+    membership has ended fails."""
+
+    key: bytes
+    revision: int
+
+    def compare(self) -> Any:
+        return messages.Compare(
+            result=messages.EQUAL, target=messages.MOD, key=self.key, mod_revision=self.revision
+        )
+
+    def read(self) -> Any:
+        return messages.RequestOp(request_range=messages.RangeRequest(key=self.key))
+
+    def has_failed(self, response: Any) -> bool:
+        return all(kv.mod_revision != self.revision for kv in response.kvs)
+
+
 class EtcdResponse(NamedTuple):
     succeeded: list[bool]
     """For each transaction."""
@@ -141,15 +169,21 @@ class EtcdResponse(NamedTuple):
     """etcd's revision of what was written."""
     head: int
     """Where the mirror has to be to see what was written, or why a compare failed."""
+    is_fenced: bool = False
+    """Nothing was written, since the fence did not hold."""
 
 
-def decode_answer(response: Any, count: int) -> EtcdResponse:
+def decode_answer(response: Any, count: int, fence: Fence | None = None) -> EtcdResponse:
     revision = response.header.revision
+    if count > 1 and not response.succeeded:
+        return EtcdResponse([False] * count, revision, revision, is_fenced=True)
     if count > 1:
         inner = [one.response_txn.succeeded for one in response.responses[1:]]
         return EtcdResponse(inner, revision, revision)
     heads = [one.response_range for one in response.responses if one.HasField("response_range")]
-    return EtcdResponse([response.succeeded], revision, head_of(heads[0]) if heads else revision)
+    is_fenced = fence is not None and not response.succeeded and fence.has_failed(heads[1])
+    head = head_of(heads[0]) if heads else revision
+    return EtcdResponse([response.succeeded], revision, head, is_fenced)
 
 
 def clear_graves(response: Any, until: int) -> Any:

@@ -95,6 +95,9 @@ class Keyspace:
         self.graves = self.start + b"graves/"
         self.graves_end = self.start + b"graves0"
         self.head = self.start + b"head"
+        self.servers = self.start[:-1] + b"-servers/"
+        """Which servers there are, and who leads. Beside the others, so that the mirror does not
+        follow it."""
 
     def key(self, key: str) -> bytes:
         return self.data + key.encode()

@@ -20,11 +20,13 @@ FIELDS = {
         " 7 serializable bool, 8 keys_only bool, 9 count_only bool"
     ),
     "RangeResponse": "1 header ResponseHeader, 2 *kvs KeyValue, 3 more bool, 4 count int64",
-    "PutRequest": "1 key bytes, 2 value bytes",
+    "PutRequest": "1 key bytes, 2 value bytes, 3 lease int64",
     "PutResponse": "1 header ResponseHeader",
     "DeleteRangeRequest": "1 key bytes, 2 range_end bytes",
     "DeleteRangeResponse": "1 header ResponseHeader, 2 deleted int64",
-    "Compare": "1 result int32, 2 target int32, 3 key bytes, {6 mod_revision int64}",
+    "Compare": (
+        "1 result int32, 2 target int32, 3 key bytes, 64 range_end bytes, {6 mod_revision int64}"
+    ),
     "RequestOp": (
         "{1 request_range RangeRequest, 2 request_put PutRequest,"
         " 3 request_delete_range DeleteRangeRequest, 4 request_txn TxnRequest}"
@@ -37,6 +39,12 @@ FIELDS = {
     "TxnResponse": "1 header ResponseHeader, 2 succeeded bool, 3 *responses ResponseOp",
     "CompactionRequest": "1 revision int64, 2 physical bool",
     "CompactionResponse": "1 header ResponseHeader",
+    "LeaseGrantRequest": "1 TTL int64, 2 ID int64",
+    "LeaseGrantResponse": "1 header ResponseHeader, 2 ID int64, 3 TTL int64",
+    "LeaseRevokeRequest": "1 ID int64",
+    "LeaseRevokeResponse": "1 header ResponseHeader",
+    "LeaseKeepAliveRequest": "1 ID int64",
+    "LeaseKeepAliveResponse": "1 header ResponseHeader, 2 ID int64, 3 TTL int64",
     "WatchCreateRequest": (
         "1 key bytes, 2 range_end bytes, 3 start_revision int64, 4 progress_notify bool"
     ),
@@ -113,6 +121,12 @@ TxnRequest = message_class("TxnRequest")
 TxnResponse = message_class("TxnResponse")
 CompactionRequest = message_class("CompactionRequest")
 CompactionResponse = message_class("CompactionResponse")
+LeaseGrantRequest = message_class("LeaseGrantRequest")
+LeaseGrantResponse = message_class("LeaseGrantResponse")
+LeaseRevokeRequest = message_class("LeaseRevokeRequest")
+LeaseRevokeResponse = message_class("LeaseRevokeResponse")
+LeaseKeepAliveRequest = message_class("LeaseKeepAliveRequest")
+LeaseKeepAliveResponse = message_class("LeaseKeepAliveResponse")
 WatchCreateRequest = message_class("WatchCreateRequest")
 WatchRequest = message_class("WatchRequest")
 WatchResponse = message_class("WatchResponse")

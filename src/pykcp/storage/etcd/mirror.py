@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pathlib
+import secrets
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
@@ -96,6 +97,15 @@ class Mirror(ReadingHalf):
                 connection.close()
         self._worker = self._checkpoints = self._checkpointer = self._connection = None
         self._lock.release()
+
+    def server_id(self) -> str:
+        """Names this server for as long as its copy is kept: no two processes have it open."""
+        connection = self._opened()
+        known = files.read_text(connection, "server")
+        if not known:
+            known = secrets.token_hex(8)
+            files.write_meta(connection, "server", known)
+        return known
 
     def remove(self) -> None:
         for suffix in ("", "-wal", "-shm", ".lock"):

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from pykcp.aio.owner import TaskOwner
 from pykcp.storage.errors import Compacted, FutureRevision, NotMovable, StoreUnavailable
 from pykcp.storage.etcd import messages
+from pykcp.storage.etcd.barriers import SharedBarrier
 from pykcp.storage.etcd.client import EtcdClient
-from pykcp.storage.etcd.encoding import RequestEncoder, clear_graves
+from pykcp.storage.etcd.encoding import Fence, RequestEncoder, clear_graves
 from pykcp.storage.etcd.envelope import Keyspace, etcd_revision_of
 from pykcp.storage.etcd.feed import FIRST_BACKOFF, EtcdFeed, Newest
+from pykcp.storage.etcd.group import EtcdGroup
 from pykcp.storage.etcd.mirror import Mirror
 from pykcp.storage.etcd.settings import EtcdSettings
 from pykcp.storage.etcd.writes import Writes
@@ -44,6 +46,8 @@ class EtcdStore(Mirror):
         self._writes: Writes | None = None
         self._owner = TaskOwner("etcd")
         self._holds = Holds()
+        self._barrier = SharedBarrier(self._reach_newest)
+        self._group: EtcdGroup | None = None
 
     async def start(self) -> None:
         """Find etcd, bring the mirror up to date, follow etcd from then on."""
@@ -51,6 +55,7 @@ class EtcdStore(Mirror):
         self._connect()
         try:
             await self._catch_up(await self._first_contact(deadline), deadline)
+            await self._join(deadline)
         except BaseException:
             await self.stop()
             raise
@@ -61,6 +66,10 @@ class EtcdStore(Mirror):
 
     async def stop(self) -> None:
         await self.drain()
+        if self._group is not None:
+            for task in ("group-keys", "group-lease"):
+                await self._owner.stop_one(task)
+            await self._group.leave()
         await self._owner.stop()
         if self._client is not None:
             await self._client.close()
@@ -117,6 +126,10 @@ class EtcdStore(Mirror):
 
     async def barrier(self) -> None:
         """Return when everything that any server has acknowledged until now can be read here."""
+        if self._group is None or not self._group.is_alone:
+            await self._barrier.wait()
+
+    async def _reach_newest(self) -> None:
         feed = self._running_feed()
         newest = await feed.newest(self._settings.write_seconds)
         await feed.reach(newest.head, self._settings.write_seconds)
@@ -158,8 +171,9 @@ class EtcdStore(Mirror):
         writer = secrets.randbits(64)
         self._client = EtcdClient(self._settings)
         self._feed = EtcdFeed(self._client, self, self._keyspace, writer)
+        self._encoder = RequestEncoder(self._keyspace, writer)
         self._writes = Writes(
-            self._client, self._feed, RequestEncoder(self._keyspace, writer),
+            self._client, self._feed, self._encoder,
             get=self.get, seconds=self._settings.write_seconds,
         )  # fmt: skip
 
@@ -185,6 +199,27 @@ class EtcdStore(Mirror):
         self._owner.start_restartable("feed", feed.run)
         seconds = max(deadline - time.monotonic(), self._settings.write_seconds)
         await feed.reach(newest.head, seconds)
+
+    async def _join(self, deadline: float) -> None:
+        """Take a place among the servers on this etcd, before anything is written."""
+        group = EtcdGroup(
+            self._running_client(), self._keyspace, self.server_id(),
+            fenced_by=self._set_fence, catch_up=self._reach_newest,
+        )  # fmt: skip
+        while True:
+            try:
+                await group.join()
+                break
+            except StoreUnavailable:
+                if time.monotonic() >= deadline:
+                    raise
+            await asyncio.sleep(FIRST_BACKOFF)
+        self.group = self._group = group
+        self._owner.start_restartable("group-lease", group.keep)
+        self._owner.start_restartable("group-keys", group.follow)
+
+    def _set_fence(self, fence: Fence) -> None:
+        self._encoder.fence = fence
 
     def _running_feed(self) -> EtcdFeed:
         if self._feed is None:

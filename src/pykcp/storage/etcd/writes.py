@@ -160,6 +160,7 @@ class Writes:
             del self._outcomes[request]
 
     async def _ask(self, transactions: list[PendingTransaction], request: int) -> None:
+        fence = self._encoder.fence
         encoded = self._encoder.encode([one.operations for one in transactions], request)
         try:
             deadline = max(transaction.deadline for transaction in transactions)
@@ -169,7 +170,9 @@ class Writes:
             self._feed.change_server()
             await self._find_out(transactions, encoded.places, request, error)
             return
-        answer = decode_answer(response, len(transactions))
+        answer = decode_answer(response, len(transactions), fence)
+        if answer.is_fenced:
+            raise StoreUnavailable("the lease of this server in etcd has ended")
         # A failed compare waits for the mirror too, so that its caller sees the winning write.
         await self._feed.reach(answer.head, self._seconds)
         for transaction, is_done, places in zip(

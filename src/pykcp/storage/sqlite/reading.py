@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 
 from pykcp.caching import BoundedCache
 from pykcp.storage.errors import Compacted, FutureRevision, StoreUnavailable
+from pykcp.storage.group import ServerGroup
 from pykcp.storage.interface import Entry, Event, Keys, Page, Query
 from pykcp.storage.listeners import Listeners
 from pykcp.storage.moving import EXPORT_BYTES, EXPORT_ROWS, ExportedRow, ExportPage
@@ -49,6 +50,7 @@ class ReadingHalf:
     """Serves reads and listeners; a subclass writes, and says so with `_publish`."""
 
     compacted: int = 0
+    group: ServerGroup | None = None
 
     def __init__(self, path: pathlib.Path, *, recent_bytes: int, readers: int) -> None:
         self.revision = 0

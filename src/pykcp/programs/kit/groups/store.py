@@ -106,6 +106,11 @@ class EtcdOptions(OptionGroup):
 
 
 class StoreOptions(EtcdOptions):
+    consistent_reads: bool = option(
+        "On etcd with several servers: answer a request only when this server has every write that any of them has acknowledged. Otherwise a read may miss writes of the last moments that another server has acknowledged. A server that is alone on its etcd does not wait in either case.",
+        True,
+        flag="etcd-consistent-reads",
+    )
     store_size_limit: int = option(
         "Bytes that the store may hold, in the root directory or in etcd; above that only deletions and changes that do not add to it are accepted. 0 is no limit.",
         8 << 30,

@@ -5,14 +5,31 @@ Every step is idempotent and writes nothing if there is nothing to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.machinery.status import AlreadyExists
+from pykcp.machinery.status import AlreadyExists, Conflict
 from pykcp.programs.shard.bootstrap.root_objects import CREATE_ONLY
 from pykcp.registry import codec
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
+
+_log = logging.getLogger(__name__)
+
+_TRIES = 16
+
+
+async def repeated(steps: Callable[[], Awaitable[None]]) -> None:
+    """Do steps again that another server on the same store did at the same time."""
+    for _ in range(_TRIES - 1):
+        try:
+            await steps()
+        except (AlreadyExists, Conflict) as error:
+            _log.info("another server starts at the same time: %s", error)
+        else:
+            return
+    await steps()
 
 
 async def ensure(

@@ -18,6 +18,7 @@ from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.keys import enclosing_prefixes
 from pykcp.registry.moving.moves import ClusterMoves
 from pykcp.registry.watch.hub import WatchHub
+from pykcp.storage.group import ServerGroup
 from pykcp.storage.interface import SEALED_INDEX, Store
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def build_stores(base: Foundation, store: Store, cache_store: Store) -> StoresSt
     """On stores that are started: their content is read while the next stages are built."""
     hub = WatchHub(store, asyncio.get_running_loop())
     base.metrics.add(*_gauges(store, hub))
+    if store.group is not None:
+        base.metrics.add(*_group_gauges(store.group))
     tasks: list[BackgroundTask] = []
     if base.settings.store.encryption_provider_config:
         tasks += _follow_encryption(base, store, hub)
@@ -101,6 +104,20 @@ def _follow_encryption(base: Foundation, store: Store, hub: WatchHub) -> list[Ba
 
 def _end_watches_of(hub: WatchHub, key: str) -> None:
     hub.end_under(enclosing_prefixes(key)[0])
+
+
+def _group_gauges(group: ServerGroup) -> list[Gauge]:
+    return [
+        Gauge("pykcp_servers", "Servers that share the store.", lambda: group.members),
+        Gauge(
+            "pykcp_leader", "1 if this server runs the controllers.", lambda: int(group.is_leader)
+        ),
+        Gauge(
+            "pykcp_alone",
+            "1 if no other server shares the store, so that requests do not wait for one.",
+            lambda: int(group.is_alone),
+        ),
+    ]
 
 
 def _gauges(store: Store, hub: WatchHub) -> list[Gauge]:
