@@ -30,7 +30,7 @@ from pykcp.wire.listener import Listener
 
 if TYPE_CHECKING:
     from pykcp.clients.peers import Peers
-    from pykcp.programs.shard.processes.writer import ServingProcesses
+    from pykcp.programs.shard.servers.writer import ServingProcesses
 
 _POLICY = ("rbac/bootstrap-roles", "kcp-bootstrap-policy")
 _ROOT = ("kcp-start-informers", "kcp-start-cache-server", "kcp-start-virtual-workspaces")
@@ -73,7 +73,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         settings = self._settings
         root = settings.generic.make_root()
         if settings.serving.serving_processes > 1:
-            from pykcp.programs.shard.processes.writer import ServingProcesses
+            from pykcp.programs.shard.servers.writer import ServingProcesses
 
             self._processes = ServingProcesses(settings)
         log, cache_log = self._processes.logs if self._processes is not None else (None, None)
@@ -136,7 +136,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         group = self._store.group
         if group is None or not self._settings.store.consistent_reads:
             return shard.views.front
-        from pykcp.programs.shard.current_reads import CurrentReads
+        from pykcp.programs.shard.servers.current_reads import CurrentReads
 
         return CurrentReads(shard.views.front, self._store, group)
 
@@ -145,7 +145,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         if group is None:
             make_controllers(shard).start(self._owner)
             return
-        from pykcp.programs.shard.leadership import LedControllers
+        from pykcp.programs.shard.servers.leadership import LedControllers
 
         led = LedControllers(group, partial(make_controllers, shard))
         self._owner.start_restartable("leadership", led.run)

@@ -21,9 +21,9 @@ from pykcp.cache.storing import followed_store, sealed
 from pykcp.programs.kit.run import loop_factory
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.process import running_shard
-from pykcp.programs.shard.processes.channel import MessageKind, ProcessChannel, inherited
-from pykcp.programs.shard.processes.door import FollowerDoor, WriterConnections
-from pykcp.programs.shard.processes.writer import (
+from pykcp.programs.shard.servers.channel import MessageKind, ProcessChannel, inherited
+from pykcp.programs.shard.servers.door import FollowerDoor, WriterConnections
+from pykcp.programs.shard.servers.writer import (
     CACHE,
     STORE,
     ConnectionCounts,

@@ -23,8 +23,8 @@ from pykcp.aio.timers import call_later
 from pykcp.auth.kubeconfig import AdminTokens
 from pykcp.observe.merging import merged
 from pykcp.observe.metrics import Gauge, Registry
-from pykcp.programs.shard.processes.channel import MessageKind, ProcessChannel, channel_pair
-from pykcp.programs.shard.processes.handover import HandedRequests
+from pykcp.programs.shard.servers.channel import MessageKind, ProcessChannel, channel_pair
+from pykcp.programs.shard.servers.handover import HandedRequests
 from pykcp.programs.shard.settings import ShardSettings
 from pykcp.storage.progress import LogProgress, SharedWords
 from pykcp.wire.accepting import Acceptor
@@ -359,7 +359,7 @@ class ServingProcesses:
         )  # fmt: skip
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-m", "pykcp.programs.shard.processes.follower"],
+                [sys.executable, "-m", "pykcp.programs.shard.servers.follower"],
                 stdin=subprocess.PIPE,
                 pass_fds=(theirs.fileno(), self._words.descriptor),
             )

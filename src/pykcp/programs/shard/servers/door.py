@@ -21,8 +21,8 @@ from pykcp.clients.http.interface import Server
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.outbound import Tenant
 from pykcp.machinery.status import ServiceUnavailable
-from pykcp.programs.shard.processes.channel import MessageKind, ProcessChannel
-from pykcp.programs.shard.processes.handover import PEER, PeerNames
+from pykcp.programs.shard.servers.channel import MessageKind, ProcessChannel
+from pykcp.programs.shard.servers.handover import PEER, PeerNames
 from pykcp.server.media.answers import send_status
 from pykcp.storage.sqlite.following import FollowingStore
 from pykcp.virtual.remote import forwarded_call
