@@ -14,13 +14,12 @@ from typing import Any
 
 from pykcp.registry.errors import translate
 from pykcp.server.media.answers import send_status
-from pykcp.server.mount import FrontDoor
 from pykcp.server.request_info import parse_query
 from pykcp.storage.errors import StoreError
 from pykcp.storage.group import ServerGroup
 from pykcp.storage.interface import Store
 from pykcp.virtual.remote import forwarded_call
-from pykcp.wire.exchange import Exchange, IncomingRequest
+from pykcp.wire.exchange import Application, Exchange, IncomingRequest
 
 _OF_STORE = re.compile(r"(?:/clusters/[^/]+)?/(?:apis?|openapi|services)(?:/|$)").match
 """Paths whose answers depend on the store."""
@@ -29,7 +28,7 @@ _OF_STORE = re.compile(r"(?:/clusters/[^/]+)?/(?:apis?|openapi|services)(?:/|$)"
 class CurrentReads:
     """The application of a server that shares its store with others."""
 
-    def __init__(self, front: FrontDoor, store: Store, group: ServerGroup) -> None:
+    def __init__(self, front: Application, store: Store, group: ServerGroup) -> None:
         self._front, self._store, self._group = front, store, group
 
     def wants_streaming(self, request: IncomingRequest) -> bool:
