@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -49,6 +50,9 @@ class OpenAPI:
         self._directory = directory
         self._workers = workers
         self._making: dict[str, asyncio.Task[bytes]] = {}
+        """By tag."""
+        self._busy: dict[tuple[str, str], asyncio.Task[bytes]] = {}
+        """By cluster and name."""
         self._is_view = is_view
         self._made: BoundedCache[str, bytes] = BoundedCache("openapi", _KEEP_BYTES, cost=len)
 
@@ -94,14 +98,19 @@ class OpenAPI:
         if not _takes_json(call):
             call.exchange.respond(406, [CACHE_CONTROL, ("vary", "Accept")])
             return
-        chosen = relevant(definitions, group_version)
-        asked, tag = call.info.param("hash"), tag_of(group_version, chosen)
+        cluster, asked = call.cluster, call.info.param("hash")
+
+        def choose() -> tuple[ResourceDefinition, ...]:
+            return relevant(self._directory.definitions(cluster), group_version)
+
+        body, tag = b"", tag_of(group_version, choose())
+        if not asked or asked == tag:
+            body, tag = await self._make(cluster, group_version, choose)
         if asked and asked != tag:  # the document has changed since the index was read
             url = f"{call.info.base}/openapi/v3/{group_version}?hash={tag}"
             headers = (CACHE_CONTROL, ("location", url), ("etag", f'"{tag}"'), ("vary", "Accept"))
             call.exchange.respond(301, headers)
             return
-        body, _ = await self._make(call.cluster, group_version, chosen)
         more: tuple[tuple[str, str], ...] = ()
         if asked:
             more = (
@@ -111,39 +120,53 @@ class OpenAPI:
         await _respond(call, body, tag, "application/json", more)
 
     async def _v2(self, call: Call) -> None:
-        definitions = self._directory.definitions(call.cluster)
+        cluster = call.cluster
         accept = call.exchange.request.header("accept") or ""
+
+        def choose() -> tuple[ResourceDefinition, ...]:
+            return self._directory.definitions(cluster)
+
         if "proto-openapi.spec.v2" in accept:
-            body, tag = await self._make(call.cluster, "v2.protobuf", definitions)
+            body, tag = await self._make(cluster, "v2.protobuf", choose)
             await _respond(call, body, tag, V2_PROTOBUF)
             return
         if not _takes_json(call):
             call.exchange.respond(406, [CACHE_CONTROL, ("vary", "Accept")])
             return
-        body, tag = await self._make(call.cluster, "v2.json", definitions)
+        body, tag = await self._make(cluster, "v2.json", choose)
         await _respond(call, body, tag, "application/json")
 
     async def _make(
-        self, cluster: str, name: str, definitions: tuple[ResourceDefinition, ...]
+        self, cluster: str, name: str, choose: Callable[[], tuple[ResourceDefinition, ...]]
     ) -> tuple[bytes, str]:
-        """A document and its tag; clusters that serve the same share it."""
-        tag = tag_of(name, definitions)
-        body = self._made.get(tag)
-        if body is not None:
-            return body, tag
-        making = self._making.get(tag)
-        if making is None:
-            making = spawn(self._document_of(cluster, name, definitions), f"openapi {name}")
-            self._making[tag] = making
-            making.add_done_callback(lambda done: self._keep(tag, done))
-        return await asyncio.shield(making), tag
+        """A document and its tag; clusters that serve the same share it.
 
-    def _keep(self, tag: str, made: asyncio.Future[bytes]) -> None:
-        del self._making[tag]
+        A cluster's document is made once at a time: while many definitions change, requests wait
+        for the one in progress and then share the next, which has all of the changes.
+        """
+        place = (cluster, name)
+        while True:
+            definitions = choose()
+            tag = tag_of(name, definitions)
+            body = self._made.get(tag)
+            if body is not None:
+                return body, tag
+            making, busy = self._making.get(tag), self._busy.get(place)
+            if making is None and busy is not None:
+                await asyncio.wait((busy,))
+                continue
+            if making is None:
+                making = spawn(self._document_of(cluster, name, definitions), f"openapi {name}")
+                self._making[tag] = self._busy[place] = making
+                making.add_done_callback(partial(self._keep, place, tag))
+            return await asyncio.shield(making), tag
+
+    def _keep(self, place: tuple[str, str], tag: str, made: asyncio.Future[bytes]) -> None:
+        del self._making[tag], self._busy[place]
         if made.cancelled() or made.exception() is not None:
             return
         body = made.result()
-        if len(body) > _KEEP_BYTES // 4:
+        if len(body) > _KEEP_BYTES // 2:
             return
         self._made.put(tag, body)
 
