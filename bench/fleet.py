@@ -1,9 +1,10 @@
 """A fleet under load and under faults: how fast workspaces are made on other shards, what survives.
 
-    bench/run fleet [--shards 2] [--count 300] [--only start,workspaces,bindings,idle,faults]
+    bench/run fleet [--shards 2] [--count 300] [--only start,workspaces,bindings,idle,abuse,faults]
 
 A cache server, shards and a front-proxy are started on this machine; clients go through the proxy.
-`faults` kills and stops each program in turn while clients write to a workspace on every shard, and
+`abuse` measures the requests of one tenant through the proxy while another one sends requests that
+are expensive there. `faults` kills and stops each program in turn while clients write to a workspace on every shard, and
 checks that every acknowledged write is there, none twice, and that only the clusters of the program
 in question failed.
 """
@@ -12,8 +13,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import itertools
 import pathlib
 import statistics
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -28,7 +32,7 @@ from pykcp.aio.owner import spawn
 from pykcp.client import Kcp, ServiceUnavailable, StatusError, Workspace, connect
 from pykcp.testing.sharded import Fleet, FleetProcess
 
-PARTS = ("start", "workspaces", "bindings", "idle", "faults")
+PARTS = ("start", "workspaces", "bindings", "idle", "abuse", "faults")
 _AT_A_TIME = 16
 _SHARD = "internal.tenancy.kcp.io/shard"
 _SCHEMA: dict[str, Any] = {
@@ -151,6 +155,97 @@ async def idle(fleet: Fleet, seconds: float = 5.0) -> None:
         say(f"idle {name}", f"{used * 1e3:.0f} ms CPU in {seconds:.0f} s, {memory:.0f} MiB")
 
 
+# --- abuse
+
+
+async def innocent(workspace: Workspace, stop: asyncio.Event) -> tuple[list[float], list[float]]:
+    """Seconds that reads and writes of a tenant take, one after the other."""
+    maps = workspace.objects("configmaps")
+    reads: list[float] = []
+    writes: list[float] = []
+    while not stop.is_set():
+        began = time.perf_counter()
+        await maps.get("kube-root-ca.crt")
+        reads.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        await maps.patch("kube-root-ca.crt", {"metadata": {"annotations": {"n": str(began)}}})
+        writes.append(time.perf_counter() - began)
+    return reads, writes
+
+
+async def abuse(kcp: Kcp, fleet: Fleet) -> None:
+    """What another tenant notices of requests that make the proxy work."""
+    root = kcp.workspace("root")
+    quiet = await root.create("quiet", location=on(fleet.shards[-1]))
+    busy = await root.create("busy", location=on(fleet.shards[-1]))
+    await quiet.objects("configmaps").wait("kube-root-ca.crt", lambda _: True)
+    text = "x" * 100_000
+    for number in range(50):
+        obj = {"metadata": {"name": f"large{number}"}, "data": {"text": text}}
+        await busy.objects("configmaps").create(obj)
+    for name in ("nothing", *ATTACKS):
+        await _beside(name, fleet, quiet)
+
+
+async def _beside(name: str, fleet: Fleet, quiet: Workspace) -> None:
+    """Measure with an attack in a process of its own."""
+    attacker = None
+    if name in ATTACKS:
+        command = (sys.executable, __file__, "--attack", name, str(fleet.files.admin_kubeconfig))
+        attacker = await asyncio.create_subprocess_exec(*command)
+        await asyncio.sleep(2.0)
+    stop = asyncio.Event()
+    measured = spawn(innocent(quiet, stop), "innocent")
+    await asyncio.sleep(5.0)
+    stop.set()
+    reads, writes = await measured
+    if attacker is not None:
+        attacker.kill()
+        await attacker.wait()
+    longest = f"longest {max(reads) * 1e3:.0f} and {max(writes) * 1e3:.0f} ms"
+    say(f"beside {name}", f"reads {milliseconds(reads)}; writes {milliseconds(writes)}; {longest}")
+
+
+async def unknown_clusters(kcp: Kcp, number: int) -> None:
+    await kcp.workspace(f"{number:016x}").get("configmaps", "a")
+
+
+async def unknown_paths(kcp: Kcp, number: int) -> None:
+    await kcp.workspace(f"root:no{number}:such").get("configmaps", "a")
+
+
+async def large_lists(kcp: Kcp, number: int) -> None:
+    await kcp.workspace("root:busy").objects("configmaps").list()
+
+
+async def many_watches(kcp: Kcp, number: int) -> None:
+    async for _ in kcp.workspace("root:busy").objects("secrets").watch(since="1"):
+        pass
+
+
+ATTACKS: dict[str, tuple[int, Callable[[Kcp, int], Awaitable[None]]]] = {
+    "unknown-clusters": (64, unknown_clusters),
+    "unknown-paths": (64, unknown_paths),
+    "large-lists": (16, large_lists),
+    "many-watches": (2000, many_watches),
+}
+"""How many at a time, and what each does."""
+
+
+async def attack(name: str, kubeconfig: str) -> None:
+    """Until it is killed."""
+    at_a_time, work = ATTACKS[name]
+    numbers = itertools.count()
+
+    async def attacker(kcp: Kcp) -> None:
+        while True:
+            with contextlib.suppress(StatusError):
+                await work(kcp, next(numbers))
+
+    clients = [connect(kubeconfig, context="root") for _ in range(min(20, at_a_time))]
+    await asyncio.gather(*(attacker(clients[n % len(clients)]) for n in range(at_a_time)))
+
+
 # --- faults
 
 
@@ -260,6 +355,8 @@ async def run(fleet: Fleet, parts: list[str], count: int) -> None:
             await bind_across(kcp, fleet, min(count, 100))
         if "idle" in parts:
             await idle(fleet)
+        if "abuse" in parts:
+            await abuse(kcp, fleet)
         if "faults" in parts:
             await faults(kcp, fleet)
 
@@ -271,7 +368,10 @@ def main() -> None:
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--count", type=int, default=300, help="workspaces to make")
     parser.add_argument("--only", default=",".join(PARTS), help="parts to run, by commas")
+    parser.add_argument("--attack", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.attack:
+        uvloop.run(attack(*arguments.attack))
     with tempfile.TemporaryDirectory(prefix="pykcp-fleet-") as folder:
         fleet = Fleet(pathlib.Path(folder), arguments.shards)
         try:
