@@ -56,12 +56,24 @@ class CacheMirror:
         """Shards whose parts have become complete, and may hold less than is kept here."""
         self._sweep_due = asyncio.Event()
         self._on_return: list[Callable[[], None]] = []
+        self._was_reached = False
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the server could be reached lately."""
+        return self._was_reached and not self._reconnection.is_waiting
+
+    @property
+    def kept_parts(self) -> int:
+        """Shards of which objects are kept that the server does not have."""
+        return len({shard for each in self._kinds.values() for shard in each.held.kept})
 
     def on_return(self, callback: Callable[[], None]) -> None:
         """Call this when the server can be reached, at first and after every interruption."""
         self._on_return.append(callback)
 
     def returned(self) -> None:
+        self._was_reached = True
         for callback in self._on_return:
             callback()
 

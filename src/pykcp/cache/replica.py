@@ -13,6 +13,7 @@ from pykcp.cache.indexes import content_entry, identity_entry, path_entry
 from pykcp.cache.indexes import place_entry as _at
 from pykcp.cache.scopes import split
 from pykcp.caching import BoundedCache
+from pykcp.controllers.cache.replication_plan import ORIGINAL_VERSION
 from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import API_EXPORTS, GroupVersionResource
 from pykcp.registry.codec import decode
@@ -62,10 +63,26 @@ class CacheReplica:
             yield self._object(kind, entry)
 
     def _entries(self, keys: Sequence[str]) -> Iterator[Entry]:
-        for key in keys:
-            entry = None if self._is_own(key) else self._store.get(key)
+        others = [key for key in keys if not self._is_own(key)]
+        for key in self._newest(others) if len(others) > 1 else others:
+            entry = self._store.get(key)
             if entry is not None:
                 yield entry
+
+    def _newest(self, keys: Sequence[str]) -> Iterator[str]:
+        """One key for each object. A logical cluster that moved may be in the parts of two shards
+        for a while, or for long if the one that it left is away."""
+        by_place: dict[str, list[str]] = {}
+        for key in keys:
+            by_place.setdefault(key[key.index(SHARD_END) :], []).append(key)
+        for same in by_place.values():
+            yield same[0] if len(same) == 1 else max(same, key=self._original_version)
+
+    def _original_version(self, key: str) -> int:
+        entry = self._store.get(key)
+        annotations = decode(entry.value)["metadata"]["annotations"] if entry is not None else {}
+        version = annotations.get(ORIGINAL_VERSION, "")
+        return int(version) if version.isdecimal() else 0
 
     def _is_own(self, key: str) -> bool:
         return key.startswith(self._own, key.index("/", key.index("/") + 1))

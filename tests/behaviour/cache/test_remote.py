@@ -165,6 +165,10 @@ def test_a_wiped_cache_is_filled_again(fleet: Fleet) -> None:
     assert not fleet.cache.names(CACHED_EXPORTS, "alpha")
     assert consumer.post(COWBOYS, cowboy("joe")).status == 201
     assert is_bound(fleet.bind(fleet.beta, provider))
+    view = fleet.beta.client()
+    view.prefix = f"/services/apiexport/{name_of(provider)}/cowboys/clusters/*"
+    found = view.get(COWBOYS.replace("/namespaces/default", "")).json["items"]
+    assert [item["metadata"]["name"] for item in found] == ["joe"]
     fleet.alpha.start()
     eventually(lambda: fleet.published(provider))
     eventually(lambda: is_complete(fleet, "alpha"))

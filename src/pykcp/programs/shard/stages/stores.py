@@ -52,6 +52,8 @@ def build_stores(base: Foundation, store: Store, cache_store: Store) -> StoresSt
     base.health.add("etcd-readiness", store.health, only_ready=True)
     cache = make_cache(cache_store, base.settings.shard.shard_name)
     mirror = _mirror(base.settings, cache)
+    if mirror is not None:
+        base.metrics.add(*_mirror_gauges(mirror))
     sources = Sources(now=Timestamps(time.time))
     moves = ClusterMoves(store, hub)
     return StoresStage(store, hub, cache, mirror, sources, moves, tuple(tasks))
@@ -116,6 +118,21 @@ def _group_gauges(group: ServerGroup) -> list[Gauge]:
             "pykcp_alone",
             "1 if no other server shares the store, so that requests do not wait for one.",
             lambda: int(group.is_alone),
+        ),
+    ]
+
+
+def _mirror_gauges(mirror: CacheMirror) -> list[Gauge]:
+    return [
+        Gauge(
+            "pykcp_cache_server_connected",
+            "Whether the cache server of --cache-kubeconfig can be reached: 1 or 0.",
+            lambda: int(mirror.is_connected),
+        ),
+        Gauge(
+            "pykcp_cache_parts_kept",
+            "Shards of which objects are kept that the cache server does not have, until their part there is complete.",
+            lambda: mirror.kept_parts,
         ),
     ]
 
