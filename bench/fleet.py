@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import contextlib
 import itertools
+import json
 import pathlib
 import statistics
 import sys
@@ -29,6 +31,7 @@ import uvloop
 from target import processes_cpu, processes_memory
 
 from pykcp.aio.owner import spawn
+from pykcp.auth.certificates import ensure_client_ca, issue_client
 from pykcp.client import Kcp, ServiceUnavailable, StatusError, Workspace, connect
 from pykcp.testing.sharded import Fleet, FleetProcess
 
@@ -187,11 +190,29 @@ async def abuse(kcp: Kcp, fleet: Fleet) -> None:
         await _beside(name, fleet, quiet)
 
 
+def attacker_kubeconfig(fleet: Fleet) -> str:
+    """A user of another name."""
+    files = fleet.files
+    pair = issue_client(
+        ensure_client_ca(files.pki, time.time()), "attacker", ["system:kcp:admin"], time.time()
+    )
+    config = json.loads(files.admin_kubeconfig.read_text())
+    data = (pair.certificate, pair.key)
+    certificate, key = (base64.b64encode(part).decode() for part in data)
+    config["users"][0]["user"] = {
+        "client-certificate-data": certificate,
+        "client-key-data": key,
+    }
+    path = files.directory / "attacker.kubeconfig"
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
 async def _beside(name: str, fleet: Fleet, quiet: Workspace) -> None:
     """Measure with an attack in a process of its own."""
     attacker = None
     if name in ATTACKS:
-        command = (sys.executable, __file__, "--attack", name, str(fleet.files.admin_kubeconfig))
+        command = (sys.executable, __file__, "--attack", name, attacker_kubeconfig(fleet))
         attacker = await asyncio.create_subprocess_exec(*command)
         await asyncio.sleep(2.0)
     stop = asyncio.Event()
