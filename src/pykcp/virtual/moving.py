@@ -60,8 +60,7 @@ class MovingView(VirtualView):
         return Decision(Verdict.ALLOW) if LOGICAL_CLUSTER_ADMIN in call.user.groups else DENIED
 
     def handle(self, call: Call) -> Pending:
-        action = self._actions.get(call.info.path)
-        if action is None:
+        if call.info.path not in self._actions:
             raise PageNotFound
         if call.info.method != "POST":
             raise MethodNotAllowed(
@@ -71,12 +70,16 @@ class MovingView(VirtualView):
         if not isinstance(body, dict) or not clusters.is_name(str(body.get("cluster") or "")):
             raise BadRequest("cluster must be the name of a logical cluster")
         call.negotiate()
-        return self._answer(call, action, body)
+        return self._send(call, body)
 
-    async def _answer(self, call: Call, action: Action, body: Object) -> None:
-        if call.info.path != _LOOK:
+    async def _send(self, call: Call, body: Object) -> None:
+        send_object(call, await self.answer(call.info.path, body))
+
+    async def answer(self, path: str, body: Object) -> Object:
+        """Raises NotMigrating unless the migration in the body moves the cluster in it."""
+        if path != _LOOK:
             self._moves.check(body["cluster"], _text(body, "migration"))
-        send_object(call, await action(body["cluster"], body))
+        return await self._actions[path](body["cluster"], body)
 
     async def _copy(self, cluster: str, body: Object) -> Object:
         return _page(await self._moves.copy(cluster, _text(body, "after"), _number(body, "at")))
