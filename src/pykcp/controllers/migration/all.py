@@ -30,7 +30,7 @@ def make(
 ) -> Migrations:
     lister, lookup, shard, now = parts.lister, parts.lookup, parts.shard_name, parts.now()
     client = parts.account(migrations.NAME)
-    origin = MigrationOrigin(client, KnownShards(lookup), moving.outgoing, shard, now)
+    origin = MigrationOrigin(client, KnownShards(lookup), moving.outgoing, shard, now, parts.clock)
     objects = MigrationObjects(lister, client, lookup, parts.peers)
     destination, settle = None, _nothing
     if parts.peers is not None and reports is not None:

@@ -92,9 +92,9 @@ class Migrations:
 
     def _recorded(self) -> list[MigrationKey]:
         """Those that have left records, though they may be deleted."""
-        arriving, departed = self._moves.arriving.values(), self._moves.departed.values()
-        unfinished = [one.migration for one in departed if not one.is_cleaned]
-        return [key_of_mark(mark) for mark in (*unfinished, *(one.migration for one in arriving))]
+        marks = [arrival.migration for arrival in self._moves.arriving.values()]
+        marks += [departure.migration for departure in self._moves.departed.values()]
+        return [key_of_mark(mark) for mark in marks]
 
     async def _resume(self) -> None:
         for key in (*self._objects.keys(), *self._recorded()):
@@ -102,7 +102,12 @@ class Migrations:
 
     # --- what is done about it
 
-    async def reconcile(self, key: MigrationKey) -> None:
+    async def reconcile(self, key: MigrationKey) -> float | None:
+        """Returns after how many seconds records of the move can be forgotten."""
+        await self._advance(key)
+        return await self._origin.forget_departures(key)
+
+    async def _advance(self, key: MigrationKey) -> None:
         found = await self._objects.get(key)
         if found is None:
             await self._forget(key)
@@ -187,7 +192,9 @@ class Migrations:
                 await self._drop_or_take(self._destination, key, cluster, arrival.shard)
         for cluster, departure in tuple(self._moves.departed.items()):
             if departure.migration == key.mark and not departure.is_cleaned:
-                raise Requeue(f"{key.mark} was deleted before {cluster} was removed here")
+                if not await self._objects.is_served(departure.shard, cluster):
+                    raise Requeue(f"shard {departure.shard} does not serve {cluster} yet")
+                await self._origin.remove(cluster)
 
     async def _drop_or_take(
         self, destination: MigrationDestination, key: MigrationKey, cluster: str, origin: str

@@ -60,6 +60,18 @@ class MigrationObjects:
             with suppress(StatusError):
                 await peers.client(shard).send("POST", LOOK_PATH, body)
 
+    async def is_served(self, shard: str, cluster: str) -> bool:
+        """Whether another shard serves a logical cluster. Raises Requeue if it does not answer."""
+        if self._peers is None:
+            return False
+        try:
+            found = await self._peers.client(shard).get(cluster, LOGICAL_CLUSTERS, "cluster")
+        except NotFound:
+            return False
+        except ServiceUnavailable as error:
+            raise Requeue(f"shard {shard}: {error}") from error
+        return found is not None
+
     def others(self) -> list[str]:
         return self._peers.names() if self._peers is not None else []
 

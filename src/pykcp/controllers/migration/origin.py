@@ -6,6 +6,10 @@ until another shard has it.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from datetime import datetime
+
 from pykcp.clients.interface import Client
 from pykcp.controllers.migration.objects import MigrationKey
 from pykcp.machinery import meta
@@ -19,6 +23,8 @@ from pykcp.types import Object
 
 ORIGIN_READY, ORIGIN_CLEANED = "OriginReady", "OriginCleaned"
 _CLUSTER = "cluster"
+_REMEMBER_SECONDS = 24 * 3600.0
+"""How long requests for a logical cluster that has moved are answered with its new shard."""
 
 
 class MigrationOrigin:
@@ -29,9 +35,10 @@ class MigrationOrigin:
         outgoing: OutgoingMoves,
         shard: str,
         now: Timestamps,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._client, self._shards, self._outgoing = client, shards, outgoing
-        self._shard, self._now = shard, now
+        self._shard, self._now, self._clock = shard, now, clock
 
     async def has(self, cluster: str) -> bool:
         """Whether the logical cluster is here and was not given away."""
@@ -84,8 +91,24 @@ class MigrationOrigin:
                 return False  # it was given away while the mark was being removed
         return True
 
+    async def remove(self, cluster: str) -> None:
+        """Remove what a logical cluster that another shard serves has left here."""
+        await self._outgoing.clean(cluster)
+
+    async def forget_departures(self, key: MigrationKey) -> float | None:
+        """Forget where a migration has sent clusters, after a day; the seconds until then."""
+        waiting: list[float] = []
+        for departure in self._outgoing.departures(key.mark):
+            since = datetime.fromisoformat(departure.departed_at).timestamp()
+            left = since + _REMEMBER_SECONDS - self._clock()
+            if left > 0:
+                waiting.append(left)
+            elif departure.is_cleaned:
+                await self._outgoing.forget(departure.cluster)
+        return min(waiting, default=None)
+
     async def clean(self, migration: Object) -> None:
-        await self._outgoing.clean(migration["spec"]["logicalCluster"])
+        await self.remove(migration["spec"]["logicalCluster"])
         mark_true(migration, ORIGIN_CLEANED, self._now())
         migration["status"]["phase"] = "DestinationFinalize"
 

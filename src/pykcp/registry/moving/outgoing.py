@@ -162,6 +162,9 @@ class OutgoingMoves:
     def departure(self, cluster: str) -> Departure | None:
         return self._moves.departed.get(cluster)
 
+    def departures(self, migration: str) -> list[Departure]:
+        return [one for one in self._moves.departed.values() if one.migration == migration]
+
     async def clean(self, cluster: str) -> None:
         """Remove what a departed cluster has left here, some at a time. Repeatable."""
         departure = self._moves.departed.get(cluster)
