@@ -162,3 +162,10 @@ def test_a_home_workspace_is_made_by_reading_it_in_any_process(clients: Clients)
         as_user = {"Impersonate-User": f"home-{name}", "Impersonate-Group": "system:authenticated"}
         path = "/apis/tenancy.kcp.io/v1alpha1/workspaces/~"
         eventually(lambda: client.get(path, headers=as_user).status == 200)  # noqa: B023
+
+
+def test_every_answer_has_one_audit_id(everywhere: Clients) -> None:
+    for client in everywhere.values():
+        for answer in (client.get(MAPS), client.post(MAPS, config_map("nameless" * 100))):
+            assert len(answer.header_all("Audit-Id")) == 1
+            assert len(answer.header_all("Date")) == 1

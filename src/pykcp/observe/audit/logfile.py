@@ -50,14 +50,37 @@ class LogFile:
         """All lines, or OSError and none of them."""
         data = b"\n".join(lines) + b"\n"
         self.open()
-        if self._most and self._size and self._size + len(data) > self._most:
+        if self._settings.is_shared:
+            self._look()
+        if (
+            self._settings.rotates
+            and self._most
+            and self._size
+            and self._size + len(data) > self._most
+        ):
             self._rotate()
         written = os.write(self._file, data)
         if written < len(data):
-            # A full disk: half a line would spoil what comes after it.
-            os.ftruncate(self._file, self._size)
+            # A full disk: half a line would spoil what comes after it. Another process may have
+            # written more since; then the end of this line has to do.
+            if not self._settings.is_shared:
+                os.ftruncate(self._file, self._size)
+            elif written:
+                os.write(self._file, b"\n")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
         self._size += written
+
+    def _look(self) -> None:
+        """What other processes have done: how much they wrote, whether they rotated the file."""
+        found = os.fstat(self._file)
+        self._size = found.st_size
+        try:
+            is_same = os.path.samestat(found, self._path.stat())
+        except FileNotFoundError:
+            is_same = False
+        if not is_same:
+            self.close()
+            self.open()
 
     def close(self) -> None:
         if self._file >= 0:

@@ -73,6 +73,10 @@ class LogSettings:
     format: str = "json"
     batch: BatchSettings = LOG_BATCH
     truncate: TruncateSettings = field(default_factory=TruncateSettings)
+    is_shared: bool = False
+    """Other processes of this server append to the same file."""
+    rotates: bool = True
+    """False: one of them rotates it."""
 
     def problems(self) -> list[str]:
         if not self.path:

@@ -73,8 +73,9 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         settings = self._settings
         root = settings.generic.make_root()
         if settings.serving.serving_processes > 1:
-            from pykcp.programs.shard.servers.writer import ServingProcesses
+            from pykcp.programs.shard.servers.writer import ServingProcesses, with_shared_log
 
+            self._settings = settings = with_shared_log(settings, rotates=True)
             self._processes = ServingProcesses(settings)
         log, cache_log = self._processes.logs if self._processes is not None else (None, None)
         store = await start_store(make_store(settings, log))

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pykcp.aio.owner import TaskOwner
@@ -77,6 +77,13 @@ class FollowerStart:
     tokens: AdminTokens
     seal: bytes
     """The key of the cache's file."""
+
+
+def with_shared_log(settings: ShardSettings, *, rotates: bool) -> ShardSettings:
+    """Settings of a process whose audit log others write to."""
+    audit = settings.audit.audit
+    log = replace(audit.log, is_shared=True, rotates=rotates)
+    return settings.replace(audit=settings.audit.replace(audit=replace(audit, log=log)))
 
 
 def shared_words(descriptor: int, processes: int) -> SharedWords:
@@ -353,8 +360,9 @@ class ServingProcesses:
         ours, theirs = channel_pair()
         counts = ConnectionCounts(self._words, number)
         counts.reset()
+        settings = with_shared_log(self._settings, rotates=False)
         start = FollowerStart(
-            self._settings, number, theirs.fileno(), self._words.descriptor,
+            settings, number, theirs.fileno(), self._words.descriptor,
             self.count, self._own.port, tokens, seal,
         )  # fmt: skip
         with theirs:
