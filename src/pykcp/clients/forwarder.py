@@ -20,6 +20,7 @@ from pykcp.caching import BoundedCache
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.client import HttpClient, may_repeat
 from pykcp.clients.http.interface import OutgoingRequest, Server, end_to_end
+from pykcp.clients.http.response import HttpResponse
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.outbound import Tenant
 from pykcp.clients.relay import ForwardLimits, Relay, RelayObserver
@@ -100,6 +101,12 @@ class Forwarder:
             session = await client.session()
             relay = Relay(exchange, self._limits, observer=onward.observer, continued=stream)
             await relay.run(session, request)
+
+    async def fetch(self, onward: Onward) -> HttpResponse:
+        """The answer to a GET, for callers that read it themselves. Raises SendFailed."""
+        server, target = self._server(onward.url)
+        async with self._connections.borrow(server, onward.tenant) as client:
+            return await client.request("GET", target, onward.headers)
 
     def start(
         self,

@@ -3,7 +3,9 @@
 `GET /services/where?path=root:org:team` follows a path as far as the shard knows it: each step is
 a Workspace, and the last step may name another shard, which knows the rest.
 `GET /services/where?since=<revision>` is a stream of lines: the Workspaces and logical clusters
-whose route may have changed since then. Both are for members of system:masters.
+whose route may have changed since then.
+`GET /services/where?advance=<revision>` makes sure that all later writes have newer revisions, and
+answers with the revision of the shard. All are for members of system:masters.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ NOT_HERE = "x-pykcp-not-here"
 """In the answer to such a request, with status 421: the logical cluster is not on the shard. The
 value is the name of the shard that has it, if that is known. Also a trailer of a watch whose
 logical cluster has moved."""
+PROGRESS = "x-pykcp-progress"
+"""In a watch of a front-proxy: bookmarks shall also come whenever the shard is told to advance."""
 MOVED_AT = "x-pykcp-moved-at"
 """The other trailer of such a watch: it goes on at the other shard from this resource version."""
 

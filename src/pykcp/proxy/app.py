@@ -17,6 +17,8 @@ from pykcp.auth.user import User
 from pykcp.clients.direct import Direct
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.forwarder import Onward
+from pykcp.clients.http.response import HttpResponse
+from pykcp.clients.peers import Peers
 from pykcp.clients.relay import AnswerRejected
 from pykcp.clients.where import ROUTED
 from pykcp.machinery.kcp import clusters
@@ -25,6 +27,7 @@ from pykcp.proxy.backend import OPERATOR, ProxyBackend, check_path, hop_headers,
 from pykcp.proxy.identity import GroupFilter
 from pykcp.proxy.lookup import RouteLookup, UnknownCluster
 from pykcp.proxy.mapping import CLUSTERS, MappingMatcher, PathMapping
+from pykcp.proxy.merged import MERGED, MergedCollections, read_request
 from pykcp.proxy.metrics import ForwardedRequest, ProxyMetrics
 from pykcp.proxy.pages import OwnPages
 from pykcp.proxy.routes import ClusterRoute, RouteTable
@@ -120,6 +123,7 @@ class FrontProxy:
         lookup: RouteLookup,
         pages: OwnPages,
         metrics: ProxyMetrics,
+        peers: Peers,
     ) -> None:
         self._backends = [ProxyBackend(mapping, connections) for mapping in mappings]
         self._matcher = MappingMatcher([mapping.path for mapping in mappings])
@@ -128,6 +132,7 @@ class FrontProxy:
         self._sign_in, self._authentication = sign_in, sign_in.authentication
         self._shards, self._table, self._lookup = shards, table, lookup
         self._pages, self._metrics = pages, metrics
+        self._merged = MergedCollections(self, peers)
 
     # --- what the wire asks
 
@@ -172,9 +177,22 @@ class FrontProxy:
         await self._answer_errors(call, self._find_and_forward(call))
 
     async def _find_and_forward(self, call: Call) -> None:
+        if self._shard_backend is not None and call.exchange.request.path.startswith(MERGED):
+            await self._merge(call, self._shard_backend)
+            return
         target = await self._find_target(call)
         user, is_filtered = await self._authenticate(call, target)
         await self._forward(call, SentRequest(target, user, is_filtered, call.started))
+
+    async def _merge(self, call: Call, backend: ProxyBackend) -> None:
+        """Answer with what all shards say."""
+        check_path(call.exchange.request.path)
+        target = Target(backend, "")
+        user, is_filtered = await self._authenticate(call, target)
+        headers = self._headers(
+            call.exchange.request, SentRequest(target, user, is_filtered, call.started)
+        )
+        await self._merged.serve(read_request(call, headers))
 
     async def _answer_errors(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
         try:
@@ -386,6 +404,18 @@ class FrontProxy:
                 request.headers, user, backend, is_routed, sent.is_filtered, headers
             )
         return headers
+
+    # --- what collections of all shards are read by
+
+    def names(self) -> list[str]:
+        return self._shards.names()
+
+    async def get(self, shard: str, target: str, headers: Sequence[Header]) -> HttpResponse:
+        assert self._shard_backend is not None
+        is_service = target.startswith(SERVICES)
+        find = self._shards.services_url if is_service else self._shards.base_url
+        onward = Onward(find(shard) + target, headers, OPERATOR)
+        return await self._shard_backend.forwarder.fetch(onward)
 
     # --- watches of logical clusters that move
 

@@ -62,6 +62,11 @@ class ShardDirectory:
             return name_or_hash
         return self._by_hash.get(name_or_hash, "")
 
+    def services_url(self, name: str) -> str:
+        """Where requests to the virtual workspaces of a shard go."""
+        found = (self._shards[name].get("spec") or {}).get("virtualWorkspaceURL") or ""
+        return found.rstrip("/") or self.base_url(name)
+
     async def run(self) -> None:
         """Until cancelled."""
 

@@ -92,6 +92,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
             self._lookup,
             OwnPages(self._health, metrics, rules.authentication, self._root),
             ProxyMetrics(metrics),
+            self._peers,
         )
 
     def _start_background(self) -> None:

@@ -17,14 +17,16 @@ from pykcp.machinery.kcp.hashes import home_cluster_name
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
 from pykcp.machinery.status import BadRequest, Expired, Forbidden, MethodNotAllowed, StatusError
 from pykcp.programs.shard.clusters import ShardClusters
+from pykcp.registry.errors import translate
 from pykcp.registry.indexes.entries import path_entry
 from pykcp.registry.keys import kind_prefix, object_key, split_key
 from pykcp.registry.moving.records import ARRIVING, DEPARTED
 from pykcp.registry.paths import HOMES, PathIndex
+from pykcp.registry.watch.hub import WatchHub
 from pykcp.server.call import Call, Pending
 from pykcp.server.media.answers import JSON_HEADERS, send_status
 from pykcp.server.request_info import RequestInfo, parse_query
-from pykcp.storage.errors import Compacted
+from pykcp.storage.errors import Compacted, StoreError
 from pykcp.storage.interface import Event, Store
 from pykcp.wire.exchange import Exchange, IncomingRequest, Stream
 
@@ -59,7 +61,9 @@ class WhereService:
         paths: PathIndex,
         known: ShardClusters,
         authentication: Authentication,
+        hub: WatchHub,
     ) -> None:
+        self._hub = hub
         self._store, self._paths, self._clusters = store, paths, known
         self._authentication = authentication
         self._streams: dict[Stream, Callable[[], None]] = {}
@@ -101,6 +105,8 @@ class WhereService:
                 raise MethodNotAllowed("only GET is supported")
             if "since" in call.info.query:
                 return self._follow(call)
+            if "advance" in call.info.query:
+                return self._advance(call)
             self._look_up(call, call.info.param("path"))
         except StatusError as error:
             send_status(call, error)
@@ -170,13 +176,31 @@ class WhereService:
             return ""
         return (_decode(entry.value).metadata.annotations or {}).get(TYPE_ANNOTATION, "")
 
+    # --- revisions
+
+    def _advance(self, call: Call) -> Pending:
+        revision = _revision(call, "advance")
+        if revision > self._store.revision:
+            return self._advance_to(call, revision)
+        self._answer_revision(call)
+        return None
+
+    async def _advance_to(self, call: Call, revision: int) -> None:
+        try:
+            await self._store.advance(revision)
+        except StoreError as error:
+            send_status(call, translate(error))
+            return
+        self._answer_revision(call)
+
+    def _answer_revision(self, call: Call) -> None:
+        self._hub.report_progress()
+        call.exchange.respond(200, JSON_HEADERS, encode(RouteChange(self._store.revision)))
+
     # --- changes
 
     def _follow(self, call: Call) -> Pending:
-        text = call.info.param("since")
-        since = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
-        if since < 0:
-            raise BadRequest(f'invalid since: "{text}" is not a revision')
+        since = _revision(call, "since")
         if since > self._store.revision:
             raise Expired("revision is newer than this shard")
         return self._stream(call, since)
@@ -223,6 +247,13 @@ class WhereService:
         unlisten = self._streams.pop(stream, None)
         if unlisten is not None:
             unlisten()
+
+
+def _revision(call: Call, name: str) -> int:
+    text = call.info.param(name)
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise BadRequest(f'invalid {name}: "{text}" is not a revision')
+    return int(text)
 
 
 def _lines(events: Sequence[Event]) -> list[bytes]:

@@ -71,6 +71,8 @@ class WatchHub:
         self._ending: deque[Watcher] = deque()
         self._is_running = False
         self._bookmarks = BookmarkSchedule(self._loop, self._bookmark_idle)
+        self._progress: dict[Watcher, None] = {}
+        """Those that get a bookmark whenever progress is reported."""
         self.count = 0
         self.delivered = 0
         self.ended_slow = 0
@@ -112,6 +114,8 @@ class WatchHub:
         self.count += 1
         if watcher.wants_bookmarks:
             self._bookmarks.add(watcher)
+        if watcher.wants_progress:
+            self._progress[watcher] = None
         if self._is_closed is not None and self._is_closed(prefix):
             self.end(watcher)  # its cluster went out of use while it was catching up
         elif self._moved and cluster_of_prefix(prefix) in self._moved:
@@ -151,6 +155,7 @@ class WatchHub:
         if watcher.deadline is not None:
             watcher.deadline.cancel()
         self._bookmarks.remove(watcher)
+        self._progress.pop(watcher, None)
         if not watcher.sink.closed:
             watcher.sink.end(self._trailers(group))
         if watcher.on_end is not None:
@@ -335,6 +340,11 @@ class WatchHub:
                 self._settle(watcher, group)
             self._bookmark(watcher)
         self.end(watcher)
+
+    def report_progress(self) -> None:
+        """Tell those who asked for it how far the store is."""
+        for watcher in list(self._progress):
+            self._bookmark_idle(watcher)
 
     def _bookmark_idle(self, watcher: Watcher) -> None:
         group = watcher.group

@@ -39,6 +39,8 @@ class WatchOptions:
     marks_initial_end: bool = False
     """Streaming lists: a bookmark says where the initial state ends."""
     wants_bookmarks: bool = False
+    wants_progress: bool = False
+    """Bookmarks also whenever the progress of the store is reported."""
     timeout: float = 1800.0
 
 
@@ -96,7 +98,12 @@ async def watch(
     events: EventEncoder = encoder
     if resource.webhook is not None:
         sink, events = ConvertingSink(sink, encoder, resource.webhook), RawEncoder(encoder)
-    watcher = Watcher(sink, since, wants_bookmarks=options.wants_bookmarks)
+    watcher = Watcher(
+        sink,
+        since,
+        wants_bookmarks=options.wants_bookmarks,
+        wants_progress=options.wants_progress,
+    )
     matches = options.selection.matcher()
     group = WatchGroup(prefix, key, matches, events)
     try:

@@ -49,12 +49,16 @@ class Watcher:
         "sink",
         "slot",
         "wants_bookmarks",
+        "wants_progress",
     )
 
-    def __init__(self, sink: Sink, since: int, *, wants_bookmarks: bool) -> None:
+    def __init__(
+        self, sink: Sink, since: int, *, wants_bookmarks: bool, wants_progress: bool = False
+    ) -> None:
+        """`wants_progress`: a bookmark whenever there is reason to send one."""
         self.sink = sink
         self.since = since
-        self.wants_bookmarks = wants_bookmarks
+        self.wants_bookmarks, self.wants_progress = wants_bookmarks, wants_progress
         self.deadline: asyncio.TimerHandle | None = None
         self.on_end: Callable[[], None] | None = None
         self.is_open = True

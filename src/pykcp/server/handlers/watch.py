@@ -6,6 +6,7 @@ import random
 
 import orjson
 
+from pykcp.clients.where import PROGRESS
 from pykcp.machinery.status import FieldError, Invalid, NotAcceptable, forbidden, not_supported
 from pykcp.registry.resource import Resource
 from pykcp.registry.watch.verb import (
@@ -81,6 +82,7 @@ def watch_options(call: Call) -> WatchOptions:
         sends_initial=sends_initial,
         marks_initial_end=streams_list and bookmarks,
         wants_bookmarks=bookmarks,
+        wants_progress=bookmarks and call.exchange.request.header(PROGRESS) is not None,
         timeout=min(timeout, _MAX_TIMEOUT) if timeout > 0 else _MIN_TIMEOUT * (1 + random.random()),  # noqa: S311
     )
 

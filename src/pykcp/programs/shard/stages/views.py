@@ -69,7 +69,9 @@ def build_views(
 
         served = MovingWorkspace(moving.outgoing, moving.news)
         api.services.mount("moving", VirtualWorkspaces(_host(base, access, api), (served,)))
-    where = WhereService(stores.store, catalog.paths, access.clusters, access.authentication)
+    where = WhereService(
+        stores.store, catalog.paths, access.clusters, access.authentication, stores.hub
+    )
     api.services.mount("where", where)
     front: Application = FrontDoor(api.server, api.services)
     mappings = base.settings.shard.miniproxy_mapping_file

@@ -1,0 +1,415 @@
+"""`/services/merged/…`: a collection of all shards as one, listed and watched in one request.
+
+`/services/merged/apiexport/<cluster>/<export>/clusters/*/apis/…` is the virtual workspace of an
+export over all shards, `/services/merged/clusters/*/api/…` are all logical clusters. Every shard
+authorizes the caller as if it had been asked itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from math import inf
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from pykcp.aio.owner import spawn
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.http.response import HttpResponse
+from pykcp.clients.peers import Peers
+from pykcp.clients.remote.errors import error_of
+from pykcp.clients.remote.informer import lines
+from pykcp.clients.where import PROGRESS, WHERE, decode_change
+from pykcp.machinery.status import BadRequest, Expired, MethodNotAllowed, StatusError
+from pykcp.proxy.lookup import ShardsAway
+from pykcp.proxy.merge import (
+    EventMerge,
+    ListPart,
+    PageToken,
+    decode_part,
+    decode_token,
+    error_line,
+    read_line,
+    tail,
+)
+from pykcp.server.call import Call
+from pykcp.server.media.answers import JSON_HEADERS
+from pykcp.wire.exchange import Header, Stream
+
+_log = logging.getLogger(__name__)
+
+MERGED = "/services/merged/"
+_PAGE = 500
+_MOST_BYTES = 64 << 20
+_BACKLOG = 256 << 10
+_SECONDS = 5.0
+"""For which a watch goes on without a shard."""
+_RETRY, _POLL = 0.1, 0.05
+_BOOKMARK_SECONDS = 10.0
+_FIRST_HYBRID = 1 << 38
+"""Revisions below are those of a server that counts for itself: they cannot be compared."""
+_PLACE = frozenset(("resourceVersion", "resourceVersionMatch", "limit", "continue"))
+_INITIAL_END = b'"annotations":{"k8s.io/initial-events-end":"true"},'
+_FAILURES = (StatusError, SendFailed, TimeoutError, msgspec.MsgspecError)
+
+Query = list[tuple[str, str]]
+
+
+class ShardReads(Protocol):
+    """How shards are asked in the name of a user."""
+
+    def names(self) -> list[str]: ...
+
+    async def get(self, shard: str, target: str, headers: Sequence[Header]) -> HttpResponse:
+        """Raises SendFailed."""
+
+
+class MergedRequest(NamedTuple):
+    call: Call
+    path: str
+    """At each shard."""
+    query: Query
+    """Without what says where to begin."""
+    asked: dict[str, str]
+    """The whole query."""
+    headers: Sequence[Header]
+
+    def target(self, **more: object) -> str:
+        given = [*self.query, *((name, str(value)) for name, value in more.items() if value != "")]
+        return f"{self.path}?{urlencode(given)}" if given else self.path
+
+    def is_true(self, name: str) -> bool:
+        return self.asked.get(name, "false") not in ("false", "0")
+
+
+def read_request(call: Call, headers: Sequence[Header]) -> MergedRequest:
+    """Raises the error to answer."""
+    request = call.exchange.request
+    if request.method != "GET":
+        raise MethodNotAllowed("the server does not allow this method on the requested resource")
+    rest = request.path[len(MERGED) :]
+    path = f"/{rest}" if rest.startswith("clusters/") else f"/services/{rest}"
+    pairs = parse_qsl(request.query, keep_blank_values=True)
+    query = [pair for pair in pairs if pair[0] not in _PLACE]
+    accepted = (request.header("accept") or "").split(",")
+    accept = ",".join(one for one in accepted if "application/json" in one) or "application/json"
+    kept = [header for header in headers if header[0] not in ("accept", "accept-encoding")]
+    return MergedRequest(call, path, query, dict(pairs), [*kept, ("accept", accept)])
+
+
+class MergedCollections:
+    def __init__(self, reads: ShardReads, peers: Peers) -> None:
+        self._reads, self._peers = reads, peers
+
+    async def serve(self, asked: MergedRequest) -> None:
+        """Answer a list or a watch. Raises the error to answer."""
+        if asked.is_true("watch"):
+            await _MergedWatch(self, asked).run()
+        else:
+            await self._list(asked)
+
+    # --- revisions
+
+    async def moment(self, at_least: int = 0) -> tuple[list[str], int]:
+        """The shards, and a revision that all of them have reached. Raises ShardsAway."""
+        shards = self._reads.names()
+        revisions = await self._on_all(shards, lambda shard: self.advance(shard, 0))
+        if len(shards) > 1 and min(revisions) < _FIRST_HYBRID:
+            raise ShardsAway(["revisions cannot be compared yet"])
+        revision = max((*revisions, at_least))
+        await self._on_all(shards, lambda shard: self.advance(shard, revision))
+        return shards, revision
+
+    async def _on_all(self, shards: Sequence[str], ask: Callable[[str], Any]) -> list[int]:
+        results = await asyncio.gather(*map(ask, shards), return_exceptions=True)
+        found = {s: r for s, r in zip(shards, results, strict=True) if isinstance(r, int)}
+        away = [shard for shard in shards if shard not in found]
+        if away or not shards:
+            raise ShardsAway(away or ["no shard is known yet"])
+        return list(found.values())
+
+    async def advance(self, shard: str, revision: int) -> int:
+        """Raises one of _FAILURES."""
+        client = self._peers.client(shard)
+        async with asyncio.timeout(_SECONDS):
+            response = await client.http.request(
+                "GET", f"{WHERE}?advance={revision}", client.headers()
+            )
+            body = await response.read(_MOST_BYTES)
+        if response.status != 200:
+            raise error_of(response.status, body)
+        return decode_change(body).revision
+
+    async def open(self, shard: str, asked: MergedRequest, **more: object) -> HttpResponse:
+        """Raises SendFailed, or the error that the shard answers."""
+        response = await self._reads.get(shard, asked.target(**more), asked.headers)
+        if response.status != 200:
+            raise error_of(response.status, await response.read(_MOST_BYTES))
+        return response
+
+    # --- lists
+
+    async def _list(self, asked: MergedRequest) -> None:
+        limit = _number(asked, "limit")
+        token = asked.asked.get("continue", "")
+        if token:
+            start = _decode(token)
+            shards = self._reads.names()
+        else:
+            shards, revision = await self.moment(_number(asked, "resourceVersion"))
+            start = PageToken(revision, "", "")
+        stream: Stream | None = None
+        count = 0
+        async for shard, part in self.pages(asked, shards, start, limit):
+            if stream is None:  # errors of the first shard can still be answered
+                stream = asked.call.exchange.start(200, JSON_HEADERS)
+                stream.write(part.head())
+            stream.write((b"," if count and part.members else b"") + b",".join(part.members))
+            count += len(part.members)
+            if stream.backlog > _BACKLOG:
+                await stream.drain()
+            if limit and count >= limit:
+                following = _next_page(start.revision, shards, shard, part.next_token)
+                stream.write(tail(start.revision, following))
+                stream.end()
+                return
+        assert stream is not None
+        stream.write(tail(start.revision))
+        stream.end()
+
+    async def pages(
+        self, asked: MergedRequest, shards: Sequence[str], start: PageToken, limit: int = 0
+    ) -> AsyncIterator[tuple[str, ListPart]]:
+        """The pages of all shards, one after the other, as they were at one revision."""
+        left = limit
+        for shard in shards:
+            if shard < start.shard:
+                continue
+            inner = start.inner if shard == start.shard else ""
+            while True:
+                part = await self._page(shard, asked, start.revision, inner, left or _PAGE)
+                yield shard, part
+                left -= len(part.members)
+                if limit and left <= 0:
+                    return
+                inner = part.next_token
+                if not inner:
+                    break
+
+    async def _page(
+        self, shard: str, asked: MergedRequest, revision: int, inner: str, limit: int
+    ) -> ListPart:
+        try:
+            if inner:
+                response = await self.open(shard, asked, limit=limit, **{"continue": inner})
+            else:
+                place = {"resourceVersion": revision, "resourceVersionMatch": "Exact"}
+                response = await self.open(shard, asked, limit=limit, **place)
+            return decode_part(await response.read(_MOST_BYTES))
+        except (SendFailed, msgspec.MsgspecError) as error:
+            raise ShardsAway([shard]) from error
+
+
+def _number(asked: MergedRequest, name: str) -> int:
+    text = asked.asked.get(name, "") or "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise BadRequest(f'invalid {name}: "{text}" is not a number')
+    return int(text)
+
+
+def _decode(token: str) -> PageToken:
+    try:
+        return decode_token(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+        raise BadRequest("continue key is not valid") from error
+
+
+def _next_page(revision: int, shards: Sequence[str], shard: str, inner: str) -> str:
+    """The token of the page after one that ended at a shard; "" if it was the last."""
+    if not inner:
+        following = [name for name in shards if name > shard]
+        if not following:
+            return ""
+        shard = following[0]
+    made = msgspec.json.encode(PageToken(revision, shard, inner))
+    return base64.urlsafe_b64encode(made).rstrip(b"=").decode()
+
+
+class _MergedWatch:
+    """One watch over all shards."""
+
+    def __init__(self, collections: MergedCollections, asked: MergedRequest) -> None:
+        self._collections, self._asked = collections, asked
+        self._wants_bookmarks = asked.is_true("allowWatchBookmarks")
+        self._has_news = asyncio.Event()
+        self._bookmark: bytes = b""
+        """The last one of any shard, as a pattern for ours."""
+        self._bookmarked = self._waiting_since = time.monotonic()
+        self._reached = 0
+
+    async def run(self) -> None:
+        """To the end. Raises the error to answer if it cannot begin."""
+        asked, collections = self._asked, self._collections
+        version = _number(asked, "resourceVersion")
+        sends_initial = asked.is_true("sendInitialEvents") or not version
+        shards, revision = await collections.moment(version)
+        since = revision if sends_initial else version
+        self._merge = EventMerge(shards, since)
+        opened = await asyncio.gather(
+            *(self._open(shard) for shard in shards), return_exceptions=True
+        )
+        failed = [one for one in opened if isinstance(one, BaseException)]
+        responses = [one for one in opened if not isinstance(one, BaseException)]
+        if failed:
+            for response in responses:
+                response.close()
+            raise failed[0] if isinstance(failed[0], StatusError) else ShardsAway(shards)
+        self._stream = asked.call.exchange.start(200, JSON_HEADERS)
+        self._stream.on_close(self._has_news.set)
+        tasks = [
+            spawn(self._follow(shard, response), "merged watch")
+            for shard, response in zip(shards, responses, strict=True)
+        ]
+        for task in tasks:
+            task.add_done_callback(lambda _: self._has_news.set())
+        try:
+            if sends_initial:
+                await self._send_initial(shards, revision)
+            await self._deliver(tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _open(self, shard: str) -> HttpResponse:
+        drop = ("sendInitialEvents", "allowWatchBookmarks")
+        query = [pair for pair in self._asked.query if pair[0] not in drop]
+        headers = [*self._asked.headers, (PROGRESS, "1")]
+        asked = self._asked._replace(query=query, headers=headers)
+        place = {"resourceVersion": self._merge.progress(shard)}
+        return await self._collections.open(shard, asked, allowWatchBookmarks="true", **place)
+
+    async def _send_initial(self, shards: Sequence[str], revision: int) -> None:
+        asked = self._asked
+        drop = ("watch", "sendInitialEvents", "allowWatchBookmarks", "timeoutSeconds")
+        listed = asked._replace(query=[pair for pair in asked.query if pair[0] not in drop])
+        async for _, part in self._collections.pages(listed, shards, PageToken(revision, "", "")):
+            kind, version = part.kind.removesuffix("List").encode(), part.api_version.encode()
+            for member in part.members:
+                obj = bytes(member)
+                if b'"kind"' not in obj[:80]:  # members of lists of built-in kinds lack their type
+                    obj = b'{"kind":"%b","apiVersion":"%b",%b' % (kind, version, obj[1:])
+                self._stream.write(b'{"type":"ADDED","object":%b}\n' % obj)
+            if not self._bookmark:
+                self._bookmark = b'{"type":"BOOKMARK","object":{"kind":"%b","apiVersion":"%b",' % (
+                    kind, version,
+                )  # fmt: skip
+            if self._stream.backlog > _BACKLOG:
+                await self._stream.drain()
+        if self._wants_bookmarks and asked.is_true("sendInitialEvents"):
+            self._send_bookmark(revision, _INITIAL_END)
+
+    def _send_bookmark(self, revision: int, marks: bytes = b"") -> None:
+        if self._bookmark:
+            place = b'"metadata":{%b"resourceVersion":"%d"}}}\n' % (marks, revision)
+            self._stream.write(self._bookmark + place)
+            self._bookmarked = time.monotonic()
+
+    # --- from the shards
+
+    async def _follow(self, shard: str, response: HttpResponse) -> None:
+        """Until the shard is away for too long, or has forgotten where the watch is."""
+        while True:
+            try:
+                async for line in lines(response.chunks()):
+                    self._heard(shard, line)
+            except SendFailed as error:
+                _log.debug("the watch of shard %s broke: %s", shard, error)
+            finally:
+                response.close()
+            response = await self._reopen(shard)
+
+    def _heard(self, shard: str, data: bytes) -> None:
+        line = read_line(data)
+        if line.type == "ERROR":
+            raise Expired("a shard has ended the watch")
+        is_bookmark = line.type == "BOOKMARK"
+        if is_bookmark and not self._bookmark:
+            self._bookmark = data.partition(b'"metadata"')[0]
+        self._merge.receive(shard, line.revision, None if is_bookmark else data + b"\n")
+        self._has_news.set()
+
+    async def _reopen(self, shard: str) -> HttpResponse:
+        """Raises Expired if the shard stays away."""
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            try:
+                return await self._open(shard)
+            except _FAILURES as error:
+                if time.monotonic() > deadline or isinstance(error, Expired):
+                    raise Expired(f"shard {shard} does not answer") from error
+            await asyncio.sleep(_RETRY)
+
+    # --- to the client
+
+    async def _deliver(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Pass events on as soon as they can leave, until the client or a shard goes."""
+        stream, merge = self._stream, self._merge
+        seconds = _number(self._asked, "timeoutSeconds")
+        deadline = time.monotonic() + seconds if seconds else inf
+        while not stream.closed:
+            ready = merge.take()
+            if ready:
+                stream.write(b"".join(ready))
+                if stream.backlog > _BACKLOG:
+                    await stream.drain()
+            self._mark_progress()
+            problem = self._problem(tasks)
+            if problem is not None:
+                stream.write(error_line(problem))
+            if problem is not None or time.monotonic() >= deadline:
+                stream.end()
+                return
+            await self._wait(deadline)
+
+    async def _wait(self, deadline: float) -> None:
+        """For news; while an event waits for other shards, they are asked how far they are."""
+        self._has_news.clear()
+        pause = min(deadline - time.monotonic(), _BOOKMARK_SECONDS)
+        if self._merge.wanted:
+            pause = min(pause, _POLL)
+            await self._push()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._has_news.wait(), max(pause, 0.0))
+
+    def _problem(self, tasks: Sequence[asyncio.Task[None]]) -> StatusError | None:
+        """Why the watch cannot go on."""
+        for task in tasks:
+            if task.done():
+                error = task.exception()
+                return error if isinstance(error, StatusError) else Expired("a shard is away")
+        now = time.monotonic()
+        if not self._merge.wanted or self._merge.reached > self._reached:
+            self._reached, self._waiting_since = self._merge.reached, now
+        elif now - self._waiting_since > _SECONDS:
+            names = ", ".join(self._merge.lagging())
+            return Expired(f"shards do not answer: {names}")
+        return None
+
+    def _mark_progress(self) -> None:
+        is_due = time.monotonic() - self._bookmarked > _BOOKMARK_SECONDS
+        if self._wants_bookmarks and is_due and not self._merge.wanted:
+            self._send_bookmark(self._merge.reached)
+
+    async def _push(self) -> None:
+        """Have the shards that an event waits for say that they have no older one."""
+        wanted = self._merge.wanted
+        pushes = (self._collections.advance(shard, wanted) for shard in self._merge.lagging())
+        await asyncio.gather(*pushes, return_exceptions=True)

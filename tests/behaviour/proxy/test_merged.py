@@ -1,0 +1,149 @@
+"""One list and one watch over all shards."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.sharded import Fleet
+from pykcp.testing.workspaces import make_workspace
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+MERGED = "/services/merged/clusters/*/api/v1/configmaps"
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Masters pass the proxy, so that a test can read all logical clusters."""
+    directory = pathlib.Path(tmp_path_factory.mktemp("fleet"))
+    found = Fleet(directory, proxy_flags=["--authentication-drop-groups=none"])
+    try:
+        found.start()
+        root = found.client(cluster="root")
+        for shard in found.shards:
+            where = {"selector": {"matchLabels": {"name": shard}}}
+            make_workspace(root, f"on-{shard}", location=where)
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture
+def everything(two: Fleet) -> TestClient:
+    """All logical clusters of all shards."""
+    client = two.client(user="shard-admin")
+    client.prefix = MERGED
+    eventually(lambda: client.get("", limit=1).status == 200)  # revisions can be compared
+    return client
+
+
+def inside(two: Fleet, shard: str) -> TestClient:
+    return two.client(cluster=f"root:on-{shard}")
+
+
+def made(two: Fleet, shard: str, name: str, **labels: str) -> Any:
+    body = {"metadata": {"name": name, "labels": labels}}
+    reply = inside(two, shard).post(MAPS, body)
+    assert reply.status == 201, reply
+    return reply.json
+
+
+def names(reply: Any) -> list[str]:
+    assert reply.status == 200, reply
+    return [item["metadata"]["name"] for item in reply.json["items"]]
+
+
+def test_a_list_of_all_shards(two: Fleet, everything: TestClient) -> None:
+    for shard in two.shards:
+        made(two, shard, f"listed-{shard}", test="list")
+    reply = everything.get("", labelSelector="test=list")
+    assert sorted(names(reply)) == ["listed-root", "listed-shard-1"]
+    assert reply.json["kind"] == "ConfigMapList"
+    newest = max(int(item["metadata"]["resourceVersion"]) for item in reply.json["items"])
+    assert int(reply.json["metadata"]["resourceVersion"]) >= newest
+
+
+def test_pages(two: Fleet, everything: TestClient) -> None:
+    wanted = set()
+    for number in range(6):
+        shard = two.shards[number % 2]
+        wanted.add(made(two, shard, f"page-{number}", test="pages")["metadata"]["name"])
+    seen: list[str] = []
+    token, versions = "", set()
+    for _ in range(10):
+        reply = everything.get("", labelSelector="test=pages", limit=2, **{"continue": token})
+        seen += names(reply)
+        versions.add(reply.json["metadata"]["resourceVersion"])
+        if len(seen) == 2:  # what comes later is not part of the list
+            made(two, "shard-1", "page-z", test="pages")
+        token = reply.json["metadata"].get("continue", "")
+        if not token:
+            break
+    assert sorted(seen) == sorted(wanted)
+    assert len(versions) == 1
+
+
+def test_a_watch_of_all_shards_is_ordered_and_resumable(two: Fleet, everything: TestClient) -> None:
+    start = everything.get("", labelSelector="test=watch").json["metadata"]["resourceVersion"]
+    for number in range(10):
+        made(two, two.shards[number % 2], f"watched-{number}", test="watch")
+    query = {"labelSelector": "test=watch", "timeoutSeconds": 60}
+    events = take(everything, 10, resourceVersion=start, **query)
+    assert [event["type"] for event in events] == ["ADDED"] * 10
+    assert [e["object"]["metadata"]["name"] for e in events] == [f"watched-{n}" for n in range(10)]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in events]
+    assert versions == sorted(versions)
+    rest = take(everything, 6, resourceVersion=versions[3], **query)
+    assert rest == events[4:]
+
+
+def take(client: TestClient, count: int, **query: Any) -> list[Any]:
+    stream = client.watch("", **query)
+    try:
+        return [next(stream) for _ in range(count)]
+    finally:
+        stream.close()
+
+
+def test_a_streamed_list(two: Fleet, everything: TestClient) -> None:
+    for shard in two.shards:
+        made(two, shard, f"streamed-{shard}", test="stream")
+    query = {
+        "labelSelector": "test=stream",
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+    }
+    events = take(everything, 3, **query)
+    assert {e["object"]["metadata"]["name"] for e in events[:2]} == {
+        "streamed-root",
+        "streamed-shard-1",
+    }
+    assert events[0]["object"]["kind"] == "ConfigMap"
+    assert events[2]["type"] == "BOOKMARK"
+    assert events[2]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+def test_every_shard_authorizes(two: Fleet, everything: TestClient) -> None:
+    admin = two.client()
+    admin.prefix = MERGED
+    assert admin.get("").status == 403
+    assert admin.get("", watch="true").status == 403
+    assert everything.post("", {}).status == 405
+    assert everything.get("", limit="x").status == 400
+    assert everything.get("", **{"continue": "x"}).status == 400
+
+
+def test_a_dead_shard_is_named(two: Fleet, everything: TestClient) -> None:
+    two["shard-1"].kill()
+    try:
+        reply = everything.get("")
+        assert reply.status == 503
+        assert "shard-1" in reply.json["message"]
+    finally:
+        two["shard-1"].start()
+    assert eventually(lambda: everything.get("", limit=1).status == 200)
