@@ -73,7 +73,7 @@ def connect(
     `~/.kube/config`.
     """
     path = os.fspath(kubeconfig) if kubeconfig is not None else _default_kubeconfig()
-    return Kcp(load_endpoint(path, context), manager)
+    return Kcp(load_endpoint(path, context, runs_plugins=True), manager)
 
 
 def _default_kubeconfig() -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import pathlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
-from pykcp.clients.credential_files import read
+from pykcp.client.credentials import Credentials
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.client import HttpClient
 from pykcp.clients.http.interface import Server
@@ -34,7 +33,8 @@ class Transport:
 
     def __init__(self, endpoint: KubeconfigServer, manager: str, url: str = "") -> None:
         """`url`: another server that accepts the same credentials."""
-        self.manager, self.endpoint = manager, endpoint
+        self.manager = manager
+        self._credentials = Credentials(endpoint)
         parts = urlsplit(url or endpoint.url)
         self.url = f"{parts.scheme}://{parts.netloc}"
         is_tls = parts.scheme == "https"
@@ -43,10 +43,15 @@ class Transport:
                 parts.scheme,
                 parts.hostname or "",
                 parts.port or (443 if is_tls else 80),
-                Trust(lambda: make_context(endpoint)) if is_tls else None,
+                Trust(lambda: make_context(self.endpoint)) if is_tls else None,
                 endpoint.server_name,
             )
         )
+
+    @property
+    def endpoint(self) -> KubeconfigServer:
+        """The server, with the credentials that are used at present."""
+        return self._credentials.endpoint
 
     async def ask(
         self,
@@ -99,7 +104,7 @@ class Transport:
         headers = [("accept", accept), ("user-agent", f"pykcp-client/{self.manager}")]
         if body:
             headers.append(("content-type", form))
-        token = self._token()
+        token = await self._credentials.token()
         if token:
             headers.append(("authorization", f"Bearer {token}"))
         try:
@@ -112,11 +117,6 @@ class Transport:
             return await response.read(_MOST_BYTES)
         except SendFailed as error:
             raise _unreachable(error) from error
-
-    def _token(self) -> str:
-        if self.endpoint.token_file:  # tokens in files are replaced there while they are in use
-            return read(pathlib.Path(self.endpoint.token_file)).decode().strip()
-        return self.endpoint.token
 
     def close(self) -> None:
         self._http.close()

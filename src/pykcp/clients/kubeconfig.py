@@ -36,6 +36,10 @@ class KubeconfigServer:
     username: str = ""
     password: str = field(default="", repr=False)
     proxy: str = ""
+    plugin: Object | None = None
+    """A credential plugin (`exec`), only where it was asked for: it is a program that is run."""
+    cluster: Object = field(default_factory=dict)
+    """The cluster's entry as it is, for a credential plugin."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -43,10 +47,14 @@ class KubeconfigServer:
         return tuple(name for name in names if name)
 
 
-def load_endpoint(path: str, context: str = "", url: str = "") -> KubeconfigServer:
+def load_endpoint(
+    path: str, context: str = "", url: str = "", *, runs_plugins: bool = False
+) -> KubeconfigServer:
     """The server of a kubeconfig's context, or of its current one. Raises CredentialError.
 
-    `url`: of another server, with which the trust and credentials of the kubeconfig are used.
+    `url`: of another server, with which the trust and credentials of the kubeconfig are used;
+    `runs_plugins`: whether credential plugins may be used. Servers do not run any, since a
+    kubeconfig that they are given would then decide which programs they run.
     """
     import yaml
 
@@ -60,12 +68,13 @@ def load_endpoint(path: str, context: str = "", url: str = "") -> KubeconfigServ
         raise CredentialError(f"{path}: not a kubeconfig") from None
     if not isinstance(document, dict):
         raise CredentialError(f"{path}: not a kubeconfig")
-    return _Kubeconfig(path, document).endpoint(context, url)
+    return _Kubeconfig(path, document, runs_plugins=runs_plugins).endpoint(context, url)
 
 
 class _Kubeconfig:
-    def __init__(self, path: str, document: Object) -> None:
+    def __init__(self, path: str, document: Object, *, runs_plugins: bool = False) -> None:
         self._path, self._document = path, document
+        self._refused = ("auth-provider",) if runs_plugins else ("exec", "auth-provider")
         self._folder = pathlib.Path(path).parent
 
     def endpoint(self, asked: str = "", url: str = "") -> KubeconfigServer:
@@ -75,7 +84,7 @@ class _Kubeconfig:
         context = self._named("contexts", "context", current)
         cluster = self._named("clusters", "cluster", context.get("cluster"))
         user = self._named("users", "user", context["user"]) if context.get("user") else {}
-        for method in ("exec", "auth-provider"):
+        for method in self._refused:
             if user.get(method):
                 raise self._error(f"users cannot use {method} here")
         url = url or cluster.get("server") or ""
@@ -101,6 +110,8 @@ class _Kubeconfig:
             str(user.get("username") or ""),
             str(user.get("password") or ""),
             str(cluster.get("proxy-url") or ""),
+            user.get("exec"),
+            cluster,
         )
         make_context(found)  # what cannot be used shall be known at the start
         return found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+from typing import Any
 
 import pytest
+import yaml
 
 from pykcp.client import (
     AlreadyExists,
@@ -75,6 +78,38 @@ def test_kubeconfigs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "none").write_text("apiVersion: v1")
     with pytest.raises(CredentialError, match="current-context is not set"):
         connect()
+
+
+async def test_a_credential_plugin(shard: ServerProcess, tmp_path: pathlib.Path) -> None:
+    """It is run once, before the first request, and again when its credentials have expired."""
+    config = yaml.safe_load(shard.kubeconfig.read_text())
+    (token,) = [u["user"]["token"] for u in config["users"] if u["name"] == "kcp-admin"]
+    program, version = tmp_path / "login", "client.authentication.k8s.io/v1"
+    status = {"token": token, "expirationTimestamp": "2999-01-01T00:00:00Z"}
+    answer = {"apiVersion": version, "kind": "ExecCredential", "status": status}
+
+    def write(answer: dict[str, Any]) -> None:
+        program.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\necho '{json.dumps(answer)}'\n")
+
+    program.touch(mode=0o755)
+    write(answer)
+    for user in config["users"]:
+        plugin = {"apiVersion": version, "command": str(program), "interactiveMode": "Never"}
+        user["user"] = {"exec": plugin}
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(config))
+    async with connect(path, context="root") as kcp:
+        await kcp.current.objects("namespaces").get("default")
+        await kcp.current.objects("namespaces").get("default")
+        assert (tmp_path / "runs").read_text() == "run\n"
+    write({**answer, "status": {**status, "expirationTimestamp": "2001-01-01T00:00:00Z"}})
+    async with connect(path, context="root") as kcp:
+        await kcp.current.objects("namespaces").list()
+        assert (tmp_path / "runs").read_text().count("run") > 2
+    write({})
+    async with connect(path, context="root") as kcp:
+        with pytest.raises(CredentialError, match="getting credentials"):
+            await kcp.current.objects("namespaces").list()
 
 
 async def test_a_server_that_is_gone(tmp_path: pathlib.Path) -> None:

@@ -221,9 +221,13 @@ def _user(target: ServerTarget) -> Object:
     command = target.user.get("exec")
     if not command:
         return target.user
-    from pykcp.cli.plugins.access.exec_credential import credentials
+    from pykcp.clients.credential_files import CredentialError
+    from pykcp.clients.exec_credential import credentials
 
-    return {**target.user, **credentials(command, target.host, target.cluster)}
+    try:
+        return {**target.user, **credentials(command, target.host, target.cluster)}
+    except CredentialError as error:
+        raise PluginError(str(error)) from None
 
 
 def _headers(user: Object, *, is_secure: bool) -> list[tuple[str, str]]:

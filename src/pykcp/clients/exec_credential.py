@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-from pykcp.cli.plugins.errors import PluginError
+from pykcp.clients.credential_files import CredentialError
 
 Object = dict[str, Any]
 _HINT = (
@@ -20,7 +20,9 @@ _HINT = (
 
 
 def credentials(command: Object, server: str, cluster: Object) -> Object:
-    """Run the credential plugin; returns its token or certificate as fields of a kubeconfig's user."""
+    """Run the credential plugin; returns its token or certificate as fields of a kubeconfig's user,
+    and when they expire, if it says so. Raises CredentialError.
+    """
     status = _checked(_answer(command, server, cluster), command)
     fields: Object = {}
     if status.get("token"):
@@ -28,6 +30,8 @@ def credentials(command: Object, server: str, cluster: Object) -> Object:
     if status.get("clientCertificateData"):
         fields["certificate"] = status["clientCertificateData"]
         fields["key"] = status["clientKeyData"]
+    if status.get("expirationTimestamp"):
+        fields["expiration"] = status["expirationTimestamp"]
     return fields
 
 
@@ -43,21 +47,21 @@ def _answer(command: Object, server: str, cluster: Object) -> Object:
         )
     except FileNotFoundError:
         hint = command.get("installHint")
-        raise PluginError(
+        raise CredentialError(
             f"getting credentials: exec: executable {command['command']} not found{_HINT}"
             + (f"\n\n{hint}" if hint else "")
         ) from None
     except OSError as error:
-        raise PluginError(f"getting credentials: exec: {error}") from None
+        raise CredentialError(f"getting credentials: exec: {error}") from None
     if done.returncode != 0:
-        raise PluginError(
+        raise CredentialError(
             f"getting credentials: exec: executable {command['command']} "
             f"failed with exit code {done.returncode}"
         )
     try:
         answer: Object = json.loads(done.stdout)
     except ValueError as error:
-        raise PluginError(f"getting credentials: decoding stdout: {error}") from None
+        raise CredentialError(f"getting credentials: decoding stdout: {error}") from None
     return answer
 
 
@@ -65,7 +69,7 @@ def _is_interactive(command: Object) -> bool:
     mode = command.get("interactiveMode") or "IfAvailable"
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
     if mode == "Always" and not is_terminal:
-        raise PluginError(
+        raise CredentialError(
             "getting credentials: exec plugin cannot support interactive mode: "
             "standard input is not a terminal"
         )
@@ -101,18 +105,20 @@ def _cluster_information(server: str, cluster: Object) -> Object:
 def _checked(answer: Object, command: Object) -> Object:
     wanted, got = command.get("apiVersion"), answer.get("apiVersion")
     if got != wanted:
-        raise PluginError(
+        raise CredentialError(
             f"getting credentials: exec plugin is configured to use API version {wanted}, "
             f"plugin returned version {got}"
         )
     status: Object = answer.get("status") or {}
     certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
     if not answer.get("status"):
-        raise PluginError("getting credentials: exec plugin didn't return a status field")
+        raise CredentialError("getting credentials: exec plugin didn't return a status field")
     if not (status.get("token") or certificate or key):
-        raise PluginError("getting credentials: exec plugin didn't return a token or cert/key pair")
+        raise CredentialError(
+            "getting credentials: exec plugin didn't return a token or cert/key pair"
+        )
     if bool(certificate) != bool(key):
-        raise PluginError(
+        raise CredentialError(
             "getting credentials: exec plugin returned only certificate or key, not both"
         )
     return status

@@ -7,8 +7,8 @@ import pathlib
 
 import pytest
 
-from pykcp.cli.plugins.access.exec_credential import credentials
-from pykcp.cli.plugins.errors import PluginError
+from pykcp.clients.credential_files import CredentialError
+from pykcp.clients.exec_credential import credentials
 
 VERSION = "client.authentication.k8s.io/v1"
 
@@ -76,7 +76,7 @@ def test_a_certificate(command):
     ],
 )
 def test_answers_that_help_nobody(command, answer, exit_code, complaint):
-    with pytest.raises(PluginError) as caught:
+    with pytest.raises(CredentialError) as caught:
         credentials(command(answer, exit_code), "https://h", {})
     assert str(caught.value).startswith("getting credentials: ")
     assert complaint in str(caught.value)
@@ -84,7 +84,7 @@ def test_answers_that_help_nobody(command, answer, exit_code, complaint):
 
 def test_a_program_that_is_not_installed(command):
     given = {**command(""), "command": "no-such-login", "installHint": "get it"}
-    with pytest.raises(PluginError) as caught:
+    with pytest.raises(CredentialError) as caught:
         credentials(given, "https://h", {})
     assert "exec: executable no-such-login not found" in str(caught.value)
     assert str(caught.value).endswith("\n\nget it")
@@ -92,5 +92,5 @@ def test_a_program_that_is_not_installed(command):
 
 def test_a_program_that_wants_a_terminal(command):
     given = {**command(_answer(token="x")), "interactiveMode": "Always"}
-    with pytest.raises(PluginError, match="standard input is not a terminal"):
+    with pytest.raises(CredentialError, match="standard input is not a terminal"):
         credentials(given, "https://h", {})
