@@ -17,7 +17,7 @@ _EARLY = 10.0
 """Seconds before they expire at which a plugin is asked for new credentials."""
 
 
-class Credentials:
+class ClientCredentials:
     """What a client shows to a server; a credential plugin is run before the first request."""
 
     def __init__(self, endpoint: KubeconfigServer) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from pykcp.client.credentials import Credentials
+from pykcp.client.credentials import ClientCredentials
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.http.client import HttpClient
 from pykcp.clients.http.interface import Server
@@ -34,7 +34,7 @@ class Transport:
     def __init__(self, endpoint: KubeconfigServer, manager: str, url: str = "") -> None:
         """`url`: another server that accepts the same credentials."""
         self.manager = manager
-        self._credentials = Credentials(endpoint)
+        self._credentials = ClientCredentials(endpoint)
         parts = urlsplit(url or endpoint.url)
         self.url = f"{parts.scheme}://{parts.netloc}"
         is_tls = parts.scheme == "https"
