@@ -79,6 +79,44 @@ def test_a_new_resource_is_there_at_once(shard: ServerProcess) -> None:
         assert "sheriffs" in [r["name"] for r in found]
 
 
+def test_a_consumer_whose_own_crd_is_in_the_way(shard: ServerProcess) -> None:
+    """A binding that never was complete gives its provider nothing."""
+    provider = ExportProvider(shard, user="provider")
+    consumer = Consumer(shard)
+    names = {"plural": "cowboys", "singular": "cowboy", "kind": "Cowboy", "listKind": "CowboyList"}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object"}},
+    }
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"cowboys.{provider.group}"},
+        "spec": {
+            "group": provider.group,
+            "names": names,
+            "scope": "Namespaced",
+            "versions": [version],
+        },
+    }
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert consumer.client.post(crds, crd).status == 201
+    eventually(lambda: consumer.client.get(provider.path()).status == 200)
+    reference = {"path": provider.cluster, "name": provider.export}
+    binding = {
+        "apiVersion": "apis.kcp.io/v1alpha2",
+        "kind": "APIBinding",
+        "metadata": {"name": provider.export},
+        "spec": {"reference": {"export": reference}},
+    }
+    assert consumer.client.post(f"{APIS}/apibindings", binding).status == 201
+    path = f"{APIS}/apibindings/{provider.export}"
+    eventually(lambda: b"NamingConflicts" in consumer.client.get(path).body)
+    assert provider.view(consumer.cluster).get(provider.path()).status == 403
+
+
 def test_watch_over_all(shard: ServerProcess) -> None:
     """One watch follows consumers that come later, too."""
     provider = ExportProvider(shard, user="provider")

@@ -94,7 +94,7 @@ class ExportViewAccess:
         if verb not in _READ:
             return False
         is_binding = (group, resource) == (API_BINDINGS.group, API_BINDINGS.resource)
-        return is_binding or _exports(export, group, resource)
+        return is_binding or (grant.is_complete and _exports(export, group, resource))
 
     async def content(self, cluster: str, name: str, attributes: Attributes) -> Decision:
         question = _content_question(name, attributes)

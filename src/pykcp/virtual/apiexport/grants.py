@@ -20,13 +20,15 @@ _MISSING = object()
 class ClaimGrant:
     """One binding, as far as it says what its provider may do."""
 
-    __slots__ = ("_binding", "bound")
+    __slots__ = ("_binding", "bound", "is_complete")
 
     def __init__(self, binding: Object) -> None:
         status = binding.get("status") or {}
         self.bound = frozenset(
             (b.get("group") or "", b["resource"]) for b in status.get("boundResources") or ()
         )
+        self.is_complete = status.get("phase") == "Bound"
+        """Everything that the export had was bound once: nothing was in the way."""
         given = (binding.get("spec") or {}).get("permissionClaims") or []
         self._binding: Object = {"spec": {"permissionClaims": given}}
 
