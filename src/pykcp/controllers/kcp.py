@@ -132,7 +132,9 @@ def _workspace_controllers(
 
         reporting = client(workspace_reports.NAME)
         made.append(
-            workspace_reports.WorkspaceReports(lister, reporting, parts.peers, shard_name, metrics)
+            workspace_reports.WorkspaceReports(
+                lister, reporting, parts.peers, lookup.replica, shard_name, metrics
+            )
         )
     if "WorkspaceMounts" in parts.gates:
         made.append(MountController(lister, client(mounts.NAME), parts.directory, now, metrics))

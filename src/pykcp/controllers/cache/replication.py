@@ -24,6 +24,7 @@ from pykcp.controllers.cache.replication_plan import (
     CopyAction,
     ReplicationPlan,
     belongs,
+    is_published_place,
     plan,
 )
 from pykcp.controllers.runtime.controller import Controller
@@ -206,7 +207,7 @@ class Replication:
                 for seen in map(_decode, values):
                     metadata = seen.metadata
                     cluster = metadata.annotations[CLUSTER_ANNOTATION]
-                    if not is_system(cluster):
+                    if is_published_place(kind, cluster):
                         yield cluster, metadata.name, metadata.resource_version
             return
         for ref in self._lister.find(PUBLISHED_CLUSTERS, LOGICAL_CLUSTERS):
@@ -228,7 +229,7 @@ class _Adds:
         self._kind = kind
 
     def __call__(self, change: Change) -> None:
-        if not is_system(change.cluster):
+        if is_published_place(self._kind, change.cluster):
             self._controller.add(Original(self._kind, change.cluster, change.name))
 
 

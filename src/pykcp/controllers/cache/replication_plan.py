@@ -79,10 +79,18 @@ _NOTHING = ReplicationPlan(CopyAction.NOTHING)
 _DELETE = ReplicationPlan(CopyAction.DELETE)
 
 
+def is_published_place(kind: GroupVersionResource, cluster: str) -> bool:
+    """Whether objects of a kind in a logical cluster can be ones to publish.
+
+    In `system:shard` a shard says of itself where it is and how it is, which all others need.
+    """
+    return not is_system(cluster) or (kind == SHARDS and cluster == SYSTEM_SHARD)
+
+
 def belongs(kind: GroupVersionResource, cluster: str, local: Object, *, in_marked: bool) -> bool:
     """Whether an object is one to publish; `in_marked`: its logical cluster is marked."""
-    if is_system(cluster):  # there a shard says of itself where it is, which all others need
-        return kind == SHARDS and cluster == SYSTEM_SHARD
+    if not is_published_place(kind, cluster):
+        return False
     if kind in ROLES:
         return in_marked and is_marked(local)
     return kind != LOGICAL_CLUSTERS or is_marked(local)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
 
 import msgspec
 
 from pykcp.clients.interface import Change, Feed, Handler
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.machinery.kcp.clusters import ROOT, SYSTEM_SHARD
 from pykcp.machinery.resources import SHARDS
 from pykcp.registry.lookup import Replica
+
+K = TypeVar("K", bound=Hashable)
 
 
 class _Shard(msgspec.Struct):
@@ -42,6 +46,26 @@ def follow_published_shards(replica: Replica | None, callback: Callable[[], None
 
     if replica is not None:
         replica.listen(changed)
+
+
+class ShardWaiters(Generic[K]):
+    """Keys of a controller that wait for a shard to answer: they are tried again when it reports.
+
+    Otherwise they would wait for the end of their backoff, which grows while a shard is away.
+    """
+
+    def __init__(self, controller: Controller[K], replica: Replica | None) -> None:
+        self._controller = controller
+        self._waiting: dict[str, set[K]] = {}
+        if replica is not None:
+            replica.follow(SHARDS, self._on_shard)
+
+    def wait(self, shard: str, key: K) -> None:
+        self._waiting.setdefault(shard, set()).add(key)
+
+    def _on_shard(self, _cluster: str, name: str) -> None:
+        for key in self._waiting.pop(name, ()):
+            self._controller.add(key)
 
 
 def _is_report(change: Change) -> bool:

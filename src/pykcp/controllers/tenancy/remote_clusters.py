@@ -25,6 +25,14 @@ PROVISION_PATH = "/services/provisioning/clusters"
 REPORT_PATH = "/services/provisioning/reports"
 
 
+class ShardUnreachable(Requeue):
+    """A shard does not answer; it is asked again later."""
+
+    def __init__(self, shard: str, error: Exception) -> None:
+        super().__init__(f"shard {shard}: {error}")
+        self.shard = shard
+
+
 class RemoteClusters:
     def __init__(self, peers: Peers | None, own_shard: str) -> None:
         self._peers, self._own = peers, own_shard
@@ -34,14 +42,23 @@ class RemoteClusters:
         name = meta.annotation(workspace, lifecycle.SHARD_ANNOTATION)
         return "" if self._peers is None or name == self._own else name
 
-    def is_alive(self, shard: str) -> bool:
-        return shard == self._own or (self._peers is not None and self._peers.is_alive(shard))
+    def can_ask(self, shard: str) -> bool:
+        """Whether it is worth asking a shard now: not just after it did not answer."""
+        if shard == self._own:
+            return True
+        if self._peers is None:
+            return False
+        try:
+            self._peers.client(shard)
+        except ServiceUnavailable:
+            return False
+        return True
 
     async def provision(self, shard: str, workspace: Object, cluster: str, path: str) -> Object:
         """Have another shard provision the logical cluster of a workspace; returns it.
 
         Returns the existing one if it was provisioned before. Raises AlreadyExists if the name is
-        taken, TooManyRequests if the shard has no room, Requeue if it does not answer.
+        taken, TooManyRequests if the shard has no room, ShardUnreachable if it does not answer.
         """
         wanted = {"workspace": workspace, "cluster": cluster, "path": path, "shard": self._own}
         with _answering(shard):
@@ -81,7 +98,7 @@ def _answering(shard: str) -> Iterator[None]:
     try:
         yield
     except ServiceUnavailable as error:
-        raise Requeue(f"shard {shard}: {error}") from error
+        raise ShardUnreachable(shard, error) from error
 
 
 def is_owned(cluster: Object, workspace: Object) -> bool:

@@ -14,6 +14,7 @@ from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.clients.interface import Change, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_changes import ShardWaiters
 from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.controllers.tenancy.provisioning import is_created_ready
 from pykcp.controllers.tenancy.remote_clusters import REPORT_PATH
@@ -22,6 +23,7 @@ from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
 from pykcp.machinery.status import NotFound, ServiceUnavailable
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.entries import DELETING, UNSETTLED_CLUSTERS
+from pykcp.registry.lookup import Replica
 from pykcp.types import Object
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class WorkspaceReports:
         lister: Lister,
         client: ShardClient,
         peers: Peers,
+        replica: Replica | None,
         shard_name: str,
         metrics: ControllerMetrics | None = None,
     ) -> None:
@@ -59,6 +62,7 @@ class WorkspaceReports:
         self.controller: Controller[ReportKey] = Controller(
             NAME, self.reconcile, workers=16, metrics=metrics
         )
+        self._waiters = ShardWaiters(self.controller, replica)
 
     def follow(self, feed: Feed) -> None:
         feed.on(LOGICAL_CLUSTERS, self._on_cluster)
@@ -131,6 +135,7 @@ class WorkspaceReports:
                 continue
             except ServiceUnavailable as error:
                 unreachable.append(f"shard {shard}: {error}")
+                self._waiters.wait(shard, key)
                 continue
             return bool(answer.get("known"))
         if unreachable:

@@ -19,7 +19,7 @@ from pykcp.apis.kcp.workspace_types import BadType
 from pykcp.clients.interface import Change, Feed, Lister
 from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.metrics import ControllerMetrics
-from pykcp.controllers.runtime.shard_changes import follow_shards
+from pykcp.controllers.runtime.shard_changes import ShardWaiters, follow_shards
 from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.controllers.tenancy.placement import (
     NO_SHARDS,
@@ -29,7 +29,7 @@ from pykcp.controllers.tenancy.placement import (
     state_of,
 )
 from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
-from pykcp.controllers.tenancy.remote_clusters import RemoteClusters, is_owned
+from pykcp.controllers.tenancy.remote_clusters import RemoteClusters, ShardUnreachable, is_owned
 from pykcp.controllers.tenancy.settling import external_url, let_go, reserve, unreserve
 from pykcp.machinery import labels, meta
 from pykcp.machinery.kcp import clusters, hashes
@@ -89,6 +89,7 @@ class Workspaces:
         self.controller: Controller[ObjectKey] = Controller(
             NAME, self.reconcile, workers=32, metrics=metrics
         )
+        self._waiters = ShardWaiters(self.controller, lookup.replica)
 
     def follow(self, feed: Feed) -> None:
         feed.on(WORKSPACES, self._on_workspace)
@@ -145,6 +146,13 @@ class Workspaces:
                 self.controller.add(ref.key)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
+        try:
+            return await self._reconcile(key)
+        except ShardUnreachable as error:
+            self._waiters.wait(error.shard, key)
+            raise
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
         if key == _ALL:
             await self._mend_addresses()
             return None
@@ -186,8 +194,14 @@ class Workspaces:
             except TooManyRequests:
                 refused.add(meta.name(shard))
                 shard = None
-                await self._change(workspace, unreserve)
-                unreserve(workspace)
+            except ShardUnreachable:
+                refused.add(meta.name(shard))
+                shard = self._choose(workspace, refused)
+                if shard is None:
+                    raise  # no other shard will do: it waits for this one
+            # What the shard may have made nevertheless is deleted there: see workspace_reports.
+            await self._change(workspace, unreserve)
+            unreserve(workspace)
 
     async def _provision_on(self, shard: Object, workspace: Object) -> None:
         """Raises TooManyRequests if the shard has no room."""
@@ -205,7 +219,7 @@ class Workspaces:
         location = workspace["spec"].get("location") or {}
         selector = labels.from_label_selector(location.get("selector") or {})
         shards = {meta.name(shard): shard for shard in self._shards.all()}
-        excluded = {name for name in shards if not self._remote.is_alive(name)} | refused
+        excluded = {name for name in shards if not self._remote.can_ask(name)} | refused
         states = [self._state(name, shard) for name, shard in shards.items()]
         name = choose(states, selector, self._clock(), self._random, excluded=excluded)
         if name is None:

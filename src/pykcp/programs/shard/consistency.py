@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
+from pykcp.apis.kcp.logical_clusters import SHARD_ANNOTATION
 from pykcp.apis.kcp_catalog import BOUND_CRDS, is_exported
+from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.kcp.resource_locks import ANNOTATION as LOCKS
 from pykcp.machinery.kcp.resource_locks import parse as parse_locks
@@ -22,6 +25,7 @@ from pykcp.machinery.resources import (
     API_BINDINGS,
     CUSTOM_RESOURCE_DEFINITIONS,
     LOGICAL_CLUSTERS,
+    SHARDS,
     WORKSPACES,
 )
 from pykcp.registry import trash
@@ -32,6 +36,7 @@ from pykcp.types import Object
 
 _CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _WORKSPACES = kind_prefix(WORKSPACES)
+_SHARDS = kind_prefix(SHARDS)
 _BINDINGS = kind_prefix(API_BINDINGS)
 _CRDS = kind_prefix(CUSTOM_RESOURCE_DEFINITIONS)
 _AT_A_TIME = 500
@@ -107,6 +112,8 @@ class _Check:
         self._inhabited: dict[str, str] = {}
         """Logical clusters with objects, and one of their keys as an example."""
         self._bindings: dict[str, dict[str, Object]] = {}
+        self._shards = 0
+        """Shards in root."""
         self._schemas: set[str] = set()
         self._trashed: dict[str, str] = {}
         """Logical clusters with objects in the trash, and one of their keys as an example."""
@@ -148,6 +155,8 @@ class _Check:
             self._clusters[parts.cluster] = decode(value)
         elif key.startswith(_WORKSPACES):
             self._workspaces[parts.cluster, parts.name] = decode(value)
+        elif key.startswith(_SHARDS) and parts.cluster == clusters.ROOT:
+            self._shards += 1
         elif key.startswith(_BINDINGS):
             self._bindings.setdefault(parts.cluster, {})[parts.name] = decode(value)
         elif key.startswith(_CRDS) and parts.cluster == BOUND_CRDS:
@@ -202,7 +211,8 @@ class _Check:
             return
         cluster = self._clusters.get(name)
         if cluster is None:
-            if not is_deleting:
+            shard = meta.annotation(workspace, SHARD_ANNOTATION)
+            if not is_deleting and (not shard or shard in self._own_shards):
                 yield Problem("lost", where, f"its logical cluster {name} does not exist")
         elif _owner(cluster).get("uid") != workspace["metadata"]["uid"]:
             yield Problem("contested", where, f"logical cluster {name} has another owner")
@@ -211,11 +221,22 @@ class _Check:
         owner = _owner(obj)
         if owner.get("resource") != WORKSPACES.resource:
             return
-        workspace = self._workspaces.get((owner.get("cluster", ""), owner.get("name", "")))
+        parent = owner.get("cluster", "")
+        if parent not in self._clusters and self._has_other_shards():
+            return  # on another shard, which cannot be read here
+        workspace = self._workspaces.get((parent, owner.get("name", "")))
         if workspace is None or workspace["metadata"]["uid"] != owner.get("uid"):
             way = f"{owner.get('cluster')}:{owner.get('name')}"
             if not obj["metadata"].get("deletionTimestamp"):
                 yield Problem("ghost", cluster, f"its workspace {way} does not exist")
+
+    @cached_property
+    def _own_shards(self) -> set[str]:
+        """The name of this shard, as its logical clusters have it."""
+        return {meta.annotation(obj, SHARD_ANNOTATION) for obj in self._clusters.values()} - {""}
+
+    def _has_other_shards(self) -> bool:
+        return clusters.ROOT not in self._clusters or self._shards > 1
 
     def _lock_problems(self, cluster: str, obj: Object) -> Iterator[Problem]:
         text = (obj["metadata"].get("annotations") or {}).get(LOCKS)
