@@ -35,15 +35,17 @@ async def start_store(
     seal: bytes = b"",
     followers: LogFollowers | None = None,
     file: str = FILE,
+    is_kept: bool = False,
 ) -> Store:
     """The started store; a damaged file is thrown away, since shards publish everything again.
 
     `seal`: what is encrypted in a shard's store must not lie in the open here. Everything
     is sealed then, with a key that ends with the process, so that no rotation has to come here.
+    `is_kept`: the key is that of earlier processes, too, so what they sealed can be read.
     `followers`: other processes that follow the log.
     """
     path = directory / file
-    if seal:
+    if seal and not is_kept:
         _forget(path)
     store = _make(path, followers)
     try:
@@ -52,7 +54,9 @@ async def start_store(
         _log.warning("the cache is damaged and starts empty: %s", error)
         return await _start_empty(store, path, followers)
     if seal:
-        return sealed(store, seal)
+        if _opens(store, sealed(store, seal)):
+            return sealed(store, seal)
+        return sealed(await _start_empty(store, path, followers), seal)
     if store.lookup(SEALED_INDEX, limit=1):  # with a key of an earlier process
         return await _start_empty(store, path, followers)
     return store
@@ -75,6 +79,20 @@ async def _start_empty(
     store = _make(path, followers)
     await store.start()
     return store
+
+
+def _opens(bare: Store, store: Store) -> bool:
+    """Whether the values of a file can be read with its key."""
+    from pykcp.storage.encryption.errors import Unreadable
+
+    try:
+        for key in bare.keys("", limit=1):
+            if key not in bare.lookup(SEALED_INDEX, limit=1):
+                return False  # written before encryption was configured
+            store.get(key)
+    except Unreadable:
+        return False
+    return True
 
 
 def sealed(store: Store, seal: bytes) -> Store:

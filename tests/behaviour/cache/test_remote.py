@@ -138,16 +138,16 @@ def test_the_cache_may_be_away(fleet: Fleet) -> None:
 def test_deletions_while_a_shard_is_away(fleet: Fleet) -> None:
     provider = fleet.offer(fleet.alpha)
     consumer = fleet.cluster(fleet.beta)
-    eventually(lambda: seen(fleet.beta, provider, consumer))
+    eventually(lambda: seen(provider, consumer))
     fleet.beta.stop()
     assert provider.delete(f"{EXPORTS}/cowboys").status == 200
     eventually(lambda: not fleet.published(provider))
     fleet.beta.start()
     late = fleet.cluster(fleet.beta)
-    eventually(lambda: not seen(fleet.beta, provider, late))
+    eventually(lambda: not seen(provider, late))
 
 
-def seen(shard: ServerProcess, provider: TestClient, consumer: TestClient) -> bool:
+def seen(provider: TestClient, consumer: TestClient) -> bool:
     """Whether a shard knows the export: a binding to it would be accepted."""
     made = consumer.post(f"{BINDINGS}?dryRun=All", binding("cowboys", "cowboys", name_of(provider)))
     return made.status == 201
@@ -178,7 +178,7 @@ def test_a_wiped_cache_is_filled_again(fleet: Fleet) -> None:
 def test_deletions_before_a_cache_was_wiped(fleet: Fleet) -> None:
     """What a shard deleted while the cache had lost everything is not kept for ever."""
     provider = fleet.offer(fleet.alpha)
-    eventually(lambda: seen(fleet.beta, provider, fleet.cluster(fleet.beta)))
+    eventually(lambda: seen(provider, fleet.cluster(fleet.beta)))
     eventually(lambda: is_complete(fleet, "alpha"))
     fleet.cache.kill()
     fleet.cache.wipe()
@@ -186,8 +186,43 @@ def test_deletions_before_a_cache_was_wiped(fleet: Fleet) -> None:
     eventually(lambda: provider.get(f"{EXPORTS}/cowboys").status == 404)
     fleet.cache.start()
     late = fleet.cluster(fleet.beta)
-    eventually(lambda: not seen(fleet.beta, provider, late))
+    eventually(lambda: not seen(provider, late))
     assert fleet.cache.names(CACHED_SCHEMAS, cluster=name_of(provider))
+
+
+ENCRYPTION = """
+apiVersion: apiserver.config.k8s.io/v1
+kind: EncryptionConfiguration
+resources:
+- resources: ["*.*"]
+  providers:
+  - aesgcm: {keys: [{name: one, secret: MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=}]}
+"""
+
+
+def test_an_encrypted_shard_keeps_its_mirror(fleet: Fleet, tmp_path: pathlib.Path) -> None:
+    """On disk it is sealed; a restart while the cache is away can read it all the same."""
+    (tmp_path / "encryption.yaml").write_text(ENCRYPTION)
+    flags = (
+        "--shard-name=gamma",
+        f"--cache-kubeconfig={fleet.cache.kubeconfig}",
+        f"--encryption-provider-config={tmp_path / 'encryption.yaml'}",
+    )
+    provider = fleet.offer(fleet.alpha)
+    with server(*flags, directory=tmp_path) as gamma:
+        consumer = make_cluster(gamma, "consumer")
+        eventually(lambda: seen(provider, consumer))
+        gamma.stop()
+        fleet.cache.kill()
+        try:
+            gamma.start()
+            consumer.close()
+            assert seen(provider, consumer)
+        finally:
+            fleet.cache.start()
+        files = list(gamma.root.glob("cache-mirror.db*"))
+        assert files
+        assert not any(b"CowboyList" in file.read_bytes() for file in files)
 
 
 def test_the_part_in_the_cache_is_restored(fleet: Fleet) -> None:

@@ -80,13 +80,28 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         log, cache_log = self._processes.logs if self._processes is not None else (None, None)
         store = await start_store(make_store(settings, log))
         try:
+            is_kept = self._seal != b"" and await self._find_seal(store)
             cache_store = await start_cache_store(
-                root, seal=self._seal, followers=cache_log, file=cache_file(settings)
+                root,
+                seal=self._seal,
+                followers=cache_log,
+                file=cache_file(settings),
+                is_kept=is_kept,
             )
         except BaseException:  # the store's lock must not outlive a failed start
             await store.stop()
             raise
         return store, cache_store
+
+    async def _find_seal(self, store: Store) -> bool:
+        """Use the key of earlier processes, if the cache is worth to be kept."""
+        if not self._settings.shard.remote_cache:
+            return False
+        from pykcp.programs.shard.mirror_seal import kept_seal
+
+        found = await kept_seal(store)
+        self._seal = found or self._seal
+        return bool(found)
 
     def announcement(self) -> Iterable[str]:
         """Where it serves, where its files are, and a command to try."""
@@ -186,6 +201,10 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         if self._settings.shard.is_root:
             options = root_options(self._settings, credentials.address)
             await repeated(partial(bootstrap_root, client, options))
+        if shard.stores.mirror is not None and self._seal:
+            from pykcp.programs.shard.mirror_seal import keep_seal
+
+            await keep_seal(self._store, client, self._seal)
         if shard.catalog.peers is not None:
             await self._join(shard, credentials, shard.catalog.peers)
         _finish(shard, _ROOT)

@@ -92,6 +92,11 @@ class EncryptedStore:
     def compacted(self) -> int:
         return self._store.compacted
 
+    def seals(self, key: str) -> bool:
+        """Whether the value of a key is encrypted when it is written."""
+        found = self._transformers.of(key)
+        return found is not None and not found.writes_plain
+
     def on_unreadable(self, tell: Callable[[str], None]) -> None:
         """Have the key of each event that cannot be opened told: its watches must not go on."""
         self._tell_unreadable = tell

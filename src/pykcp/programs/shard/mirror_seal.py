@@ -1,0 +1,51 @@
+"""The key that seals the mirror of a cache server on disk, for shards with encryption at rest.
+
+It is kept in a Secret of `system:shard`, which is encrypted like all Secrets, so the mirror can be
+read after a restart. If Secrets are not encrypted, the key ends with the process.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+
+from pykcp.clients.interface import Client
+from pykcp.machinery.kcp.clusters import SYSTEM_SHARD
+from pykcp.machinery.resources import NAMESPACES, SECRETS
+from pykcp.machinery.status import AlreadyExists
+from pykcp.registry.codec import decode
+from pykcp.registry.keys import kind_prefix, object_key
+from pykcp.storage.encryption import EncryptedStore
+from pykcp.storage.interface import Query, Store
+
+_NAMESPACE, _NAME, _FIELD = "default", "cache-mirror-seal", "seal"
+_KEY = object_key(kind_prefix(SECRETS), SYSTEM_SHARD, _NAMESPACE, _NAME)
+
+
+async def kept_seal(store: Store) -> bytes:
+    """The key of an earlier process; b"" if there is none."""
+    if not _is_encrypted(store):
+        return b""
+    page = await store.list(Query(_KEY, limit=1))
+    if not page.values:
+        return b""
+    return base64.b64decode(decode(page.values[0])["data"][_FIELD])
+
+
+async def keep_seal(store: Store, client: Client, seal: bytes) -> None:
+    """Keep the key for later processes."""
+    if not _is_encrypted(store) or await client.get(SYSTEM_SHARD, SECRETS, _NAME, _NAMESPACE):
+        return
+    secret = {
+        "metadata": {"name": _NAME, "namespace": _NAMESPACE},
+        "type": "Opaque",
+        "data": {_FIELD: base64.b64encode(seal).decode()},
+    }
+    with contextlib.suppress(AlreadyExists):  # another server of this shard was faster
+        await client.create(SYSTEM_SHARD, NAMESPACES, {"metadata": {"name": _NAMESPACE}})
+    with contextlib.suppress(AlreadyExists):
+        await client.create(SYSTEM_SHARD, SECRETS, secret)
+
+
+def _is_encrypted(store: Store) -> bool:
+    return isinstance(store, EncryptedStore) and store.seals(_KEY)
