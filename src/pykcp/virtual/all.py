@@ -18,6 +18,7 @@ from pykcp.virtual.exports import ExportsWorkspace
 from pykcp.virtual.framework import Parts, VirtualWorkspace
 from pykcp.virtual.initializingworkspaces import initializing_workspaces
 from pykcp.virtual.migratingworkspaces import MigratingWorkspaces
+from pykcp.virtual.readable import ReadableWorkspace
 from pykcp.virtual.replication import ReplicationWorkspace
 from pykcp.virtual.terminatingworkspaces import terminating_workspaces
 from pykcp.virtual.trash import TrashWorkspace
@@ -53,6 +54,7 @@ def virtual_workspaces(
         initializing_workspaces(parts),
         terminating_workspaces(parts),
         TreeWorkspace(parts, store, inactive),
+        ReadableWorkspace(parts, inactive),
     ]
     if trash.window:
         made.append(TrashWorkspace(parts, trash))
