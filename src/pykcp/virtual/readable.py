@@ -6,13 +6,10 @@ not list is left out without a trace. It has the kinds of Kubernetes and kcp, to
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from dataclasses import replace
 
 import msgspec
 
-from pykcp.aio.owner import spawn_detached
 from pykcp.aio.resting import rest
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.auth.authz.attributes import ALLOW, Attributes, Decision
@@ -23,7 +20,8 @@ from pykcp.registry.resource import Resource
 from pykcp.registry.verbs.read import Listing, Pager
 from pykcp.registry.watch.verb import JSONEncoder
 from pykcp.registry.watch.verb import watch as follow
-from pykcp.registry.watch.watchers import Sink, Trailers
+from pykcp.registry.watch.waiting import WaitingSink
+from pykcp.registry.watch.watchers import Sink
 from pykcp.server.call import Call, Handler
 from pykcp.server.handlers.listing import list_options, send_list
 from pykcp.server.handlers.watch import watch_options
@@ -174,64 +172,30 @@ class ReadablePages:
         return replace(listing, values=kept, remaining=None)  # how many remain is not disclosed
 
 
-class ReadableSink:
-    """Between the hub and a stream; a task is at work only while a decision has to be made."""
+class ReadableSink(WaitingSink):
+    """Leaves out what the user may not read; waits only if that has to be found out."""
 
     def __init__(self, sink: Sink, rights: ReadingRights) -> None:
-        self._sink, self._rights = sink, rights
-        self._waiting: deque[tuple[str, bytes]] = deque()
-        self._size = 0
-        self._is_ending = False
-        self._trailers: Trailers = ()
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def backlog(self) -> int:
-        return self._size + self._sink.backlog
-
-    @property
-    def closed(self) -> bool:
-        return self._is_ending or self._sink.closed
+        super().__init__(sink, "watch/readable")
+        self._rights = rights
 
     def write(self, data: bytes) -> None:
         for line in data.splitlines(keepends=True):
-            event = _decode_line(line)
-            is_object = event.type not in ("BOOKMARK", "ERROR")
-            cluster = _cluster_of(event.object) if is_object else ""
-            allowed = self._rights.peek(cluster) if is_object else True
-            if self._task is None and allowed is not None:
-                if allowed:
-                    self._sink.write(line)
-                continue
-            self._waiting.append((cluster if is_object else "", line))
-            self._size += len(line)
-            if self._task is None:
-                self._task = spawn_detached(self._work(), "watch/readable")
+            cluster = _cluster_of_line(line)
+            allowed = cluster is None or self._rights.peek(cluster)
+            if self._task is not None or allowed is None:
+                super().write(line)
+            elif allowed:
+                self._sink.write(line)
 
-    async def _work(self) -> None:
-        try:
-            while self._waiting and not self._sink.closed:
-                cluster, line = self._waiting.popleft()
-                self._size -= len(line)
-                if not cluster or await self._rights.find_out(cluster):
-                    self._sink.write(line)
-        except BaseException:  # without a decision nothing more may be shown
-            self._is_ending = True
-            raise
-        finally:
-            self._task = None
-            if self._is_ending:
-                self._sink.end(self._trailers)
+    async def _send(self, batch: list[bytes]) -> None:
+        for line in batch:
+            cluster = _cluster_of_line(line)
+            if cluster is None or await self._rights.find_out(cluster):
+                self._sink.write(line)
 
-    def end(self, trailers: Trailers = ()) -> None:
-        """No more will come; what waits is still decided."""
-        self._is_ending, self._trailers = True, trailers
-        if self._task is None:
-            self._sink.end(trailers)
 
-    async def drain(self) -> None:
-        if self._task is not None:
-            await asyncio.wait((self._task,))
-        drain = getattr(self._sink, "drain", None)
-        if drain is not None:
-            await drain()
+def _cluster_of_line(line: bytes) -> str | None:
+    """The logical cluster of an event's object; None if the event has none."""
+    event = _decode_line(line)
+    return None if event.type in ("BOOKMARK", "ERROR") else _cluster_of(event.object)
