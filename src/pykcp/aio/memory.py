@@ -35,6 +35,15 @@ def _find_trim() -> Callable[[int], int] | None:
         return None  # another C library
 
 
+def trim() -> None:
+    """Return what is free now. For a thread: it takes milliseconds, in which Python goes on."""
+    if _trim is not None:
+        _trim(0)
+
+
+_trim = _find_trim()
+
+
 class Trimmer:
     """Gives memory back when the process has grown; less often while that is in vain."""
 

@@ -402,3 +402,27 @@ def described(event: Event) -> tuple[object, ...]:
         event.revision, event.key, event.value, event.terms,
         event.previous_terms, event.created, event.deleted,
     )  # fmt: skip
+
+
+class TestIdleCache:
+    async def test_the_cache_is_freed_when_writing_has_stopped(self, stores: Stores) -> None:
+        """After much was written, and not while it is; and the store goes on."""
+        store = await stores.open()
+        freed = asyncio.Event()
+        cache = store.idle_cache
+        assert cache is not None
+        done = cache._done
+
+        def note(error: BaseException | None) -> None:
+            done(error)
+            freed.set()
+
+        cache._done, cache._seconds = note, 0.01  # type: ignore[method-assign]
+        await store.write([put("/a/small")])
+        assert cache._timer is None
+        for number in range(6):
+            await store.write([put(f"/a/{number}", body=b"x" * (1 << 20))])
+        await asyncio.wait_for(freed.wait(), 10)
+        assert (cache.freed, cache._timer) == (1, None)
+        await store.write([put("/a/again")])
+        assert await store.count("/a/") == 8

@@ -23,6 +23,7 @@ from pykcp.storage.size_limit import SizeLimit
 from pykcp.storage.sqlite import files, incoming, scans, sweeps
 from pykcp.storage.sqlite.checkpoints import Checkpoints
 from pykcp.storage.sqlite.commits import GroupCommit
+from pykcp.storage.sqlite.idle import IdleCache
 from pykcp.storage.sqlite.incoming import ImportState
 from pykcp.storage.sqlite.integrity import BackgroundCheck
 from pykcp.storage.sqlite.reading import ReadingHalf
@@ -36,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SQLiteSettings:
-    recent_bytes: int = 16 << 20
+    recent_bytes: int = 8 << 20
     """Events kept in memory for watches that start a little in the past."""
     batch_operations: int = 192
     """A batch takes no more transactions once it has so many operations: they hold the loop
@@ -84,6 +85,7 @@ class SQLiteStore(ReadingHalf):
         self._compacting = asyncio.Lock()
         self._worker: StoreThread | None = None
         self._checkpoints: Checkpoints | None = None
+        self.idle_cache: IdleCache | None = None
         self._checkpoint_worker: StoreThread | None = None
         self._checkpointer: sqlite3.Connection | None = None
         self._check: BackgroundCheck | None = None
@@ -103,6 +105,8 @@ class SQLiteStore(ReadingHalf):
             raise
 
     async def drain(self) -> None:
+        if self.idle_cache is not None:
+            self.idle_cache.close()
         if self._commits is not None:
             await self._commits.close()
 
@@ -290,6 +294,7 @@ class SQLiteStore(ReadingHalf):
             [self._readers] if self._followers is None else [self._readers, self._followers],
             after_bytes=self._settings.checkpoint_bytes, most_bytes=self._settings.log_bytes,
         )  # fmt: skip
+        self.idle_cache = IdleCache(writer, self._commits.intermission)
         if not self._lock.was_clean:
             self._check = BackgroundCheck(self._path)
 
@@ -301,7 +306,10 @@ class SQLiteStore(ReadingHalf):
     def _committed(self, changes: list[StoredChange]) -> None:
         self._publish(changes[-1].revision, [planning.event(change) for change in changes])
         if self._checkpoints is not None:
-            self.size.note(self._checkpoints.note(changes))
+            written = self._checkpoints.note(changes)
+            self.size.note(written)
+            if self.idle_cache is not None:
+                self.idle_cache.note(written)
 
     def _stop_workers(self) -> None:
         if self._check is not None:
