@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.sharded import Fleet, fleet
+from pykcp.testing.sharded import Fleet
 from pykcp.testing.workspaces import (
     LOGICAL_CLUSTER,
     WORKSPACES,
@@ -22,20 +21,6 @@ from pykcp.types import Object
 SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
 LOGICAL_CLUSTERS = "/apis/core.kcp.io/v1alpha1/logicalclusters"
 CORDON = "experimental.core.kcp.io/unschedulable"
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with fleet(tmp_path_factory.mktemp("fleet")) as made:
-        yield made
-
-
-@pytest.fixture
-def root(shards: Fleet) -> TestClient:
-    """An administrator in root, through the front-proxy."""
-    client = shards.client(cluster="root")
-    eventually(lambda: len(client.get(SHARDS).json["items"]) == 2)
-    return client
 
 
 def on(shard: str) -> Object:
@@ -53,7 +38,9 @@ def has_cluster(shards: Fleet, shard: str, cluster: str) -> bool:
 
 
 @pytest.mark.parametrize("shard", ["root", "shard-1"])
-def test_a_workspace_is_placed_where_it_asks(shards: Fleet, root: TestClient, shard: str) -> None:
+def test_a_workspace_is_placed_where_it_asks(
+    shared_fleet: Fleet, root: TestClient, shard: str
+) -> None:
     workspace = make_workspace(root, f"on-{shard}", **on(shard))
     cluster = workspace["spec"]["cluster"]
     assert shard_of(workspace) == shard
@@ -64,8 +51,8 @@ def test_a_workspace_is_placed_where_it_asks(shards: Fleet, root: TestClient, sh
         "WorkspaceScheduled": "True",
     }
     (other,) = {"root", "shard-1"} - {shard}
-    assert has_cluster(shards, shard, cluster)
-    assert not has_cluster(shards, other, cluster)
+    assert has_cluster(shared_fleet, shard, cluster)
+    assert not has_cluster(shared_fleet, other, cluster)
     within = inside(root, f"on-{shard}")
     assert within.get("/api/v1/namespaces/default").status == 200
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "here"}}
@@ -74,7 +61,7 @@ def test_a_workspace_is_placed_where_it_asks(shards: Fleet, root: TestClient, sh
     assert found["metadata"]["annotations"]["core.kcp.io/shard"] == shard
 
 
-def test_a_tree_over_both_shards_is_deleted(shards: Fleet, root: TestClient) -> None:
+def test_a_tree_over_both_shards_is_deleted(shared_fleet: Fleet, root: TestClient) -> None:
     parent, made = root, []
     for depth in range(4):
         shard = ("shard-1", "root")[depth % 2]
@@ -84,11 +71,11 @@ def test_a_tree_over_both_shards_is_deleted(shards: Fleet, root: TestClient) -> 
     assert root.delete(f"{WORKSPACES}/tree").status == 200
     eventually(lambda: root.get(f"{WORKSPACES}/tree").status == 404)
     for shard, cluster in made:
-        assert not has_cluster(shards, shard, cluster)
+        assert not has_cluster(shared_fleet, shard, cluster)
 
 
 def test_finalizers_in_a_workspace_on_another_shard_are_reported(
-    shards: Fleet, root: TestClient
+    root: TestClient,
 ) -> None:
     make_workspace(root, "held", **on("shard-1"))
     within = inside(root, "held")
