@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykcp.cli.plugins.session import CONNECTION_FLAGS, LOG_FLAGS, WORKSPACE_FLAG
+from pykcp.cli.plugins.shard import shard_command
 from pykcp.cli.plugins.shell.command import Command, CommandInvocation
 from pykcp.cli.plugins.shell.flags import PluginFlag
 from pykcp.cli.plugins.ws import workspace_command
@@ -117,6 +118,7 @@ def kcp_command(version: str) -> Command:
             _crd_command(),
             _pull_command(),
             _compat_command(),
+            shard_command(),
             _quickstart_command(),
             Command("options", "List the flags common to all commands.", _options),
         ),

@@ -1,0 +1,1 @@
+"""`kubectl kcp shard`: shards, and moving workspaces between them."""
