@@ -10,13 +10,14 @@ from pykcp.clients.http.client import HttpClient
 from pykcp.clients.http.interface import Server
 from pykcp.clients.http.pool import ClientPool
 from pykcp.clients.outbound import Tenant
+from pykcp.wire.settings import ClientSettings
 
 
 class Direct:
     """`run` it: the connections are closed at its end."""
 
-    def __init__(self) -> None:
-        self._pool = ClientPool()
+    def __init__(self, settings: ClientSettings | None = None) -> None:
+        self._pool = ClientPool(settings)
 
     @asynccontextmanager
     async def borrow(self, server: Server, tenant: Tenant) -> AsyncIterator[HttpClient]:

@@ -38,7 +38,9 @@ def make_cluster(two: Fleet, shard: str, name: str) -> TestClient:
         },
     )
     assert made.status == 201, made
-    return two.client(cluster=name)
+    client = two.client(cluster=name)
+    eventually(lambda: client.get(CONFIG_MAPS).status == 200)  # a controller makes it ready
+    return client
 
 
 def test_logical_clusters_of_both_shards_are_reached(two: Fleet) -> None:
@@ -77,7 +79,7 @@ def test_a_tree_beside_root(two: Fleet) -> None:
     )
     assert made.status == 201, made
     acme = two.client(cluster="acme")
-    assert acme.get(CONFIG_MAPS).status == 200
+    assert eventually(lambda: acme.get(CONFIG_MAPS).status == 200)
     assert two.client(cluster="acme:nowhere").get(CONFIG_MAPS).status == 403
 
 
@@ -94,6 +96,20 @@ def test_a_dead_shard_takes_only_its_own_clusters_along(two: Fleet, root: TestCl
         assert "shard-1" in unknown.json["message"]
     finally:
         two["shard-1"].start()
+    assert eventually(lambda: inside.get(CONFIG_MAPS).status == 200)
+
+
+def test_a_stopped_shard_is_noticed(two: Fleet, root: TestClient) -> None:
+    """It neither answers nor closes its connections."""
+    inside = make_cluster(two, "shard-1", "frozen")
+    assert inside.get(CONFIG_MAPS).status == 200
+    two["shard-1"].pause()
+    try:
+        assert inside.get(CONFIG_MAPS).status == 502
+        assert root.get(CONFIG_MAPS).status == 200
+        assert root.in_cluster("nowhere").get(CONFIG_MAPS).status == 503
+    finally:
+        two["shard-1"].resume()
     assert eventually(lambda: inside.get(CONFIG_MAPS).status == 200)
 
 

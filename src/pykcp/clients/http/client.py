@@ -42,6 +42,7 @@ class HttpClient:
     def __init__(self, server: Server, settings: ClientSettings | None = None) -> None:
         self.server = server
         self._settings = settings or ClientSettings()
+        self._check_seconds = min(_CHECK_SECONDS, self._settings.ping_after / 2)
         self._connections: dict[ClientConnection, None] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._dialling = 0
@@ -160,7 +161,7 @@ class HttpClient:
         connection.on_lost = lambda: self._forget(connection)
         connection.on_free = self._on_free
         if self._timer is None:
-            self._timer = call_later(_CHECK_SECONDS, self._check)
+            self._timer = call_later(self._check_seconds, self._check)
         return connection
 
     def _make(self, protocols: Protocols) -> ClientConnection:
@@ -199,7 +200,7 @@ class HttpClient:
             if connection.session is not None:
                 connection.session.check(loop.time())
         if self._connections:
-            self._timer = call_later(_CHECK_SECONDS, self._check)
+            self._timer = call_later(self._check_seconds, self._check)
 
     @property
     def is_idle(self) -> bool:

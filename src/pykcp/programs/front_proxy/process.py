@@ -28,8 +28,11 @@ from pykcp.proxy.shards import ShardDirectory
 from pykcp.proxy.type_issuers import TypeIssuerConfigurations
 from pykcp.server.health import Health
 from pykcp.wire.listener import Listener
+from pykcp.wire.settings import ClientSettings
 
 _NAME = "kcp-front-proxy"
+_CONNECTIONS = ClientSettings(connect_timeout=3.0, ping_after=2.0, ping_timeout=2.0)
+"""A shard that has stopped without closing its connections is noticed after some seconds."""
 _REMEMBERED = "front-proxy-shards.json"
 
 
@@ -75,7 +78,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         self._lookup = RouteLookup(self._table, shards, self._peers)
         types = TypeIssuerConfigurations(self._table, self._lookup, self._peers)
         self._sign_in = ProxySignIn(self._settings, self._owner_of, types)
-        self._connections = Direct()
+        self._connections = Direct(_CONNECTIONS)
         rules = self._sign_in.rules
         metrics = Registry()
         metrics.add(
