@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,10 +15,12 @@ import pytest
 from pykcp.storage.encryption import EncryptedStore
 from pykcp.storage.encryption.config import EncryptionConfig, EncryptionProvider, Key, ResourceRule
 from pykcp.storage.errors import Compacted, FutureRevision, RevisionMismatch
-from pykcp.storage.interface import Condition, Event, Page, Query, Store, Value
+from pykcp.storage.interface import Condition, Event, Page, Query, Revisions, Store, Value
 from pykcp.storage.memory import MemoryStore
 from pykcp.storage.operations import Check, DeleteKey, Operation, PutKey
+from pykcp.storage.progress import LogProgress, SharedWords
 from pykcp.storage.sqlite import SQLiteStore
+from pykcp.storage.sqlite.following import FollowingStore
 from pykcp.storage.testing import EtcdProcess, find_etcd
 
 FOREVER = 1 << 62
@@ -38,7 +40,52 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
     process.kill()
 
 
-@pytest.fixture(params=["memory", "sqlite", "etcd", "sealed"])
+class FollowedStore(FollowingStore):
+    """A file that is written by one store and read by another, as by two processes."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        words = SharedWords.create(LogProgress.SIZE)
+        self._own_progress = LogProgress(words, 0)
+        super().__init__(path, self._own_progress)
+        self._writer = SQLiteStore(path, followers=self)
+
+    # what the store that writes says to its followers
+
+    def announce(self, revision: int) -> None:  # type: ignore[override]
+        self._own_progress.revision = revision
+        while self._points is not None and not self.refresh():
+            pass  # some at a time
+
+    def announce_compaction(self, revision: int) -> None:
+        self._own_progress.compacted = revision
+
+    def announce_adoption(self) -> None:
+        self._own_progress.adoptions += 1
+
+    def drain(self, drained: Callable[[], None] | None = None) -> Any:
+        return self.hold_scans(drained) if drained else self._writer.drain()
+
+    def resume(self) -> None:
+        self.resume_scans()
+
+    # what goes to it
+
+    async def start(self) -> None:
+        await self._writer.start()
+        await super().start()
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self._writer.stop()
+
+    async def write(self, operations: Sequence[Operation]) -> Revisions:
+        return await self._writer.write(operations)
+
+    async def compact(self, revision: int) -> None:
+        await self._writer.compact(revision)
+
+
+@pytest.fixture(params=["memory", "sqlite", "etcd", "sealed", "followed"])
 async def store(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> AsyncIterator[Store]:
     store = make_store(request, tmp_path)
     await store.start()
@@ -51,6 +98,8 @@ def make_store(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Store:
         return MemoryStore()
     if request.param == "sqlite":
         return SQLiteStore(tmp_path / "store")
+    if request.param == "followed":
+        return FollowedStore(tmp_path / "store")
     if request.param == "sealed":
         return EncryptedStore(SQLiteStore(tmp_path / "store"), EVERYTHING_SEALED)
     server: EtcdProcess = request.getfixturevalue("etcd")
