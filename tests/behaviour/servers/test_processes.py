@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import pathlib
 import random
+import time
+from dataclasses import replace
 
 import pytest
 
+from pykcp.auth.certificates import KeyPair, issue_client
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
 from pykcp.testing.server import ServerProcess
@@ -155,6 +159,27 @@ def test_what_a_follower_hands_over_has_its_own_client(everywhere: Clients) -> N
         without = client.with_token("")
         assert without.post(path, review, headers=forged).status in (401, 403)
         without.close()
+
+
+def test_a_client_certificate_counts_in_every_process(
+    shard: ServerProcess, everywhere: Clients, tmp_path: pathlib.Path
+) -> None:
+    ca = KeyPair(*(shard.root.joinpath(f"client-ca.{end}").read_bytes() for end in ("crt", "key")))
+    pair = issue_client(ca, "cert-user", ["system:kcp:logical-cluster-admin"], time.time())
+    files = tmp_path / "client.crt", tmp_path / "client.key"
+    files[0].write_bytes(pair.certificate)
+    files[1].write_bytes(pair.key)
+    access = replace(shard.client().access, token="", certificate=(str(files[0]), str(files[1])))
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    opened = [TestClient(access, "root") for _ in range(6)]  # some in each process
+    for client in opened:
+        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        user = client.post(path, review).json["status"]["userInfo"]
+        assert user["username"] == "cert-user"
+        assert "system:kcp:logical-cluster-admin" in user["groups"]
+        assert "Forbidden" not in client.get("/apis").body.decode()
+    for client in opened:
+        client.close()
 
 
 def test_a_home_workspace_is_made_by_reading_it_in_any_process(clients: Clients) -> None:
