@@ -3,58 +3,72 @@
 from __future__ import annotations
 
 import pathlib
+import random
+import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
 
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.kubeconfig import Access
 from pykcp.testing.server import environment
-from pykcp.testing.sharded import HOST, free_ports
+from pykcp.testing.sharded import HOST
 
 SHARDS = "/clusters/root/apis/core.kcp.io/v1alpha1/shards"
 
 
 def _free_row(number: int) -> int:
-    """The first of some ports in a row that are free now."""
+    """The first of some ports in a row that are free, below those that connections take."""
     while True:
-        first = free_ports(1)[0]
-        wanted = range(first, first + number)
-        if wanted[-1] < 65536 and all(_is_free(port) for port in wanted):
+        first = random.randrange(10_000, 32_000)
+        if all(_is_free(port) for port in range(first, first + number)):
             return first
 
 
 def _is_free(port: int) -> bool:
     with socket.socket() as one:
-        return one.connect_ex((HOST, port)) != 0
+        try:
+            one.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+@contextmanager
+def sharded(directory: pathlib.Path, port: int) -> Iterator[pathlib.Path]:
+    """`kcp sharded` until it is ready, stopped as by Ctrl-C; its directory."""
+    root, log = directory / "fleet", directory / "log"
+    words = ["sharded", "--shards=2", f"--root-directory={root}", f"--secure-port={port}"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pykcp", *words], stdout=out, stderr=out, env=environment()
+        )
+    try:
+        eventually(lambda: "kcp sharded is ready" in log.read_text(), 60)
+        yield root
+    finally:
+        process.send_signal(signal.SIGINT)
+        code = process.wait(60)
+    assert code == 0, log.read_text()
 
 
 def test_it_starts_serves_and_stops(tmp_path: pathlib.Path) -> None:
     port = _free_row(4)
-    log = tmp_path / "log"
-    words = ["sharded", "--shards=2", f"--root-directory={tmp_path / 'kcp'}"]
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pykcp", *words, f"--secure-port={port}"],
-            stdout=out,
-            stderr=out,
-            env=environment(),
-        )
-    try:
-        eventually(lambda: "kcp sharded is ready" in log.read_text(), 60)
-        pki = tmp_path / "kcp" / "pki"
+    with sharded(tmp_path, port) as root:
+        pki = root / "pki"
         pair = str(pki / "kcp-admin.crt"), str(pki / "kcp-admin.key")
         authority = (pki / "serving-ca.crt").read_text()
         admin = TestClient(Access(HOST, port, "", authority, "", pair))
         names = [one["metadata"]["name"] for one in admin.get(SHARDS).json["items"]]
         assert names == ["root", "shard-1"]
         admin.close()
-    finally:
-        process.send_signal(signal.SIGINT)
-        code = process.wait(60)
-    assert code == 0, log.read_text()
-    assert not list(_children(str(tmp_path / "kcp")))
+    assert not _children(str(root))
 
 
 def _children(directory: str) -> list[int]:
@@ -68,6 +82,32 @@ def _children(directory: str) -> list[int]:
         if directory in line:
             found.append(int(entry.name))
     return found
+
+
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "operate" / "fleet.md"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
+def test_the_page_for_operators(tmp_path: pathlib.Path) -> None:
+    """All of its shell blocks, in order, in one shell, as a reader would type them."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 4
+    port = _free_row(5)
+    script = "\n".join(("trap 'kill $(jobs -p); wait' EXIT", *blocks))
+    with sharded(tmp_path, port):
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=tmp_path,
+            env={**environment(), "HOME": str(tmp_path), "PORT": str(port)},
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\nshard-1\n" in done.stdout
+    assert "configmap/greeting created" in done.stdout
 
 
 def test_bad_numbers_are_refused(tmp_path: pathlib.Path) -> None:

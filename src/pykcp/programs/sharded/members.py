@@ -12,6 +12,8 @@ class FleetMember(NamedTuple):
     """One program to run."""
 
     name: str
+    program: str
+    """Its name as a command."""
     module: str
     words: Sequence[str]
     port: int
@@ -40,7 +42,7 @@ def _serving(files: FleetFiles, port: int) -> list[str]:
 def _cache(files: FleetFiles) -> FleetMember:
     port = files.addresses.cache
     words = [f"--root-directory={files.directory / 'cache'}", *_serving(files, port)]
-    return FleetMember("cache", "pykcp.cli.cache_server", words, port)
+    return FleetMember("cache", "cache-server", "pykcp.cli.cache_server", words, port)
 
 
 def _shard(files: FleetFiles, number: int, flags: Sequence[str]) -> FleetMember:
@@ -69,7 +71,7 @@ def _shard(files: FleetFiles, number: int, flags: Sequence[str]) -> FleetMember:
     ]
     if number:
         words.append(f"--root-shard-kubeconfig-file={files.kubeconfig('root-shard')}")
-    return FleetMember(name, "pykcp", [*words, *flags], port)
+    return FleetMember(name, "kcp", "pykcp", [*words, *flags], port)
 
 
 def _proxy(files: FleetFiles, flags: Sequence[str]) -> FleetMember:
@@ -81,4 +83,6 @@ def _proxy(files: FleetFiles, flags: Sequence[str]) -> FleetMember:
         f"--shards-kubeconfig={files.kubeconfig('root-shard')}",
         *_serving(files, port),
     ]
-    return FleetMember("front-proxy", "pykcp.cli.kcp_front_proxy", [*words, *flags], port)
+    return FleetMember(
+        "front-proxy", "kcp-front-proxy", "pykcp.cli.kcp_front_proxy", [*words, *flags], port
+    )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import pathlib
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from pykcp.aio.owner import TaskOwner
@@ -29,7 +30,19 @@ _RESTART_PAUSE = 1.0
 
 def run(settings: ShardedSettings, warnings: Iterable[str] = ()) -> int:
     """Run until a signal; the exit code of the program."""
+    if settings.fleet.print_commands:
+        for member in _members(settings):
+            words = (member.program, *member.words)
+            print(shlex.join(words))  # noqa: T201  # what was asked for
+        return 0
     return run_program(running_fleet(settings), settings.logging, warnings)
+
+
+def _members(settings: ShardedSettings) -> Iterator[FleetMember]:
+    """The programs of an installation whose files are written."""
+    files = FleetFiles(settings.generic.make_root(), settings.fleet.addresses)
+    files.make(time.time())
+    return fleet_members(files, settings.fleet.shard_flags, settings.fleet.proxy_flags)
 
 
 class _Child:
@@ -78,15 +91,13 @@ class running_fleet:  # noqa: N801  # a context, as those of other programs
 
     def __init__(self, settings: ShardedSettings) -> None:
         self._settings = settings
+        self.files = FleetFiles(settings.generic.root_directory, settings.fleet.addresses)
         self._owner = TaskOwner("sharded")
         self._children: list[_Child] = []
 
     async def __aenter__(self) -> FleetFiles:
-        settings = self._settings
-        root, options = settings.generic.make_root(), settings.fleet
-        self.files = files = FleetFiles(root, options.addresses)
-        files.make(time.time())
-        for member in fleet_members(files, options.shard_flags, options.proxy_flags):
+        files = self.files
+        for member in _members(self._settings):
             self._children.append(_Child(member, files.directory / f"{member.name}.log"))
         await self._owner.__aenter__()
         try:

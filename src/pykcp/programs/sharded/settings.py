@@ -20,7 +20,7 @@ class FleetOptions(OptionGroup):
     shards: int = option("Number of shards; the first one is the root shard.", 2)
     bind_address: str = option("IP address that all programs listen on.", "127.0.0.1")
     secure_port: int = option(
-        "Port of the front-proxy. The shards have the following ports, and the cache server the one after theirs.",
+        "Port of the front-proxy. The cache server has the next one, and the shards those after it.",
         6443,
     )
     shard_flags: tuple[str, ...] = option(
@@ -28,6 +28,10 @@ class FleetOptions(OptionGroup):
         (),
     )
     proxy_flags: tuple[str, ...] = option("Further flags of the front-proxy.", ())
+    print_commands: bool = option(
+        "Write certificates and kubeconfigs, print how each program is started, and start none.",
+        False,
+    )
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -38,9 +42,10 @@ class FleetOptions(OptionGroup):
 
     @property
     def addresses(self) -> FleetAddresses:
-        first = self.secure_port + 1
-        shards = tuple(range(first, first + self.shards))
-        return FleetAddresses(self.bind_address, self.secure_port, shards[-1] + 1, shards)
+        # A shard that is added later takes the next port: those of the others do not change.
+        cache = self.secure_port + 1
+        shards = tuple(range(cache + 1, cache + 1 + self.shards))
+        return FleetAddresses(self.bind_address, self.secure_port, cache, shards)
 
 
 class ShardedSettings(ProgramSettings):

@@ -26,6 +26,8 @@ class _Bound:
 
 
 class _Lookup:
+    replica = None
+
     def __init__(self, export: Object | None) -> None:
         self._export = export
 
