@@ -158,6 +158,41 @@ def test_bad_destinations(two: Fleet) -> None:
     assert migration(two, "to-root")["metadata"].get("finalizers") in (None, [])
 
 
+def test_a_full_shard_takes_none(two: Fleet) -> None:
+    client = make_on(two, "one-more", "root")
+    limit = "core.kcp.io/max-logical-clusters"
+    path = "/apis/core.kcp.io/v1alpha1/shards/shard-1"
+    root = two.client(cluster="root")
+    assert root.patch(path, {"metadata": {"annotations": {limit: "0"}}}).status == 200
+    try:
+        eventually(lambda: _seen_limit(two, limit) == "0")
+        migrate(two, "one-more", cluster_of(client), "shard-1")
+        failed = wait_for_phase(two, "one-more", "Failed")
+    finally:
+        assert root.patch(path, {"metadata": {"annotations": {limit: None}}}).status == 200
+    found = {one["type"]: one for one in failed["status"]["conditions"]}["DataCopied"]
+    assert found["reason"] == "DestinationFull"
+    assert found["message"].startswith('shard "shard-1" has reached its limit of logical clusters')
+    eventually(
+        lambda: (
+            "internal.kcp.io/migrating"
+            not in client.get(LOGICAL_CLUSTER).json["metadata"]["annotations"]
+        )
+    )
+    assert client.post(CONFIG_MAPS, {"metadata": {"name": "later"}}).status == 201
+
+
+def _seen_limit(two: Fleet, limit: str) -> str | None:
+    """As the destination sees it, through the cache."""
+    path = "/services/cache/shards/root/clusters/root/apis/core.kcp.io/v1alpha1/shards/shard-1"
+    cache = two.client("cache")
+    cache.prefix = ""
+    found = cache.get(path)
+    assert found.status == 200, found
+    text: str | None = (found.json["metadata"].get("annotations") or {}).get(limit)
+    return text
+
+
 @pytest.mark.parametrize("action", ["copy", "changes", "hold", "give", "state", "look"])
 def test_only_shards_may_ask(two: Fleet, action: str) -> None:
     body = {"cluster": "root", "migration": "root:x", "shard": "shard-1"}

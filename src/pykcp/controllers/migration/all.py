@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pykcp.apis.kcp.shards import HARD_LIMIT_ANNOTATION, limit_of
 from pykcp.controllers.apis.apibinding import APIBindings
 from pykcp.controllers.apis.bound_crds import BoundCRDs
 from pykcp.controllers.apis.objects import ApiObjects
@@ -19,6 +20,7 @@ from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
 from pykcp.controllers.tenancy.workspace_reports import WorkspaceReports
 from pykcp.registry.moving.parts import ShardMoves
 from pykcp.registry.shards import KnownShards
+from pykcp.types import Object
 
 
 def make(
@@ -30,13 +32,16 @@ def make(
 ) -> Migrations:
     lister, lookup, shard, now = parts.lister, parts.lookup, parts.shard_name, parts.now()
     client = parts.account(migrations.NAME)
-    origin = MigrationOrigin(client, KnownShards(lookup), moving.outgoing, shard, now, parts.clock)
+    shards = KnownShards(lookup)
+    origin = MigrationOrigin(client, shards, moving.outgoing, shard, now, parts.clock)
     objects = MigrationObjects(lister, client, lookup, parts.peers)
     destination, settle = None, _nothing
     if parts.peers is not None and reports is not None:
         known = ApiObjects(lister, lookup)
         definitions = NeededDefinitions(known, BoundCRDs(known, client, now), parts.peers)
-        destination = MigrationDestination(moving.incoming, definitions, parts.peers, shard)
+        destination = MigrationDestination(
+            moving.incoming, definitions, parts.peers, shard, lambda: _limit(shards.get(shard))
+        )
         hosted = HostedClusters(parts.account(workspaces.NAME), lookup, provisioning, shard, now)
         rebind = bindings.controller.add
         settle = ArrivedClusters(lister, hosted, reports, rebind, shard).settle
@@ -44,6 +49,10 @@ def make(
         objects, origin, destination, moving, settle, shard, now, lookup.replica,
         parts.metrics,
     )  # fmt: skip
+
+
+def _limit(shard: Object | None) -> int | None:
+    return limit_of(shard, HARD_LIMIT_ANNOTATION) if shard is not None else None
 
 
 async def _nothing(cluster: str) -> None:

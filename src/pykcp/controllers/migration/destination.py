@@ -20,7 +20,7 @@ from pykcp.clients.peers import Peers
 from pykcp.controllers.migration.needed_definitions import NeededDefinitions
 from pykcp.controllers.migration.objects import MigrationKey
 from pykcp.controllers.runtime.controller import Requeue
-from pykcp.machinery.status import Conflict, Expired, Gone, StatusError
+from pykcp.machinery.status import Conflict, Expired, Gone, StatusError, go_quote
 from pykcp.registry.moving.incoming import IncomingMoves
 from pykcp.registry.moving.records import CopyProgress, Departure, TravellingRow
 from pykcp.types import Object
@@ -39,6 +39,10 @@ class MigrationCancelled(Exception):
     """The origin does not let this migration have the logical cluster: it was cancelled."""
 
 
+class DestinationFull(Exception):
+    """The shard may not have more logical clusters."""
+
+
 class MigrationDestination:
     def __init__(
         self,
@@ -46,19 +50,23 @@ class MigrationDestination:
         definitions: NeededDefinitions,
         peers: Peers,
         shard: str,
+        limit: Callable[[], int | None] = lambda: None,
     ) -> None:
+        """`limit`: how many logical clusters the shard may have; None: any number."""
         self._incoming, self._definitions, self._peers = incoming, definitions, peers
-        self._shard = shard
+        self._shard, self._limit = shard, limit
 
     async def take(self, key: MigrationKey, cluster: str, origin: str, report: Report) -> int:
         """Make a logical cluster one of this shard's; the number of entries that were copied.
 
-        Raises MigrationCancelled, and Requeue if the origin does not answer.
+        Raises MigrationCancelled, DestinationFull, and Requeue if the origin does not answer.
         """
         incoming, entries = self._incoming, 0
         arrival = incoming.arrival(cluster)
         if arrival is None and incoming.exists(cluster):
             return 0  # done before
+        if arrival is None:
+            await self._check_room()
         await incoming.begin(cluster, origin, key.mark)
         move = _Move(self._peers, key, cluster, origin, self._shard)
         if incoming.progress(cluster) is not None or not incoming.exists(cluster):
@@ -68,6 +76,14 @@ class MigrationDestination:
         await incoming.adopt(cluster)
         await incoming.arrive(cluster)
         return entries
+
+    async def _check_room(self) -> None:
+        limit = self._limit()
+        if limit is not None and (count := await self._incoming.count()) >= limit:
+            raise DestinationFull(
+                f"shard {go_quote(self._shard)} has reached its limit of logical clusters "
+                f"({count}/{limit})"
+            )
 
     async def abandon(self, key: MigrationKey, cluster: str) -> None:
         """The migration was cancelled: drop what was copied."""

@@ -15,7 +15,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from pykcp.clients.interface import Change, Feed
-from pykcp.controllers.migration.destination import MigrationCancelled, MigrationDestination
+from pykcp.controllers.migration.destination import (
+    DestinationFull,
+    MigrationCancelled,
+    MigrationDestination,
+)
 from pykcp.controllers.migration.objects import (
     FINALIZER,
     MigrationKey,
@@ -163,8 +167,10 @@ class Migrations:
         except MigrationCancelled as error:
             await destination.abandon(key, cluster)
             if not meta.is_deleting(migration):
-                mark_false(migration, DATA_COPIED, "NotMigrating", str(error), self._now())
-                migration["status"]["phase"] = "Failed"
+                self._fail(migration, "NotMigrating", error)
+            return
+        except DestinationFull as error:
+            self._fail(migration, "DestinationFull", error)
             return
         except Requeue as error:
             mark_false(migration, DATA_COPIED, "CopyFailed", str(error), self._now())
@@ -174,6 +180,10 @@ class Migrations:
         migration["status"]["entriesCopied"] = entries or status.get("entriesCopied") or 0
         mark_true(migration, DATA_COPIED, self._now())
         migration["status"]["phase"] = "OriginCleanup"
+
+    def _fail(self, migration: Object, reason: str, error: Exception) -> None:
+        mark_false(migration, DATA_COPIED, reason, str(error), self._now())
+        migration["status"]["phase"] = "Failed"
 
     async def _cancel(self, key: MigrationKey, migration: Object) -> None:
         cluster = migration["spec"]["logicalCluster"]
@@ -207,6 +217,11 @@ class Migrations:
             await self._settle(cluster)
 
     async def _end(self, key: MigrationKey, migration: Object) -> None:
+        origin = migration["status"].get("originShard") or ""
+        if migration["status"]["phase"] == "Failed" and origin:
+            if origin != self._shard:
+                return  # the origin removes its mark first
+            await self._origin.cancel(key, migration["spec"]["logicalCluster"])
         if FINALIZER in meta.finalizers(migration):
             await self._objects.remove_finalizer(key)
 

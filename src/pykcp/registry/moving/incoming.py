@@ -32,6 +32,14 @@ _read_progress = msgspec.json.Decoder(CopyProgress).decode
 class IncomingMoves:
     def __init__(self, store: Store, moves: ClusterMoves, hub: WatchHub) -> None:
         self._store, self._moves, self._hub = store, moves, hub
+        self._announced: set[str] = set()
+        """Those that arrive and that listeners of this process know; they count what is new."""
+
+    async def count(self) -> int:
+        """How many logical clusters this shard has, those on their way included."""
+        prefix = kind_prefix(LOGICAL_CLUSTERS)
+        system = len(self._store.keys(f"{prefix}system:"))
+        return await self._store.count(prefix) - system + len(self._moves.arriving)
 
     def arrival(self, cluster: str) -> Arrival | None:
         return self._moves.arriving.get(cluster)
@@ -81,7 +89,9 @@ class IncomingMoves:
                 raise translate(error) from error
             # Watches over all clusters list again: what arrived is older than what they have seen.
             self._hub.end_cluster("")
-        await self._store.announce(cluster)
+        if cluster not in self._announced:
+            await self._store.announce(cluster)
+            self._announced.add(cluster)
 
     async def arrive(self, cluster: str) -> None:
         """Serve it: the last write of a move at the destination."""
@@ -104,6 +114,7 @@ class IncomingMoves:
             operations.append(DeleteKey(former.key, former.encoded()))
             self._store.release(cluster)
         await self._write(operations)
+        self._announced.discard(cluster)
 
     async def abandon(self, cluster: str) -> None:
         """Drop what has arrived of a cluster that stays where it is. Repeatable."""
