@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pykcp.machinery.protobuf.messages import Message, Messages
+if TYPE_CHECKING:
+    from pykcp.machinery.protobuf.messages import Message, Messages
 
 _FOLDER = Path(__file__).parent / "kube" / "messages"
 _META_KINDS = frozenset(
@@ -27,6 +29,8 @@ _TABLE_NAMES = ("core", "meta")
 
 @cache
 def _messages() -> Messages:
+    from pykcp.machinery.protobuf.messages import Messages
+
     return Messages(_load)
 
 

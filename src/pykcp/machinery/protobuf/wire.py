@@ -35,21 +35,28 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 def read_fields(data: bytes) -> Iterator[tuple[int, Raw]]:
     """Numbers and values of a message, in order; groups are refused."""
-    at = 0
-    while at < len(data):
-        tag, at = read_varint(data, at)
+    at, end = 0, len(data)
+    while at < end:
+        tag = data[at]
+        at += 1
+        if tag > 0x7F:
+            tag, at = read_varint(data, at - 1)
         number, form = tag >> 3, tag & 7
-        if form == VARINT:
+        if form == BYTES:
+            if at < end and data[at] <= 0x7F:  # nearly always
+                size = data[at]
+                at += 1
+            else:
+                size, at = read_varint(data, at)
+        elif form == VARINT:
             value, at = read_varint(data, at)
             yield number, value
             continue
-        if form == BYTES:
-            size, at = read_varint(data, at)
         elif form in (FIXED64, FIXED32):
             size = 8 if form == FIXED64 else 4
         else:
             raise ProtobufError(f"proto: illegal wireType {form}")
-        if number == 0 or at + size > len(data):
+        if number == 0 or at + size > end:
             raise ProtobufError("unexpected EOF")
         yield number, data[at : at + size]
         at += size
@@ -118,14 +125,7 @@ _NO_ENCODING = field(3, b"") + field(4, b"")
 
 
 def close_envelope(api_version: str, kind: str, raw: bytes) -> bytes:
-    return b"".join((envelope_head(api_version, kind, len(raw)), raw, _NO_ENCODING))
-
-
-def envelope_head(api_version: str, kind: str, size: int) -> bytes:
-    """What comes before an object of this many bytes."""
     named = field(1, api_version.encode()) + field(2, kind.encode())
-    return MAGIC + field(1, named) + varint(2 << 3 | BYTES) + varint(size)
-
-
-def envelope_tail() -> bytes:
-    return _NO_ENCODING
+    return b"".join(
+        (MAGIC, field(1, named), varint(2 << 3 | BYTES), varint(len(raw)), raw, _NO_ENCODING)
+    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykcp.apis.protobuf import message_of
 from pykcp.machinery.patch import gojson
-from pykcp.machinery.protobuf.messages import Message
 from pykcp.machinery.protobuf.wire import ProtobufError, open_envelope
 from pykcp.machinery.status import (
     BadRequest,
@@ -21,6 +20,9 @@ from pykcp.registry.resource import Resource
 from pykcp.server.call import Call
 from pykcp.server.media import negotiation, yaml_text
 from pykcp.types import Object
+
+if TYPE_CHECKING:
+    from pykcp.machinery.protobuf.messages import Message
 
 LIMIT = 3 * 1024 * 1024
 
