@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.sharded import Fleet
-from pykcp.testing.workspaces import make_workspace
+from pykcp.testing.sharded import Fleet, FleetProcess, free_ports
+from pykcp.testing.workspaces import WORKSPACES, make_workspace
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 MERGED = "/services/merged/clusters/*/api/v1/configmaps"
@@ -147,3 +148,73 @@ def test_a_dead_shard_is_named(two: Fleet, everything: TestClient) -> None:
     finally:
         two["shard-1"].start()
     assert eventually(lambda: everything.get("", limit=1).status == 200)
+
+
+def second_proxy(two: Fleet) -> FleetProcess:
+    """Another front-proxy with the same settings, at a port of its own."""
+    first = two["front-proxy"].member
+    (port,) = free_ports(1)
+    words = [
+        f"--secure-port={port}"
+        if word.startswith("--secure-port=")
+        else f"{word}-2"
+        if word.startswith("--root-directory=")
+        else word
+        for word in first.words
+    ]
+    member = first._replace(name="front-proxy-2", words=tuple(words), port=port)
+    return FleetProcess(member, two.files)
+
+
+def test_nothing_is_missed_when_a_proxy_dies(two: Fleet, everything: TestClient) -> None:
+    """Writers on both shards; the watch goes on at another proxy from the last event."""
+    other = second_proxy(two)
+    other.start()
+    two.processes["front-proxy-2"] = other
+    elsewhere = two.client("front-proxy-2", user="shard-admin")
+    elsewhere.prefix = MERGED
+    query = {"labelSelector": "test=faults"}
+    seen: list[tuple[int, str]] = []
+    version = everything.get("", **query).json["metadata"]["resourceVersion"]
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            writers = [pool.submit(write_many, two, shard) for shard in two.shards]
+            stream = everything.watch("", resourceVersion=version, **query)
+            while len(seen) < 15:
+                seen.append(event_of(next(stream)))
+            two["front-proxy"].kill()
+            stream.close()
+            stream = elsewhere.watch("", resourceVersion=seen[-1][0], **query)
+            while len(seen) < 2 * COUNT:
+                seen.append(event_of(next(stream)))
+            stream.close()
+            acknowledged = {name for writer in writers for name in writer.result()}
+        assert [name for _, name in seen] == [name for _, name in sorted(seen)]
+        assert len(seen) == len({name for _, name in seen})
+        assert {name for _, name in seen} == acknowledged
+    finally:
+        two["front-proxy"].start()
+        del two.processes["front-proxy-2"]
+        other.stop()
+
+
+COUNT = 40
+
+
+def write_many(two: Fleet, shard: str) -> list[str]:
+    """At the shard itself: the proxy is killed meanwhile."""
+    cluster = two.client("root", "root").get(f"{WORKSPACES}/on-{shard}").json["spec"]["cluster"]
+    client = two.client(shard, cluster)
+    names = []
+    for number in range(COUNT):
+        name = f"{shard}-{number}"
+        body = {"metadata": {"name": name, "labels": {"test": "faults"}}}
+        assert client.post(MAPS, body).status == 201
+        names.append(name)
+    return names
+
+
+def event_of(event: Any) -> tuple[int, str]:
+    assert event["type"] == "ADDED", event
+    metadata = event["object"]["metadata"]
+    return int(metadata["resourceVersion"]), metadata["name"]
