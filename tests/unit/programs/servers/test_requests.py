@@ -80,3 +80,8 @@ def test_what_is_said_of_a_client_is_understood(
     found = decode_peer(encode_peer(3, peer))
     assert (found.address, found.port, found.protocol) == (address, 4711, "HTTP/2.0")
     assert (found.certificate, found.intermediates) == (certificate, intermediates)
+
+
+def test_followers_do_not_report_the_progress_of_the_writer() -> None:
+    head = Head("GET", "/clusters/*/api/v1/configmaps?watch=true", [("x-pykcp-progress", "1")])
+    assert not is_answered_here(Request(head, ConnectionPeer("127.0.0.1", 1)))

@@ -20,6 +20,7 @@ from pykcp.clients.http.client import HttpClient
 from pykcp.clients.http.interface import Server
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.outbound import Tenant
+from pykcp.clients.where import PROGRESS
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.programs.shard.servers.channel import MessageKind, ProcessChannel
 from pykcp.programs.shard.servers.handover import PEER, PeerNames
@@ -41,6 +42,7 @@ def is_answered_here(request: IncomingRequest) -> bool:
     """Whether a follower answers a request itself.
 
     A home workspace is created by reading it (`workspaces/~`), and an escaped path may hide that.
+    The progress of the store is reported by the writer.
     """
     path = request.path
     return (
@@ -48,6 +50,7 @@ def is_answered_here(request: IncomingRequest) -> bool:
         and _ANSWERED(path) is not None
         and "~" not in path
         and "%" not in path
+        and request.header(PROGRESS) is None
     )
 
 
