@@ -121,3 +121,62 @@ def test_a_cordoned_shard_gets_no_workspaces(root: TestClient) -> None:
 def test_workspaces_are_spread(root: TestClient) -> None:
     placed = [shard_of(make_workspace(root, f"spread{n}")) for n in range(20)]
     assert 5 <= placed.count("root") <= 15
+
+
+def test_an_orphan_is_deleted(shared_fleet: Fleet, root: TestClient) -> None:
+    """A logical cluster whose Workspace does not exist, as a crash may leave it."""
+    kind = {
+        "apiVersion": "tenancy.kcp.io/v1alpha1",
+        "kind": "WorkspaceType",
+        "metadata": {"name": "slow"},
+        "spec": {"initializer": True},
+    }
+    assert root.post("/apis/tenancy.kcp.io/v1alpha1/workspacetypes", kind).status == 201
+    workspace = {
+        "metadata": {
+            "name": "never",
+            "uid": "6a5b0cf2-0000-4000-8000-000000000000",
+            "annotations": {"kcp.io/cluster": "root"},
+        },
+        "spec": {"type": {"path": "root", "name": "slow"}},
+    }
+    wanted = {"workspace": workspace, "cluster": "orphan1", "path": "root:never", "shard": "root"}
+    shard = shared_fleet.client("shard-1")
+    path = "/services/provisioning/clusters"
+    eventually(lambda: shard.post(path, wanted).status == 201)
+    eventually(lambda: not has_cluster(shared_fleet, "shard-1", "orphan1"))
+
+
+def test_initializers_run_on_the_shard_of_the_workspace(
+    shared_fleet: Fleet, root: TestClient
+) -> None:
+    kind = {
+        "apiVersion": "tenancy.kcp.io/v1alpha1",
+        "kind": "WorkspaceType",
+        "metadata": {"name": "prepared"},
+        "spec": {"initializer": True, "extend": {"with": [{"name": "universal", "path": "root"}]}},
+    }
+    types = "/apis/tenancy.kcp.io/v1alpha1/workspacetypes"
+    assert root.post(types, kind).status == 201
+
+    def addresses() -> set[str]:
+        status = root.get(f"{types}/prepared").json.get("status") or {}
+        return {
+            one["url"].partition("/services/")[0] for one in status.get("virtualWorkspaces") or ()
+        }
+
+    ports = [shared_fleet[name].member.port for name in shared_fleet.shards]
+    eventually(lambda: addresses() == {f"https://127.0.0.1:{port}" for port in ports})
+    chosen = {"type": {"name": "prepared", "path": "root"}, **on("shard-1")}
+    post_workspace(root, "prepared", **chosen)
+
+    def waiting() -> Object | None:
+        found: Object = root.get(f"{WORKSPACES}/prepared").json
+        status = found.get("status") or {}
+        return found if status.get("initializers") == ["root:prepared"] else None
+
+    cluster = eventually(waiting)["spec"]["cluster"]
+    view = f"/services/initializingworkspaces/root:prepared/clusters/{cluster}{LOGICAL_CLUSTER}"
+    shard = shared_fleet.client("shard-1")
+    assert shard.patch(f"{view}/status", {"status": {"initializers": []}}).status == 200
+    eventually(is_ready(root, "prepared"))
