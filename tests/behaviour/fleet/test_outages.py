@@ -38,7 +38,10 @@ def make_workspace(admin: TestClient, parent: str, shard: str) -> str:
         "apiVersion": "tenancy.kcp.io/v1alpha1",
         "kind": "Workspace",
         "metadata": {"name": name},
-        "spec": {"location": {"selector": {"matchLabels": {"name": shard}}}},
+        "spec": {
+            "type": {"name": "universal", "path": "root"},
+            "location": {"selector": {"matchLabels": {"name": shard}}},
+        },
     }
     client = admin.in_cluster(parent)
     made = eventually(lambda: _done(client.post(WORKSPACES, body)))
@@ -99,6 +102,39 @@ def test_the_root_shard_dies(installation: Fleet, admin: TestClient, here: str, 
     eventually(lambda: read(admin, here, before[0]) == 200)
     assert read(admin, there, before[1]) == 200
     assert read(admin, below, written) == 200
+
+
+def test_a_tree_beside_root(installation: Fleet, admin: TestClient) -> None:
+    """It is found through the proxy, and grows, while root is away."""
+    cluster = "/apis/core.kcp.io/v1alpha1/logicalclusters"
+    bindings = "/apis/apis.kcp.io/v1alpha2/apibindings"
+    master = installation.client("shard-1", "acme")
+    annotations = {"kcp.io/path": "acme", "internal.tenancy.kcp.io/type": "root:universal"}
+    made = {
+        "apiVersion": "core.kcp.io/v1alpha1",
+        "kind": "LogicalCluster",
+        "metadata": {"name": "cluster", "annotations": annotations},
+        "spec": {},
+    }
+    assert master.post(cluster, made).status == 201
+    status = {"status": {"phase": "Initializing"}}
+    assert master.patch(f"{cluster}/cluster/status", status).status == 200
+    binding = {
+        "apiVersion": "apis.kcp.io/v1alpha2",
+        "kind": "APIBinding",
+        "metadata": {"name": "tenancy.kcp.io"},
+        "spec": {"reference": {"export": {"path": "root", "name": "tenancy.kcp.io"}}},
+    }
+    assert master.post(bindings, binding).status == 201
+    eventually(lambda: master.get(WORKSPACES).status == 200)
+
+    installation["root"].kill()
+    try:
+        team = make_workspace(admin, "acme", "shard-1")
+        below = make_workspace(admin, team, "shard-1")
+        assert read(admin, below, write(admin, below)) == 200
+    finally:
+        installation["root"].start()
 
 
 def test_a_shard_dies(installation: Fleet, admin: TestClient, here: str, there: str) -> None:
