@@ -57,3 +57,11 @@ def message_of(api_version: str, kind: str) -> Message | None:
 def has_protobuf(group: str) -> bool:
     """Whether some kinds of an API group have a protobuf form."""
     return group not in _TABLE_NAMES and (group or "core") in _groups()
+
+
+@cache
+def message_table(group: str) -> dict[str, str]:
+    """The lines of an API group's table by version and message (`core` and `meta` among them)."""
+    from pykcp.machinery.protobuf.tables import parse_table
+
+    return parse_table(_load(group))

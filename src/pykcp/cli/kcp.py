@@ -17,6 +17,7 @@ Usage:
   kcp start [flags]     run a server; its state is in .kcp in this directory
   kcp start options     list all flags of `kcp start`
   kcp sharded [flags]   run several shards, a cache server and a front-proxy on this machine
+  kcp envtest DIR       write programs for tests of operators with controller-runtime's envtest
   kcp admin fsck        check the store for consistency
   kcp completion SHELL  print a script that completes commands and flags: bash, zsh or fish
   kcp version [-o json] print the version
@@ -26,7 +27,7 @@ When it is running:
   export KUBECONFIG=.kcp/admin.kubeconfig
   kubectl api-resources
 """
-_COMMANDS = ("start", "sharded", "admin", "completion", "version", "help")
+_COMMANDS = ("start", "sharded", "envtest", "admin", "completion", "version", "help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,6 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pykcp.cli.admin import main as admin
 
         return admin(rest)
+    if command == "envtest":
+        from pykcp.cli.envtest import main as envtest
+
+        return envtest(rest)
     if command == "sharded":
         return start(SHARDED, rest)
     if command != "start":

@@ -67,6 +67,13 @@ class TestClient:
         client.prefix = self.prefix
         return client
 
+    def with_certificate(self, files: tuple[str, str]) -> TestClient:
+        """The same as another user: the files of a client certificate and its key."""
+        access = replace(self.access, token="", certificate=files)
+        client = TestClient(access, opened=self._opened)
+        client.prefix = self.prefix
+        return client
+
     def request(
         self,
         method: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pykcp.machinery.kcp import clusters
 from pykcp.programs.kit.checks import (
     ca_bundle,
     https_url,
@@ -62,11 +63,18 @@ class GenericOptions(RootDirectoryOptions):
         "Sets of objects to start with: workspace-types, admin, user, metrics-viewer. +name and -name change the default.",
         _DEFAULT_BATTERIES,
     )
+    kubernetes_cluster: str = option(
+        "Logical cluster that is served at the root of the URL, as by kube-apiserver, with Kubernetes' kinds for workloads but without their controllers. For tests of programs that know only Kubernetes.",
+        "",
+    )
     run_controllers: bool = option("Run the controllers in this process.", True)
     external_hostname: str = option("Host name under which clients reach this server.", "")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
+        cluster = self.kubernetes_cluster
+        if cluster and not clusters.is_name(cluster):
+            yield f'--kubernetes-cluster: "{cluster}" is not the name of a logical cluster'
         if unknown := self.batteries.difference(BATTERIES):
             yield f"--batteries-included: unknown batteries {sorted(unknown)}, known are {sorted(BATTERIES)}"
 

@@ -149,12 +149,18 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         return Credentials(self._settings)
 
     def _application(self, shard: Shard) -> Application:
+        front: Application = shard.views.front
+        single = self._settings.generic.kubernetes_cluster
+        if single:
+            from pykcp.server.single_cluster import SingleCluster
+
+            front = SingleCluster(front, single)
         group = self._store.group
         if group is None or not self._settings.store.consistent_reads:
-            return shard.views.front
+            return front
         from pykcp.programs.shard.servers.current_reads import CurrentReads
 
-        return CurrentReads(shard.views.front, self._store, group)
+        return CurrentReads(front, self._store, group)
 
     def _start_controllers(self, shard: Shard) -> None:
         group = self._store.group
@@ -212,6 +218,10 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         self._owner.start_restartable("cache-compactor", Compactor(self._cache_store).run)
         if self._settings.generic.run_controllers:
             self._start_controllers(shard)
+        if self._settings.generic.kubernetes_cluster:
+            from pykcp.programs.shard.bootstrap.kubernetes import bootstrap_kubernetes
+
+            await bootstrap_kubernetes(client, self._settings.generic.kubernetes_cluster)
         if self._processes is not None:
             self._processes.start(credentials.tokens, self._seal)
         self._start_housekeeping(shard)

@@ -1,0 +1,94 @@
+"""A logical cluster that looks like a Kubernetes cluster without its controllers.
+
+It has Kubernetes' namespaces and kinds for workloads, and every user who signs in may enter it:
+RBAC alone decides, as in Kubernetes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from pykcp.apis.kube.workloads import workload_crds
+from pykcp.machinery.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    GroupVersionResource,
+)
+from pykcp.programs.shard.bootstrap.own_cluster import (
+    cluster_object,
+    logical_cluster,
+    namespace_object,
+)
+from pykcp.programs.shard.bootstrap.steps import ensure
+from pykcp.registry.local import LocalClient
+from pykcp.types import Object
+
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_SERVICES = GroupVersionResource("", "v1", "services")
+_SECONDS = 60.0
+_PAUSE = 0.01
+_ACCESS: Object = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "system:kcp:kubernetes-cluster:access"},
+    "rules": [{"nonResourceURLs": ["/"], "verbs": ["access"]}],
+}
+_GRANTED: Object = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "system:kcp:kubernetes-cluster:access"},
+    "roleRef": {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "system:kcp:kubernetes-cluster:access",
+    },
+    "subjects": [
+        {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "Group",
+            "name": "system:authenticated",
+        }
+    ],
+}
+_OWN_SERVICE: Object = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {
+        "name": "kubernetes",
+        "namespace": "default",
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    },
+    "spec": {
+        "clusterIP": "10.0.0.1",
+        "clusterIPs": ["10.0.0.1"],
+        "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 443}],
+    },
+}
+
+
+async def bootstrap_kubernetes(client: LocalClient, cluster: str) -> None:
+    """Create what is missing, and return when all kinds are served. Needs the controllers."""
+    await logical_cluster(client, cluster, cluster_object({}))
+    definitions = list(workload_crds())
+    await asyncio.gather(
+        *(ensure(client, cluster, NAMESPACES, namespace_object(name)) for name in _NAMESPACES),
+        ensure(client, cluster, CLUSTER_ROLES, _ACCESS),
+        ensure(client, cluster, CLUSTER_ROLE_BINDINGS, _GRANTED),
+        *(ensure(client, cluster, CUSTOM_RESOURCE_DEFINITIONS, one) for one in definitions),
+    )
+    deadline = time.monotonic() + _SECONDS
+    for one in definitions:
+        while not await _is_served(client, cluster, one["metadata"]["name"]):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{one['metadata']['name']} was not served in {_SECONDS} s")
+            await asyncio.sleep(_PAUSE)
+    await ensure(client, cluster, _SERVICES, _OWN_SERVICE)
+
+
+async def _is_served(client: LocalClient, cluster: str, name: str) -> bool:
+    found = await client.get(cluster, CUSTOM_RESOURCE_DEFINITIONS, name) or {}
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)

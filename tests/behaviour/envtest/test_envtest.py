@@ -1,0 +1,205 @@
+"""The programs of `kcp envtest`, started as controller-runtime's envtest starts them."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from pykcp.auth.certificates import ensure_ca, ensure_signing_key, issue_client, issue_serving
+from pykcp.testing.client import STRATEGIC, TestClient, eventually
+from pykcp.testing.kubeconfig import Access
+from pykcp.testing.server import environment
+from pykcp.testing.sharded import free_ports
+
+HOST = "127.0.0.1"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+
+
+def write(path: pathlib.Path, content: bytes) -> str:
+    path.write_bytes(content)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return tmp_path_factory.mktemp("envtest")
+
+
+@pytest.fixture(scope="module")
+def assets(folder: pathlib.Path) -> pathlib.Path:
+    assets = folder / "assets"
+    command = [sys.executable, "-m", "pykcp", "envtest", str(assets)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    assert f"KUBEBUILDER_ASSETS={assets}" in done.stdout
+    return assets
+
+
+@pytest.fixture(scope="module")
+def masters(folder: pathlib.Path, assets: pathlib.Path) -> Iterator[TestClient]:
+    """A running server, with the flags and certificates that envtest gives it."""
+    now = time.time()
+    certificates = folder / "certificates"
+    certificates.mkdir()
+    authority = ensure_ca(certificates, "ca", now)
+    serving = issue_serving(authority, [HOST, "localhost"], now)
+    write(certificates / "apiserver.crt", serving.certificate)
+    write(certificates / "apiserver.key", serving.key)
+    ensure_signing_key(certificates / "sa.key")
+    port, etcd_port, peer_port = free_ports(3)
+    etcd_url = f"http://{HOST}:{etcd_port}"
+    flags = (
+        "--advertise-address=127.0.0.1", "--allow-privileged=true", "--authorization-mode=RBAC",
+        f"--bind-address={HOST}", f"--cert-dir={certificates}",
+        f"--client-ca-file={certificates}/ca.crt", "--disable-admission-plugins=ServiceAccount",
+        f"--etcd-servers={etcd_url}", f"--secure-port={port}",
+        "--service-account-issuer=https://127.0.0.1/",
+        f"--service-account-key-file={certificates}/sa.key",
+        f"--service-account-signing-key-file={certificates}/sa.key",
+        "--service-cluster-ip-range=10.0.0.0/24",
+    )  # fmt: skip
+    etcd_flags = (
+        f"--listen-client-urls={etcd_url}", f"--advertise-client-urls={etcd_url}",
+        f"--listen-peer-urls=http://{HOST}:{peer_port}", f"--data-dir={folder}/etcd",
+        "--unsafe-no-fsync=true",
+    )  # fmt: skip
+    with (folder / "log").open("wb") as log:
+        etcd = subprocess.Popen([assets / "etcd", *etcd_flags], env=environment(), stderr=log)
+        server = subprocess.Popen(
+            [assets / "kube-apiserver", *flags], env=environment(), stdout=log, stderr=log
+        )
+    pair = issue_client(authority, "admin", ["system:masters"], now)
+    files = (
+        write(certificates / "admin.crt", pair.certificate),
+        write(certificates / "admin.key", pair.key),
+    )
+    access = Access(HOST, port, "", (certificates / "ca.crt").read_text(), "", files)
+    client = TestClient(access)
+    try:
+        eventually(lambda: is_healthy(f"{etcd_url}/health"))
+        eventually(lambda: is_ready(client), 60)
+        yield client
+    finally:
+        client.close()
+        for process in (server, etcd):
+            process.terminate()
+            process.wait(20)
+
+
+def is_healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def is_ready(client: TestClient) -> bool:
+    try:
+        return client.get("/readyz").status == 200
+    except OSError:
+        return False
+
+
+def deployment(name: str) -> dict[str, object]:
+    labels = {"app": name}
+    container = {"name": "web", "image": "web:1"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def test_a_cluster_at_the_root_of_the_url(masters: TestClient) -> None:
+    names = {o["metadata"]["name"] for o in masters.get("/api/v1/namespaces").json["items"]}
+    assert {"default", "kube-system", "kube-public", "kube-node-lease"} <= names
+    service = masters.get("/api/v1/namespaces/default/services/kubernetes").json
+    assert service["spec"]["clusterIP"] == "10.0.0.1"
+    assert masters.get("/version").json["gitVersion"].startswith("v1.")
+    groups = {group["name"] for group in masters.get("/apis").json["groups"]}
+    assert {"apps", "batch", "networking.k8s.io", "policy"} <= groups
+
+
+def test_workloads(masters: TestClient) -> None:
+    made = masters.post(DEPLOYMENTS, deployment("web"))
+    assert made.status == 201, made
+    spec = made.json["spec"]
+    assert (spec["replicas"], spec["revisionHistoryLimit"]) == (1, 10)
+    assert spec["template"]["metadata"]["labels"] == {"app": "web"}
+    assert spec["template"]["spec"]["restartPolicy"] == "Always"
+    scaled = masters.patch(f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 3}})
+    assert scaled.status == 200, scaled
+    status = {"status": {"replicas": 3, "conditions": [{"type": "Available", "status": "True"}]}}
+    reported = masters.patch(f"{DEPLOYMENTS}/web/status", status)
+    assert reported.json["status"]["replicas"] == 3, reported
+    assert masters.get(f"{DEPLOYMENTS}/web").json["spec"]["replicas"] == 3
+    assert masters.delete(f"{DEPLOYMENTS}/web").status == 200
+
+
+def test_containers_are_merged_by_name(masters: TestClient) -> None:
+    """By server-side apply and by strategic merge patches, as in Kubernetes."""
+    masters.post(DEPLOYMENTS, deployment("merged"))
+    container = {"name": "side", "image": "side:1"}
+    applied = {**deployment("merged"), "spec": {"template": {"spec": {"containers": [container]}}}}
+    reply = masters.patch(
+        f"{DEPLOYMENTS}/merged",
+        applied,
+        "application/apply-patch+yaml",
+        fieldManager="test",
+    )
+    assert reply.status == 200, reply
+    found = reply.json["spec"]["template"]["spec"]["containers"]
+    assert [one["name"] for one in found] == ["web", "side"]
+    changed = {"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "web:2"}]}}}}
+    reply = masters.patch(f"{DEPLOYMENTS}/merged", changed, STRATEGIC)
+    found = reply.json["spec"]["template"]["spec"]["containers"]
+    assert [one["image"] for one in found] == ["web:2", "side:1"]
+
+
+def test_bad_objects(masters: TestClient) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}
+    bad = masters.post("/api/v1/namespaces/default/pods", pod)
+    assert bad.status == 422
+    assert "spec.containers" in bad.json["message"]
+
+
+def test_users_need_rbac_only(masters: TestClient, folder: pathlib.Path) -> None:
+    authority = ensure_ca(folder / "certificates", "ca", time.time())
+    pair = issue_client(authority, "jane", ["developers"], time.time())
+    files = (
+        write(folder / "jane.crt", pair.certificate),
+        write(folder / "jane.key", pair.key),
+    )
+    jane = masters.with_certificate(files)
+    assert jane.get("/api/v1/namespaces/default/pods").status == 403
+    role = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
+    masters.post(f"{role}/roles", {"metadata": {"name": "reader"}, "rules": rules})
+    group = "rbac.authorization.k8s.io"
+    masters.post(
+        f"{role}/rolebindings",
+        {
+            "metadata": {"name": "reader"},
+            "roleRef": {"apiGroup": group, "kind": "Role", "name": "reader"},
+            "subjects": [{"apiGroup": group, "kind": "Group", "name": "developers"}],
+        },
+    )
+    eventually(lambda: jane.get("/api/v1/namespaces/default/pods").status == 200)
+    jane.close()
+
+
+def test_help(assets: pathlib.Path) -> None:
+    done = subprocess.run(
+        [assets / "kube-apiserver", "--help"], env=environment(), capture_output=True, check=False
+    )
+    assert done.returncode == 0
