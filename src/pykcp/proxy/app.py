@@ -28,6 +28,7 @@ from pykcp.proxy.identity import GroupFilter
 from pykcp.proxy.lookup import RouteLookup, UnknownCluster
 from pykcp.proxy.mapping import CLUSTERS, MappingMatcher, PathMapping
 from pykcp.proxy.merged import MERGED, MergedCollections, read_request
+from pykcp.proxy.merged_tree import TREE, MergedTree
 from pykcp.proxy.metrics import ForwardedRequest, ProxyMetrics
 from pykcp.proxy.pages import OwnPages
 from pykcp.proxy.routes import ClusterRoute, RouteTable
@@ -133,6 +134,7 @@ class FrontProxy:
         self._shards, self._table, self._lookup = shards, table, lookup
         self._pages, self._metrics = pages, metrics
         self._merged = MergedCollections(self, peers)
+        self._tree = MergedTree(self._merged, self._find_route)
 
     # --- what the wire asks
 
@@ -192,7 +194,9 @@ class FrontProxy:
         headers = self._headers(
             call.exchange.request, SentRequest(target, user, is_filtered, call.started)
         )
-        await self._merged.serve(read_request(call, headers))
+        asked = read_request(call, headers)
+        is_tree = asked.path.startswith(TREE)
+        await (self._tree.serve(asked) if is_tree else self._merged.serve(asked))
 
     async def _answer_errors(self, call: Call, pending: Coroutine[Any, Any, None]) -> None:
         try:

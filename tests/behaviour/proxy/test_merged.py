@@ -150,6 +150,30 @@ def test_a_dead_shard_is_named(two: Fleet, everything: TestClient) -> None:
     assert eventually(lambda: everything.get("", limit=1).status == 200)
 
 
+def test_the_tree_of_all_shards(two: Fleet) -> None:
+    root = two.client(cluster="root")
+    top = make_on(root, "root", "tree")
+    make_on(make_on(top, "shard-1", "a"), "root", "deep")
+    make_on(top, "root", "b")
+    client = two.client()
+    client.prefix = "/services/merged/tree/clusters/"
+    reply = client.get("root:tree")
+    assert reply.status == 200, reply
+    found = [(item["path"], item["children"]) for item in reply.json["items"]]
+    assert found == [("root:tree:a", 1), ("root:tree:a:deep", 0), ("root:tree:b", 0)]
+    assert reply.json["path"] == "root:tree"
+    shallow = client.get("root:tree", depth=1).json["items"]
+    assert [item["name"] for item in shallow] == ["a", "b"]
+    assert client.get("root:nowhere").status == 403
+    assert client.get("root:tree", limit=1).status == 400
+
+
+def make_on(parent: TestClient, shard: str, name: str) -> TestClient:
+    make_workspace(parent, name, location={"selector": {"matchLabels": {"name": shard}}})
+    path = parent.prefix.removeprefix("/clusters/")
+    return parent.in_cluster(f"{path}:{name}")
+
+
 def second_proxy(two: Fleet) -> FleetProcess:
     """Another front-proxy with the same settings, at a port of its own."""
     first = two["front-proxy"].member
