@@ -225,7 +225,12 @@ def send_status(call: Call, error: StatusError) -> None:
     if isinstance(error, PlainError):
         send_text(call, f"{error.message}\n", error.code, more)
         return
-    call.accepted = negotiation.for_errors(call.exchange.request.header("accept") or "")
+    accepted = negotiation.for_errors(call.exchange.request.header("accept") or "")
+    if accepted is None:  # JSON for people to read
+        body = orjson.dumps(error.to_json(), option=orjson.OPT_INDENT_2)
+        call.exchange.respond(error.code, with_warnings(call, JSON_HEADERS, more), body)
+        return
+    call.accepted = accepted
     send_object(call, error.to_json(), error.code, more)
 
 

@@ -126,6 +126,9 @@ def _accepted(
     stream, is_pretty = clause.param("stream"), clause.param("pretty") == "1"
     if stream and (stream != "watch" or media_type == YAML):
         return None
+    server_version = clause.param("sv")
+    if server_version and (server_version != "v1" or not transforms):
+        return None  # documents and errors have no version of their own
     if not any(clause.param(name) for name in ("as", "g", "v")):
         if media_type not in served:
             return None
@@ -141,12 +144,12 @@ def _accepted(
     return Accepted(media_type, kind, version, is_pretty)
 
 
-def for_errors(header: str) -> Accepted:
-    """The form of a Status: the best that fits, or JSON for people to read."""
+def for_errors(header: str) -> Accepted | None:
+    """The best form of a Status that fits; None if there is none."""
     try:
         return choose(header, SERVED, frozenset(), takes_any=True)
     except StatusError:
-        return Accepted(pretty=True)
+        return None
 
 
 def media_type_of(content_type: str) -> str:

@@ -49,6 +49,9 @@ TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
         (f"{PROTOBUF};as=Table;g=meta.k8s.io;v=v1, application/json", Accepted(JSON)),
         ("application/json;pretty=1", Accepted(JSON, pretty=True)),
         ("application/json;stream=watch", Accepted(JSON, is_stream=True)),
+        ("application/json;stream=other, application/yaml", Accepted(YAML)),
+        ("application/json;sv=v1", Accepted(JSON)),
+        ("application/json;sv=v2, application/yaml", Accepted(YAML)),
         ("application/yaml;stream=watch, application/json", Accepted(JSON)),
     ],
 )
@@ -89,13 +92,14 @@ def test_metadata_of_custom_resources_has_protobuf() -> None:
         ("", Accepted(JSON)),
         (f"{PROTOBUF},application/json", Accepted(PROTOBUF)),
         ("application/json", Accepted(JSON)),
-        ("text/html", Accepted(JSON, pretty=True)),
-        (TABLE, Accepted(JSON, pretty=True)),
+        ("text/html", None),
+        (TABLE, None),
+        ("application/json;sv=v1", None),
         (f"{TABLE},application/json", Accepted(JSON)),
     ],
 )
-def test_errors_are_sent_in_a_form_that_fits(header: str, expected: Accepted) -> None:
-    """A Status has no other form than itself; JSON with indentation if nothing else fits."""
+def test_errors_are_sent_in_a_form_that_fits(header: str, expected: Accepted | None) -> None:
+    """A Status has no other form than itself."""
     assert for_errors(header) == expected
 
 
