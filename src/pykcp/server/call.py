@@ -163,10 +163,13 @@ class Call:
         *,
         takes_any: bool = False,
         transforms: frozenset[str] = negotiation.TRANSFORMS,
+        has_streams: bool = False,
     ) -> None:
         """Settle the answer's form. `takes_any`: `application/*` is understood, too."""
         header = self.exchange.request.header("accept") or ""
-        self.accepted = negotiation.choose(header, served, transforms, takes_any=takes_any)
+        self.accepted = negotiation.choose(
+            header, served, transforms, takes_any=takes_any, has_streams=has_streams
+        )
 
 
 def _of_one_object(name: str, selector: str) -> str:

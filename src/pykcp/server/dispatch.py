@@ -33,6 +33,7 @@ _VERBS: dict[str, Handler] = {
     "deletecollection": delete.delete_collection,
 }
 _SCALE: dict[str, Handler] = {"get": scale.get, "update": scale.put, "patch": scale.patch}
+_STREAMED = frozenset(("list", "watch"))
 _MAY_CREATE = frozenset(("update", "patch"))
 
 
@@ -150,6 +151,7 @@ class Dispatcher:
             SERVED if is_native or _has_protobuf(call, resource) else SERVED[:2],
             takes_any=not is_native,
             transforms=WITHOUT_TABLE if has_no_table else TRANSFORMS,
+            has_streams=info.verb in _STREAMED,
         )
         routing.check(call)
         if info.verb in _MAY_CREATE and not info.subresource:

@@ -13,6 +13,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 CBOR = "application/cbor"
 SERVED = (JSON, YAML, PROTOBUF)
 """In upstream's order, as its 406 names them."""
+_STREAMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,26 @@ def choose(
     transforms: frozenset[str] = TRANSFORMS,
     *,
     takes_any: bool = False,
+    has_streams: bool = False,
 ) -> Accepted:
     """The best form that the client takes and the server has; 406 if there is none.
 
     `served` are the media types of whole objects; metadata of any kind has all of them.
+    `has_streams`: the path can also be watched, which a 406 mentions.
     """
-    return _choose(_shortened(header), served, transforms, takes_any)
+    try:
+        return _choose(_shortened(header), served, transforms, takes_any)
+    except _UnknownForm as unknown:
+        known = (*SERVED, *_STREAMS) if has_streams else SERVED
+        raise StatusError(
+            "406: Not Acceptable\n\nAvailable representations: " + ", ".join(known),
+            code=406,
+            reason="NotAcceptable",
+        ) from unknown
+
+
+class _UnknownForm(Exception):
+    """The client takes no media type of the server."""
 
 
 @lru_cache(maxsize=512)
@@ -106,11 +121,7 @@ def _choose(
                 return accepted
     if is_known:
         raise NotAcceptable(SERVED)
-    raise StatusError(
-        "406: Not Acceptable\n\nAvailable representations: " + ", ".join(SERVED),
-        code=406,
-        reason="NotAcceptable",
-    )
+    raise _UnknownForm
 
 
 def _matching(asked: str, takes_any: bool) -> tuple[str, ...]:

@@ -69,6 +69,12 @@ def test_nothing_fits(header: str) -> None:
     assert ", ".join(SERVED) in caught.value.message
 
 
+def test_what_can_be_watched_says_so() -> None:
+    """The 406 of a collection names the streams, too."""
+    with pytest.raises(StatusError, match="protobuf, application/json;stream=watch, "):
+        choose("text/html", SERVED, has_streams=True)
+
+
 def test_custom_resources_have_no_protobuf() -> None:
     """A resource without protobuf does not serve it, whatever is asked."""
     with pytest.raises(StatusError):
