@@ -81,7 +81,7 @@ class Reconnection:
         return self._back is not None
 
     async def wait(self, failure: SendFailed) -> None:
-        """Return when the server answers."""
+        """Return when the server is ready."""
         if self._back is not None:
             await asyncio.shield(self._back)
             return
@@ -100,7 +100,7 @@ class Reconnection:
             await self._sleep(pause)
             pause = min(2 * pause, _LAST_PAUSE)
             try:
-                response = await self._client.http.request("GET", "/livez", self._client.headers())
+                response = await self._client.http.request("GET", "/readyz", self._client.headers())
                 await response.read(1 << 16)
             except SendFailed:
                 continue
@@ -134,6 +134,7 @@ class CacheFollower(Informer[Holder]):
         if isinstance(failure, SendFailed):
             self._was_away = True
             await self._reconnection.wait(failure)
+            self.begin_anew()
         else:
             await super().rest(seconds, failure)
 

@@ -125,13 +125,17 @@ class Informer(Generic[Holder]):
             if time.monotonic() - began > _STEADY:
                 self._pause = _FIRST_PAUSE
                 continue
-            await self.rest(self._pause * (1 - self._jitter() / 2), failure)
-            self._pause = min(2 * self._pause, _LAST_PAUSE)
+            pause, self._pause = self._pause, min(2 * self._pause, _LAST_PAUSE)
+            await self.rest(pause * (1 - self._jitter() / 2), failure)
 
     def report(self, error: Exception) -> None:
         """Log that a watch ended with an error."""
         level = logging.DEBUG if self._pause > _FIRST_PAUSE else logging.WARNING
         _log.log(level, "the watch of %s broke: %s", self._kind, error)
+
+    def begin_anew(self) -> None:
+        """Forget that attempts have failed: the next pause is short again."""
+        self._pause = _FIRST_PAUSE
 
     async def rest(self, seconds: float, failure: Exception | None) -> None:
         """Wait before the next attempt."""

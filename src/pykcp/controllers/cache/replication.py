@@ -27,13 +27,19 @@ from pykcp.controllers.cache.replication_plan import (
     is_published_place,
     plan,
 )
-from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.controller import Controller, Requeue
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery.kcp.clusters import WILDCARD, is_system
 from pykcp.machinery.kcp.replicate_marks import ANNOTATION, is_marked
 from pykcp.machinery.object_keys import ObjectRef, resource_id
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, GroupVersionResource
-from pykcp.machinery.status import AlreadyExists, Conflict, NotFound, StatusError
+from pykcp.machinery.status import (
+    AlreadyExists,
+    Conflict,
+    NotFound,
+    ServiceUnavailable,
+    StatusError,
+)
 from pykcp.registry.codec import CLUSTER_ANNOTATION, decode
 from pykcp.registry.indexes.entries import PUBLISHED_CLUSTERS
 from pykcp.types import Object
@@ -108,6 +114,13 @@ class Replication:
         return self._is_marked(original.cluster) or self._published.has(*original)
 
     async def reconcile(self, key: Original) -> None:
+        try:
+            await self._reconcile(key)
+        except ServiceUnavailable as error:
+            # A remote cache server is away, which is logged once and not for every object.
+            raise Requeue(str(error)) from error
+
+    async def _reconcile(self, key: Original) -> None:
         if key == WHOLE_PART:
             self._mark = None
             mark = await self._published.begin()
