@@ -198,6 +198,7 @@ def test_a_root_shard_and_its_virtual_workspaces(workshop: Workshop) -> None:
     assert workshop.warnings("shard.log") == {
         "--embedded-etcd-client-port",
         "--embedded-etcd-peer-port",
+        "--external-logical-cluster-admin-kubeconfig",
     }
     assert "--authentication-skip-lookup" in workshop.warnings("views.log")
     assert "--audit-policy-file" in workshop.warnings("views.log")

@@ -7,15 +7,13 @@ Requests carry the shard's own client certificate, which makes it a member of `s
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pykcp.clients.direct import Direct
-from pykcp.clients.forwarder import Forwarder
-from pykcp.clients.http.trust import Trust
-from pykcp.clients.kubeconfig import KubeconfigServer, make_context
+from pykcp.clients.kubeconfig import KubeconfigServer
 from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.connect import client_of
 from pykcp.machinery.status import ServiceUnavailable
@@ -53,9 +51,7 @@ class PeerAccess:
     shards: KubeconfigServer
     """For any shard: its address is replaced by that of the Shard object."""
     root: KubeconfigServer | None = None
-    """The root shard, known before any Shard object is."""
-    proxy: KubeconfigServer | None = None
-    """Any logical cluster, through the front-proxy."""
+    """The root shard, known before any Shard object is; None if this is the root shard."""
 
 
 class UnknownPeer(ServiceUnavailable):
@@ -105,10 +101,7 @@ class Peers:
         self._access, self._manager = access, manager
         self._find, self._list_all = find, list_all
         self._connected: dict[str, _Connected] = {}
-        self._direct = Direct()
-        self.forwarder = Forwarder(self._direct, Trust(lambda: make_context(access.shards)))
-        """Forwards requests to any shard, with this shard's certificate."""
-        self._other: dict[str, RemoteClient] = {}
+        self._root: RemoteClient | None = None
 
     # --- which shards there are
 
@@ -144,11 +137,6 @@ class Peers:
             raise DeadPeer(name)
         return connected.client
 
-    def is_alive(self, name: str) -> bool:
-        """Whether the last request to a shard was answered; True before there was any."""
-        connected = self._connected.get(name)
-        return connected is None or connected.is_alive
-
     def _connection(self, peer: Peer) -> _Connected:
         connected = self._connected.get(peer.name)
         if connected is None or connected.peer.base_url != peer.base_url:
@@ -158,38 +146,19 @@ class Peers:
             self._connected[peer.name] = connected
         return connected
 
-    @property
-    def has_root(self) -> bool:
-        """Whether another shard is the root shard."""
-        return self._access.root is not None
-
     def root(self) -> RemoteClient:
         """A client of the root shard, which may not be known as a Shard object yet."""
-        assert self._access.root is not None
-        return self._named("root", self._access.root)
-
-    @property
-    def has_proxy(self) -> bool:
-        return self._access.proxy is not None
-
-    def proxy(self) -> RemoteClient:
-        """A client of all logical clusters, through the front-proxy."""
-        assert self._access.proxy is not None
-        return self._named("proxy", self._access.proxy)
-
-    def _named(self, name: str, access: KubeconfigServer) -> RemoteClient:
-        found = self._other.get(name)
-        if found is None:
-            found = client_of(access, self._manager, timeout=_DEADLINE_SECONDS)
-            self._other[name] = found
-        return found
+        if self._root is None:
+            assert self._access.root is not None
+            self._root = client_of(self._access.root, self._manager, timeout=_DEADLINE_SECONDS)
+        return self._root
 
     async def run(self) -> None:
         """Until cancelled; then the connections are closed."""
         try:
-            await self._direct.run()
+            await asyncio.Event().wait()
         finally:
             for connected in self._connected.values():
                 connected.client.http.close()
-            for client in self._other.values():
-                client.http.close()
+            if self._root is not None:
+                self._root.http.close()

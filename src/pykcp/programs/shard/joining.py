@@ -38,12 +38,10 @@ def make_peers(options: ShardOptions, lookup: ObjectLookup) -> Peers:
 def peer_access(options: ShardOptions) -> PeerAccess:
     """The kubeconfigs of the command line, with the shard's own certificate where it has one."""
     root = _root_server(options.root_shard_kubeconfig_file)
-    proxy = _server(options.external_logical_cluster_admin_kubeconfig)
     shards = (
         _server(options.shard_kubeconfig_file)
         or _server(options.logical_cluster_admin_kubeconfig)
         or root
-        or proxy
     )
     assert shards is not None
     if options.shard_client_cert_file:
@@ -56,7 +54,7 @@ def peer_access(options: ShardOptions) -> PeerAccess:
             token="",
             token_file="",
         )
-    return PeerAccess(shards, root, proxy)
+    return PeerAccess(shards, root)
 
 
 def _root_server(kubeconfig: str) -> KubeconfigServer | None:

@@ -95,6 +95,8 @@ class ShardOptions(OptionGroup):
     """The shard's place in an installation of several."""
 
     TITLE = "Shard"
+    # Shards reach each other directly, also those that kcp reaches through the front-proxy.
+    OTHER = (ignored("external-logical-cluster-admin-kubeconfig"),)
 
     shard_name: str = option("Name of this shard; `root` makes it the root shard.", "root")
     shard_base_url: str = option(
@@ -145,11 +147,6 @@ class ShardOptions(OptionGroup):
     )
     logical_cluster_admin_kubeconfig: str = option(
         "Kubeconfig of an administrator of logical clusters, directly at the shards; its server is replaced by theirs.",
-        "",
-        check=kubeconfig_file,
-    )
-    external_logical_cluster_admin_kubeconfig: str = option(
-        "Kubeconfig of an administrator of logical clusters, through the front-proxy.",
         "",
         check=kubeconfig_file,
     )

@@ -31,10 +31,6 @@ _CLIENTS = {
     "shard-client": ("kcp-shard", MASTERS),
     "cache-client": ("kcp-cache-client", MASTERS),
     "logical-cluster-admin": ("logical-cluster-admin", "system:kcp:logical-cluster-admin"),
-    "external-logical-cluster-admin": (
-        "external-logical-cluster-admin",
-        "system:kcp:external-logical-cluster-admin",
-    ),
     "shard-admin": ("shard-admin", MASTERS),
 }
 """Client certificates by file: user and group."""
@@ -102,9 +98,6 @@ class FleetFiles:
         self._kubeconfig("admin", in_root, "kcp-admin")
         self._kubeconfig("root-shard", {"shard-base": root}, "shard-admin")
         self._kubeconfig("logical-cluster-admin", {"base": root}, "logical-cluster-admin")
-        self._kubeconfig(
-            "external-logical-cluster-admin", {"base": proxy}, "external-logical-cluster-admin"
-        )
         self._kubeconfig("cache", {"cache": at.url(at.cache)}, "cache-client")
         for name, port in zip(at.names, at.shards, strict=True):
             self._kubeconfig(name, {"base": at.url(port)}, "shard-admin")

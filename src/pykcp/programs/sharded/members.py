@@ -65,8 +65,6 @@ def _shard(files: FleetFiles, number: int, flags: Sequence[str]) -> FleetMember:
         f"--shard-client-cert-file={files.certificate('shard-client')}",
         f"--shard-client-key-file={files.key('shard-client')}",
         f"--logical-cluster-admin-kubeconfig={files.kubeconfig('logical-cluster-admin')}",
-        "--external-logical-cluster-admin-kubeconfig="
-        + files.kubeconfig("external-logical-cluster-admin"),
         f"--cache-kubeconfig={files.kubeconfig('cache')}",
     ]
     if number:
