@@ -184,7 +184,9 @@ class MemoryStore:
             del self._changes[key]
             self._keys.remove(key)
         self._events = [event for event in self._events if part_of(event.key) != part]
-        revision = self._numbering.base(self.revision) + self._numbering.step
+        # What the other store counted ahead of its clock must be visible here at once.
+        last = max(self.revision, base)
+        revision = self._numbering.base(last) + self._numbering.step
         taken = rows.keys() & {c.revision for changes in self._changes.values() for c in changes}
         for number, row in sorted(rows.items()):
             if number in taken:

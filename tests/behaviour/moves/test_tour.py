@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -26,11 +27,13 @@ def blocks() -> list[str]:
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
 def test_every_command_works(tmp_path: pathlib.Path) -> None:
+    programs = pathlib.Path(sys.executable).parent  # the plug-ins are installed there
+    path = os.pathsep.join((str(programs), os.environ["PATH"]))
     with fleet(tmp_path / "fleet", shard_flags=(GATE,)):
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", "\n".join(blocks())],
             cwd=tmp_path,
-            env={**environment(), "PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            env={**environment(), "PATH": path, "HOME": str(tmp_path)},
             capture_output=True,
             text=True,
             timeout=120,

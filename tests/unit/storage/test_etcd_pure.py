@@ -261,9 +261,9 @@ class TestRequests:
         header = {"revision": 9}
         head = {"response_range": {"kvs": [{"mod_revision": 6}]}}
         won = messages.TxnResponse(header=header, succeeded=True, responses=[{"response_put": {}}])
-        assert decode_answer(won, 1) == ([True], 9, 9)
+        assert decode_answer(won, 1) == ([True], 9, 9, False)
         lost = messages.TxnResponse(header=header, responses=[head])
-        assert decode_answer(lost, 1) == ([False], 9, 6)
+        assert decode_answer(lost, 1) == ([False], 9, 6, False)
         both = messages.TxnResponse(
             header=header,
             succeeded=True,
@@ -273,7 +273,7 @@ class TestRequests:
                 {"response_txn": {}},
             ],
         )
-        assert decode_answer(both, 2) == ([True, False], 9, 9)
+        assert decode_answer(both, 2) == ([True, False], 9, 9, False)
         assert head_of(messages.RangeResponse()) == 0
 
     def test_unknown_fields_are_skipped(self) -> None:

@@ -118,8 +118,10 @@ class Migrations:
             return
         migration = deep_copy(found)
         status = migration.setdefault("status", {})
-        spec, phase = migration["spec"], status.get("phase") or ""
-        cluster = spec["logicalCluster"]
+        spec, phase = migration.get("spec") or {}, status.get("phase") or ""
+        cluster = spec.get("logicalCluster")
+        if not cluster:
+            return  # the schema allows it, as kcp's does; there is nothing to move
         if phase in _ENDED:
             await self._end(key, found)
         elif meta.is_deleting(found) and phase in _BEFORE_TAKEN:

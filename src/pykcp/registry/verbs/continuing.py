@@ -16,12 +16,18 @@ from pykcp.types import JSON
 _VERSION = "meta.k8s.io/v1"
 WHATEVER_IS_NOW = -1
 """Upstream's mark of a token that goes on without the consistency of its first page."""
+_NO_NAMESPACE = "~"
+"""No namespace has this name."""
 _T = TypeVar("_T", str, int)
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]").search
 
 
 def encode_token(revision: int, start: str) -> str:
-    token = orjson.dumps({"v": _VERSION, "rv": revision, "start": start + "\0"})
+    """`start`: the key below the prefix of the list. In lists of all logical clusters it has an
+    empty namespace for objects without one, which a clean path cannot have.
+    """
+    clean = start.replace("//", f"/{_NO_NAMESPACE}/", 1)
+    token = orjson.dumps({"v": _VERSION, "rv": revision, "start": clean + "\0"})
     return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
 
 
@@ -41,7 +47,7 @@ def decode_token(token: str) -> tuple[int, str]:
     # normpath keeps two leading slashes, which Go's path.Clean does not
     if posixpath.normpath(path) != path or path.startswith("//"):
         _refuse(f"{start}")
-    return revision, path[1:].rstrip("\0")
+    return revision, path[1:].rstrip("\0").replace(f"/{_NO_NAMESPACE}/", "//", 1)
 
 
 def _octets(token: str) -> bytes:
