@@ -20,7 +20,7 @@ from typing import NamedTuple
 from pykcp.auth.authn.anonymous import Anonymous
 from pykcp.auth.authn.bearer import bearer_token, websocket_token
 from pykcp.auth.authn.interface import Authenticated, CredentialRejected, TokenAuthenticator
-from pykcp.auth.authn.request_header import RequestHeaders
+from pykcp.auth.authn.request_header import Identity, RequestHeaders
 from pykcp.auth.authn.x509 import ClientCertificates
 from pykcp.auth.errors import aggregate
 from pykcp.auth.tokens import MAX_TOKEN
@@ -34,7 +34,9 @@ _log = logging.getLogger(__name__)
 TOKEN_TTL = 10.0
 """Seconds for which a token is taken at its word; upstream's."""
 _TELL_SECONDS = 1.0
-_MEMO, _REFUSAL = "auth.user", "auth.refusal"
+_MEMO, _REFUSAL, _PROXIED = "auth.user", "auth.refusal", "auth.proxied"
+_MOST_PROXIED = 256
+"""Users of a proxy that are remembered on one of its connections."""
 _INVALID_TOKEN = "invalid bearer token"  # noqa: S105 - a message
 
 
@@ -43,6 +45,14 @@ class _Memo(NamedTuple):
     until: float
     chain: Authentication
     user: User
+
+
+class _ProxiedUsers(NamedTuple):
+    """Of a trusted proxy's connection, by the headers that name them."""
+
+    until: float
+    chain: Authentication
+    users: dict[Identity, User]
 
 
 class _Refusal(NamedTuple):
@@ -89,14 +99,23 @@ class Authentication:
     def peek(self, request: IncomingRequest) -> User | None:
         """Who it is, if this connection has proved it before; None: call `authenticate`."""
         memo: _Memo | None = request.peer.memo.get(_MEMO)
+        if memo is None:
+            return self._peek_proxied(request)
         if (
-            memo is None
-            or memo.authorization != request.header("authorization")
+            memo.authorization != request.header("authorization")
             or memo.chain is not self
             or memo.until <= self._clock()
         ):
             return None
         return memo.user
+
+    def _peek_proxied(self, request: IncomingRequest) -> User | None:
+        memo: _ProxiedUsers | None = request.peer.memo.get(_PROXIED)
+        if memo is None or memo.chain is not self or memo.until <= self._clock():
+            return None
+        if self._proxy is None or request.header("authorization") is not None:
+            return None
+        return memo.users.get(self._proxy.identity(request))
 
     def is_cheap(self, request: IncomingRequest) -> bool:
         """Whether `authenticate` will only look up what is known: it cannot be used for floods."""
@@ -228,8 +247,21 @@ class Authentication:
             return
         der, proxy = peer.certificate, self._proxy
         if der is not None and proxy is not None and proxy.is_trusted(der, now):
+            self._remember_proxied(request, proxy, found.user, now)
             return  # the next request may name another user
         peer.memo[_MEMO] = _Memo(request.header("authorization"), found.expires, self, found.user)
+
+    def _remember_proxied(
+        self, request: IncomingRequest, proxy: RequestHeaders, user: User, now: float
+    ) -> None:
+        """If the proxy's headers alone say who it is."""
+        if request.header("authorization") is not None or not proxy.names_user(request):
+            return
+        memo: _ProxiedUsers | None = request.peer.memo.get(_PROXIED)
+        if memo is None or memo.chain is not self or memo.until <= now:
+            memo = request.peer.memo[_PROXIED] = _ProxiedUsers(now + TOKEN_TTL, self, {})
+        if len(memo.users) < _MOST_PROXIED:
+            memo.users[proxy.identity(request)] = user
 
 
 async def _first_success(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 from urllib.parse import unquote
 
 from pykcp.auth.authn.interface import Authenticated, CredentialRejected
@@ -44,6 +45,10 @@ def _normalised(names: Sequence[str]) -> tuple[str, ...]:
     return trimmed
 
 
+Identity: TypeAlias = tuple[Header, ...]
+"""The headers of a request that name a user, as they are."""
+
+
 class RequestHeaders:
     def __init__(
         self,
@@ -53,7 +58,8 @@ class RequestHeaders:
     ) -> None:
         self._verifier = verifier
         self._allowed = frozenset(allowed_names)
-        self._headers = headers or HeaderNames()
+        self._headers = names = headers or HeaderNames()
+        self._prefixes = (*names.username, *names.uid, *names.group, *names.extra_prefix)
 
     def is_trusted(self, der: bytes, now: float) -> bool:
         """Whether the peer is a proxy, whatever it says in this request."""
@@ -62,6 +68,14 @@ class RequestHeaders:
         except CredentialRejected:
             return False
         return True
+
+    def identity(self, request: IncomingRequest) -> Identity:
+        """Equal for requests that name the same user."""
+        prefixes = self._prefixes
+        return tuple(header for header in request.headers if header[0].startswith(prefixes))
+
+    def names_user(self, request: IncomingRequest) -> bool:
+        return bool(_first(request, self._headers.username))
 
     def authenticate(
         self, request: IncomingRequest, der: bytes, now: float

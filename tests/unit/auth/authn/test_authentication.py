@@ -242,6 +242,34 @@ async def test_a_proxys_connection_carries_many_users(
         assert (await chain.authenticate(asked)).user.name == name
 
 
+async def test_users_of_a_proxys_connection_are_remembered_by_their_headers(
+    client_ca: KeyPair, clock: Clock, make_request: Any, to_der: Callable[[KeyPair], bytes]
+) -> None:
+    verifier = CertificateVerifier(client_ca.certificate)
+    chain = Authentication(clock=clock, proxy=RequestHeaders(verifier))
+    der = to_der(certificates.issue_client(client_ca, "front-proxy", [], NOW))
+    headers = (("x-remote-user", "alice"), ("x-remote-group", "team"))
+    first = make_request(*headers, certificate=der)
+    alice = (await chain.authenticate(first)).user
+    peer = first.peer
+    assert chain.peek(make_request(("accept", "x"), *headers, peer=peer)) == alice
+    others = [
+        (("x-remote-user", "bob"), headers[1]),
+        (headers[0], ("x-remote-group", "admins")),
+        (*headers, ("x-remote-group", "admins")),
+        (*headers, ("x-remote-uid", "1")),
+        (*headers, ("x-remote-extra-scopes", "a")),
+        (*headers, ("authorization", "Bearer token")),
+        (headers[1],),
+        (),
+    ]
+    for other in others:
+        assert chain.peek(make_request(*other, peer=peer)) is None
+    assert Authentication(clock=clock, proxy=RequestHeaders(verifier)).peek(first) is None
+    clock.now += TOKEN_TTL
+    assert chain.peek(first) is None
+
+
 async def test_proxy_headers_from_anybody_else_are_ignored(
     chain: Authentication, make_request: Any, alice: bytes
 ) -> None:
