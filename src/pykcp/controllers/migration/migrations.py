@@ -229,9 +229,28 @@ class Migrations:
 
     async def _write(self, key: MigrationKey, status: Object) -> None:
         def change(live: Object) -> None:
-            live["status"] = status
+            live["status"] = newer_status(live.get("status") or {}, status)
 
         await self._objects.write_status(key, change)
+
+
+_PHASES = ("", "Preparing", "Migrating", "OriginCleanup", "DestinationFinalize")
+"""In order; then come those in which a migration ends."""
+
+
+def newer_status(live: Object, made: Object) -> Object:
+    """The status to store: the one that was made of a copy of the migration may be out of date,
+    since the other shard, or this one a moment ago, has gone on.
+    """
+    if _step(live) > _step(made):
+        return live
+    copied = max(live.get("entriesCopied") or 0, made.get("entriesCopied") or 0)
+    return {**made, "entriesCopied": copied} if copied else made
+
+
+def _step(status: Object) -> int:
+    phase = status.get("phase") or ""
+    return _PHASES.index(phase) if phase in _PHASES else len(_PHASES)
 
 
 async def _report_nothing(entries: int) -> None:
