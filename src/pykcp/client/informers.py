@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from pykcp.aio.owner import spawn
+from pykcp.client.kinds import ENDPOINT_SLICE_KIND
 from pykcp.client.objects import ObjectEvent, Objects
 from pykcp.client.workspaces import Workspace, endpoint_urls
 from pykcp.machinery.status import Expired, Gone, StatusError
@@ -19,7 +20,6 @@ from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
 _CLUSTER = "kcp.io/cluster"
-_SLICES = "apiexportendpointslices.v1alpha1.apis.kcp.io"
 _FIRST_PAUSE, _LAST_PAUSE = 0.2, 30.0
 
 EventHandler = Callable[[ObjectEvent], None]
@@ -217,7 +217,7 @@ class ExportInformers:
 
     async def run(self) -> None:
         """Until cancelled."""
-        slices = self._workspace.objects(_SLICES)
+        slices = Objects(self._workspace, ENDPOINT_SLICE_KIND)
         name = f"metadata.name={self._export}"
         try:
             while True:

@@ -34,6 +34,16 @@ class KindInfo(NamedTuple):
         return GroupVersionResource(self.group, self.version, self.plural)
 
 
+WORKSPACE_KIND = KindInfo("tenancy.kcp.io", "v1alpha1", "workspaces", "Workspace", False)
+LOGICAL_CLUSTER_KIND = KindInfo(
+    "core.kcp.io", "v1alpha1", "logicalclusters", "LogicalCluster", False
+)
+BINDING_KIND = KindInfo("apis.kcp.io", "v1alpha2", "apibindings", "APIBinding", False)
+ENDPOINT_SLICE_KIND = KindInfo(
+    "apis.kcp.io", "v1alpha1", "apiexportendpointslices", "APIExportEndpointSlice", False
+)
+
+
 class KindDirectory:
     """The kinds of one workspace; read when first needed, and again for one that is missing."""
 

@@ -6,7 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
-from pykcp.client.kinds import KindDirectory
+from pykcp.client.kinds import (
+    BINDING_KIND,
+    ENDPOINT_SLICE_KIND,
+    LOGICAL_CLUSTER_KIND,
+    WORKSPACE_KIND,
+    KindDirectory,
+)
 from pykcp.client.objects import Objects
 from pykcp.client.transport import Transport
 from pykcp.machinery.status import NotFound
@@ -15,8 +21,6 @@ from pykcp.types import Object
 if TYPE_CHECKING:
     from pykcp.client.informers import ObjectInformer
 
-_WORKSPACES = "workspaces.v1alpha1.tenancy.kcp.io"
-_BINDINGS = "apibindings.v1alpha2.apis.kcp.io"
 _CLUSTER = "kcp.io/cluster"
 
 
@@ -79,7 +83,7 @@ class Workspace:
 
     async def __aiter__(self) -> AsyncIterator[Workspace]:
         """The children that one may see."""
-        async for obj in self.objects(_WORKSPACES):
+        async for obj in self._children():
             yield self.enter(obj["metadata"]["name"])
 
     async def create(
@@ -107,7 +111,7 @@ class Workspace:
         if location:
             spec["location"] = location
         obj: Object = {"apiVersion": "tenancy.kcp.io/v1alpha1", "kind": "Workspace"}
-        made = await self.objects(_WORKSPACES).create({**obj, "metadata": metadata, "spec": spec})
+        made = await self._children().create({**obj, "metadata": metadata, "spec": spec})
         child = self.enter(made["metadata"]["name"])
         if wait and _phase(made) != "Ready":
             await child.wait(timeout=timeout)
@@ -115,22 +119,19 @@ class Workspace:
 
     async def wait(self, *, timeout: float = 60.0) -> Object:
         """The Workspace object as soon as it is ready. Raises TimeoutError with its state."""
-        return (
-            await self._above()
-            .objects(_WORKSPACES)
-            .wait(self.name, lambda obj: _phase(obj) == "Ready", timeout=timeout)
-        )
+        children = self._above()._children()
+        return await children.wait(self.name, lambda obj: _phase(obj) == "Ready", timeout=timeout)
 
     async def read(self) -> Object:
         """This workspace's Workspace object in the one above. Raises NotFound."""
-        return await self._above().objects(_WORKSPACES).get(self.name)
+        return await self._above()._children().get(self.name)
 
     async def exists(self) -> bool:
-        return await self._above().objects(_WORKSPACES).find(self.name) is not None
+        return await self._above()._children().find(self.name) is not None
 
     async def delete(self, *, wait: bool = False, timeout: float = 60.0) -> bool:
         """Delete it with everything in it; False if there is none. `wait`: until it is gone."""
-        objects = self._above().objects(_WORKSPACES)
+        objects = self._above()._children()
         if not wait:
             return await objects.delete(self.name)
         _, version = await objects.list_with_version(fields=f"metadata.name={self.name}")
@@ -142,6 +143,9 @@ class Workspace:
                     break
         return True
 
+    def _children(self) -> Objects:
+        return Objects(self, WORKSPACE_KIND)
+
     def _above(self) -> Workspace:
         parent = self.parent
         if parent is None:
@@ -150,7 +154,7 @@ class Workspace:
 
     async def cluster(self) -> str:
         """The name of its logical cluster, which stays the same as long as it lives."""
-        found = await self.objects("logicalclusters.v1alpha1.core.kcp.io").get("cluster")
+        found = await Objects(self, LOGICAL_CLUSTER_KIND).get("cluster")
         name: str = found["metadata"]["annotations"][_CLUSTER]
         return name
 
@@ -210,7 +214,7 @@ class Workspace:
                 {**claim, "state": "Accepted", "selector": {"matchAll": True}}
                 for claim in exported["spec"].get("permissionClaims") or ()
             ]
-        bindings = self.objects(_BINDINGS)
+        bindings = Objects(self, BINDING_KIND)
         wanted: Object = {"metadata": {"name": name or export}, "spec": spec}
         await bindings.apply(wanted)
         return await bindings.wait(
@@ -219,7 +223,7 @@ class Workspace:
 
     async def endpoints(self, export: str) -> list[str]:
         """The URLs under which the consumers of an export of this workspace are found."""
-        found = await self.objects("apiexportendpointslices.v1alpha1.apis.kcp.io").find(export)
+        found = await Objects(self, ENDPOINT_SLICE_KIND).find(export)
         if found is None:
             raise NotFound(f'apiexportendpointslices "{export}" not found', name=export)
         return endpoint_urls(found)
