@@ -84,7 +84,7 @@ def _cell(text: str) -> str:
 
 def gates_page() -> str:
     """Every feature gate."""
-    from pykcp.features import GATES
+    from pykcp.programs.kit.features import GATES
 
     rows = [
         f"| `{name}` | {gate.stage} | {'on' if gate.default else 'off'} | {_cell(gate.why)} |"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pykcp.features import GATES
+from pykcp.programs.kit.features import GATES
 from pykcp.programs.kit.flags import FlagError
 from pykcp.programs.kit.options import OptionGroup, option
 
