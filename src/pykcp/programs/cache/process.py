@@ -68,7 +68,7 @@ class running_cache:  # noqa: N801  # used as `async with running_cache(settings
         if settings.cache.synthetic_delay:
             server = Delayed(server, settings.cache.synthetic_delay)
         tls = serving.tls(serving.files(settings.generic.root_directory))
-        self._listener = Listener(server, WireSettings(), tls)
+        self._listener = Listener(serving.for_browsers(server), WireSettings(), tls)
         await self._listener.start(serving.bind_address, serving.secure_port)
         self._owner.start_restartable("compactor", Compactor(self._store).run)
         if settings.cache.upstream_kubeconfig:

@@ -57,7 +57,8 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         self._build(directory)
         serving = settings.serving
         tls = serving.tls(serving.files(directory))
-        self._listener = Listener(self._application, settings.connections.wire, tls)
+        application = serving.for_browsers(self._application)
+        self._listener = Listener(application, settings.connections.wire, tls)
         await self._owner.__aenter__()
         try:
             self._start_background()

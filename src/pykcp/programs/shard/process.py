@@ -128,7 +128,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         for hook in (*_POLICY, *_ROOT, *_CONTROLLERS):
             shard.base.health.await_hook(hook)
         self._listener = Listener(
-            self._application(shard),
+            settings.serving.for_browsers(self._application(shard)),
             settings.connections.wire,
             settings.serving.tls(credentials.serving),
             self._meter,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykcp.programs.shard.servers.current_reads import must_be_current
-from pykcp.programs.shard.servers.door import is_answered_here
+from pykcp.programs.shard.servers.follower_requests import is_answered_here
 from pykcp.programs.shard.servers.handover import decode_peer, encode_peer
 from pykcp.wire.heads import Head
 from pykcp.wire.request import ConnectionPeer, Request

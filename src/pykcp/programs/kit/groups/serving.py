@@ -14,9 +14,11 @@ from pykcp.auth.certificates import (
     load_certificates,
     serving_hosts,
 )
+from pykcp.machinery.regex import RegexError, compiled
 from pykcp.programs.kit.checks import directory, key_pair, key_pairs, positive
 from pykcp.programs.kit.flags import ignored
 from pykcp.programs.kit.options import OptionGroup, option
+from pykcp.wire.exchange import Application
 from pykcp.wire.settings import NamedCertificate, TLSSettings
 
 _VERSIONS = {
@@ -80,6 +82,36 @@ def _named_pairs(flag: str, entries: tuple[str, ...]) -> Iterator[str]:
             yield from key_pair(flag, certificate, key)
 
 
+_ORIGINS_HELP = (
+    "Origins of web pages that may call the API (CORS), as regular expressions; none if empty. "
+    "Each must pin the whole host: begin with '^' or '//' and end with '$' or ':', as in '//example\\.com(:|$)'."
+)
+
+
+def _origins(flag: str, patterns: tuple[str, ...]) -> Iterator[str]:
+    for pattern in patterns:
+        if not pattern:
+            yield f"empty value in --{flag}"
+            continue
+        try:
+            compiled(pattern)
+        except RegexError as error:
+            yield f"--{flag} has an invalid regular expression: {error}"
+            continue
+        if not any(text in pattern for text in ("^", "//")) or not any(
+            text in pattern for text in ("$", ":")
+        ):
+            yield f"--{flag} has an invalid regular expression: regular expression does not pin to start/end of host in the origin header: {pattern}"
+
+
+def _directives(flag: str, directives: tuple[str, ...]) -> Iterator[str]:
+    for directive in directives:
+        name, equals, value = directive.partition("=")
+        is_age = name == "max-age" and equals and "=" not in value
+        if directive not in ("includeSubDomains", "preload") and not is_age:
+            yield f"--{flag} invalid, allowed values: max-age=expireTime, includeSubDomains, preload. see https://tools.ietf.org/html/rfc6797#section-6.1 for more information"
+
+
 class ServingOptions(OptionGroup):
     TITLE = "Secure serving"
     OTHER = (
@@ -87,11 +119,9 @@ class ServingOptions(OptionGroup):
         ignored("permit-address-sharing", "bool", False),
         ignored("livez-grace-period", "duration", 0.0),
         ignored("max-connection-bytes-per-sec", "int", 0),
-        ignored("strict-transport-security-directives", "strings", ()),
         ignored("tls-curve-preferences", "strings", ()),
         ignored("disable-http2-serving", "bool", False),
         ignored("goaway-chance"),
-        ignored("cors-allowed-origins", "strings", ()),
         ignored("shutdown-delay-duration", "duration", 0.0),
         ignored("shutdown-watch-termination-grace-period", "duration", 0.0),
         ignored("shutdown-send-retry-after", "bool", False),
@@ -129,6 +159,12 @@ class ServingOptions(OptionGroup):
         kind="list",
         check=_named_pairs,
     )
+    cors_allowed_origins: tuple[str, ...] = option(_ORIGINS_HELP, (), check=_origins)
+    strict_transport_security_directives: tuple[str, ...] = option(
+        "Directives of the header Strict-Transport-Security (HSTS) of every answer, such as max-age=31536000,includeSubDomains,preload; no header if empty.",
+        (),
+        check=_directives,
+    )
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -152,6 +188,16 @@ class ServingOptions(OptionGroup):
         where = pathlib.Path(self.cert_dir) if self.cert_dir else directory
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
         return ensure_serving(where, serving_hosts(*hosts, self.bind_address), time.time())
+
+    def for_browsers(self, application: Application) -> Application:
+        """The application with the headers that the flags ask for."""
+        if not self.cors_allowed_origins and not self.strict_transport_security_directives:
+            return application
+        from pykcp.server.browsers import BrowserHeaders
+
+        return BrowserHeaders(
+            application, self.cors_allowed_origins, self.strict_transport_security_directives
+        )
 
     def tls(self, files: ServingFiles) -> TLSSettings:
         chosen = (_SUITES[name] for name in self.tls_cipher_suites if name in _SUITES)

@@ -22,7 +22,7 @@ from pykcp.programs.kit.run import loop_factory
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.process import running_shard
 from pykcp.programs.shard.servers.channel import MessageKind, ProcessChannel, inherited
-from pykcp.programs.shard.servers.door import FollowerDoor, WriterConnections
+from pykcp.programs.shard.servers.follower_requests import FollowerRequests, WriterConnections
 from pykcp.programs.shard.servers.writer import (
     CACHE,
     STORE,
@@ -74,7 +74,7 @@ class running_follower(running_shard):  # noqa: N801  # a context, as the shard
         return Credentials(self._settings, self._start_values.tokens)
 
     def _application(self, shard: Shard) -> Application:
-        return FollowerDoor(shard.views.front, self._followed, self._writer)
+        return FollowerRequests(shard.views.front, self._followed, self._writer)
 
     async def _listen(self, shard: Shard) -> None:
         self._listener.open(self._counts.note_open)

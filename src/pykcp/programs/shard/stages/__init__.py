@@ -5,7 +5,7 @@
     catalog      the kinds and their resources; how objects are found
     access       logical clusters, authentication, authorization
     api          admission, the API server
-    views        virtual workspaces and the front door
+    views        virtual workspaces and the front application
     controllers  made once the bootstrap objects exist
 
 Building starts nothing: a stage lists its background tasks, and the process runs them.

@@ -1,4 +1,4 @@
-"""The stage of views: virtual workspaces, the embedded cache server, and the front door."""
+"""The stage of views: virtual workspaces, the embedded cache server, and the front application."""
 
 from __future__ import annotations
 

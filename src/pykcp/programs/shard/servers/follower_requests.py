@@ -54,7 +54,7 @@ def is_answered_here(request: IncomingRequest) -> bool:
     )
 
 
-class FollowerDoor:
+class FollowerRequests:
     """The application of a follower."""
 
     def __init__(
