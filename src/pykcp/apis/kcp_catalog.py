@@ -67,7 +67,6 @@ def custom(
     return ResourceDefinition(
         group=group,
         plural=plural,
-        singular=kind.lower(),
         kind=kind,
         list_kind=f"{kind}List",
         all_versions=tuple(_version(group, v, kind, c, status=status) for v, c in versions.items()),
@@ -78,7 +77,7 @@ def custom(
         origin=origin,
         identity=KCP_IDENTITY if origin == BOUND_CRDS else "",
         shared=shared_type,
-        **{"namespaced": False, "categories": ("kcp",), **more},
+        **{"singular": kind.lower(), "namespaced": False, "categories": ("kcp",), **more},
     )
 
 
@@ -125,6 +124,7 @@ def kcp_definitions() -> tuple[ResourceDefinition, ...]:
         *_topology(),
         *_tenancy(),
         *_migration(),
+        *_workload(),
     )
 
 
@@ -280,5 +280,66 @@ def _migration() -> tuple[ResourceDefinition, ...]:
             "logicalclustermigrations",
             {"v1alpha1": migrations},
             origin=BOUND_CRDS,
+        ),
+    )
+
+
+def _workload() -> tuple[ResourceDefinition, ...]:
+    group, types = "workload.kcp.dev", "apiresource.kcp.dev"
+    bound: dict[str, Any] = {"origin": BOUND_CRDS}
+    clusters = (
+        ("Location", "string", ".metadata.name"),
+        READY,
+        ("Synced API resources", "string", ".status.syncedResources[*].resource"),
+        ("Version", "string", ".status.version"),
+        AGE,
+    )
+    bindings = (
+        ("Kind", "string", ".spec.ref.kind"),
+        ("Workload", "string", ".spec.ref.name"),
+        ("Clusters", "string", ".spec.clusters[*].name"),
+        AGE,
+    )
+    placements = (("Strategy", "string", ".spec.strategy"), AGE)
+    compatible = '.status.conditions[?(@.type=="Compatible")].status'
+    available = '.status.conditions[?(@.type=="Available")].status'
+    published = '.status.conditions[?(@.type=="Published")].status'
+    enforced = '.status.conditions[?(@.type=="Enforced")].status'
+    imports = (
+        ("Location", "string", ".spec.location"),
+        ("Schema update strategy", "string", ".spec.schemaUpdateStrategy"),
+        ("API Version", "string", ".spec.groupVersion.version"),
+        ("API Resource", "string", ".spec.plural"),
+        ("Compatible", "string", compatible),
+        ("Available", "string", available),
+    )
+    negotiated = (
+        ("Publish", "boolean", ".spec.publish"),
+        ("API Version", "string", ".spec.groupVersion.version"),
+        ("API Resource", "string", ".spec.plural"),
+        ("Published", "string", published),
+        ("Enforced", "string", enforced),
+    )
+    return (
+        custom(group, "Cluster", "clusters", {"v1alpha1": clusters}, **bound),
+        custom(
+            group, "Placement", "placements", {"v1alpha1": placements}, namespaced=True, **bound
+        ),
+        custom(
+            group,
+            "Binding",
+            "workloadbindings",
+            {"v1alpha1": bindings},
+            namespaced=True,
+            singular="workloadbinding",
+            **bound,
+        ),
+        custom(types, "APIResourceImport", "apiresourceimports", {"v1alpha1": imports}, **bound),
+        custom(
+            types,
+            "NegotiatedAPIResource",
+            "negotiatedapiresources",
+            {"v1alpha1": negotiated},
+            **bound,
         ),
     )

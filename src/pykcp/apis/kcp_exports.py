@@ -26,6 +26,11 @@ _PREFIXES: Mapping[str, str] = {
     "clustercachedresourceendpointslices.cache.kcp.io": "v260804-b35f3bb61",
     "logicalclustermigrations.migration.kcp.io": "v260702-7381341f5",
     "logicalclusterdumps.migration.kcp.io": "v260702-7381341f5",
+    "clusters.workload.kcp.dev": "v261116-1",
+    "placements.workload.kcp.dev": "v261116-1",
+    "workloadbindings.workload.kcp.dev": "v261116-1",
+    "apiresourceimports.apiresource.kcp.dev": "v261116-1",
+    "negotiatedapiresources.apiresource.kcp.dev": "v261116-1",
 }
 
 EXPORTS: Mapping[str, tuple[str, ...]] = {
@@ -44,8 +49,18 @@ EXPORTS: Mapping[str, tuple[str, ...]] = {
         "logicalclusterdumps.migration.kcp.io",
         "logicalclustermigrations.migration.kcp.io",
     ),
+    "workload.kcp.dev": (
+        "apiresourceimports.apiresource.kcp.dev",
+        "clusters.workload.kcp.dev",
+        "negotiatedapiresources.apiresource.kcp.dev",
+        "placements.workload.kcp.dev",
+        "workloadbindings.workload.kcp.dev",
+    ),
 }
 """The resources of each export."""
+
+ADDED_EXPORTS = frozenset({"workload.kcp.dev"})
+"""Exports that a root shard of kcp, or of an older version, does not have."""
 
 
 def schema_name(resource: str) -> str:

@@ -1,4 +1,4 @@
-"""Programs other than `kcp start`, as processes for tests."""
+"""Programs other than `kcp start` as processes, and settings of shards in a test's own process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pykcp.programs.shard.settings import ShardSettings
 from pykcp.testing.client import eventually
 from pykcp.testing.server import ServerProcess, environment
 
@@ -37,3 +38,17 @@ def fsck(shard: ServerProcess) -> tuple[int, str]:
         check=False,
     )
     return done.returncode, done.stdout + done.stderr
+
+
+def shard_settings(root: pathlib.Path, *flags: str) -> ShardSettings:
+    """Settings on a free port of this machine, as if the flags were on the command line."""
+    settings, _ = ShardSettings.parse(
+        [
+            f"--root-directory={root}",
+            "--bind-address=127.0.0.1",
+            "--secure-port=0",
+            "--experimental-bind-free-port",
+            *flags,
+        ]
+    )
+    return settings.checked()

@@ -14,7 +14,7 @@ from pykcp.programs.shard.process import running_shard
 from pykcp.server.call import Call
 from pykcp.testing.client import TestClient
 from pykcp.testing.kubeconfig import read_access
-from pykcp.testing.settings import shard_settings
+from pykcp.testing.programs import shard_settings
 from pykcp.wire.http1.driver import Http1Driver
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

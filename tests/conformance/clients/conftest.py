@@ -25,7 +25,7 @@ from pykcp.registry.indexes.entries import OF_KIND, index_entries
 from pykcp.registry.local import LocalClient
 from pykcp.registry.local_lister import LocalLister
 from pykcp.registry.log_feed import LogFeed
-from pykcp.testing.settings import shard_settings
+from pykcp.testing.programs import shard_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

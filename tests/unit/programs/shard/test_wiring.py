@@ -11,7 +11,7 @@ import pytest
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.wiring import Shard, wire
 from pykcp.storage.memory import MemoryStore
-from pykcp.testing.settings import shard_settings
+from pykcp.testing.programs import shard_settings
 
 
 def _build(root: pathlib.Path, *flags: str) -> Shard:

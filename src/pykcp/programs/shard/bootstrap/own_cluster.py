@@ -107,9 +107,14 @@ async def _keep_identities(client: LocalClient, identities: Mapping[str, str]) -
 
 async def root_exports(find: Find) -> dict[str, KnownExport]:
     """The exports of root with the schemas that are bound. Raises NoIdentityYet."""
-    names = kcp_exports.EXPORTS
-    found = await asyncio.gather(*(known_export(find, name) for name in names))
-    return dict(zip(names, found, strict=True))
+    found = await asyncio.gather(*(_known_export(find, name) for name in kcp_exports.EXPORTS))
+    return {export.name: export for export in found if export is not None}
+
+
+async def _known_export(find: Find, name: str) -> KnownExport | None:
+    if name in kcp_exports.ADDED_EXPORTS and await find(API_EXPORTS, name) is None:
+        return None
+    return await known_export(find, name)
 
 
 async def known_export(find: Find, name: str) -> KnownExport:

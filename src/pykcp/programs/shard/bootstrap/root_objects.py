@@ -114,6 +114,9 @@ def _roles() -> dict[str, list[Object]]:
         "system:kcp:apiexport:topology:maximal-permission-policy": [
             _rule(topology, ["partitions", "partitionsets"], ["*"])
         ],
+        "system:kcp:apiexport:workload:bind": [
+            _rule("apis.kcp.io", exports, ["bind"], "workload.kcp.dev")
+        ],
         "system:kcp:home-clusterworkspace-create": [
             _rule(tenancy, ["workspaces"], ["get", "create"], "~")
         ],
@@ -160,6 +163,8 @@ def cluster_role_bindings(home_creators: tuple[str, ...]) -> Iterator[Object]:
             f"system:kcp:apiexport:{api}:maximal-permission-policy",
             (bound_everybody,),
         )
+    bind_workload = "apiexport:workload:bind"
+    table[f"{prefix}{bind_workload}"] = (f"system:kcp:{bind_workload}", (everybody,))
     for name, (role, subjects) in table.items():
         yield cluster_role_binding(name, role, subjects)
 

@@ -1,0 +1,1 @@
+"""Workspaces and the physical clusters behind them, for tests."""
