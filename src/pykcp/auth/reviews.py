@@ -39,7 +39,7 @@ async def subject_access_review(
     """May this user do that?"""
     _refuse(await in_slices(subject_review_errors(review), cluster))
     spec = review["spec"]
-    return await _answer(authorizer, cluster, review, _spec_user(spec), is_deep)
+    return await _answer(authorizer, cluster, review, spec_user(spec), is_deep)
 
 
 async def local_subject_access_review(
@@ -52,7 +52,7 @@ async def local_subject_access_review(
     _refuse(await in_slices(local_review_errors(review), cluster))
     if namespace != meta.namespace(review):
         raise BadRequest(f"spec.resourceAttributes.namespace must match namespace: {namespace}")
-    return await _answer(authorizer, cluster, review, _spec_user(review["spec"]), is_deep=False)
+    return await _answer(authorizer, cluster, review, spec_user(review["spec"]), is_deep=False)
 
 
 async def self_subject_access_review(
@@ -166,7 +166,8 @@ def review_attributes(spec: Object, user: User) -> Attributes:
     )
 
 
-def _spec_user(spec: Object) -> User:
+def spec_user(spec: Object) -> User:
+    """The user whom a review's spec names."""
     extra = {key: tuple(values or ()) for key, values in (spec.get("extra") or {}).items()}
     groups = tuple(spec.get("groups") or ())
     return User(spec.get("user") or "", spec.get("uid") or "", groups, extra)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,9 @@ _MOST_HOPS = 8
 _WATCH = "watch="
 _KEPT_BODY, _KEPT_UNKNOWN_BODY = 1 << 20, 64 << 10
 """Octets of a body that is read before the request is sent on, so that it can be sent again."""
+_WORKSPACE_SERVICE = re.compile(
+    r"(/services/(?:access|usage|trash)/clusters/)([^/]+)(/.*|)", re.DOTALL
+).fullmatch
 _MEMO = "proxy.headers"
 _MOST_REMEMBERED = 32
 """Headers of a request that is remembered."""
@@ -244,6 +248,9 @@ class FrontProxy:
         if path.startswith(CLUSTERS) and self._shard_backend is not None and segments[2]:
             rest = "/".join(("", *segments[3:])) if len(segments) > 3 else ""
             return await self._shard_target(unquote(segments[2]), rest)
+        at_shard = await self._workspace_service(path)
+        if at_shard is not None:
+            return at_shard
         matched = self._matcher.find("/".join(unquote(s) if "%" in s else s for s in segments))
         if matched is None:
             raise PageNotFound
@@ -254,6 +261,21 @@ class FrontProxy:
         if matched.cluster not in ("", clusters.WILDCARD) and self._shard_backend is not None:
             cluster = (await self._find_route(matched.cluster)).cluster
         return Target(backend, backend.url + path, cluster=cluster)
+
+    async def _workspace_service(self, path: str) -> Target | None:
+        """A service about one workspace is served by the shard that has it; None: another path."""
+        found = _WORKSPACE_SERVICE(path)
+        if found is None or self._shard_backend is None:
+            return None
+        service, name, rest = found.groups()
+        try:
+            route = await self._find_route(unquote(name))
+        except (UnknownCluster, WorkspaceUnavailable):
+            return None  # the mapping of `/services/` answers, as for a workspace without access
+        if not route.shard:
+            return None
+        url = f"{self._shards.services_url(route.shard)}{service}{route.cluster}{rest}"
+        return Target(self._shard_backend, url, cluster=route.cluster)
 
     async def _shard_target(self, name: str, rest: str) -> Target:
         assert self._shard_backend is not None

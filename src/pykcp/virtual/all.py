@@ -11,6 +11,7 @@ from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.verbs.restore import Trash
 from pykcp.storage.interface import Store
+from pykcp.virtual.access import AccessWorkspace
 from pykcp.virtual.apiexport import ApiExportWorkspace
 from pykcp.virtual.apiexport.surface import ViewKinds
 from pykcp.virtual.apiresourceschema import ApiResourceSchemaWorkspace
@@ -24,6 +25,7 @@ from pykcp.virtual.terminatingworkspaces import terminating_workspaces
 from pykcp.virtual.trash import TrashWorkspace
 from pykcp.virtual.tree import TreeWorkspace
 from pykcp.virtual.tree_visibility import Inactive
+from pykcp.virtual.usage import UsageWorkspace
 
 
 class VirtualSettings(NamedTuple):
@@ -55,6 +57,8 @@ def virtual_workspaces(
         terminating_workspaces(parts),
         TreeWorkspace(parts, store, inactive),
         ReadableWorkspace(parts, inactive),
+        AccessWorkspace(parts),
+        UsageWorkspace(parts),
     ]
     if trash.window:
         made.append(TrashWorkspace(parts, trash))

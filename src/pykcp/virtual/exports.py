@@ -30,6 +30,7 @@ from pykcp.types import Object
 from pykcp.virtual.apiexport.view import ExportView
 from pykcp.virtual.apiexport.workspace import ApiExportWorkspace
 from pykcp.virtual.framework import Parts, VirtualView, Visit, split_head
+from pykcp.virtual.usage import measure
 from pykcp.wire.exchange import Stream
 
 GROUP, VERSION, PLURAL = "usage.pykcp.dev", "v1alpha1", "consumers"
@@ -131,7 +132,7 @@ class ConsumersView(VirtualView):
         cluster = metadata["annotations"]["kcp.io/cluster"]
         path = metadata["annotations"].get(PATH_ANNOTATION) or cluster
         counts = [
-            {"group": group, "resource": plural, "count": await self._count(resource, cluster)}
+            await self._held(group, plural, resource, cluster)
             for (group, plural), resource in self._export.exported()
         ]
         return {
@@ -147,28 +148,36 @@ class ConsumersView(VirtualView):
             "status": {
                 "phase": (binding.get("status") or {}).get("phase") or "",
                 "objects": sum(one["count"] for one in counts),
+                "bytes": sum(one["bytes"] for one in counts),
                 "resources": counts,
             },
         }
 
-    async def _count(self, resource: Resource, cluster: str) -> int:
-        return await resource.services.store.count(range_prefix(resource.prefix, cluster))
+    async def _held(self, group: str, plural: str, resource: Resource, cluster: str) -> Object:
+        found = await measure(resource.services.store, range_prefix(resource.prefix, cluster))
+        return {"group": group, "resource": plural, "count": found.objects, "bytes": found.size}
 
 
 @cache
 def _definition() -> ResourceDefinition:
     text, number = {"type": "string"}, {"type": "integer"}
-    resource = {"group": text, "resource": text, "count": number}
+    resource = {"group": text, "resource": text, "count": number, "bytes": number}
     status = {
         "phase": {**text, "description": "Phase of the binding."},
         "objects": {**number, "description": "Objects of the export's resources."},
+        "bytes": {**number, "description": "Their size as JSON in the store."},
         "resources": {"type": "array", "items": {"type": "object", "properties": resource}},
     }
     spec = {
         "path": {**text, "description": "Path of the consumer's workspace."},
         "binding": {**text, "description": "Name of its APIBinding."},
     }
-    columns = [("Path", ".spec.path"), ("Phase", ".status.phase"), ("Objects", ".status.objects")]
+    columns = [
+        ("Path", "string", ".spec.path"),
+        ("Phase", "string", ".status.phase"),
+        ("Objects", "integer", ".status.objects"),
+        ("Bytes", "integer", ".status.bytes"),
+    ]
     crd: Object = {
         "metadata": {"name": f"{PLURAL}.{GROUP}"},
         "spec": {
@@ -181,12 +190,8 @@ def _definition() -> ResourceDefinition:
                     "served": True,
                     "storage": True,
                     "additionalPrinterColumns": [
-                        {
-                            "name": n,
-                            "type": "integer" if n == "Objects" else "string",
-                            "jsonPath": p,
-                        }
-                        for n, p in columns
+                        {"name": name, "type": form, "jsonPath": path}
+                        for name, form, path in columns
                     ],
                     "schema": {
                         "openAPIV3Schema": {

@@ -45,6 +45,9 @@ class VirtualView:
     forwards = False
     """Requests go on to the shard itself, as the user that `enter` left in the call."""
 
+    serves_inactive = False
+    """Resources are also served for logical clusters that are marked inactive."""
+
     def served_by(self, make: Callable[[VirtualView], ApiServer]) -> ApiServer:
         """The server of this view, made on the first visit."""
         if self._server is None:

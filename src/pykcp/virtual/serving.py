@@ -148,7 +148,8 @@ class _ViewPresence:
         # A path that is not a resource is about the view rather than about the cluster.
         if call.info.is_resource:
             self._host.presence(call)
-            self._host.in_use(call)
+            if not self._view.serves_inactive:
+                self._host.in_use(call)
 
 
 class _ViewVerbs:

@@ -242,3 +242,20 @@ def event_of(event: Any) -> tuple[int, str]:
     assert event["type"] == "ADDED", event
     metadata = event["object"]["metadata"]
     return int(metadata["resourceVersion"]), metadata["name"]
+
+
+def test_services_about_one_workspace_are_served_by_its_shard(two: Fleet) -> None:
+    client = two.client(user="shard-admin")
+    for shard in two.shards:
+        made(two, shard, f"used-{shard}")
+        client.prefix = f"/services/usage/clusters/root:on-{shard}"
+        found = client.get("/apis/usage.pykcp.dev/v1alpha1/resourceusages")
+        assert found.status == 200, found
+        assert "configmaps" in [item["metadata"]["name"] for item in found.json["items"]]
+        client.prefix = f"/services/access/clusters/root:on-{shard}"
+        kind = {"apiVersion": "access.pykcp.dev/v1alpha1", "kind": "AccessExplanation"}
+        spec = {"user": "u", "resourceAttributes": {"verb": "list", "resource": "configmaps"}}
+        path = "/apis/access.pykcp.dev/v1alpha1/accessexplanations"
+        answer = client.post(path, {**kind, "spec": spec})
+        assert answer.status == 201, answer
+        assert "no verb=access permission on /" in answer.json["status"]["message"]

@@ -207,6 +207,7 @@ PREFIXES = (
     "/services/replication/{}/cowboys/clusters/*",
     "/services/exports/{}/cowboys/clusters/*",
     "/services/tree/clusters/{}",
+    "/services/usage/clusters/{}",
     "/services/cache/shards/root/clusters/{}",
     "/services/cache/shards/*/clusters/{}",
 )

@@ -27,21 +27,26 @@ def test_who_consumes_it(shard: ServerProcess, at: At) -> None:
         one.cluster: 3,
         two.cluster: 0,
     }
-    assert found[one.cluster]["status"] == {
+    status = found[one.cluster]["status"]
+    sizes = [resource.pop("bytes") for resource in status["resources"]]
+    assert status == {
         "phase": "Bound",
         "objects": 3,
+        "bytes": sum(sizes),
         "resources": [
             {"group": provider.group, "resource": "cowboys", "count": 2},
             {"group": provider.group, "resource": "sheriffs", "count": 1},
         ],
     }
+    assert all(size > 200 for size in sizes)
     assert found[one.cluster]["spec"]["binding"] == provider.export
     (alone,) = at(f"{base}/{one.cluster}", "provider").get(CONSUMERS).json["items"]
     assert alone["metadata"]["name"] == one.cluster
     named = view.get(CONSUMERS, fieldSelector=f"metadata.name={two.cluster}").json["items"]
     assert [item["metadata"]["name"] for item in named] == [two.cluster]
     table = view.get(CONSUMERS, accept=TABLE).json
-    assert [c["name"] for c in table["columnDefinitions"]] == ["Name", "Path", "Phase", "Objects"]
+    columns = [column["name"] for column in table["columnDefinitions"]]
+    assert columns == ["Name", "Path", "Phase", "Objects", "Bytes"]
     assert at(f"{base}/*", "bob").get(CONSUMERS).status == 403
     assert view.post(CONSUMERS, {}).status == 405
     # The rest is what `apiexport` shows.

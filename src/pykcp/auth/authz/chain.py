@@ -12,7 +12,7 @@ long computations are done in slices.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pykcp.aio.slices import in_slices
 from pykcp.auth.authz.attributes import ALLOW, NO_OPINION, Attributes, Decision, Verdict, is_kept
@@ -32,6 +32,9 @@ from pykcp.auth.user import MASTERS, User
 from pykcp.caching import BoundedCache
 from pykcp.steps import Steps
 from pykcp.types import JSON
+
+if TYPE_CHECKING:
+    from pykcp.auth.authz.explanation import HeldRules, Holders
 
 DEFAULT_ORDER = ("AlwaysAllowGroups", "AlwaysAllowPaths", "RBAC", "Webhook")
 DEFAULT_PATHS = ("/healthz", "/readyz", "/livez")
@@ -158,6 +161,27 @@ class Authorizer:
         """What a user may do by RBAC, and what could not be found out."""
         return await self._loading(
             cluster, lambda held: self._rbac.rules_for(cluster, user, namespace, held)
+        )
+
+    async def held_rules(self, cluster: str, attributes: Attributes) -> HeldRules:
+        """What a user's bindings say about a request, for an explanation of the decision."""
+        from pykcp.auth.authz import explanation
+
+        return await self._loading(
+            cluster, lambda held: explanation.held_rules(self._rbac, cluster, attributes, held)
+        )
+
+    async def holders(
+        self, cluster: str, attributes: Attributes, *, with_everywhere: bool
+    ) -> Holders:
+        """The bindings that allow a request, to any user; `with_everywhere`: also the server's."""
+        from pykcp.auth.authz import explanation
+
+        return await self._loading(
+            cluster,
+            lambda held: explanation.holders(
+                self._rbac, cluster, attributes, held, with_everywhere
+            ),
         )
 
     async def role_rules(self, cluster: str, kind: str, name: str, namespace: str) -> Rules:

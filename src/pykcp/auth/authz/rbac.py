@@ -119,6 +119,11 @@ class _Subjects:
             for group in [group for group in user.groups if group in groups]:
                 yield from groups[group]
 
+    def all(self) -> Iterator[RoleGrant]:
+        for index in (self.users, self.groups):
+            for grants in index.values():
+                yield from grants
+
 
 _NOBODY = _Subjects()
 
@@ -175,6 +180,23 @@ class ClusterPolicy:
         if not namespace:
             return (self._cluster_wide,)
         return (self._cluster_wide, self._by_namespace.get(namespace, _NOBODY))
+
+    def all_grants(self, namespace: str) -> Iterator[RoleGrant]:
+        """Of all subjects: cluster-wide, and in the namespace if there is one."""
+        for subjects in self.subjects(namespace):
+            yield from subjects.all()
+
+    def namespaces(self) -> Iterator[str]:
+        """Those with bindings."""
+        return iter(self._by_namespace)
+
+    def namespace_grants(self, namespace: str, users: Sequence[User]) -> Iterator[RoleGrant]:
+        """Of these users, in the namespace only."""
+        for user in users:
+            yield from self._by_namespace.get(namespace, _NOBODY).of(user)
+
+    def cluster_roles(self) -> Iterator[tuple[str, RoleRules]]:
+        return iter(self._cluster_roles.items())
 
     def role_rules(self, kind: str, namespace: str, name: str) -> RoleRules | None:
         if kind == "ClusterRole":
