@@ -12,7 +12,7 @@ from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import kind_prefix, resource_prefix
 from pykcp.registry.local_lister import find_resource, metadata_pages
 from pykcp.registry.resource import Resource
-from pykcp.storage.interface import Entry, Store
+from pykcp.storage.interface import Entry, Query, Store
 
 _CLUSTERS = kind_prefix(LOGICAL_CLUSTERS)
 _FEW = 50
@@ -67,3 +67,25 @@ class ClusterContent:
 def _served(definition: ResourceDefinition) -> GroupVersionResource:
     versions = definition.versions or tuple(v.name for v in definition.all_versions)
     return GroupVersionResource(definition.group, versions[0], definition.plural)
+
+
+_PAGE, _PAGE_BYTES = 500, 1 << 20
+
+
+class HeldContent(NamedTuple):
+    objects: int
+    size: int
+    """Bytes."""
+
+
+async def measure(store: Store, prefix: str) -> HeldContent:
+    """What is stored below a prefix, read page by page."""
+    objects = size = 0
+    after = ""
+    while True:
+        page = await store.list(Query(prefix, after, limit=_PAGE, max_bytes=_PAGE_BYTES))
+        objects += len(page.values)
+        size += sum(map(len, page.values))
+        after = page.next_after
+        if not after:
+            return HeldContent(objects, size)

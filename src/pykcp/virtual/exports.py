@@ -21,6 +21,7 @@ from pykcp.machinery.kcp.hashes import export_label_value
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.registry.catalog.make import make_custom
+from pykcp.registry.cluster_content import measure
 from pykcp.registry.indexes.apis import bindings_of
 from pykcp.registry.keys import kind_prefix, range_prefix, split_key
 from pykcp.registry.resource import Resource
@@ -30,7 +31,6 @@ from pykcp.types import Object
 from pykcp.virtual.apiexport.view import ExportView
 from pykcp.virtual.apiexport.workspace import ApiExportWorkspace
 from pykcp.virtual.framework import Parts, VirtualView, Visit, split_head
-from pykcp.virtual.usage import measure
 from pykcp.wire.exchange import Stream
 
 GROUP, VERSION, PLURAL = "usage.pykcp.dev", "v1alpha1", "consumers"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import NamedTuple
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.loader import shared_type
@@ -16,36 +15,16 @@ from pykcp.auth.authz.attributes import Attributes, Decision
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.registry.catalog.make import make_custom
+from pykcp.registry.cluster_content import HeldContent, measure
 from pykcp.registry.keys import range_prefix, resource_prefix
 from pykcp.registry.resource import Resource
 from pykcp.server.call import Call, Handler
 from pykcp.server.handlers.listing import send_objects
-from pykcp.storage.interface import Query, Store
 from pykcp.types import Object
 from pykcp.virtual.framework import Parts, VirtualView, Visit
 from pykcp.virtual.tree import split_path
 
 GROUP, VERSION, PLURAL = "usage.pykcp.dev", "v1alpha1", "resourceusages"
-_PAGE, _PAGE_BYTES = 500, 1 << 20
-
-
-class Held(NamedTuple):
-    objects: int
-    size: int
-    """Bytes."""
-
-
-async def measure(store: Store, prefix: str) -> Held:
-    """What is stored below a prefix, read page by page."""
-    objects = size = 0
-    after = ""
-    while True:
-        page = await store.list(Query(prefix, after, limit=_PAGE, max_bytes=_PAGE_BYTES))
-        objects += len(page.values)
-        size += sum(map(len, page.values))
-        after = page.next_after
-        if not after:
-            return Held(objects, size)
 
 
 class UsageWorkspace:
@@ -105,7 +84,7 @@ class UsageView(VirtualView):
         send_objects(call, found, {"resourceVersion": str(store.revision)})
 
 
-def _usage(definition: ResourceDefinition, held: Held) -> Object:
+def _usage(definition: ResourceDefinition, held: HeldContent) -> Object:
     plural, group = definition.plural, definition.group
     return {
         "kind": "ResourceUsage",
