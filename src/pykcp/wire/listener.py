@@ -39,20 +39,36 @@ class Listener:
         self._certificate: ServingCertificate | None = None
         self._hub: ConnectionHub | None = None
         self._server: asyncio.Server | None = None
+        self._private: asyncio.Server | None = None
         self.port = 0
         """The port listened on, once started."""
 
-    async def start(self, host: str, port: int, backlog: int = 1024) -> Listener:
-        """Listen; port 0 takes a free one.  Raises `ListenError`, or OSError for bad TLS files."""
+    async def start(
+        self, host: str, port: int, backlog: int = 1024, *, shares_port: bool = False
+    ) -> Listener:
+        """Listen; port 0 takes a free one.  Raises `ListenError`, or OSError for bad TLS files.
+
+        `shares_port`: other processes that share it, too, may listen on the same port.
+        """
         loop = self.open().loop
+        self._server = await self._serve(loop, host, port, backlog, shares_port)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def start_private(self, port: int) -> None:
+        """Also listen on a port of this machine that no other process shares."""
+        assert self._hub is not None
+        self._private = await self._serve(self._hub.loop, "127.0.0.1", port, 16, False)
+
+    async def _serve(
+        self, loop: asyncio.AbstractEventLoop, host: str, port: int, backlog: int, shared: bool
+    ) -> asyncio.Server:
         try:
-            self._server = await loop.create_server(
-                self._connection, host or None, port, backlog=backlog
+            return await loop.create_server(
+                self._connection, host or None, port, backlog=backlog, reuse_port=shared or None
             )
         except OSError as error:
             raise ListenError(error.errno, explain(error, host, port)) from error
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
 
     def open(self, counted: Callable[[int], None] | None = None) -> ConnectionHub:
         """Be ready for connections without an address of one's own: see `adopt`.
@@ -129,8 +145,7 @@ class Listener:
         """Accept nothing new, let what is in progress end, then close what is left."""
         if self._hub is None:
             return
-        if self._server is not None:
-            self._server.close()
+        self._stop_listening()
         self._hub.drain()
         try:
             async with asyncio.timeout(seconds):
@@ -141,11 +156,15 @@ class Listener:
 
     async def close(self) -> None:
         """Close everything at once and wait until the handlers' tasks have ended."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        self._stop_listening()
         if self._hub is not None:
             await self._hub.close()
+
+    def _stop_listening(self) -> None:
+        for server in (self._server, self._private):
+            if server is not None:
+                server.close()
+        self._server = self._private = None
 
 
 def explain(error: OSError, host: str, port: int) -> str:

@@ -69,7 +69,7 @@ class running_cache:  # noqa: N801  # used as `async with running_cache(settings
             server = Delayed(server, settings.cache.synthetic_delay)
         tls = serving.tls(serving.files(settings.generic.root_directory))
         self._listener = Listener(serving.for_browsers(server), WireSettings(), tls)
-        await self._listener.start(serving.bind_address, serving.secure_port)
+        await serving.listen(self._listener)
         self._owner.start_restartable("compactor", Compactor(self._store).run)
         if settings.cache.upstream_kubeconfig:
             self._link_upstream(settings.cache.upstream_kubeconfig)

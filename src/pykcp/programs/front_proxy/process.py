@@ -62,7 +62,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         await self._owner.__aenter__()
         try:
             self._start_background()
-            await self._listener.start(serving.bind_address, serving.secure_port)
+            await serving.listen(self._listener)
         except BaseException:  # a failed start must leave nothing behind
             await self._owner.stop()
             raise

@@ -173,9 +173,10 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         self._owner.start_restartable("leadership", led.run)
 
     async def _listen(self, shard: Shard) -> None:
-        host, port = self._settings.serving.bind_address, self._settings.serving.secure_port
+        serving = self._settings.serving
+        host, port = serving.bind_address, serving.secure_port
         if self._processes is None:
-            await self._listener.start(host, port)
+            await serving.listen(self._listener)
         else:
             self._processes.listen(self._listener, shard.views.front, host, port)
             self._processes.show(shard.base.metrics)

@@ -38,7 +38,7 @@ class running_virtual_workspaces:  # noqa: N801  # a context, as those of other 
         proxy = VirtualWorkspaceProxy(endpoint, _authentication(settings), self._health)
         tls = serving.tls(serving.files(pathlib.Path()))
         self._listener = Listener(serving.for_browsers(proxy), WireSettings(), tls)
-        await self._listener.start(serving.bind_address, serving.secure_port)
+        await serving.listen(self._listener)
         await self._owner.__aenter__()
         self._owner.start_restartable("shard-anonymous", proxy.anonymous.run)
         self._owner.start_restartable("shard-privileged", proxy.privileged.run)

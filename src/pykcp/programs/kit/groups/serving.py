@@ -19,6 +19,7 @@ from pykcp.programs.kit.checks import directory, key_pair, key_pairs, positive
 from pykcp.programs.kit.flags import ignored
 from pykcp.programs.kit.options import OptionGroup, option
 from pykcp.wire.exchange import Application
+from pykcp.wire.listener import Listener
 from pykcp.wire.settings import NamedCertificate, TLSSettings
 
 _VERSIONS = {
@@ -115,7 +116,6 @@ def _directives(flag: str, directives: tuple[str, ...]) -> Iterator[str]:
 class ServingOptions(OptionGroup):
     TITLE = "Secure serving"
     OTHER = (
-        ignored("permit-port-sharing", "bool", False),
         ignored("permit-address-sharing", "bool", False),
         ignored("livez-grace-period", "duration", 0.0),
         ignored("max-connection-bytes-per-sec", "int", 0),
@@ -133,6 +133,15 @@ class ServingOptions(OptionGroup):
         check=_address,
     )
     secure_port: int = option("Port to serve HTTPS on; 0 takes a free one.", 6443, check=_port)
+    permit_port_sharing: bool = option(
+        "Let other processes that share the port listen on it, too (SO_REUSEPORT): connections are spread over them.",
+        False,
+    )
+    health_port: int = option(
+        "Serve on this port of 127.0.0.1, too: for health checks of one of several processes that share a port. 0: none.",
+        0,
+        check=_port,
+    )
     cert_dir: str = option(
         "Directory of the serving certificate that is made if --tls-cert-file is not given; the root directory if empty.",
         "",
@@ -199,6 +208,14 @@ class ServingOptions(OptionGroup):
             application, self.cors_allowed_origins, self.strict_transport_security_directives
         )
 
+    async def listen(self, listener: Listener) -> None:
+        """Raises ListenError."""
+        await listener.start(
+            self.bind_address, self.secure_port, shares_port=self.permit_port_sharing
+        )
+        if self.health_port:
+            await listener.start_private(self.health_port)
+
     def tls(self, files: ServingFiles) -> TLSSettings:
         chosen = (_SUITES[name] for name in self.tls_cipher_suites if name in _SUITES)
         return TLSSettings(
@@ -245,6 +262,8 @@ class ShardServingOptions(ServingOptions):
     )
 
     def problems(self) -> Iterator[str]:
+        if self.serving_processes > 1 and (self.permit_port_sharing or self.health_port):
+            yield "--permit-port-sharing and --health-port cannot be used with --serving-processes"
         port = self.secure_port
         if not 0 <= port <= 65535 or (port == 0 and not self.experimental_bind_free_port):
             yield f"--secure-port {port} is not a valid port, must be between 1 and 65535"

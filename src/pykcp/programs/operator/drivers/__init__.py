@@ -1,0 +1,1 @@
+"""Drivers run compiled workloads: as Kubernetes objects, as processes, as systemd units."""
