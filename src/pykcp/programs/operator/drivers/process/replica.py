@@ -51,7 +51,7 @@ class ReplicaPlace:
         return self.directory / "logs" / f"{workload}-{number}.log"
 
 
-class Replica:
+class ReplicaProcess:
     """Its life; `run` until cancelled, then `stop` or leave it running."""
 
     def __init__(

@@ -15,7 +15,7 @@ from pykcp.programs.operator.drivers.process.commands import can_share_port
 from pykcp.programs.operator.drivers.process.ignored import ignored_fields
 from pykcp.programs.operator.drivers.process.materialize import materialize
 from pykcp.programs.operator.drivers.process.records import ReplicaRecord
-from pykcp.programs.operator.drivers.process.replica import Replica, ReplicaPlace
+from pykcp.programs.operator.drivers.process.replica import ReplicaPlace, ReplicaProcess
 from pykcp.programs.operator.drivers.process.state import ReplicaState, WorkloadState
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class Workload:
     ) -> None:
         self.compiled = compiled
         self._place, self._changed, self._owner = place, changed, owner
-        self._replicas: dict[tuple[int, str], Replica] = {}
+        self._replicas: dict[tuple[int, str], ReplicaProcess] = {}
         """By number and revision: while one is replaced, two have the same number."""
         self.problem = ""
         self.revision = ""
@@ -59,7 +59,7 @@ class Workload:
 
     def adopt(self, record: ReplicaRecord) -> None:
         """Go on with a process that an earlier supervisor started."""
-        self._begin(Replica(self.compiled, record.number, record.revision, self._place,
+        self._begin(ReplicaProcess(self.compiled, record.number, record.revision, self._place,
                             self._changed, record))  # fmt: skip
 
     # -- steps -----------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Workload:
             if (old.number, old.revision) in self._replicas:
                 await self._end(old)
 
-    def _outdated(self) -> Iterator[Replica]:
+    def _outdated(self) -> Iterator[ReplicaProcess]:
         revision = self.revision
         return (one for one in list(self._replicas.values()) if one.revision != revision)
 
@@ -124,21 +124,21 @@ class Workload:
 
     # -- processes -------------------------------------------------------------------------------
 
-    def _new(self, number: int) -> Replica:
-        return Replica(self.compiled, number, self.revision, self._place, self._changed)
+    def _new(self, number: int) -> ReplicaProcess:
+        return ReplicaProcess(self.compiled, number, self.revision, self._place, self._changed)
 
-    def _begin(self, replica: Replica) -> None:
+    def _begin(self, replica: ReplicaProcess) -> None:
         self._replicas[replica.number, replica.revision] = replica
         self._owner.start_restartable(self._task(replica), replica.run)
         self._changed()
 
-    async def _end(self, replica: Replica) -> None:
+    async def _end(self, replica: ReplicaProcess) -> None:
         await self._owner.stop_one(self._task(replica))
         await replica.stop()
         self._replicas.pop((replica.number, replica.revision), None)
         self._changed()
 
-    def _task(self, replica: Replica) -> str:
+    def _task(self, replica: ReplicaProcess) -> str:
         return f"{replica.name}/{replica.revision}"
 
     # -- state -----------------------------------------------------------------------------------
