@@ -1,0 +1,1 @@
+"""Certificates of an installation: what is wanted, and an engine that issues and renews it."""

@@ -1,0 +1,184 @@
+"""Objects in, workloads out: the command lines are those that the programs accept."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+
+import pytest
+from tests.unit.programs.operator.objects import (
+    again,
+    configured,
+    front_proxy,
+    kubeconfig,
+    made,
+    only,
+    root_shard,
+    secret,
+    shard,
+    written,
+)
+
+from pykcp.programs.cache.settings import CacheSettings
+from pykcp.programs.front_proxy.settings import FrontProxySettings
+from pykcp.programs.kit.settings import ProgramSettings
+from pykcp.programs.operator.compiled import CompiledWorkload
+from pykcp.programs.operator.platform import HostPlatform
+from pykcp.programs.operator.records import ConfigRecord, Records
+from pykcp.programs.shard.settings import ShardSettings
+from pykcp.programs.virtual.settings import VirtualWorkspacesSettings
+from pykcp.types import Object
+
+SETTINGS: dict[str, type[ProgramSettings]] = {
+    "kcp": ShardSettings,
+    "kcp-front-proxy": FrontProxySettings,
+    "cache-server": CacheSettings,
+    "virtual-workspaces": VirtualWorkspacesSettings,
+}
+POLICY = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n"
+KUBECONFIG = (
+    '{"clusters":[{"name":"a","cluster":{"server":"https://hook.example.com"}}],'
+    '"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}'
+)
+AUDIT = {
+    "policy": {"configMap": {"name": "policy"}},
+    "log": {"maxAge": 10},
+    "webhook": {
+        "configSecretName": "hook",
+        "mode": "batch",
+        "batchBufferSize": 100,
+        "batchMaxSize": 10,
+        "batchMaxWait": "10s",
+        "batchThrottleBurst": 5,
+        "batchThrottleEnable": True,
+        "batchThrottleQPS": "2.5",
+        "initialBackoff": "5s",
+        "truncateEnabled": True,
+        "truncateMaxBatchSize": 100000,
+        "truncateMaxEventSize": 10000,
+        "version": "audit.k8s.io/v1",
+    },
+}
+AUTH = {
+    "oidc": {"issuerURL": "https://auth.example.com", "clientID": "kcp", "groupsClaim": "groups"},
+    "webhook": {"configSecretName": "hook", "cacheAuthenticationTTL": "1m", "version": "v1"},
+    "tokenAuthFile": {"secretName": "tokens"},
+    "serviceAccount": {"enabled": True},
+    "dropGroups": ["a", "b"],
+    "passOnGroups": ["c"],
+}
+AUTHORIZATION = {
+    "webhook": {
+        "allowPaths": ["/healthz"],
+        "cacheAuthorizedTTL": "1m",
+        "cacheUnauthorizedTTL": "2m",
+        "configSecretName": "hook",
+        "version": "v1",
+    }
+}
+
+
+def _checked(workload: CompiledWorkload) -> ProgramSettings:
+    """What the program would say to its command line."""
+    words = list(workload.arguments)
+    if workload.program == "kcp":
+        assert words.pop(0) == "start"
+    settings, _ = SETTINGS[workload.program].parse(words)
+    assert settings.problems() == []
+    return settings
+
+
+def _installation() -> list[Object]:
+    cache = {"ref": {"name": "cache"}}
+    return [
+        root_shard(cache=cache, auth=AUTH, audit=AUDIT, authorization=AUTHORIZATION),
+        shard(auth=AUTH, audit=AUDIT, kcpVirtualWorkspace={"name": "views"}, logging={"level": 4}),
+        front_proxy(auth=AUTH),
+        kubeconfig(),
+        made("CacheServer", "cache", certificates={}),
+        made(
+            "VirtualWorkspace",
+            "views",
+            target={"shardRef": {"name": "alpha"}},
+            external={"hostname": "views.example.com", "port": 7443},
+        ),
+    ]
+
+
+def _given() -> Records:
+    policy = ConfigRecord("policy", {"audit-policy.yaml": POLICY.encode()}, "ConfigMap")
+    tokens = secret("tokens", token__csv="token,user,uid\n")
+    return Records([secret("hook", kubeconfig=KUBECONFIG), tokens, policy])
+
+
+def test_every_command_line_is_accepted_by_its_program(tmp_path: pathlib.Path) -> None:
+    platform = HostPlatform(str(tmp_path))
+    out = configured(*_installation(), platform=platform, records=_given(), now=time.time())
+    assert out.problems == {}
+    assert [one.name for one in out.workloads] == [
+        "cache-cache-server",
+        "root-kcp",
+        "alpha-shard-kcp",
+        "views-virtual-workspace",
+        "frontproxy-front-proxy",
+    ]
+    written(out.workloads)
+    for workload in out.workloads:
+        _checked(workload)
+
+
+def test_running_it_again_changes_nothing() -> None:
+    platform = HostPlatform("/root-directory")
+    out = configured(*_installation(), platform=platform, records=_given())
+    second = again(out, *_installation(), now=1_800_000_060.0, platform=platform)
+    assert second.records.changed == {}
+    assert [one.revision for one in second.workloads] == [one.revision for one in out.workloads]
+
+
+@pytest.mark.parametrize(
+    ("objects", "missing"),
+    [
+        ([shard()], 'RootShard "root" does not exist'),
+        ([front_proxy()], 'RootShard "root" does not exist'),
+        ([kubeconfig()], 'FrontProxy "frontproxy" does not exist'),
+        (
+            [root_shard(audit={"policy": {"configMap": {"name": "absent"}}})],
+            'audit.policy: ConfigMap "absent" does not exist',
+        ),
+        (
+            [root_shard(cache={"ref": {"name": "absent"}})],
+            'cache.ref: CacheServer "absent" does not exist',
+        ),
+        (
+            [root_shard(certificates={"caSecretRef": {"name": "absent"}})],
+            'Secret "absent" with the authority does not exist',
+        ),
+    ],
+)
+def test_what_is_missing_is_named(objects: list[Object], missing: str) -> None:
+    out = configured(*objects)
+    (problem,) = out.problems.values()
+    assert str(problem) == missing
+    assert out.workloads == []
+
+
+def test_a_shard_cannot_be_called_root() -> None:
+    out = configured(root_shard(), shard("root"))
+    assert "cannot be called" in str(out.problems["Shard", "root"])
+
+
+def test_an_object_that_is_wrong_does_not_hold_up_the_others() -> None:
+    out = configured(root_shard(), shard("beta", cache={"ref": {"name": "absent"}}), shard("alpha"))
+    assert list(out.problems) == [("Shard", "beta")]
+    assert [one.name for one in out.workloads] == ["root-kcp", "alpha-shard-kcp"]
+
+
+def test_ports_are_kept_when_workloads_come_and_go() -> None:
+    platform = HostPlatform("/r")
+    first = configured(root_shard(), shard("alpha"), shard("beta"), platform=platform)
+    before = {one.name: one.listen.port for one in first.workloads}
+    second = configured(root_shard(), shard("beta"), shard("aaa"), platform=platform)
+    after = {one.name: one.listen.port for one in second.workloads}
+    assert after["beta-shard-kcp"] == before["beta-shard-kcp"]
+    assert after["aaa-shard-kcp"] not in before.values()
+    assert only(second, "root-kcp").listen.port == before["root-kcp"]
