@@ -19,6 +19,8 @@ Usage:
   kcp sharded [flags]   run several shards, a cache server and a front-proxy on this machine
   kcp envtest DIR       write programs for tests of operators with controller-runtime's envtest
   kcp admin fsck        check the store for consistency
+  kcp backup --to PATH  save an installation while it serves, or add to a backup
+  kcp restore --from PATH  bring an installation back from a backup
   kcp completion SHELL  print a script that completes commands and flags: bash, zsh or fish
   kcp version [-o json] print the version
   kcp --help            print this text
@@ -27,7 +29,17 @@ When it is running:
   export KUBECONFIG=.kcp/admin.kubeconfig
   kubectl api-resources
 """
-_COMMANDS = ("start", "sharded", "envtest", "admin", "completion", "version", "help")
+_COMMANDS = (
+    "start",
+    "sharded",
+    "envtest",
+    "admin",
+    "backup",
+    "restore",
+    "completion",
+    "version",
+    "help",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -46,6 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pykcp.cli.admin import main as admin
 
         return admin(rest)
+    if command in ("backup", "restore"):
+        from pykcp.cli import backup
+
+        return backup.backup(rest) if command == "backup" else backup.restore(rest)
     if command == "envtest":
         from pykcp.cli.envtest import main as envtest
 

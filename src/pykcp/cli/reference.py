@@ -30,6 +30,7 @@ _TYPES = {
 
 def flags_page() -> str:
     """Every flag of every server program, by section."""
+    from pykcp.programs.backup.settings import BackupSettings, RestoreSettings
     from pykcp.programs.cache.settings import CacheSettings
     from pykcp.programs.front_proxy.settings import FrontProxySettings
     from pykcp.programs.shard.settings import ShardSettings
@@ -48,6 +49,8 @@ def flags_page() -> str:
         FrontProxySettings,
         CacheSettings,
         VirtualWorkspacesSettings,
+        BackupSettings,
+        RestoreSettings,
     )
     for settings in programs:
         lines += ["", f"## `{settings.COMMAND}`", *_flag_sections(settings.flag_set())]

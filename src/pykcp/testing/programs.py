@@ -28,10 +28,10 @@ def serving(module: str, log: pathlib.Path, *words: str) -> Iterator[int]:
         assert process.wait(20) == 0, log.read_text()
 
 
-def fsck(shard: ServerProcess) -> tuple[int, str]:
-    """`kcp admin fsck` on a server's directory: its exit code, and what it said."""
+def kcp(*words: str) -> tuple[int, str]:
+    """A command of `kcp` that ends by itself: its exit code, and what it said."""
     done = subprocess.run(
-        [sys.executable, "-m", "pykcp", "admin", "fsck", f"--root-directory={shard.root}"],
+        [sys.executable, "-m", "pykcp", *words],
         capture_output=True,
         text=True,
         env=environment(),
@@ -52,3 +52,8 @@ def shard_settings(root: pathlib.Path, *flags: str) -> ShardSettings:
         ]
     )
     return settings.checked()
+
+
+def fsck(shard: ServerProcess) -> tuple[int, str]:
+    """`kcp admin fsck` on a server's directory."""
+    return kcp("admin", "fsck", f"--root-directory={shard.root}")

@@ -12,6 +12,7 @@ import pytest
 
 import pykcp
 from pykcp.auth.settings import SignInSettings
+from pykcp.programs.backup.settings import BackupSettings, RestoreSettings
 from pykcp.programs.cache.settings import CacheSettings
 from pykcp.programs.front_proxy.settings import FrontProxySettings
 from pykcp.programs.kit.flags import ACTIVE, IGNORED, IGNORED_HELP, PENDING
@@ -29,6 +30,8 @@ PROGRAMS: tuple[type[ProgramSettings], ...] = (
     CacheSettings,
     FrontProxySettings,
     VirtualWorkspacesSettings,
+    BackupSettings,
+    RestoreSettings,
 )
 CHECKED = {
     "experimental_bind_free_port": "allows --secure-port=0, which takes a free port by itself",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import Find, StoredChange, StoredRow
-from pykcp.storage.etcd.envelope import PLACES, Envelope, Keyspace, revision_of, unpack
+from pykcp.storage.etcd.envelope import PLACES, Envelope, Keyspace, unpack
 
 
 class EtcdEvent(NamedTuple):
@@ -67,7 +67,7 @@ class EtcdRevision:
         events: Sequence[EtcdEvent],
         foreign: list[bytes],
     ) -> None:
-        self._revision = revision
+        self._revision, self._keyspace = revision, keyspace
         self._puts: list[tuple[str, Envelope]] = []
         self._deleted: list[str] = []
         self._graves: dict[str, Envelope] = {}
@@ -112,7 +112,7 @@ class EtcdRevision:
         ]
 
     def _replaced(self, key: str, envelope: Envelope, row: StoredRow | None) -> StoredChange:
-        revision = revision_of(self._revision, envelope.place)
+        revision = self._keyspace.revision_of(self._revision, envelope.place)
         value = rendered(envelope, revision)
         return planning.replacement(key, row, revision, value, envelope.terms, envelope.indexes)
 
@@ -121,9 +121,9 @@ class EtcdRevision:
     ) -> StoredChange:
         grave = self._graves.get(key)
         if grave is None:  # not deleted by one of us: its last known value has to do
-            revision = revision_of(self._revision, spare_place)
+            revision = self._keyspace.revision_of(self._revision, spare_place)
             return planning.deletion(key, row, revision, last_value(key))
-        revision = revision_of(self._revision, grave.place)
+        revision = self._keyspace.revision_of(self._revision, grave.place)
         return planning.deletion(key, row, revision, rendered(grave, revision))
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pykcp.storage.errors import TooLarge
 from pykcp.storage.etcd import messages
-from pykcp.storage.etcd.envelope import PLACES, Envelope, Keyspace, etcd_revision_of
+from pykcp.storage.etcd.envelope import PLACES, Envelope, Keyspace
 from pykcp.storage.operations import Check, DeleteKey, Operation, PutKey
 from pykcp.storage.terms import join_indexes
 
@@ -73,7 +73,7 @@ def etcd_operations(operations: Sequence[Operation]) -> int:
 
 class RequestEncoder:
     def __init__(self, keyspace: Keyspace, writer: int) -> None:
-        self._keyspace = keyspace
+        self.keyspace = keyspace
         self._writer = writer
         self._put_head = messages.RequestOp(request_put=messages.PutRequest(key=keyspace.head))
         self._get_head = messages.RequestOp(request_range=messages.RangeRequest(key=keyspace.head))
@@ -101,6 +101,12 @@ class RequestEncoder:
             outer.failure.append(self._get_head)
         return Encoded(outer, places)
 
+    def revisions(self, etcd_revision: int, places: Sequence[int]) -> list[int]:
+        """The revisions of operations by their places; 0 for pure compares."""
+        return [
+            0 if place < 0 else self.keyspace.revision_of(etcd_revision, place) for place in places
+        ]
+
     def _with_head(self, transaction: Any, *, is_writing: bool) -> Any:
         transaction.success.append(self._put_head if is_writing else self._get_head)
         transaction.failure.append(self._get_head)
@@ -116,8 +122,8 @@ class RequestEncoder:
         writes: list[Any] = []
         places: list[int] = []
         for operation in operations:
-            key = self._keyspace.key(operation.key)
-            compares.extend(compare(operation, key))
+            key = self.keyspace.key(operation.key)
+            compares.extend(compare(operation, key, self.keyspace))
             if isinstance(operation, Check):
                 places.append(-1)
                 continue
@@ -138,7 +144,7 @@ class RequestEncoder:
         grave = Envelope(place, self._writer, request, operation.key, "", operation.value)
         delete = messages.DeleteRangeRequest(key=key)
         return [
-            put(self._keyspace.grave(place), grave),
+            put(self.keyspace.grave(place), grave),
             messages.RequestOp(request_delete_range=delete),
         ]
 
@@ -210,9 +216,9 @@ def put(key: bytes, envelope: Envelope) -> Any:
     return messages.RequestOp(request_put=messages.PutRequest(key=key, value=envelope.pack()))
 
 
-def compare(operation: Operation, key: bytes) -> list[Any]:
+def compare(operation: Operation, key: bytes, keyspace: Keyspace) -> list[Any]:
     if operation.expect is not None:
-        revision = etcd_revision_of(operation.expect)
+        revision = keyspace.etcd_revision_of(operation.expect)
         return [
             messages.Compare(
                 result=messages.EQUAL, target=messages.MOD, key=key, mod_revision=revision

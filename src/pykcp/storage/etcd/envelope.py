@@ -98,6 +98,11 @@ class Keyspace:
         self.servers = self.start[:-1] + b"-servers/"
         """Which servers there are, and who leads. Beside the others, so that the mirror does not
         follow it."""
+        self.format = self.start[:-1] + b"-format"
+        """The version of the format, and the offset; likewise."""
+        self.offset = 0
+        """Added to etcd's revisions: those of a store that was restored from a backup are newer
+        than all that the lost one has given out, though its etcd began at 1."""
 
     def key(self, key: str) -> bytes:
         return self.data + key.encode()
@@ -110,6 +115,18 @@ class Keyspace:
 
     def is_grave(self, etcd_key: bytes) -> bool:
         return etcd_key.startswith(self.graves)
+
+    def newest_of(self, etcd_revision: int) -> int:
+        """The newest revision of the store when etcd is at this one."""
+        return newest_of(etcd_revision + self.offset)
+
+    def revision_of(self, etcd_revision: int, place: int) -> int:
+        return revision_of(etcd_revision + self.offset, place)
+
+    def etcd_revision_of(self, revision: int) -> int:
+        """0 for 0, and -1, which no key is at, for one that the lost store has given out."""
+        found = etcd_revision_of(revision) - self.offset
+        return found if found > 0 else -1 if revision else 0
 
     def key_of(self, etcd_key: bytes) -> str:
         return etcd_key[len(self.data) :].decode()

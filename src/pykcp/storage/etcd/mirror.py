@@ -18,13 +18,7 @@ from pykcp.storage import changes as planning
 from pykcp.storage.changes import StoredChange
 from pykcp.storage.errors import StoreError
 from pykcp.storage.etcd.decoding import EtcdEvent, EtcdOutcome, decode, rendered
-from pykcp.storage.etcd.envelope import (
-    Keyspace,
-    etcd_revision_of,
-    newest_of,
-    revision_of,
-    unpack,
-)
+from pykcp.storage.etcd.envelope import Keyspace, unpack
 from pykcp.storage.interface import Event
 from pykcp.storage.ring import RecentEvents
 from pykcp.storage.size_limit import SizeLimit
@@ -70,7 +64,8 @@ class Mirror(ReadingHalf):
         """Open the copy if it is one of this etcd (now at revision `newest`), or an empty one."""
         files.make_private_file(self._path)
         self._lock.acquire()
-        source = f"{cluster:x} {self._keyspace.start.decode()} {boot_id()}"
+        keyspace = self._keyspace
+        source = f"{cluster:x} {keyspace.start.decode()} {boot_id()} {keyspace.offset}"
         try:
             is_ours = self._open_tables(source) and self.applied <= newest
         except (sqlite3.Error, StoreError) as error:
@@ -134,7 +129,7 @@ class Mirror(ReadingHalf):
     def reached(self, revision: int, events: Sequence[Event] = ()) -> None:
         """Everything up to a revision of etcd's is here."""
         self.applied = max(self.applied, revision)
-        self._publish(newest_of(self.applied), events)
+        self._publish(self._keyspace.newest_of(self.applied), events)
 
     async def replace(self, pages: AsyncIterator[Any], revision: int) -> None:
         """Replace the content by that of etcd at a revision.
@@ -150,7 +145,7 @@ class Mirror(ReadingHalf):
                     events = await self._replace(connection, reader, pages, revision)
         finally:
             self._readers.give(reader)
-        self.compacted = newest_of(revision)
+        self.compacted = self._keyspace.newest_of(revision)
         self._recent = RecentEvents(self.compacted, self._recent_bytes)
         self.applied = revision
         self.size.look()
@@ -189,8 +184,8 @@ class Mirror(ReadingHalf):
             changes = [self._fetched(kv.key, kv.mod_revision, kv.value) for kv in page]
             tables.apply(connection, changes)
             difference.note(changes)
-        files.write_meta(connection, "compacted", newest_of(revision))
-        files.write_meta(connection, "swept", newest_of(revision))
+        files.write_meta(connection, "compacted", self._keyspace.newest_of(revision))
+        files.write_meta(connection, "swept", self._keyspace.newest_of(revision))
         return difference.events()
 
     def _fetched(self, etcd_key: bytes, mod_revision: int, data: bytes) -> StoredChange:
@@ -202,7 +197,7 @@ class Mirror(ReadingHalf):
                 f"etcd has a key below {self._keyspace.start.decode()} that this program has not"
                 f" written: {etcd_key!r} ({error}); remove it or choose another prefix"
             ) from error
-        seq = revision_of(mod_revision, envelope.place)
+        seq = self._keyspace.revision_of(mod_revision, envelope.place)
         value = rendered(envelope, seq)
         return planning.replacement(key, None, seq, value, envelope.terms, envelope.indexes)
 
@@ -218,8 +213,8 @@ class Mirror(ReadingHalf):
             return False
         self.compacted = files.read_meta(connection, "compacted")
         newest = connection.execute(scans.NEWEST).fetchone()[0] or 0
-        self.applied = etcd_revision_of(max(newest, self.compacted))
-        self.revision = newest_of(self.applied)
+        self.applied = self._keyspace.etcd_revision_of(max(newest, self.compacted))
+        self.revision = self._keyspace.newest_of(self.applied)
         return True
 
     def _start_over(self, source: str) -> None:

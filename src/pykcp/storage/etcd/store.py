@@ -15,8 +15,9 @@ from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.barriers import SharedBarrier
 from pykcp.storage.etcd.client import EtcdClient
 from pykcp.storage.etcd.encoding import Fence, RequestEncoder, clear_graves
-from pykcp.storage.etcd.envelope import Keyspace, etcd_revision_of
+from pykcp.storage.etcd.envelope import Keyspace
 from pykcp.storage.etcd.feed import FIRST_BACKOFF, EtcdFeed, Newest
+from pykcp.storage.etcd.format import claim, read_offset
 from pykcp.storage.etcd.group import EtcdGroup
 from pykcp.storage.etcd.mirror import Mirror
 from pykcp.storage.etcd.settings import EtcdSettings
@@ -54,11 +55,23 @@ class EtcdStore(Mirror):
         deadline = time.monotonic() + self._settings.start_seconds
         self._connect()
         try:
-            await self._catch_up(await self._first_contact(deadline), deadline)
+            newest = await self._first_contact(deadline)
+            self._keyspace.offset = await read_offset(
+                self._running_client(), self._keyspace, self._settings.write_seconds
+            )
+            await self._catch_up(newest, deadline)
             await self._join(deadline)
         except BaseException:
             await self.stop()
             raise
+
+    async def claim(self, offset: int) -> None:
+        """Instead of a start: begin a store at an offset. Raises StoreError if there is one."""
+        client = EtcdClient(self._settings)
+        try:
+            await claim(client, self._keyspace, offset, self._settings.start_seconds)
+        finally:
+            await client.close()
 
     async def drain(self) -> None:
         if self._writes is not None:
@@ -143,9 +156,9 @@ class EtcdStore(Mirror):
             return
         await super().compact(revision)
         client = self._running_client()
-        await self._clear_graves(client, etcd_revision_of(revision))
+        await self._clear_graves(client, self._keyspace.etcd_revision_of(revision))
         try:
-            await client.compact(etcd_revision_of(revision), COMPACT_SECONDS)
+            await client.compact(self._keyspace.etcd_revision_of(revision), COMPACT_SECONDS)
         except Compacted:
             return  # another server was first
 

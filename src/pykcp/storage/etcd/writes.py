@@ -21,7 +21,6 @@ from pykcp.storage.errors import RevisionMismatch, StoreError, StoreUnavailable,
 from pykcp.storage.etcd.client import EtcdClient, NotSent, UnknownOutcome
 from pykcp.storage.etcd.decoding import EtcdOutcome
 from pykcp.storage.etcd.encoding import RequestEncoder, decode_answer, take
-from pykcp.storage.etcd.envelope import etcd_revision_of, revision_of
 from pykcp.storage.etcd.feed import EtcdFeed
 from pykcp.storage.failures import LastFailure
 from pykcp.storage.interface import Entry
@@ -42,11 +41,9 @@ class PendingTransaction:
         self.future = future
         self.deadline = deadline
 
-    def succeed(self, etcd_revision: int, places: Sequence[int]) -> None:
+    def succeed(self, revisions: list[int]) -> None:
         if not self.future.done():
-            self.future.set_result(
-                [0 if place < 0 else revision_of(etcd_revision, place) for place in places]
-            )
+            self.future.set_result(revisions)
 
     def fail(self, error: Exception) -> None:
         if not self.future.done():
@@ -114,7 +111,10 @@ class Writes:
             entry = self._get(operation.key)
             if entry is None or entry.revision == operation.expect:
                 continue
-            if etcd_revision_of(entry.revision) >= etcd_revision_of(operation.expect):
+            found, expected = map(
+                self._encoder.keyspace.etcd_revision_of, (entry.revision, operation.expect)
+            )
+            if found >= expected:
                 raise RevisionMismatch(operation.key, entry.revision)
 
     def _wake(self) -> None:
@@ -179,7 +179,7 @@ class Writes:
             transactions, answer.succeeded, encoded.places, strict=True
         ):
             if is_done:
-                transaction.succeed(answer.written, places)
+                transaction.succeed(self._encoder.revisions(answer.written, places))
             else:
                 self._mismatched(transaction)
 
@@ -220,7 +220,7 @@ class Writes:
                 outcome.places.issuperset(place for place in taken if place >= 0)
                 and max(taken, default=-1) >= 0
             ):
-                transaction.succeed(outcome.revision, taken)
+                transaction.succeed(self._encoder.revisions(outcome.revision, taken))
             else:
                 transaction.fail(error)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import pathlib
+import secrets
 import sqlite3
+from collections.abc import Callable
 
 from pykcp.storage.errors import Corrupt, InUse, StoreError, StoreFull, StoreUnavailable
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1: the first; 2: `lineage` distinguishes a store from others, and from one that was restored."""
 APPLICATION_ID = 0x6B637030
 """SQLite's application ID in the file header; identifies a store of this program."""
 
@@ -68,20 +71,53 @@ def connect(
 
 
 def create_or_check(connection: sqlite3.Connection, path: pathlib.Path) -> None:
-    """Create the tables in a new file; reject a file of another program or a newer version."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    """Create the tables in a new file, migrate those of an older program.
+
+    A file of another program or of a newer version is rejected.
+    """
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if tables == 0:
         create(connection)
         return
+    version = check(connection, path)
+    if version < SCHEMA_VERSION:
+        migrate(connection, version)
+
+
+def check(connection: sqlite3.Connection, path: pathlib.Path) -> int:
+    """The version of a file that has tables. Raises StoreError if this program cannot use it."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
         raise Corrupt(f"{path} is an SQLite file, but not one of this program; {WHAT_TO_DO}")
     version = read_meta(connection, "schema")
-    if version != SCHEMA_VERSION:
+    if not 0 < version <= SCHEMA_VERSION:
         raise StoreError(
             f"{path} has schema version {version}, this program knows {SCHEMA_VERSION}:"
             " start the program that wrote it, or a newer one"
         )
+    return version
+
+
+def migrate(connection: sqlite3.Connection, version: int) -> None:
+    """Bring the tables of an older program up to date, all steps or none."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for step in range(version, SCHEMA_VERSION):
+            _MIGRATIONS[step](connection)
+        write_meta(connection, "schema", SCHEMA_VERSION)
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def begin_lineage(connection: sqlite3.Connection) -> None:
+    """Say that the log does not continue that of any other store."""
+    write_meta(connection, "lineage", secrets.token_hex(8))
+
+
+_MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {1: begin_lineage}
+"""What brings a file of a version to the next one, in an open transaction."""
 
 
 def create(connection: sqlite3.Connection) -> None:
@@ -93,6 +129,7 @@ def create(connection: sqlite3.Connection) -> None:
         f"BEGIN; PRAGMA application_id={APPLICATION_ID}; {SCHEMA}"
         f"INSERT INTO meta VALUES('schema', {SCHEMA_VERSION}); COMMIT;"
     )
+    begin_lineage(connection)
 
 
 def read_meta(connection: sqlite3.Connection, name: str) -> int:

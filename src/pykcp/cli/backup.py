@@ -1,0 +1,83 @@
+"""`kcp backup` and `kcp restore`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pykcp.cli.server import refuse
+
+BACKUP = """Save an installation while it serves: its stores, keys, certificates and other files.
+
+Usage:
+  kcp backup --to=DIRECTORY|FILE.tar [flags]          make a backup, or add to one
+  kcp backup show --from=DIRECTORY|FILE.tar           list the points in time that it has, check it
+"""
+RESTORE = """Bring an installation, or one of its stores, back from a backup.
+
+Usage:
+  kcp restore --from=DIRECTORY|FILE.tar [flags]
+"""
+_HELP = ("--help", "-h", "help")
+
+
+def backup(words: Sequence[str]) -> int:
+    from pykcp.programs.backup.settings import BackupSettings
+
+    if words[:1] == ["show"]:
+        return _show(words[1:])
+    if any(word in _HELP for word in words):
+        print(BACKUP + BackupSettings.flag_set().usage(), end="")
+        return 0
+
+    def run(settings: Any) -> int:
+        from pykcp.programs.backup.backing_up import run
+
+        return run(settings, _say)
+
+    return _run(BackupSettings, words, run)
+
+
+def restore(words: Sequence[str]) -> int:
+    from pykcp.programs.backup.settings import RestoreSettings
+
+    if any(word in _HELP for word in words):
+        print(RESTORE + RestoreSettings.flag_set().usage(), end="")
+        return 0
+
+    def run(settings: Any) -> int:
+        from pykcp.programs.backup.restoring import run
+
+        return run(settings, _say)
+
+    return _run(RestoreSettings, words, run)
+
+
+def _show(words: Sequence[str]) -> int:
+    from pykcp.programs.backup.settings import RestoreSettings
+
+    def run(settings: Any) -> int:
+        from pykcp.programs.backup.showing import show
+
+        return show(settings.restore.source, _say)
+
+    return _run(RestoreSettings, words, run)
+
+
+def _run(kind: Any, words: Sequence[str], run: Callable[[Any], int]) -> int:
+    from pykcp.programs.kit.errors import USER_ERRORS, described
+    from pykcp.programs.kit.flags import FlagError
+
+    try:
+        settings, _ = kind.parse(words)
+        settings = settings.checked()
+        settings.logging.set_up()
+        return run(settings)
+    except FlagError as error:
+        return refuse(str(error).splitlines())
+    except USER_ERRORS as error:
+        return refuse([described(error)])
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
