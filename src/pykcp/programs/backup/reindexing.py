@@ -19,14 +19,14 @@ class Reindexing:
         self._opening = opening
 
     def __call__(self, key: str, value: bytes, terms: str) -> str:
-        entry, more = Entry(key, 0, value, terms), ()
+        entry, more = Entry(key, 0, value, terms), list[str]()
         if sealed.is_sealed(value):
             if self._opening is None:
                 raise BackupError(
                     f"{key} is encrypted: set --encryption-provider-config, it is among the files"
                     " of the backup"
                 )
-            entry, more = self._opening.entry(entry), (SEALED_INDEX,)
+            entry, more = self._opening.entry(entry), [SEALED_INDEX]
         return join_indexes((*_entries(entry), *more))
 
 
