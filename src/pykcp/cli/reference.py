@@ -35,6 +35,7 @@ def flags_page() -> str:
     from pykcp.programs.front_proxy.settings import FrontProxySettings
     from pykcp.programs.shard.settings import ShardSettings
     from pykcp.programs.sharded.settings import ShardedSettings
+    from pykcp.programs.syncer.settings import SyncerSettings
     from pykcp.programs.virtual.settings import VirtualWorkspacesSettings
 
     lines = [
@@ -51,6 +52,7 @@ def flags_page() -> str:
         VirtualWorkspacesSettings,
         BackupSettings,
         RestoreSettings,
+        SyncerSettings,
     )
     for settings in programs:
         lines += ["", f"## `{settings.COMMAND}`", *_flag_sections(settings.flag_set())]

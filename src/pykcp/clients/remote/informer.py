@@ -86,14 +86,19 @@ class Informer(Generic[Holder]):
         held: Holder,
         cluster: str = "*",
         *,
+        labels: str = "",
         streams_lists: bool = True,
+        relist_seconds: float = 0.0,
         sleep: Callable[[float], Any] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`streams_lists`: whether to ask for a streaming list first."""
+        """`labels`: a selector of the objects; `streams_lists`: whether to ask for a streaming list
+        first; `relist_seconds`: the least time between two full lists after 410.
+        """
         self.held = held
         self.is_synced = asyncio.Event()
         self._client, self._kind, self._cluster = client, kind, cluster
+        self._labels, self._relist_seconds, self._relisted = labels, relist_seconds, 0.0
         self._sleep, self._jitter = sleep, jitter
         self._handlers: list[Handler] = []
         self._version = ""
@@ -116,6 +121,7 @@ class Informer(Generic[Holder]):
                 await self._follow()
             except (Expired, Gone):
                 self._version = ""  # the server has forgotten that place
+                await self._pause_before_relist(began)
                 continue
             except (StatusError, SendFailed, msgspec.MsgspecError) as error:
                 failure = error
@@ -127,6 +133,12 @@ class Informer(Generic[Holder]):
                 continue
             pause, self._pause = self._pause, min(2 * self._pause, _LAST_PAUSE)
             await self.rest(pause * (1 - self._jitter() / 2), failure)
+
+    async def _pause_before_relist(self, now: float) -> None:
+        due = self._relisted + self._relist_seconds
+        if self._relisted and due > now:
+            await self._sleep((due - now) * (1 + self._jitter() / 10))
+        self._relisted = max(due, now)
 
     def report(self, error: Exception) -> None:
         """Log that a watch ended with an error."""
@@ -160,7 +172,9 @@ class Informer(Generic[Holder]):
             self._streams_lists = False
 
     async def _list(self) -> None:
-        found, version = await self._client.list_with_version(self._cluster, self._kind)
+        found, version = await self._client.list_with_version(
+            self._cluster, self._kind, labels=self._labels
+        )
         self.held.begin_replacing()
         for obj in found:
             self._tell(self.held.put(orjson.dumps(obj)))
@@ -182,7 +196,13 @@ class Informer(Generic[Holder]):
 
     async def _watch(self, place: dict[str, str | int | None]) -> None:
         seconds = int(_WATCH_SECONDS[0] + self._jitter() * (_WATCH_SECONDS[1] - _WATCH_SECONDS[0]))
-        query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds, **place}
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": seconds,
+            "labelSelector": self._labels,
+            **place,
+        }
         target = with_query(self._client.collection(self._cluster, self._kind), query)
         client = self._client
         response = await client.http.request("GET", target, client.headers())

@@ -1,0 +1,385 @@
+"""The syncer of one Cluster: `Syncer(registration, upstream, downstream, …).run()`.
+
+Each type has an informer for the assigned objects of the workspace. Types of which something is
+assigned have another one for the copies in the cluster. Events queue keys of objects; two
+controllers bring specs down and statuses up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.aio.timers import call_later
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.machinery.object_keys import ObjectKey
+from pykcp.machinery.resources import NAMESPACES
+from pykcp.machinery.status import StatusError
+from pykcp.multicluster.names import CLUSTER_LABEL, DOWNSTREAM_CLUSTER
+from pykcp.multicluster.syncer.down import DownSync
+from pykcp.multicluster.syncer.metrics import SyncMetrics
+from pykcp.multicluster.syncer.namespaces import DownstreamNamespaces
+from pykcp.multicluster.syncer.projections import CopyStore, LeafStore
+from pykcp.multicluster.syncer.render import CopyName, TypeName
+from pykcp.multicluster.syncer.servers import Downstream, Upstream
+from pykcp.multicluster.syncer.settings import Registration, SyncSettings
+from pykcp.multicluster.syncer.sweep import Sweeper
+from pykcp.multicluster.syncer.types import (
+    NEVER_SYNCED,
+    ServedType,
+    WantedType,
+    parse_type,
+    served_type,
+)
+from pykcp.multicluster.syncer.up import UpSync
+from pykcp.multicluster.syncer.work import SyncContext, SyncKey, TypeSync
+
+_log = logging.getLogger(__name__)
+
+
+class SyncHealth(NamedTuple):
+    """How far a syncer is behind."""
+
+    queued: int
+    oldest_unsynced: float | None
+    """Seconds since the oldest change that is not applied yet."""
+    unavailable: tuple[str, ...]
+    """Types that the cluster does not serve."""
+
+
+class Syncer:
+    def __init__(
+        self,
+        registration: Registration,
+        upstream: Upstream,
+        downstream: Downstream,
+        resources: Iterable[str],
+        settings: SyncSettings | None = None,
+        metrics: SyncMetrics | None = None,
+    ) -> None:
+        """`resources`: types to sync, as `deployments.apps` or `deployments.v1.apps`."""
+        self._upstream, self._downstream = upstream, downstream
+        self._settings = settings or SyncSettings()
+        self._wanted = _parsed(resources)
+        namespaces = DownstreamNamespaces(downstream.client, registration, self._namespace_lost)
+        self._context = SyncContext(
+            registration,
+            self._settings,
+            upstream.client,
+            downstream.client,
+            namespaces,
+            metrics or SyncMetrics(),
+        )
+        self._down = DownSync(self._context, self._rediscover)
+        self._up = UpSync(self._context)
+        self._sweeper = Sweeper(self._context, self._down)
+        workers = self._settings.workers
+        self.down: Controller[SyncKey] = Controller(
+            "syncer-down", self._down.reconcile, workers=workers, lane=_one_lane
+        )
+        self.up: Controller[SyncKey] = Controller(
+            "syncer-up", self._up.reconcile, workers=workers, lane=_one_lane
+        )
+        self._changed = asyncio.Event()
+        """The types, or what is known of them, have to be looked at again."""
+        self._shrunk = asyncio.Event()
+        """Namespaces may have become empty."""
+        self._discovered = asyncio.Event()
+        """All types were looked for once."""
+        self._is_doubtful = False
+        """The cluster may have stopped to serve a type."""
+        self._followed: dict[TypeName, _FollowedType] = {}
+        self._owner: TaskOwner | None = None
+
+    # --- for the process that runs it
+
+    def set_resources(self, resources: Iterable[str]) -> None:
+        """Sync these types from now on. Copies of other types stay as they are."""
+        wanted = _parsed(resources)
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self._changed.set()
+
+    def health(self) -> SyncHealth:
+        queued = len(self.down.queue) + len(self.up.queue)
+        queued += self.down.queue.running + self.up.queue.running
+        unavailable = tuple(sorted(str(w) for w in self._wanted if _name(w) not in self._followed))
+        return SyncHealth(queued, self._oldest_unsynced(), unavailable)
+
+    def _oldest_unsynced(self) -> float | None:
+        if self.down.queue.is_idle:
+            return None
+        oldest = None
+        for synced in self._context.types.values():
+            for leaf in synced.leaves:
+                copy = synced.copies.get(leaf.target)
+                if copy is None or copy.hash != leaf.hash:
+                    oldest = min(oldest or leaf.changed_at, leaf.changed_at)
+        return None if oldest is None else time.monotonic() - oldest
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all types are known on both sides, and nothing waits to be done."""
+        return (
+            bool(self._followed)
+            and len(self._followed) == len(self._wanted)
+            and all(followed.is_settled for followed in self._followed.values())
+            and not (len(self.down.queue) or self.down.queue.running)
+            and not (len(self.up.queue) or self.up.queue.running)
+        )
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with TaskOwner("syncer") as owner:
+            self._owner = owner
+            registration = self._context.registration
+            mine = f"{DOWNSTREAM_CLUSTER}={registration.downstream_label}"
+            namespaces = self._downstream.follow(NAMESPACES, "", mine, self._context.namespaces)
+            owner.start_restartable("namespaces", namespaces.run)
+            owner.start_restartable("types", self._keep_types)
+            owner.start_restartable("down", self.down.run)
+            owner.start_restartable("up", self.up.run)
+            owner.start_restartable("sweep", lambda: self._sweep(namespaces.is_synced))
+            owner.start_restartable("namespaces-empty", self._remove_namespaces)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._owner = None
+                self._followed.clear()
+
+    # --- types
+
+    async def _keep_types(self) -> None:
+        """Start and stop the informers of types as they are wanted and served."""
+        while True:
+            self._changed.clear()
+            for name in set(self._followed) - {_name(wanted) for wanted in self._wanted}:
+                await self._unfollow(name)
+            if self._is_doubtful:
+                await self._drop_unserved()
+            is_missing = False
+            for wanted in self._wanted:
+                if _name(wanted) not in self._followed:
+                    is_missing |= not await self._try_to_follow(wanted)
+            for followed in list(self._followed.values()):
+                await followed.adjust()
+            if self._followed:
+                self._discovered.set()
+            try:
+                pause = self._settings.discovery_interval if is_missing else None
+                await asyncio.wait_for(self._changed.wait(), pause)
+            except TimeoutError:
+                continue
+
+    async def _try_to_follow(self, wanted: WantedType) -> bool:
+        try:
+            served = await served_type(self._downstream.client, wanted)
+        except StatusError as error:
+            _log.warning("types of cluster %s: %s", self._context.registration.name, error)
+            return False
+        if served is None:
+            return False
+        name = _name(wanted)
+        leaves = LeafStore(
+            name, self._context.registration, lambda key: self._leaf_changed(name, key)
+        )
+        copies = CopyStore(leaves, lambda target: self._copy_changed(name, target))
+        self._context.types[name] = TypeSync(served, leaves, copies)
+        assert self._owner is not None
+        self._followed[name] = _FollowedType(
+            self._context, self._upstream, self._downstream, name, self._owner, self._all_ready
+        )
+        self._followed[name].start()
+        return True
+
+    def _rediscover(self) -> None:
+        """A type is served no longer, it seems."""
+        self._is_doubtful = True
+        self._changed.set()
+
+    async def _drop_unserved(self) -> None:
+        """Stop following types that the cluster says it does not serve. Nothing is deleted."""
+        self._is_doubtful = False
+        for wanted in self._wanted:
+            followed = self._followed.get(_name(wanted))
+            if followed is None:
+                continue
+            try:
+                served = await served_type(self._downstream.client, wanted)
+            except StatusError:
+                continue  # that says nothing about the type
+            if served != followed.served:
+                _log.warning("cluster %s: %s changed", self._context.registration.name, wanted)
+                await self._unfollow(_name(wanted))
+
+    async def _unfollow(self, name: TypeName) -> None:
+        await self._followed.pop(name).stop()
+        self._context.types.pop(name, None)
+
+    def _all_ready(self, name: TypeName) -> None:
+        """The copies of a type are known: all its objects are looked at."""
+        synced = self._context.types.get(name)
+        for leaf in synced.leaves if synced is not None else ():
+            self.down.add(SyncKey(name, *leaf.key))
+        for key in list(synced.leaves.released) if synced is not None else ():
+            self.down.add(SyncKey(name, *key))
+        for target, _ in synced.copies.items() if synced is not None else ():
+            self._copy_changed(name, target)
+
+    # --- events
+
+    def _leaf_changed(self, name: TypeName, key: ObjectKey) -> None:
+        synced = self._context.types.get(name)
+        if synced is None:
+            return
+        followed = self._followed.get(name)
+        if followed is not None and followed.is_watching != bool(synced.leaves):
+            self._changed.set()
+        if synced.leaves.get(key) is None:
+            call_later(self._settings.namespace_grace / 2, self._shrunk.set)
+        self.down.add(SyncKey(name, *key))
+
+    def _copy_changed(self, name: TypeName, target: CopyName) -> None:
+        synced = self._context.types.get(name)
+        leaf = synced.leaves.owner(target) if synced is not None else None
+        if synced is None or leaf is None or not synced.is_ready:
+            return
+        copy, key = synced.copies.get(target), SyncKey(name, *leaf.key)
+        is_current = (
+            copy is not None
+            and (copy.origin_uid, copy.hash) == (leaf.uid, leaf.hash)
+            and copy.is_intact
+            and not copy.is_terminating
+        )
+        if not is_current or leaf.is_terminating:
+            self.down.add(key)
+        if copy is not None and self._up.is_due(leaf, copy):
+            self.up.add(key)
+
+    def _namespace_lost(self, namespace: str) -> None:
+        for name, synced in self._context.types.items():
+            for leaf in synced.leaves:
+                if leaf.target.namespace == namespace:
+                    self.down.add(SyncKey(name, *leaf.key))
+
+    # --- leftovers
+
+    async def _sweep(self, namespaces_known: asyncio.Event) -> None:
+        while True:
+            await namespaces_known.wait()
+            await self._discovered.wait()
+            for followed in list(self._followed.values()):
+                await followed.wait_until_known()
+            await self._sweeper.sweep()
+            self._shrunk.set()
+            await asyncio.sleep(self._settings.sweep_interval)
+
+    async def _remove_namespaces(self) -> None:
+        """Those that are kept for a while, or for lack of proof, are looked at less and less."""
+        grace = self._settings.namespace_grace
+        pause = grace / 2
+        while True:
+            await self._shrunk.wait()
+            self._shrunk.clear()
+            if self._are_all_known() and await self._sweeper.remove_empty_namespaces():
+                call_later(pause, self._shrunk.set)
+                pause = min(2 * pause, self._settings.sweep_interval)
+            else:
+                pause = grace / 2
+
+    def _are_all_known(self) -> bool:
+        """No namespace is empty before every type is known."""
+        return len(self._followed) == len(self._wanted) and all(
+            followed.is_known for followed in self._followed.values()
+        )
+
+
+class _FollowedType:
+    """The informers of one type; that of the copies runs while something is assigned."""
+
+    def __init__(
+        self,
+        context: SyncContext,
+        upstream: Upstream,
+        downstream: Downstream,
+        name: TypeName,
+        owner: TaskOwner,
+        ready: Callable[[TypeName], None],
+    ) -> None:
+        self._synced, self._name, self._owner, self._ready = context.types[name], name, owner, ready
+        registration, kind = context.registration, self._synced.kind
+        assigned = f"{CLUSTER_LABEL}={registration.assigned}"
+        mine = f"{DOWNSTREAM_CLUSTER}={registration.downstream_label}"
+        self._leaves = upstream.follow(kind, registration.upstream, assigned, self._synced.leaves)
+        self._downstream, self._mine = downstream, mine
+        self._copies_known = asyncio.Event()
+        self.is_watching = False
+
+    @property
+    def served(self) -> ServedType:
+        return self._synced.served
+
+    @property
+    def is_known(self) -> bool:
+        return self._leaves.is_synced.is_set()
+
+    @property
+    def is_settled(self) -> bool:
+        return self.is_known and self._synced.is_ready == bool(self._synced.leaves)
+
+    async def wait_until_known(self) -> None:
+        await self._leaves.is_synced.wait()
+        if self._synced.leaves:
+            await self._copies_known.wait()
+
+    def start(self) -> None:
+        self._owner.start_restartable(f"leaves/{self._text}", self._leaves.run)
+
+    @property
+    def _text(self) -> str:
+        return str(self._synced.kind)
+
+    async def adjust(self) -> None:
+        """Watch the copies if something is assigned; stop when nothing is."""
+        wanted = bool(self._synced.leaves)
+        if wanted == self.is_watching or self._synced.leaves.released:
+            return
+        self.is_watching = wanted
+        if wanted:
+            self._owner.start_restartable(f"copies/{self._text}", self._watch_copies)
+        else:
+            self._synced.is_ready = False
+            self._copies_known.clear()
+            await self._owner.stop_one(f"copies/{self._text}")
+
+    async def _watch_copies(self) -> None:
+        copies = self._synced.copies
+        follower = self._downstream.follow(self._synced.kind, "", self._mine, copies)
+        async with TaskOwner("syncer") as inner:
+            inner.start_restartable(f"copies-of/{self._text}", follower.run)
+            await follower.is_synced.wait()
+            self._synced.is_ready = True
+            self._copies_known.set()
+            self._ready(self._name)
+            await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        await self._owner.stop_one(f"leaves/{self._text}")
+        await self._owner.stop_one(f"copies/{self._text}")
+
+
+def _parsed(resources: Iterable[str]) -> tuple[WantedType, ...]:
+    found = {_name(one): one for one in map(parse_type, sorted(set(resources)))}
+    return tuple(one for name, one in found.items() if name not in NEVER_SYNCED)
+
+
+def _name(wanted: WantedType) -> TypeName:
+    return (wanted.group, wanted.resource)
+
+
+def _one_lane(_: SyncKey) -> str:
+    return ""

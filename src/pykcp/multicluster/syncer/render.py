@@ -1,0 +1,182 @@
+"""What is applied in the cluster for an object of a workspace. Pure.
+
+Metadata that has a meaning in the workspace only (owners, finalizers, bookkeeping) stays behind.
+Fields that the cluster decides, such as the addresses of a Service, are not sent: server-side
+apply leaves fields alone that it is not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import orjson
+
+from pykcp.machinery.meta import annotations as annotations_of
+from pykcp.machinery.meta import generation, labels, uid
+from pykcp.multicluster.names import (
+    APPLIED_HASH,
+    DOWNSTREAM_CLUSTER,
+    DOWNSTREAM_NAME,
+    NAMESPACE_LOCATOR,
+    ORIGIN_GENERATION,
+    ORIGIN_NAME,
+    ORIGIN_UID,
+    OWNED_BY,
+    Locator,
+)
+from pykcp.types import Object
+
+_OWN_PREFIXES = (
+    "workloads.kcp.dev/",
+    "workload.kcp.dev/",
+    "internal.workloads.kcp.dev/",
+    "experimental.workloads.kcp.dev/",
+)
+_OWN_KEYS = frozenset((OWNED_BY, NAMESPACE_LOCATOR))
+_NOT_COPIED_ANNOTATIONS = frozenset(
+    (
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "deployment.kubernetes.io/revision",
+        "kcp.io/cluster",
+    )
+)
+_RENAMED = {
+    ("", "configmaps", "kube-root-ca.crt"): "kcp-root-ca.crt",
+    ("", "serviceaccounts", "default"): "kcp-default",
+}
+"""Objects that every namespace of a cluster has already."""
+
+TypeName = tuple[str, str]
+"""Group and resource."""
+
+
+class CopyName(NamedTuple):
+    """A copy in the cluster, of a type that the context names."""
+
+    namespace: str
+    name: str
+
+
+class Rendered(NamedTuple):
+    target: CopyName
+    body: bytes
+    """The object to apply, with its hash."""
+    hash: str
+
+
+def downstream_name(kind: TypeName, obj: Object) -> str:
+    """The name of the copy: that of the root, so that references between objects stay valid."""
+    own: str = obj["metadata"]["name"]
+    name = annotations_of(obj).get(DOWNSTREAM_NAME) or own
+    return _RENAMED.get((*kind, name), name)
+
+
+def render(kind: TypeName, obj: Object, locator: Locator, registration_label: str) -> Rendered:
+    """The copy of an object. `locator`: of its namespace, or of itself if it is in none."""
+    metadata = obj["metadata"]
+    is_namespaced = bool(metadata.get("namespace"))
+    target = CopyName(
+        locator.downstream_namespace() if is_namespaced else "", downstream_name(kind, obj)
+    )
+    copied = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+    _RETAINED.get(kind, _nothing)(copied)
+    notes = _passed(annotations_of(obj), _NOT_COPIED_ANNOTATIONS)
+    notes[ORIGIN_UID] = uid(obj)
+    notes[ORIGIN_NAME] = metadata["name"]
+    notes[ORIGIN_GENERATION] = str(generation(obj))
+    marks = _passed(labels(obj), frozenset())
+    marks[DOWNSTREAM_CLUSTER] = registration_label
+    own: Object = {"name": target.name, "labels": marks, "annotations": notes}
+    if is_namespaced:
+        own["namespace"] = target.namespace
+    else:
+        notes[NAMESPACE_LOCATOR] = locator.to_json()
+    copied["metadata"] = own
+    found = content_hash(copied)
+    notes[APPLIED_HASH] = found
+    return Rendered(target, orjson.dumps(copied), found)
+
+
+def content_hash(value: Any) -> str:
+    """Equal for equal JSON, whatever the order of its fields."""
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return blake2b(text, digest_size=16).hexdigest()
+
+
+def _passed(given: Mapping[str, str], dropped: frozenset[str]) -> dict[str, str]:
+    return {
+        key: value
+        for key, value in given.items()
+        if not key.startswith(_OWN_PREFIXES) and key not in _OWN_KEYS and key not in dropped
+    }
+
+
+# --- fields that the cluster decides -----------------------------------------------
+
+
+def _nothing(_: Object) -> None:
+    """All fields are sent."""
+
+
+def _service(obj: Object) -> None:
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        return
+    kept = dict(spec)
+    if kept.get("clusterIP") != "None":  # a headless Service asks for none itself
+        kept.pop("clusterIP", None)
+        kept.pop("clusterIPs", None)
+    kept.pop("healthCheckNodePort", None)
+    kept["ports"] = [
+        {name: value for name, value in port.items() if name != "nodePort"}
+        for port in kept.get("ports") or ()
+    ]
+    obj["spec"] = kept
+
+
+def _without(*path: str) -> Callable[[Object], None]:
+    def change(obj: Object) -> None:
+        if len(path) == 1:
+            obj.pop(path[0], None)
+            return
+        inner = obj.get(path[0])
+        if isinstance(inner, dict) and path[1] in inner:
+            obj[path[0]] = {name: value for name, value in inner.items() if name != path[1]}
+
+    return change
+
+
+_JOB_LABELS = frozenset(
+    (
+        "controller-uid",
+        "job-name",
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-name",
+    )
+)
+
+
+def _job(obj: Object) -> None:
+    """The selector and its labels are generated by each API server."""
+    spec = obj.get("spec")
+    if not isinstance(spec, dict) or spec.get("manualSelector"):
+        return
+    kept = {name: value for name, value in spec.items() if name != "selector"}
+    template = kept.get("template")
+    if isinstance(template, dict) and isinstance(template.get("metadata"), dict):
+        marks = template["metadata"].get("labels") or {}
+        passed = {name: value for name, value in marks.items() if name not in _JOB_LABELS}
+        kept["template"] = {**template, "metadata": {**template["metadata"], "labels": passed}}
+    obj["spec"] = kept
+
+
+_RETAINED: Mapping[TypeName, Callable[[Object], None]] = {
+    ("", "services"): _service,
+    ("", "serviceaccounts"): _without("secrets"),
+    ("", "persistentvolumeclaims"): _without("spec", "volumeName"),
+    ("", "persistentvolumes"): _without("spec", "claimRef"),
+    ("", "pods"): _without("spec", "nodeName"),
+    ("batch", "jobs"): _job,
+}

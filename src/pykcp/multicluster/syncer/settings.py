@@ -1,0 +1,74 @@
+"""What a syncer serves, and its times. Tests make the times shorter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pykcp.machinery.meta import CLUSTER_ANNOTATION, name, uid
+from pykcp.machinery.meta import annotations as annotations_of
+from pykcp.multicluster.names import registration_label, syncer_finalizer
+from pykcp.types import Object
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The Cluster object that a syncer works for."""
+
+    workspace: str
+    """Logical cluster of the Cluster object."""
+    name: str
+    uid: str
+    installation: str
+    """Identity of the control plane: the same name and UID in another one is another owner."""
+    scope: str = ""
+    """Logical cluster whose objects are synced: `*` for all that the upstream address shows; the
+    workspace of the Cluster if empty."""
+    label: str = ""
+    """Value of the cluster label that selects the objects; the name of the Cluster if empty."""
+
+    @classmethod
+    def of(cls, cluster: Object, *, scope: str = "", label: str = "") -> Registration:
+        """That of a Cluster object as it was read.
+
+        Its installation is the logical cluster of the object, which all modes know.
+        """
+        workspace = annotations_of(cluster).get(CLUSTER_ANNOTATION, "")
+        return cls(workspace, name(cluster), uid(cluster), workspace, scope, label)
+
+    @property
+    def upstream(self) -> str:
+        return self.scope or self.workspace
+
+    @property
+    def assigned(self) -> str:
+        return self.label or self.name
+
+    @property
+    def finalizer(self) -> str:
+        return syncer_finalizer(self.assigned)
+
+    @property
+    def downstream_label(self) -> str:
+        return registration_label(self.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSettings:
+    """Times in seconds."""
+
+    workers: int = 16
+    status_delay: float = 0.25
+    """Changes of a status within this time are written as one."""
+    permanent_retry: float = 300.0
+    """Until something that the cluster rejects for its content is tried again."""
+    deleting_retry: float = 2.0
+    """Until a copy that is being deleted is looked at again, should its event be lost."""
+    sweep_interval: float = 600.0
+    """Between searches for copies without an origin."""
+    namespace_grace: float = 30.0
+    """For which a namespace without copies is kept."""
+    discovery_interval: float = 30.0
+    """Between looks for types that the cluster does not serve."""
+    lease_seconds: float = 15.0
+    heartbeat_interval: float = 10.0
+    capacity_interval: float = 60.0

@@ -1,0 +1,137 @@
+"""Copies without an origin, finalizers without a copy, namespaces without either.
+
+They are left behind by a syncer that was killed between two steps, or by changes that it missed.
+Nothing is removed before all assigned objects are known, and a copy only with the proof that
+`down` asks for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+
+from pykcp.machinery.meta import cluster as cluster_of
+from pykcp.machinery.meta import has_finalizer, name, namespace
+from pykcp.machinery.object_keys import ObjectKey
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import StatusError
+from pykcp.multicluster.names import DOWNSTREAM_CLUSTER, parse_locator
+from pykcp.multicluster.syncer.down import DownSync
+from pykcp.multicluster.syncer.projections import CopyStore, SyncedCopy, target_of
+from pykcp.multicluster.syncer.render import CopyName, TypeName
+from pykcp.multicluster.syncer.work import SyncContext, SyncKey, TypeSync
+
+_log = logging.getLogger(__name__)
+
+ALL = "*"
+_EVERY_NAMESPACE_HAS = frozenset(
+    (("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default"))
+)
+
+
+class Sweeper:
+    def __init__(self, context: SyncContext, down: DownSync) -> None:
+        self._context, self._down = context, down
+
+    async def sweep(self) -> None:
+        """Look at everything once. Raises StatusError if a server cannot be asked."""
+        kept = 0
+        for kind, synced in list(self._context.types.items()):
+            kept += await self._sweep_copies(kind, synced)
+            await self._sweep_finalizers(kind, synced)
+        self._context.metrics.orphans = kept
+
+    async def _sweep_copies(self, kind: TypeName, synced: TypeSync) -> int:
+        copies = synced.copies if synced.is_ready else await self._listed(synced)
+        kept = 0
+        for target, copy in copies.items():
+            leaf = synced.leaves.owner(target)
+            if leaf is not None and leaf.uid == copy.origin_uid:
+                continue
+            key = self.origin(kind, target, copy)
+            if key is None or not await self._down.remove_orphan(synced, target, copy, key):
+                kept += 1
+        return kept
+
+    async def _listed(self, synced: TypeSync) -> CopyStore:
+        """The copies of a type that is not watched, since nothing of it is assigned."""
+        found = CopyStore(synced.leaves, lambda _: None)
+        async for page in self._context.downstream.pages("", synced.kind, labels=self._selector()):
+            for live in page:
+                found.note(live)
+        return found
+
+    def _selector(self) -> str:
+        return f"{DOWNSTREAM_CLUSTER}={self._context.registration.downstream_label}"
+
+    def origin(self, kind: TypeName, target: CopyName, copy: SyncedCopy) -> SyncKey | None:
+        """The object of which something is a copy; None if that is not known for certain."""
+        registration = self._context.registration
+        text = copy.locator or self._context.namespaces.known().get(target.namespace, "")
+        locator = parse_locator(text)
+        if locator is None or not copy.origin_name or not copy.origin_uid:
+            return None
+        if (locator.installation, locator.cluster_uid) != (
+            registration.installation,
+            registration.uid,
+        ):
+            return None
+        if target.namespace and locator.downstream_namespace() != target.namespace:
+            return None
+        return SyncKey(kind, locator.logical_cluster, locator.namespace, copy.origin_name)
+
+    async def _sweep_finalizers(self, kind: TypeName, synced: TypeSync) -> None:
+        """Finalizers on objects that were assigned to another cluster meanwhile."""
+        async for found in self._finalized(synced):
+            if synced.leaves.get(found) is None:
+                await self._down.strip_finalizer(synced, SyncKey(kind, *found))
+
+    async def _finalized(self, synced: TypeSync) -> AsyncIterator[ObjectKey]:
+        registration, client = self._context.registration, self._context.upstream
+        cluster, finalizer = registration.upstream, registration.finalizer
+        if cluster != ALL:
+            async for page in client.metadata(cluster, synced.kind):
+                for one in page:
+                    if one.has_finalizer(finalizer):
+                        yield ObjectKey(cluster, one.namespace, one.name)
+            return
+        async for objects in client.pages(cluster, synced.kind):
+            for obj in objects:
+                if has_finalizer(obj, finalizer):
+                    yield ObjectKey(cluster_of(obj), namespace(obj), name(obj))
+
+    # --- namespaces
+
+    async def remove_empty_namespaces(self) -> bool:
+        """Whether some may have to be removed later."""
+        used: set[str] = set()
+        for synced in self._context.types.values():
+            used |= {leaf.target.namespace for leaf in synced.leaves}
+            used |= {leaf.target.namespace for leaf in synced.leaves.released.values()}
+            used |= {target.namespace for target, _ in synced.copies.items()}
+        unused = set(self._context.namespaces.known()) - used
+        for one in unused:
+            if not await self._is_empty(one):
+                used.add(one)
+        await self._context.namespaces.remove_empty(used, self._context.settings.namespace_grace)
+        return bool(unused)
+
+    async def _is_empty(self, place: str) -> bool:
+        """Whether the namespace has nothing of the synced types, whoever made it."""
+        for synced in self._context.types.values():
+            if not synced.served.is_namespaced:
+                continue
+            try:
+                if await self._has(synced.kind, place):
+                    return False
+            except StatusError as error:
+                _log.debug("namespace %s is kept: %s", place, error)
+                return False
+        return True
+
+    async def _has(self, kind: GroupVersionResource, place: str) -> bool:
+        async for page in self._context.downstream.pages("", kind, place, size=10):
+            names = {target_of(live).name for live in page}
+            if any((kind.resource, one) not in _EVERY_NAMESPACE_HAS for one in names):
+                return True
+        return False

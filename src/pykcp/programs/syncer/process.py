@@ -1,0 +1,166 @@
+"""The life of `syncer`: connect both servers, hold the lease, synchronize, report."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import uuid
+from collections.abc import Iterable, Iterator
+from urllib.parse import urlsplit
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.clients.credential_files import CredentialError
+from pykcp.clients.kubeconfig import KubeconfigServer, load_endpoint
+from pykcp.clients.remote.client import RemoteClient
+from pykcp.clients.remote.connect import client_of
+from pykcp.machinery.status import StatusError
+from pykcp.multicluster.names import CLUSTERS, FIELD_MANAGER
+from pykcp.multicluster.syncer.engine import Syncer
+from pykcp.multicluster.syncer.heartbeat import SyncerHeartbeat
+from pykcp.multicluster.syncer.lease import SyncerLease
+from pykcp.multicluster.syncer.servers import SyncServer
+from pykcp.multicluster.syncer.settings import Registration, SyncSettings
+from pykcp.programs.kit.run import run_program
+from pykcp.programs.syncer.settings import IN_CLUSTER, SyncerSettings
+from pykcp.server.documents.version import GIT_VERSION
+from pykcp.types import Object
+
+_log = logging.getLogger(__name__)
+_REQUEST_SECONDS = 30.0
+_CLUSTERS = "/clusters/"
+ACCEPTED = "Accepted"
+
+
+def run(settings: SyncerSettings, warnings: Iterable[str] = ()) -> int:
+    """Run until a signal; the exit code of the program."""
+    return run_program(running_syncer(settings), settings.logging, warnings)
+
+
+class running_syncer:  # noqa: N801  # a context, as those of other programs
+    """The started program, as a context."""
+
+    NAME = "syncer"
+
+    def __init__(self, settings: SyncerSettings) -> None:
+        self._settings = settings
+        self._owner = TaskOwner("syncer-program")
+        self._identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+
+    async def __aenter__(self) -> None:
+        options = self._settings.control_plane
+        endpoint = load_endpoint(options.from_kubeconfig, options.from_context)
+        self._workspace = options.from_cluster or _cluster_of(endpoint.url)
+        if not self._workspace:
+            raise CredentialError("--from-cluster: the kubeconfig names no logical cluster")
+        self._upstream = SyncServer(_client(endpoint))
+        self._downstream = SyncServer(_client(self._downstream_endpoint()))
+        self._times = SyncSettings(
+            workers=self._settings.sync.workers,
+            sweep_interval=self._settings.sync.sweep_interval,
+            namespace_grace=self._settings.sync.namespace_clean_delay,
+            heartbeat_interval=self._settings.sync.heartbeat_interval,
+            lease_seconds=self._settings.sync.lease_duration,
+        )
+        self._lease = SyncerLease(
+            self._upstream.client,
+            self._workspace,
+            options.workload_cluster_name,
+            self._identity,
+            self._times.lease_seconds,
+        )
+        await self._owner.__aenter__()
+        self._owner.start_restartable("lease", lambda: self._lease.run(self._lead))
+
+    def _downstream_endpoint(self) -> KubeconfigServer:
+        options = self._settings.downstream
+        if options.to_kubeconfig:
+            return load_endpoint(options.to_kubeconfig, options.to_context)
+        host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+        port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        if not host:
+            raise CredentialError("KUBERNETES_SERVICE_HOST is not set")
+        host = f"[{host}]" if ":" in host else host
+        return KubeconfigServer(
+            f"https://{host}:{port}",
+            authority_file=str(IN_CLUSTER / "ca.crt"),
+            token_file=str(IN_CLUSTER / "token"),
+        )
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._owner.stop()
+        try:
+            async with asyncio.timeout(2):
+                await self._lease.release()
+        except (StatusError, TimeoutError) as error:
+            _log.debug("the lease is left to expire: %s", error)
+        self._upstream.client.http.close()
+        self._downstream.client.http.close()
+
+    def announcement(self) -> Iterator[str]:
+        name = self._settings.control_plane.workload_cluster_name
+        yield f"synchronizing {self._workspace} with cluster {name}"
+
+    # --- while the lease is held
+
+    async def _lead(self) -> None:
+        """Synchronize for the Cluster object as it is now."""
+        cluster = await self._cluster()
+        registration = Registration.of(cluster)
+        syncer = Syncer(
+            registration, self._upstream, self._downstream, self._resources(cluster), self._times
+        )
+        heartbeat = SyncerHeartbeat(
+            registration,
+            self._upstream.client,
+            self._downstream,
+            self._times,
+            self._identity,
+            GIT_VERSION,
+        )
+        async with TaskOwner("syncer-leading") as owner:
+            owner.start_restartable("syncer", syncer.run)
+            while True:
+                try:
+                    await heartbeat.beat(syncer.health())
+                    cluster = await self._cluster()
+                except StatusError as error:
+                    _log.warning("the report was not written: %s", error)
+                else:
+                    if Registration.of(cluster) != registration:
+                        _log.warning("the Cluster was created anew: its syncer starts again")
+                        return
+                    syncer.set_resources(self._resources(cluster))
+                await asyncio.sleep(self._times.heartbeat_interval)
+
+    async def _cluster(self) -> Object:
+        """The Cluster object; waits for it."""
+        options = self._settings.control_plane
+        name, wanted = options.workload_cluster_name, options.workload_cluster_uid
+        while True:
+            found = await self._upstream.client.get(self._workspace, CLUSTERS, name)
+            if found is not None and wanted in ("", found["metadata"]["uid"]):
+                return found
+            _log.warning('there is no Cluster "%s" for this syncer', name)
+            await asyncio.sleep(self._times.heartbeat_interval)
+
+    def _resources(self, cluster: Object) -> tuple[str, ...]:
+        if self._settings.sync.resources:
+            return self._settings.sync.resources
+        listed = (cluster.get("status") or {}).get("syncedResources") or ()
+        return tuple(
+            ".".join(one[part] for part in ("resource", "version", "group") if one.get(part))
+            for one in listed
+            if one.get("state") == ACCEPTED
+        )
+
+
+def _client(endpoint: KubeconfigServer) -> RemoteClient:
+    return client_of(endpoint, FIELD_MANAGER, timeout=_REQUEST_SECONDS)
+
+
+def _cluster_of(url: str) -> str:
+    """The logical cluster that an address names."""
+    path = urlsplit(url).path
+    return path.partition(_CLUSTERS)[2].strip("/") if _CLUSTERS in path else ""
