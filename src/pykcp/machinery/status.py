@@ -429,6 +429,10 @@ def duplicate(path: str, value: Any) -> FieldError:
     return FieldError(path, "FieldValueDuplicate", "", value)
 
 
+def not_found(path: str, value: Any) -> FieldError:
+    return FieldError(path, "FieldValueNotFound", "", value)
+
+
 def not_supported(path: str, value: Any, valid: Sequence[str]) -> FieldError:
     message = "supported values: " + ", ".join(go_quote(v) for v in valid) if valid else ""
     return FieldError(path, "FieldValueNotSupported", message, value)

@@ -34,7 +34,7 @@ def reset_fields(definition: ResourceDefinition, version: str, subresource: str)
         return {}
     table = _RESETS.get(
         (definition.group, definition.plural),
-        _WITH_STATUS if definition.native else _ALL_BUT_STATUS,
+        _WITH_STATUS if definition.native or definition.is_kubernetes else _ALL_BUT_STATUS,
     )
     return from_paths(table.get(subresource, ()))
 

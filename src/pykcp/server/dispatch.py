@@ -47,6 +47,8 @@ class AnsweredVerbs(Protocol):
 
     def find(self, call: Call) -> Handler | None: ...
 
+    def find_of_pod(self, call: Call) -> Handler | None: ...
+
 
 class VerbHandlers(Protocol):
     def find(self, call: Call) -> Handler:
@@ -66,7 +68,10 @@ class StoredVerbs:
     def find(self, call: Call) -> Handler:
         info = call.info
         handler: Handler | None = None
-        if info.verb == "create":
+        definition = call.resource.definition
+        if info.subresource and definition.is_kubernetes and definition.plural == "pods":
+            handler = self._answered.find_of_pod(call) if self._answered is not None else None
+        elif info.verb == "create":
             handler = self._answered.find(call) if self._answered is not None else None
         elif info.subresource == "scale":
             handler = _SCALE[info.verb]

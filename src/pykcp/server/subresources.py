@@ -56,6 +56,12 @@ class Answered:
             "tokenreviews": self._token_review,
         }
 
+    def find_of_pod(self, call: Call) -> Handler | None:
+        """The handler of a subresource of Kubernetes' own pods, if they are served here."""
+        from pykcp.server.handlers.pods import PodVerbs
+
+        return PodVerbs(self._client).find(call)
+
     def find(self, call: Call) -> Handler | None:
         info = call.info
         if info.verb != "create":

@@ -7,6 +7,7 @@ another schema has another UID.
 from __future__ import annotations
 
 from pykcp.machinery import meta
+from pykcp.machinery.schema.crd import KUBERNETES_KIND
 from pykcp.types import Object
 
 CLUSTER = "system:bound-crds"
@@ -47,8 +48,9 @@ def bound_crd(schema: Object, cluster: str) -> Object:
 
 def _annotations(schema: Object, cluster: str) -> dict[str, str]:
     annotations = {BOUND: "", SCHEMA_CLUSTER: cluster, SCHEMA_NAME: meta.name(schema)}
-    if APPROVAL in meta.annotations(schema):
-        annotations[APPROVAL] = meta.annotations(schema)[APPROVAL]
+    for name in (APPROVAL, KUBERNETES_KIND):
+        if name in meta.annotations(schema):
+            annotations[name] = meta.annotations(schema)[name]
     if schema["spec"].get("nameValidation") == "PathSegmentName":
         annotations[VALIDATE_NAME] = "path-segment"
     return annotations

@@ -28,6 +28,9 @@ from pykcp.types import Object
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 STATUS_VERBS = ("get", "patch", "update")
 
+KUBERNETES_KIND = "core.kcp.io/kubernetes-kind"
+"""The annotation of definitions of Kubernetes' own kinds."""
+
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 
 Shared = Callable[[str], Schema]
@@ -153,6 +156,7 @@ def definition_from_crd(
         definition,
         stored_versions=tuple((crd.get("status") or {}).get("storedVersions") or ()),
         webhook=conversion if conversion.get("strategy") == "Webhook" else None,
+        is_kubernetes=is_kubernetes(crd),
     )
 
 
@@ -161,7 +165,15 @@ def definition_from_resource_schema(
 ) -> ResourceDefinition:
     """What an APIResourceSchema defines, once it is bound."""
     spec = schema["spec"]
-    return _definition(spec, spec["names"], schemas, lambda v: v.get("schema"), origin, identity)
+    definition = _definition(
+        spec, spec["names"], schemas, lambda v: v.get("schema"), origin, identity
+    )
+    return replace(definition, is_kubernetes=is_kubernetes(schema))
+
+
+def is_kubernetes(obj: Object) -> bool:
+    """Whether a CRD or a schema says that it defines one of Kubernetes' own kinds."""
+    return KUBERNETES_KIND in ((obj.get("metadata") or {}).get("annotations") or ())
 
 
 def _definition(

@@ -148,6 +148,8 @@ class ResourceDefinition:
     """Equal for definitions that publish the same, wherever they are; "" for built-in ones."""
     source: Callable[[], bytes] | None = None
     """Reads the JSON that a custom kind is defined by; None if that is not stored."""
+    is_kubernetes: bool = False
+    """One of Kubernetes' kinds that a schema defines: it has their columns, rules, subresources."""
     is_virtual: bool = False
     """Its objects are not stored here: requests go to the virtual workspace that has them."""
     shared: Callable[[str], Schema] | None = None

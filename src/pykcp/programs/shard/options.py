@@ -25,7 +25,7 @@ def _load_mini_mappings(path: str) -> None:
     load_mappings(path, required=())
 
 
-BATTERIES = ("workspace-types", "admin", "user", "metrics-viewer")
+BATTERIES = ("workspace-types", "admin", "user", "metrics-viewer", "kubernetes")
 _DEFAULT_BATTERIES = ("workspace-types", "admin")
 
 
@@ -60,7 +60,7 @@ class GenericOptions(RootDirectoryOptions):
         flag="authentication-admin-token-path",
     )
     batteries_included: tuple[str, ...] = option(
-        "Sets of objects to start with: workspace-types, admin, user, metrics-viewer. +name and -name change the default.",
+        "Sets of objects to start with: workspace-types, admin, user, metrics-viewer, kubernetes (an export of Kubernetes' kinds for workloads). +name and -name change the default.",
         _DEFAULT_BATTERIES,
     )
     kubernetes_cluster: str = option(

@@ -223,6 +223,10 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
             from pykcp.programs.shard.bootstrap.kubernetes import bootstrap_kubernetes
 
             await bootstrap_kubernetes(client, self._settings.generic.kubernetes_cluster)
+        if self._settings.shard.is_root and "kubernetes" in self._settings.generic.batteries:
+            from pykcp.programs.shard.bootstrap.kubernetes import bootstrap_export
+
+            await bootstrap_export(client)
         if self._processes is not None:
             self._processes.start(credentials.tokens, self._seal)
         self._start_housekeeping(shard)

@@ -23,7 +23,12 @@ from pykcp.machinery.schema.crd import (
 from pykcp.machinery.schema.crd_text import read_crd
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.registry.catalog.bindings import BoundResource
-from pykcp.registry.catalog.custom import MakeCustom, ResourceVersions, stored_source
+from pykcp.registry.catalog.custom import (
+    MakeCustom,
+    ResourceVersions,
+    as_kubernetes,
+    stored_source,
+)
 from pykcp.registry.catalog.virtual_storage import served_elsewhere, slice_kind
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.resource import Resource
@@ -103,7 +108,7 @@ def _completed(definition: ResourceDefinition, bound: BoundResource) -> Resource
     if bound.is_terminating:
         verbs = tuple(verb for verb in verbs if verb != "create")
     return replace(
-        definition,
+        as_kubernetes(definition),
         identity=bound.identity,
         verbs=verbs,
         is_terminating=bound.is_terminating,

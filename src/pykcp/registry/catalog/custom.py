@@ -19,7 +19,12 @@ from pykcp.apis.kcp_catalog import BOUND_CRDS
 from pykcp.apis.loader import shared_type
 from pykcp.caching import BoundedCache
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
-from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd, definition_from_text
+from pykcp.machinery.schema.crd import (
+    SchemaStore,
+    definition_from_crd,
+    definition_from_text,
+    is_kubernetes,
+)
 from pykcp.machinery.schema.crd_text import CrdText, read_crd
 from pykcp.machinery.status import NotFound
 from pykcp.registry.codec import decode
@@ -150,6 +155,7 @@ class CustomResources:
             status.get("acceptedNames"),
             status.get("storedVersions"),
             crd["metadata"].get("deletionTimestamp"),
+            is_kubernetes(crd),
         )
         short = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
         fingerprint = hashlib.blake2b(text.spec + short, digest_size=16).hexdigest()
@@ -164,7 +170,7 @@ class CustomResources:
     def _define(
         self, text: CrdText, source: Callable[[], bytes], fingerprint: str
     ) -> ResourceDefinition:
-        definition = definition_from_text(text, self._schemas, source)
+        definition = as_kubernetes(definition_from_text(text, self._schemas, source))
         definition = replace(definition, fingerprint=fingerprint)
         if text.crd["metadata"].get("deletionTimestamp"):
             verbs = tuple(v for v in definition.verbs if v != "create")
@@ -207,6 +213,15 @@ class CustomResources:
             return None
         text = read_crd(entry.value)
         return self._definition(cluster, text) if is_established(text.crd) else None
+
+
+def as_kubernetes(definition: ResourceDefinition) -> ResourceDefinition:
+    """With the columns and subresources of Kubernetes' kind, if it is one."""
+    if not definition.is_kubernetes:
+        return definition
+    from pykcp.apis.kube.workloads.definition import completed
+
+    return completed(definition)
 
 
 def stored_source(store: Store, key: str) -> Callable[[], bytes]:

@@ -53,16 +53,32 @@ class SchemaKind(OwnedKind):
         self._rules = preset or custom_rules(
             definition.namespaced,
             has_status="status" in {s.name for s in served.subresources},
-            scale=served.scale,
+            scale=None if definition.is_kubernetes else served.scale,
             check=self._errors,
             check_status=self._status_errors,
         )
+        self._default: Callable[[Object], None] | None = None
+        if definition.is_kubernetes and preset is None:
+            self._extend()
         # Objects are selected by what all versions select by: they are stored only once.
         selectable = {f for v in definition.all_versions for f in v.selectable_fields}
         self._fields = {f: parse_path(f".{f}") for f in sorted(selectable)}
 
+    def _extend(self) -> None:
+        """The rules of Kubernetes' own kinds, which know more than their schema."""
+        from pykcp.apis.kube.workloads.rules import workload_kind, workload_rules
+
+        group, plural = self._definition.group, self._definition.plural
+        self._rules = workload_rules(self._rules, group, plural)
+        self._default = workload_kind(group, plural).default_safely
+        self.create_on_update = self._rules.create_on_update
+        self.unconditional_update = self._rules.unconditional_update
+
     def decode(self, obj: Object, problems: list[str], raw: bytes | None = None) -> Object:
-        return self._decode(obj, problems, raw, keeps_nulls=False)
+        decoded = self._decode(obj, problems, raw, keeps_nulls=False)
+        if self._default is not None:
+            self._default(decoded)
+        return decoded
 
     def decode_applied(self, obj: Object) -> Object:
         return self._decode(obj, [], None, keeps_nulls=True)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from pykcp.apis.loader import library
+from pykcp.machinery.labels import SelectorError, from_label_selector
 from pykcp.machinery.patch import jsonpatch, mergepatch
 from pykcp.machinery.patch.apply import FieldManager
 from pykcp.machinery.patch.scale import ScaleOwners
@@ -96,7 +97,7 @@ def _apply(call: Call) -> Callable[[Object], Object]:
     """What an applied configuration makes of the scale, with the managers that it then has.
 
     As in upstream, whose converter does not know scales of custom resources, an apply can share a
-    number and conflict about it, but not change it.
+    number and conflict about it, but not change it; Kubernetes' own kinds can be scaled so.
     """
     apply = apply_of(call)
     document = apply.document()
@@ -112,7 +113,7 @@ def _apply(call: Call) -> Callable[[Object], Object]:
         config = codec.copy(document)
         new = _fields().on_apply(shown, config, apply.manager, apply.now, force=apply.force)
         apply.refuse_repeated_keys()
-        if new.get("spec") != shown["spec"]:
+        if new.get("spec") != shown["spec"] and not call.resource.definition.is_kubernetes:
             metadata = config.get("metadata") or {}
             place = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
             raise _inconvertible(f"failed to convert new object ({place};")
@@ -276,6 +277,8 @@ def scale_of(call: Call, obj: Object, missing: int | None = None) -> Object:
     status: Object = {"replicas": _find(obj, status_path) or 0}
     selector_path = _path(call, "labelSelectorPath")
     selector = _find(obj, selector_path) if selector_path else None
+    if call.resource.definition.is_kubernetes:
+        selector = _selector_text((obj.get("spec") or {}).get("selector"))
     if selector:
         status["selector"] = selector
     return {
@@ -285,6 +288,18 @@ def scale_of(call: Call, obj: Object, missing: int | None = None) -> Object:
         "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
+
+
+def _selector_text(selector: Any) -> str:
+    """The selector of one of Kubernetes' kinds as text; replication controllers have plain labels."""
+    if not isinstance(selector, dict):
+        return ""
+    if not selector.keys() & {"matchLabels", "matchExpressions"}:
+        selector = {"matchLabels": selector}
+    try:
+        return str(from_label_selector(selector))
+    except SelectorError:
+        return ""
 
 
 def _path(call: Call, which: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ import orjson
 from pykcp.apis.protobuf import message_table
 from pykcp.machinery.negotiation.resource import ImportedResource, crd_of
 from pykcp.machinery.protobuf.tables import MessageField, parse_message
+from pykcp.machinery.schema.crd import KUBERNETES_KIND
 from pykcp.types import Object
 
 _FOLDER = Path(__file__).parent
@@ -54,11 +55,35 @@ _UNCHECKED = frozenset(
 """Parts that are rarely used: their fields are kept as they are, so that schemas stay small."""
 
 
+_SELECTABLE: dict[str, tuple[str, ...]] = {
+    "nodes.core": ("spec.unschedulable",),
+    "pods.core": (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.nominatedNodeName",
+    ),
+    "replicasets.apps": ("status.replicas",),
+    "replicationcontrollers.core": ("status.replicas",),
+    "services.core": ("spec.clusterIP", "spec.type"),
+}
+"""Fields that field selectors may name."""
+
+
 def workload_crds() -> Iterator[Object]:
     """A CRD for every resource; versions of one resource are in one CRD."""
     found: dict[str, Object] = {}
     for resource in _resources():
         made = crd_of(resource, _Writer().kind(resource))
+        made["metadata"].setdefault("annotations", {})[KUBERNETES_KIND] = "true"
+        selectable = _SELECTABLE.get(resource.name)
+        if selectable:
+            (version,) = made["spec"]["versions"]
+            version["selectableFields"] = [{"jsonPath": f".{path}"} for path in selectable]
         known = found.get(resource.name)
         if known is None:
             found[resource.name] = made
@@ -66,6 +91,52 @@ def workload_crds() -> Iterator[Object]:
             (version,) = made["spec"]["versions"]
             known["spec"]["versions"].append({**version, "storage": False})
     yield from found.values()
+
+
+EXPORT = "kubernetes"
+"""The export of `root` that brings these kinds to a workspace."""
+_SCHEMA_PREFIX = "v1360"
+
+
+def workload_schemas() -> Iterator[Object]:
+    """The same as APIResourceSchemas. Another prefix is needed whenever one of them changes."""
+    for crd in workload_crds():
+        spec = crd["spec"]
+        versions = [
+            {**version, "schema": version["schema"]["openAPIV3Schema"]}
+            for version in spec["versions"]
+        ]
+        made: Object = {**spec, "versions": versions}
+        if len(versions) > 1:
+            made["conversion"] = {"strategy": "None"}
+        metadata = crd["metadata"]
+        yield {
+            "apiVersion": "apis.kcp.io/v1alpha1",
+            "kind": "APIResourceSchema",
+            "metadata": {**metadata, "name": f"{_SCHEMA_PREFIX}.{metadata['name']}"},
+            "spec": made,
+        }
+
+
+def workload_export() -> Object:
+    """The APIExport of all kinds."""
+    names = {resource.name: resource for resource in _resources()}
+    return {
+        "apiVersion": "apis.kcp.io/v1alpha2",
+        "kind": "APIExport",
+        "metadata": {"name": EXPORT},
+        "spec": {
+            "resources": [
+                {
+                    "name": resource.plural,
+                    "group": resource.group,
+                    "schema": f"{_SCHEMA_PREFIX}.{name}",
+                    "storage": {"crd": {}},
+                }
+                for name, resource in names.items()
+            ]
+        },
+    }
 
 
 def _resources() -> Iterator[ImportedResource]:
@@ -147,7 +218,7 @@ class _Writer:
                 continue
             schema = self._field(field, f"{name}.{field.name}", api, above)
             default = _defaults().get(f"{name}.{field.name}")
-            if default is not None:
+            if default is not None and not _is_in_job_template(name, above):
                 schema["default"] = orjson.loads(default)
                 schema.pop("nullable", None)
             out["properties"][field.name] = schema
@@ -165,21 +236,18 @@ class _Writer:
         return dict(known) if known is not None else self.message(_reference(type_, api), above)
 
 
+def _is_in_job_template(name: str, above: tuple[str, ...]) -> bool:
+    """A CronJob's template of jobs has no defaults: the jobs that are made of it get them."""
+    return name == "batch/v1.JobSpec" and "batch/v1.JobTemplateSpec" in above
+
+
 def _reference(type_: str, api: str) -> str:
     return type_ if "/" in type_ else f"{api}.{type_}"
 
 
-_NOT_EMPTY = frozenset(("core/v1.PodSpec.containers",))
-"""Lists without which an object is rejected; Go clients send null for those that they leave out."""
-
-
 def _list(items: Object, path: str) -> Object:
     kind, *keys = _lists().get(path, [""])
-    out: Object = {"type": "array"}
-    if path in _NOT_EMPTY:
-        out["minItems"] = 1
-    else:
-        out["nullable"] = True
+    out: Object = {"type": "array", "nullable": True}  # Go clients send null for no items
     if kind:
         out["x-kubernetes-list-type"] = kind
     items.pop("nullable", None)

@@ -1,7 +1,8 @@
-"""A logical cluster that looks like a Kubernetes cluster without its controllers.
+"""Kubernetes' kinds for workloads: a logical cluster that has them all, and an export of them.
 
-It has Kubernetes' namespaces and kinds for workloads, and every user who signs in may enter it:
-RBAC alone decides, as in Kubernetes.
+The logical cluster looks like a Kubernetes cluster without its controllers. It has Kubernetes'
+namespaces, and every user who signs in may enter it: RBAC alone decides, as in Kubernetes.
+The export is in `root`, for any workspace that describes workloads.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 
-from pykcp.apis.kube.workloads import workload_crds
+from pykcp.apis.kube.workloads import EXPORT, workload_crds, workload_export, workload_schemas
+from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import (
+    API_EXPORTS,
+    API_RESOURCE_SCHEMAS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -22,7 +26,8 @@ from pykcp.programs.shard.bootstrap.own_cluster import (
     logical_cluster,
     namespace_object,
 )
-from pykcp.programs.shard.bootstrap.steps import ensure
+from pykcp.programs.shard.bootstrap.root_objects import cluster_role_binding
+from pykcp.programs.shard.bootstrap.steps import ensure, put
 from pykcp.registry.local import LocalClient
 from pykcp.types import Object
 
@@ -53,6 +58,20 @@ _GRANTED: Object = {
         }
     ],
 }
+_MAY_BIND: Object = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "system:kcp:apiexport:kubernetes:bind"},
+    "rules": [
+        {
+            "apiGroups": ["apis.kcp.io"],
+            "resources": ["apiexports"],
+            "resourceNames": [EXPORT],
+            "verbs": ["bind"],
+        }
+    ],
+}
+_BIND_GRANTED = "system:kcp:authenticated:apiexport:kubernetes:bind"
 _OWN_SERVICE: Object = {
     "apiVersion": "v1",
     "kind": "Service",
@@ -86,6 +105,22 @@ async def bootstrap_kubernetes(client: LocalClient, cluster: str) -> None:
                 raise TimeoutError(f"{one['metadata']['name']} was not served in {_SECONDS} s")
             await asyncio.sleep(_PAUSE)
     await ensure(client, cluster, _SERVICES, _OWN_SERVICE)
+
+
+async def bootstrap_export(client: LocalClient) -> None:
+    """The export `kubernetes` with its schemas, which every user may bind."""
+    root, wanted = clusters.ROOT, workload_export()
+    found = await client.get(root, API_EXPORTS, EXPORT) or {}
+    if (found.get("spec") or {}).get("resources") == wanted["spec"]["resources"]:
+        return
+    for schema in workload_schemas():
+        await ensure(client, root, API_RESOURCE_SCHEMAS, schema)
+        await asyncio.sleep(0)
+    await put(client, root, API_EXPORTS, wanted)
+    everybody = (("Group", "system:authenticated"),)
+    await put(client, root, CLUSTER_ROLES, _MAY_BIND)
+    granted = cluster_role_binding(_BIND_GRANTED, _MAY_BIND["metadata"]["name"], everybody)
+    await put(client, root, CLUSTER_ROLE_BINDINGS, granted)
 
 
 async def _is_served(client: LocalClient, cluster: str, name: str) -> bool:

@@ -1,0 +1,52 @@
+"""What Kubernetes' kinds for workloads have beside what their schema says: columns, subresources."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pykcp.machinery.schema.definition import (
+    Column,
+    ResourceDefinition,
+    ResourceVersion,
+    Subresource,
+)
+
+_CHANGED = ("get", "patch", "update")
+_CONNECTED = ("create", "get")
+_POD: tuple[Subresource, ...] = (
+    Subresource("attach", "PodAttachOptions", _CONNECTED),
+    Subresource("binding", "Binding", ("create",)),
+    Subresource("ephemeralcontainers", "Pod", _CHANGED),
+    Subresource("eviction", "Eviction", ("create",), "policy", "v1"),
+    Subresource("exec", "PodExecOptions", _CONNECTED),
+    Subresource("log", "Pod", ("get",)),
+    Subresource("portforward", "PodPortForwardOptions", _CONNECTED),
+)
+STREAMED = frozenset(("attach", "exec", "log", "portforward"))
+"""Subresources that a kubelet answers."""
+
+
+def completed(definition: ResourceDefinition) -> ResourceDefinition:
+    """A kind with its columns, and with the subresources of pods."""
+    is_pod = (definition.group, definition.plural) == ("", "pods")
+    return replace(
+        definition,
+        all_versions=tuple(
+            _completed(definition, version, _POD if is_pod else ())
+            for version in definition.all_versions
+        ),
+    )
+
+
+def _completed(
+    definition: ResourceDefinition, version: ResourceVersion, more: tuple[Subresource, ...]
+) -> ResourceVersion:
+    known = {subresource.name for subresource in version.subresources}
+    added = tuple(subresource for subresource in more if subresource.name not in known)
+
+    def columns() -> tuple[Column, ...]:
+        from pykcp.apis.kube.workloads.columns import columns_of
+
+        return columns_of(definition.group, definition.plural) or version.load_columns()
+
+    return replace(version, load_columns=columns, subresources=(*version.subresources, *added))

@@ -1,0 +1,251 @@
+"""Defaults and checks of pods and pod templates that depend on several fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pykcp.apis.kube.validation.rules import Facts
+from pykcp.machinery import names
+from pykcp.machinery.quantity import QuantityError, parse
+from pykcp.machinery.status import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from pykcp.types import Object
+
+_RESTART = ("Always", "OnFailure", "Never")
+_UPDATABLE = (
+    "pod updates may not change fields other than "
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_FREE = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName")
+_GROUPS = ("initContainers", "containers")
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOLERATED_SECONDS = 300
+_TOKEN_SECONDS = 3600
+
+
+def default_template(obj: Object, *path: str) -> None:
+    """The defaults of the pod template at a path, if there is one."""
+    found: Any = obj
+    for name in (*path, "spec"):
+        found = found.get(name) if isinstance(found, dict) else None
+    if isinstance(found, dict):
+        default_pod_spec(found)
+
+
+def default_pod_spec(spec: Object) -> None:
+    for container in _containers(spec, *_GROUPS, "ephemeralContainers"):
+        image = container.get("image")
+        if isinstance(image, str) and image and not container.get("imagePullPolicy"):
+            container["imagePullPolicy"] = "Always" if _is_latest(image) else "IfNotPresent"
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    for volume in spec.get("volumes") or ():
+        if isinstance(volume, dict) and not any(volume[k] for k in volume if k != "name"):
+            volume.setdefault("emptyDir", {})
+        _default_projection(volume)
+
+
+def _default_projection(volume: Object) -> None:
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        token = source.get("serviceAccountToken")
+        if token is not None:
+            token.setdefault("expirationSeconds", _TOKEN_SECONDS)
+
+
+def _is_latest(image: str) -> bool:
+    if "@" in image:
+        return False
+    tag = image.rpartition("/")[2].partition(":")[2]
+    return tag in ("", "latest")
+
+
+def default_pod(pod: Object) -> None:
+    """What the API server and its standard admission plug-ins add to a pod."""
+    spec = pod.get("spec")
+    if not isinstance(spec, dict):
+        return
+    default_pod_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
+    for container in _containers(spec, *_GROUPS):
+        resources = container.get("resources") or {}
+        limits = resources.get("limits") or {}
+        if limits:
+            resources["requests"] = {**limits, **(resources.get("requests") or {})}
+
+
+def admit_pod(pod: Object, _: Facts) -> None:
+    """What Kubernetes' standard admission plug-ins add to a new pod, and its first status."""
+    spec = pod.get("spec") or {}
+    tolerations = spec.get("tolerations") or []
+    for taint in _TAINTS:
+        if not any(_tolerates(toleration, taint) for toleration in tolerations):
+            tolerations = [*tolerations, _toleration(taint)]
+    spec["tolerations"] = tolerations
+    if not spec.get("priorityClassName"):
+        spec.setdefault("priority", 0)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    pod["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
+
+
+def _tolerates(toleration: Object, taint: str) -> bool:
+    return toleration.get("key") in (taint, None, "") and toleration.get("effect") in (
+        "NoExecute",
+        None,
+        "",
+    )
+
+
+def _toleration(taint: str) -> Object:
+    return {
+        "key": taint,
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": _TOLERATED_SECONDS,
+    }
+
+
+def quality_of_service(spec: Object) -> str:
+    """Guaranteed: all containers have limits of CPU and memory, and request as much."""
+    requests: list[Object] = []
+    limits: list[Object] = []
+    for container in _containers(spec, *_GROUPS):
+        resources = container.get("resources") or {}
+        requests.append(_computing(resources.get("requests")))
+        limits.append(_computing(resources.get("limits")))
+    if not any(requests) and not any(limits):
+        return "BestEffort"
+    is_guaranteed = all(set(given) == {"cpu", "memory"} for given in limits) and requests == limits
+    return "Guaranteed" if is_guaranteed else "Burstable"
+
+
+def _computing(amounts: Object | None) -> Object:
+    """The amounts of CPU and memory, as numbers that can be compared."""
+    found = {}
+    for name in ("cpu", "memory"):
+        try:
+            amount = parse(str((amounts or {}).get(name, "0")))
+        except QuantityError:
+            continue
+        if amount.sign:
+            found[name] = amount
+    return found
+
+
+def _containers(spec: Object, *groups: str) -> Iterator[Object]:
+    for group in groups:
+        for container in spec.get(group) or ():
+            if isinstance(container, dict):
+                yield container
+
+
+def pod_errors(new: Object, old: Object | None) -> list[FieldError]:
+    spec = new.get("spec") or {}
+    if old is None:
+        return pod_spec_errors(spec, "spec")
+    if not _is_allowed_change(spec, old.get("spec") or {}):
+        return [forbidden("spec", _UPDATABLE)]
+    return []
+
+
+def template_errors(template: Object, path: str) -> list[FieldError]:
+    return pod_spec_errors(template.get("spec") or {}, f"{path}.spec")
+
+
+def pod_spec_errors(spec: Object, path: str) -> list[FieldError]:
+    volumes = _volume_names(spec)
+    errors = _volume_errors(spec, f"{path}.volumes")
+    known: set[str] = set()
+    if not spec.get("containers"):
+        errors.append(required(f"{path}.containers"))
+    for group in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(group) or ()):
+            at = f"{path}.{group}[{index}]"
+            errors += _container_errors(container, at, volumes, known)
+    policy = spec.get("restartPolicy")
+    if policy not in (None, *_RESTART):
+        errors.append(not_supported(f"{path}.restartPolicy", policy, _RESTART))
+    return errors
+
+
+def _volume_names(spec: Object) -> set[str]:
+    return {volume.get("name", "") for volume in spec.get("volumes") or ()}
+
+
+def _volume_errors(spec: Object, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        name = volume.get("name", "")
+        errors += [invalid(f"{path}[{index}].name", name, why) for why in names.dns1123_label(name)]
+    return errors
+
+
+def _container_errors(
+    container: Object, path: str, volumes: set[str], known: set[str]
+) -> list[FieldError]:
+    name, errors = container.get("name", ""), []
+    errors += [invalid(f"{path}.name", name, why) for why in names.dns1123_label(name)]
+    if name in known:
+        errors.append(invalid(f"{path}.name", name, "must be unique"))
+    known.add(name)
+    image = container.get("image") or ""
+    if not image:
+        errors.append(required(f"{path}.image"))
+    elif image != image.strip():
+        errors.append(
+            invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+        )
+    for index, mount in enumerate(container.get("volumeMounts") or ()):
+        given = mount.get("name", "")
+        if given not in volumes:
+            errors.append(not_found(f"{path}.volumeMounts[{index}].name", given))
+    for index, port in enumerate(container.get("ports") or ()):
+        number = port.get("containerPort", 0)
+        at = f"{path}.ports[{index}].containerPort"
+        errors += [invalid(at, number, why) for why in names.port_number(number)]
+    return errors
+
+
+def _is_allowed_change(new: Object, old: Object) -> bool:
+    """Whether only what may change in a running pod has changed."""
+    if old.get("nodeName") and new.get("nodeName") != old.get("nodeName"):
+        return False
+    earlier = old.get("tolerations") or []
+    if any(toleration not in (new.get("tolerations") or ()) for toleration in earlier):
+        return False
+    return _fixed(new) == _fixed(old)
+
+
+def _fixed(spec: Object) -> Object:
+    kept = {name: value for name, value in spec.items() if name not in _FREE and value}
+    kept.pop("schedulingGates", None)
+    kept.pop("ephemeralContainers", None)
+    for group in _GROUPS:
+        if group in kept:
+            kept[group] = [
+                {key: value for key, value in container.items() if key != "image"}
+                for container in kept[group]
+            ]
+    return kept
+
+
+def restart_policy_errors(
+    template: Object, path: str, allowed: Sequence[str], *, is_job: bool = False
+) -> list[FieldError]:
+    """A controller's pods are restarted in certain ways only."""
+    policy = (template.get("spec") or {}).get("restartPolicy", "")
+    if policy in allowed:
+        return []
+    at = f"{path}.spec.restartPolicy"
+    if is_job and policy in ("", "Always"):
+        return [required(at, 'valid values: "OnFailure", "Never"')]
+    return [not_supported(at, policy, allowed)]

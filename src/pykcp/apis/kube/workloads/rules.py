@@ -1,0 +1,243 @@
+"""How Kubernetes' kinds for workloads differ from other custom resources.
+
+A CRD or a schema that carries the annotation `core.kcp.io/kubernetes-kind` defines one of them. They get
+Kubernetes' defaults and checks across fields, a first status, and metadata that can be changed with the
+status. Anyone may mark a CRD so, with any schema: objects of another form are rejected, not trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pykcp.apis.kube.validation.rules import Facts, KindRules, keep
+from pykcp.apis.kube.workloads import controller_rules as controllers
+from pykcp.apis.kube.workloads import pod_rules as pods
+from pykcp.apis.kube.workloads import service_rules as services
+from pykcp.machinery.status import FieldError, invalid
+from pykcp.types import Object
+
+Check = Callable[[Object, Object | None], list[FieldError]]
+_WRONG_FORM = (AttributeError, KeyError, TypeError, ValueError)
+
+
+def _leave(_: Object) -> None:
+    return None
+
+
+def _admit(_: Object, __: Facts) -> None:
+    return None
+
+
+def _accept(_: Object, __: Object | None) -> list[FieldError]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadKind:
+    default: Callable[[Object], None] = _leave
+    """Defaults that depend on several fields, in place; those of single fields are in the schema."""
+    admit: Callable[[Object, Facts], None] = _admit
+    """What is added to a new object only."""
+    check: Check = _accept
+    status: Object | None = None
+    """Of a new object; None: as the object says, where a client may say it."""
+    creates_on_update: bool = False
+
+    def default_safely(self, obj: Object) -> None:
+        """Objects of another form stay as they are: the checks reject them."""
+        try:
+            self.default(obj)
+        except _WRONG_FORM:
+            return
+
+
+def _template(*path: str) -> Callable[[Object], None]:
+    return lambda obj: pods.default_template(obj, *path)
+
+
+def _job(job: Object) -> None:
+    pods.default_template(job, "spec", "template")
+    controllers.default_job(job)
+
+
+def _replication_controller(controller: Object) -> None:
+    pods.default_template(controller, "spec", "template")
+    controllers.default_replication_controller(controller)
+
+
+_IN_SPEC = _template("spec", "template")
+_BALANCER: Object = {"loadBalancer": {}}
+_PENDING: Object = {"phase": "Pending"}
+_NETWORKING = "networking.k8s.io"
+
+_KINDS: dict[tuple[str, str], WorkloadKind] = {
+    ("", "pods"): WorkloadKind(pods.default_pod, pods.admit_pod, pods.pod_errors),
+    ("", "podtemplates"): WorkloadKind(_template("template")),
+    ("", "replicationcontrollers"): WorkloadKind(_replication_controller, status={"replicas": 0}),
+    ("", "services"): WorkloadKind(
+        services.default_service, check=services.service_errors, status=_BALANCER
+    ),
+    ("", "persistentvolumeclaims"): WorkloadKind(check=services.claim_errors, status=_PENDING),
+    ("", "persistentvolumes"): WorkloadKind(status=_PENDING),
+    ("", "endpoints"): WorkloadKind(creates_on_update=True),
+    ("", "limitranges"): WorkloadKind(creates_on_update=True),
+    ("apps", "deployments"): WorkloadKind(_IN_SPEC, check=controllers.deployment_errors, status={}),
+    ("apps", "replicasets"): WorkloadKind(
+        _IN_SPEC, check=controllers.replica_set_errors, status={"replicas": 0}
+    ),
+    ("apps", "statefulsets"): WorkloadKind(
+        _IN_SPEC,
+        check=controllers.stateful_set_errors,
+        status={"availableReplicas": 0, "replicas": 0},
+    ),
+    ("apps", "daemonsets"): WorkloadKind(
+        _IN_SPEC,
+        check=controllers.daemon_set_errors,
+        status={
+            "currentNumberScheduled": 0,
+            "desiredNumberScheduled": 0,
+            "numberMisscheduled": 0,
+            "numberReady": 0,
+        },
+    ),
+    ("batch", "jobs"): WorkloadKind(_job, controllers.admit_job, controllers.job_errors, {}),
+    ("batch", "cronjobs"): WorkloadKind(
+        _template("spec", "jobTemplate", "spec", "template"),
+        check=controllers.cron_job_errors,
+        status={},
+    ),
+    ("autoscaling", "horizontalpodautoscalers"): WorkloadKind(
+        services.default_autoscaler,
+        check=services.autoscaler_errors,
+        status={"currentMetrics": None, "desiredReplicas": 0},
+    ),
+    (_NETWORKING, "ingresses"): WorkloadKind(check=services.ingress_errors, status=_BALANCER),
+    (_NETWORKING, "networkpolicies"): WorkloadKind(services.default_network_policy),
+    ("policy", "poddisruptionbudgets"): WorkloadKind(
+        check=services.budget_errors,
+        status={
+            "currentHealthy": 0,
+            "desiredHealthy": 0,
+            "disruptionsAllowed": 0,
+            "expectedPods": 0,
+        },
+    ),
+    ("scheduling.k8s.io", "priorityclasses"): WorkloadKind(check=services.priority_class_errors),
+    ("storage.k8s.io", "storageclasses"): WorkloadKind(check=services.storage_class_errors),
+}
+_OTHER = WorkloadKind()
+_KEEPS_STATUS = frozenset((("", "nodes"),))
+"""Kinds whose new objects may have a status: kubelets register themselves with one."""
+_WITHOUT_GENERATION = frozenset(
+    (
+        *(
+            ("", plural)
+            for plural in (
+                "endpoints", "limitranges", "nodes", "persistentvolumeclaims", "persistentvolumes",
+                "services",
+            )
+        ),
+        ("autoscaling", "horizontalpodautoscalers"),
+        ("storage.k8s.io", "storageclasses"),
+        ("storage.k8s.io", "csidrivers"),
+        ("node.k8s.io", "runtimeclasses"),
+    )
+)  # fmt: skip
+"""Kinds whose objects do not count the changes of their spec."""
+_KEEPS_LABELS = frozenset((("apps", "deployments"),))
+"""Kinds whose labels cannot be changed with the status."""
+
+
+def workload_kind(group: str, plural: str) -> WorkloadKind:
+    return _KINDS.get((group, plural), _OTHER)
+
+
+def workload_rules(base: KindRules, group: str, plural: str) -> KindRules:
+    """The rules of a custom resource, extended by those of one of Kubernetes' kinds."""
+    kind = workload_kind(group, plural)
+    has_generation = (group, plural) not in _WITHOUT_GENERATION
+
+    def check(new: Object, old: Object | None) -> list[FieldError]:
+        try:
+            return kind.check(new, old)
+        except _WRONG_FORM:
+            return [invalid("spec", new.get("spec"), f"must have the form of {plural}")]
+
+    def prepare_for_create(obj: Object, facts: Facts) -> None:
+        status = obj.get("status")
+        base.prepare_for_create(obj, facts)
+        if not has_generation:
+            obj["metadata"].pop("generation", None)
+        kind.default_safely(obj)
+        try:
+            kind.admit(obj, facts)
+        except _WRONG_FORM:
+            return  # the checks reject it
+        if (group, plural) in _KEEPS_STATUS and status is not None:
+            obj["status"] = status
+        elif kind.status is not None:
+            obj["status"] = {**kind.status}
+
+    def prepare_for_update(new: Object, old: Object, facts: Facts) -> None:
+        kind.default_safely(new)
+        base.prepare_for_update(new, old, facts)
+        if not has_generation:
+            new["metadata"].pop("generation", None)
+
+    body = base.body
+    assert body is not None
+
+    def whole_body(new: Object, old: Object | None, facts: Facts) -> list[FieldError]:
+        return body(new, old, facts) or check(new, old)
+
+    return replace(
+        base,
+        prepare_for_create=prepare_for_create,
+        prepare_for_update=prepare_for_update,
+        validate=lambda new, facts: base.validate(new, facts) or check(new, None),
+        validate_update=lambda new, old, facts: (
+            base.validate_update(new, old, facts) or check(new, old)
+        ),
+        body=whole_body,
+        subresources=_subresources(base, group, plural),
+        unconditional_update=True,
+        create_on_update=kind.creates_on_update,
+    )
+
+
+def _subresources(base: KindRules, group: str, plural: str) -> dict[str, KindRules]:
+    made = dict(base.subresources)
+    status = made.get("status")
+    if status is not None:
+        keeps_labels = (group, plural) in _KEEPS_LABELS
+        made["status"] = replace(
+            status,
+            prepare_for_update=lambda new, old, _: _only_status(new, old, keeps_labels),
+            unconditional_update=True,
+        )
+        if (group, plural) == ("", "pods"):
+            made["ephemeralcontainers"] = replace(
+                status, prepare_for_update=_only_ephemeral_containers, unconditional_update=True
+            )
+    return made
+
+
+def _only_status(new: Object, old: Object, keeps_labels: bool) -> None:
+    """The old object with the new status; unlike in other custom resources, metadata follow, too."""
+    keep(new, old, *(name for name in {*new, *old} if name not in ("metadata", "status")))
+    metadata = new["metadata"]
+    for name in ("deletionTimestamp", "ownerReferences", *(("labels",) if keeps_labels else ())):
+        if name in old["metadata"]:
+            metadata[name] = old["metadata"][name]
+        else:
+            metadata.pop(name, None)
+
+
+def _only_ephemeral_containers(new: Object, old: Object, _: Facts) -> None:
+    given = (new.get("spec") or {}).get("ephemeralContainers")
+    keep(new, old, *(name for name in {*new, *old} if name != "metadata"))
+    spec = {**(old.get("spec") or {})}
+    if given:
+        spec["ephemeralContainers"] = given
+    new["spec"] = spec
