@@ -74,4 +74,6 @@ class MovedAway(StoreError):
 
 
 class NotMovable(StoreError):
-    """This kind of store does not take logical clusters of other shards."""
+    """A logical cluster cannot be moved as long as this holds."""
+
+    is_told = True

@@ -70,14 +70,14 @@ class HybridClock:
         aligned = last - (last - self.slot) % SLOTS  # of this slot, at most `last`
         if aligned < last:
             aligned += SLOTS
-        return max(aligned, self._now() - SLOTS)
+        return max(aligned, self.now() - SLOTS)
 
     def reserve(self, revision: int) -> int:
-        if revision > self._now() + at_milliseconds(1000 * MOST_AHEAD_SECONDS):
+        if revision > self.now() + at_milliseconds(1000 * MOST_AHEAD_SECONDS):
             raise ClockSkew(revision)
         return revision + at_milliseconds(1000 * RESERVED_SECONDS)
 
-    def _now(self) -> int:
+    def now(self) -> int:
         return at_milliseconds(self._milliseconds() - EPOCH_MILLISECONDS) | self.slot
 
 
@@ -92,6 +92,11 @@ def slot_of(revision: int) -> int | None:
 
 _FIRST_HYBRID = at_milliseconds(1000 * 3600 * 24)
 """Counters do not get there: it is 350 billion."""
+
+
+def is_hybrid(revision: int) -> bool:
+    """Whether a revision can be compared with those of other shards."""
+    return revision >= _FIRST_HYBRID
 
 
 def numbering(slot: int | None) -> Numbering:

@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 from pykcp.storage.errors import Compacted, InUse, StoreError, StoreFull, StoreUnavailable, TooLarge
 from pykcp.storage.etcd import EtcdSettings, EtcdStore, messages
 from pykcp.storage.etcd.client import EtcdClient, parse_server
-from pykcp.storage.etcd.envelope import etcd_revision_of
+from pykcp.storage.etcd.epochs import Epochs
 from pykcp.storage.interface import Event, Query, Value
 from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.storage.testing import EtcdProcess, find_etcd, free_ports
@@ -427,7 +427,7 @@ async def test_compaction_reaches_etcd(etcd: EtcdProcess, opened: Opened) -> Non
     revision = first.revision
     await asyncio.gather(first.compact(revision), second.compact(second.revision))
     client = EtcdClient(settings(etcd.url))
-    request = messages.RangeRequest(key=b"/a", revision=etcd_revision_of(revision) - 1)
+    request = messages.RangeRequest(key=b"/a", revision=Epochs().etcd_revision_of(revision) - 1)
     with pytest.raises(Compacted):
         await client.range(request, 5)
     assert await texts(first) == await texts(second) == ["19"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pykcp.storage.changes import StoredRow
 from pykcp.storage.errors import TooLarge
+from pykcp.storage.etcd import epochs as numbers
 from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.decoding import Decoded, EtcdEvent, EtcdOutcome, decode
 from pykcp.storage.etcd.encoding import (
@@ -23,21 +24,24 @@ from pykcp.storage.etcd.encoding import (
     head_of,
     take,
 )
-from pykcp.storage.etcd.envelope import (
-    PLACES,
-    Envelope,
-    Keyspace,
-    etcd_revision_of,
-    newest_of,
-    revision_of,
-    unpack,
-)
+from pykcp.storage.etcd.envelope import PLACES, Envelope, Keyspace, unpack
+from pykcp.storage.etcd.epochs import Epoch, Epochs
 from pykcp.storage.interface import Value
 from pykcp.storage.operations import Check, DeleteKey, Operation, PutKey
 
 KEYSPACE = Keyspace("/registry")
 WRITER = 7
 VALUE = Value(b"<", b">")
+PLAIN = Epochs()
+newest_of, etcd_revision_of = PLAIN.newest_of, PLAIN.etcd_revision_of
+
+
+def revision_of(etcd_revision: int, place: int) -> int:
+    return numbers.revision_of(etcd_revision, 0, place)
+
+
+def encoder_of(writer: int, epochs: Epochs = PLAIN) -> RequestEncoder:
+    return RequestEncoder(KEYSPACE, writer, lambda: epochs)
 
 
 class TestEnvelope:
@@ -50,6 +54,7 @@ class TestEnvelope:
             st.text(st.characters(codec="utf-8")),
             st.text(st.characters(codec="utf-8")),
             st.builds(Value, st.binary(), st.binary()),
+            st.integers(0, (1 << 64) - 1),
         )
     )
     def test_there_and_back(self, envelope: Envelope) -> None:
@@ -57,7 +62,7 @@ class TestEnvelope:
 
     @given(st.binary())
     def test_garbage_is_refused(self, data: bytes) -> None:
-        if data[:1] != b"\x91":
+        if data[:1] not in (b"\x91", b"\x92"):
             with pytest.raises(ValueError):
                 unpack(data)
 
@@ -159,9 +164,9 @@ class TestThereAndBack:
     def decoded(
         self, *transactions: Sequence[Operation], revision: int = 9
     ) -> tuple[Encoded, Decoded]:
-        encoded = RequestEncoder(KEYSPACE, WRITER).encode(transactions, 42)
+        encoded = encoder_of(WRITER).encode(transactions, 42)
         events = carried_out(encoded.request, revision)
-        return encoded, decode(events, KEYSPACE, self.ROWS.get, lambda _: b"last", WRITER)
+        return encoded, decode(events, KEYSPACE, self.ROWS.get, lambda _: b"last", WRITER, PLAIN)
 
     def test_every_operation_has_its_place(self) -> None:
         encoded, decoded = self.decoded(
@@ -183,19 +188,19 @@ class TestThereAndBack:
         assert decoded.foreign == []
 
     def test_others_requests_are_not_ours(self) -> None:
-        encoded = RequestEncoder(KEYSPACE, WRITER + 1).encode([[PutKey("a", VALUE)]], 42)
+        encoded = encoder_of(WRITER + 1).encode([[PutKey("a", VALUE)]], 42)
         events = carried_out(encoded.request, 9)
-        assert decode(events, KEYSPACE, self.ROWS.get, lambda _: b"", WRITER).outcomes == []
+        assert decode(events, KEYSPACE, self.ROWS.get, lambda _: b"", WRITER, PLAIN).outcomes == []
 
     def test_changes_of_one_key_follow_each_other(self) -> None:
-        encoder = RequestEncoder(KEYSPACE, WRITER)
+        encoder = encoder_of(WRITER)
         events = [
             event
             for revision, operation in ((5, PutKey("k", VALUE, "\x1f1\x1f")), (6, DeleteKey("k", VALUE)),
                                         (7, PutKey("k", VALUE, "\x1f2\x1f")))
             for event in carried_out(encoder.encode([[operation]], revision).request, revision)
         ]  # fmt: skip
-        changes = decode(events, KEYSPACE, lambda _: None, lambda _: b"", WRITER).changes
+        changes = decode(events, KEYSPACE, lambda _: None, lambda _: b"", WRITER, PLAIN).changes
         assert [(c.created, c.deleted, etcd_revision_of(c.previous)) for c in changes] == [
             (True, False, 0), (False, True, 5), (True, False, 6),
         ]  # fmt: skip
@@ -209,18 +214,18 @@ class TestThereAndBack:
             EtcdEvent(9, KEYSPACE.data + b"\xff", None),
             EtcdEvent(9, KEYSPACE.start + b"other", b"{}"),
         ]
-        decoded = decode(events, KEYSPACE, self.ROWS.get, lambda _: b"last", WRITER)
+        decoded = decode(events, KEYSPACE, self.ROWS.get, lambda _: b"last", WRITER, PLAIN)
         assert [(c.key, c.value, c.deleted) for c in decoded.changes] == [("old", b"last", True)]
         assert decoded.foreign == [KEYSPACE.key("odd"), KEYSPACE.data + b"\xff"]
 
     def test_too_many(self) -> None:
         with pytest.raises(TooLarge):
-            RequestEncoder(KEYSPACE, WRITER).encode([[put(str(n)) for n in range(PLACES + 1)]], 1)
+            encoder_of(WRITER).encode([[put(str(n)) for n in range(PLACES + 1)]], 1)
 
 
 class TestRequests:
     def test_compares(self) -> None:
-        encoded = RequestEncoder(KEYSPACE, WRITER).encode(
+        encoded = encoder_of(WRITER).encode(
             [
                 [
                     PutKey("a", VALUE, expect=0),
@@ -235,6 +240,7 @@ class TestRequests:
         assert [
             (KEYSPACE.key_of(one.key), one.result, one.target, one.mod_revision)
             for one in encoded.request.compare
+            if KEYSPACE.is_data(one.key)
         ] == [
             ("a", messages.EQUAL, messages.MOD, 0),
             ("b", messages.EQUAL, messages.MOD, 7),
@@ -243,7 +249,7 @@ class TestRequests:
         ]
 
     def test_head_is_written_with_every_change_and_read_otherwise(self) -> None:
-        encoder = RequestEncoder(KEYSPACE, WRITER)
+        encoder = encoder_of(WRITER)
 
         def heads(*transactions: Sequence[Operation]) -> tuple[int, int, int]:
             request = encoder.encode(transactions, 1).request
@@ -255,15 +261,15 @@ class TestRequests:
 
         assert heads([put("a")]) == (1, 0, 1)
         assert heads([Check("a", 0)]) == (0, 1, 1)
-        assert heads([put("a")], [Check("b", 0)]) == (1, 0, 0)
+        assert heads([put("a")], [Check("b", 0)]) == (1, 0, 1)
 
     def test_answers(self) -> None:
         header = {"revision": 9}
         head = {"response_range": {"kvs": [{"mod_revision": 6}]}}
         won = messages.TxnResponse(header=header, succeeded=True, responses=[{"response_put": {}}])
-        assert decode_answer(won, 1) == ([True], 9, 9, False)
+        assert decode_answer(won, 1) == ([True], 9, 9, ())
         lost = messages.TxnResponse(header=header, responses=[head])
-        assert decode_answer(lost, 1) == ([False], 9, 6, False)
+        assert decode_answer(lost, 1) == ([False], 9, 6, ())
         both = messages.TxnResponse(
             header=header,
             succeeded=True,
@@ -273,9 +279,59 @@ class TestRequests:
                 {"response_txn": {}},
             ],
         )
-        assert decode_answer(both, 2) == ([True, False], 9, 9, False)
+        assert decode_answer(both, 2) == ([True, False], 9, 9, ())
         assert head_of(messages.RangeResponse()) == 0
 
     def test_unknown_fields_are_skipped(self) -> None:
         data = messages.RangeResponse(count=3).SerializeToString() + b"\xfa\x01\x02hi"
         assert messages.RangeResponse.FromString(data).count == 3
+
+
+class TestEpochs:
+    @given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 5000)), max_size=40))
+    def test_revisions_rise_and_lead_back(self, steps: list[tuple[int, int]]) -> None:
+        """Each step: so many writes, then the store is advanced by so many revisions (0: not)."""
+        epochs, etcd, last = Epochs(), 0, 0
+        given_out: dict[int, int] = {}
+        for writes, ahead in steps:
+            for place in range(writes % 5 + 1):
+                etcd += 1
+                revision = numbers.revision_of(etcd, epochs.offset, place)
+                assert revision > last
+                assert epochs.newest_of(etcd) >= revision
+                given_out[revision] = etcd
+                last = epochs.newest_of(etcd)
+            if ahead:
+                target = last + ahead
+                offset = epochs.offset_for(target, etcd)
+                etcd += 1
+                epochs.begin(etcd, offset)
+                assert epochs.newest_of(etcd) >= target
+                assert epochs.etcd_revision_of(target) in (etcd - 1, etcd)
+                last = epochs.newest_of(etcd)
+        for revision, written in given_out.items():
+            assert epochs.given_out_at(revision) == epochs.etcd_revision_of(revision) == written
+
+    def test_revisions_between_epochs_were_never_given_out(self) -> None:
+        epochs = Epochs([Epoch(10, 1000)], record=10)
+        assert epochs.given_out_at(numbers.revision_of(9, 0, 3)) == 9
+        assert epochs.given_out_at(numbers.revision_of(500, 0, 0)) == -1
+        assert epochs.etcd_revision_of(numbers.revision_of(500, 0, 0)) == 9
+        assert epochs.given_out_at(numbers.revision_of(10, 1000, 0)) == 10
+
+    def test_known_from_values_alone(self) -> None:
+        """A mirror that is fetched later knows the epochs of what is still there."""
+        epochs = Epochs([Epoch(30, 2000), Epoch(25, 2000), Epoch(12, 1000)])
+        assert list(epochs) == [Epoch(0, 0), Epoch(12, 1000), Epoch(25, 2000)]
+        assert epochs.given_out_at(numbers.revision_of(14, 1000, 7)) == 14
+        assert list(epochs.without([Epoch(12, 1000)])) == [Epoch(0, 0), Epoch(25, 2000)]
+
+    def test_offset_travels_with_values(self) -> None:
+        epochs = Epochs([Epoch(5, 1000)], record=5)
+        encoded = encoder_of(WRITER, epochs).encode([[PutKey("a", VALUE)]], 1)
+        assert encoded.offset == 1000
+        fences = [(one.key, one.mod_revision) for one in encoded.request.compare]
+        assert fences == [(KEYSPACE.numbering, 5)]
+        events = carried_out(encoded.request, 9)
+        (change,) = decode(events, KEYSPACE, {}.get, lambda _: b"", WRITER, epochs).changes
+        assert change.revision == numbers.revision_of(9, 1000, 0)

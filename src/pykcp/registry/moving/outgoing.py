@@ -112,7 +112,10 @@ class OutgoingMoves:
         if cluster in self._moves.departed:
             raise Conflict("the logical cluster has moved already")
         self._release(cluster)
-        revision = await self._store.hold(cluster)
+        try:
+            revision = await self._store.hold(cluster)
+        except StoreError as error:
+            raise translate(error) from error
         timer = asyncio.get_running_loop().call_later(
             self._hold_seconds, self._release, cluster, revision
         )

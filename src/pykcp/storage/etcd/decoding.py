@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pykcp.storage import changes as planning
 from pykcp.storage.changes import Find, StoredChange, StoredRow
 from pykcp.storage.etcd.envelope import PLACES, Envelope, Keyspace, unpack
+from pykcp.storage.etcd.epochs import Epochs, revision_of
 
 
 class EtcdEvent(NamedTuple):
@@ -40,6 +41,7 @@ def decode(
     find: Find,
     last_value: Callable[[str], bytes],
     writer: int,
+    epochs: Epochs,
 ) -> Decoded:
     """What the events mean. `last_value` is for deletions that left no grave."""
     decoded = Decoded([], [], [])
@@ -49,7 +51,8 @@ def decode(
         return rows.get(key) or find(key)
 
     for revision, group in groupby(events, attrgetter("revision")):
-        transaction = EtcdRevision(revision, keyspace, list(group), decoded.foreign)
+        offset = epochs.offset_at(revision)
+        transaction = EtcdRevision(revision, offset, keyspace, list(group), decoded.foreign)
         for change in transaction.changes(find_now, last_value):
             rows[change.key] = planning.row_after(change)
             decoded.changes.append(change)
@@ -63,11 +66,12 @@ class EtcdRevision:
     def __init__(
         self,
         revision: int,
+        offset: int,
         keyspace: Keyspace,
         events: Sequence[EtcdEvent],
         foreign: list[bytes],
     ) -> None:
-        self._revision, self._keyspace = revision, keyspace
+        self._revision, self._offset = revision, offset
         self._puts: list[tuple[str, Envelope]] = []
         self._deleted: list[str] = []
         self._graves: dict[str, Envelope] = {}
@@ -112,7 +116,7 @@ class EtcdRevision:
         ]
 
     def _replaced(self, key: str, envelope: Envelope, row: StoredRow | None) -> StoredChange:
-        revision = self._keyspace.revision_of(self._revision, envelope.place)
+        revision = revision_of(self._revision, envelope.offset, envelope.place)
         value = rendered(envelope, revision)
         return planning.replacement(key, row, revision, value, envelope.terms, envelope.indexes)
 
@@ -121,9 +125,9 @@ class EtcdRevision:
     ) -> StoredChange:
         grave = self._graves.get(key)
         if grave is None:  # not deleted by one of us: its last known value has to do
-            revision = self._keyspace.revision_of(self._revision, spare_place)
+            revision = revision_of(self._revision, self._offset, spare_place)
             return planning.deletion(key, row, revision, last_value(key))
-        revision = self._keyspace.revision_of(self._revision, grave.place)
+        revision = revision_of(self._revision, grave.offset, grave.place)
         return planning.deletion(key, row, revision, rendered(grave, revision))
 
 

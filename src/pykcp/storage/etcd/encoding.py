@@ -10,12 +10,13 @@ key it writes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pykcp.storage.errors import TooLarge
 from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.envelope import PLACES, Envelope, Keyspace
+from pykcp.storage.etcd.epochs import Epochs
 from pykcp.storage.operations import Check, DeleteKey, Operation, PutKey
 from pykcp.storage.terms import join_indexes
 
@@ -31,6 +32,8 @@ class Encoded(NamedTuple):
     request: Any
     places: list[list[int]]
     """For each transaction the positions of its operations (-1 for pure compares)."""
+    offset: int
+    """Of the revisions that the operations get."""
 
 
 def take(queue: deque[Any]) -> list[Any]:
@@ -72,13 +75,20 @@ def etcd_operations(operations: Sequence[Operation]) -> int:
 
 
 class RequestEncoder:
-    def __init__(self, keyspace: Keyspace, writer: int) -> None:
-        self.keyspace = keyspace
+    def __init__(self, keyspace: Keyspace, writer: int, epochs: Callable[[], Epochs]) -> None:
+        self._keyspace = keyspace
         self._writer = writer
+        self._epochs = epochs
         self._put_head = messages.RequestOp(request_put=messages.PutRequest(key=keyspace.head))
         self._get_head = messages.RequestOp(request_range=messages.RangeRequest(key=keyspace.head))
         self.fence: Fence | None = None
         """Has to hold for every request that writes; None: nothing has to."""
+
+    @property
+    def fences(self) -> list[Fence]:
+        """What has to hold for a request: the numbering is known, the server is a member."""
+        numbering = Fence(self._keyspace.numbering, self._epochs().record)
+        return [numbering] if self.fence is None else [numbering, self.fence]
 
     def encode(self, transactions: Sequence[Sequence[Operation]], request: int) -> Encoded:
         place = 0
@@ -93,26 +103,41 @@ class RequestEncoder:
             nested.append(transaction)
             places.append(taken)
         if len(nested) == 1:
-            return Encoded(self._with_head(nested[0], is_writing=place > 0), places)
+            request_sent = self._with_head(nested[0], is_writing=place > 0)
+            return Encoded(request_sent, places, self._epochs().offset)
         inner = [messages.RequestOp(request_txn=transaction) for transaction in nested]
         outer = messages.TxnRequest(success=[self._put_head, *inner])
-        if self.fence is not None:
-            outer.compare.append(self.fence.compare())
-            outer.failure.append(self._get_head)
-        return Encoded(outer, places)
+        outer.failure.append(self._get_head)
+        for fence in self.fences:
+            outer.compare.append(fence.compare())
+            outer.failure.append(fence.read())
+        return Encoded(outer, places, self._epochs().offset)
 
-    def revisions(self, etcd_revision: int, places: Sequence[int]) -> list[int]:
-        """The revisions of operations by their places; 0 for pure compares."""
-        return [
-            0 if place < 0 else self.keyspace.revision_of(etcd_revision, place) for place in places
-        ]
+    def offset(self, offset: int) -> Any:
+        """Store an offset: an epoch begins with this request."""
+        value = b"%d" % offset
+        return self._own_keys(_put(self._keyspace.numbering, value))
+
+    def imported(self, part: str) -> Any:
+        """Store that the history of a part begins here."""
+        return self._own_keys(_put(self._keyspace.import_of(part), b"1"))
+
+    def removal(self, keys: Sequence[str]) -> Any:
+        """Delete rows without leaving their last values in graves."""
+        return self._own_keys(*(_delete(self._keyspace.key(key)) for key in keys))
+
+    def forgotten_imports(self, parts: Sequence[str]) -> Any:
+        return self._own_keys(*(_delete(self._keyspace.import_of(part)) for part in parts))
+
+    def _own_keys(self, *writes: Any) -> Any:
+        return self._with_head(messages.TxnRequest(success=list(writes)), is_writing=True)
 
     def _with_head(self, transaction: Any, *, is_writing: bool) -> Any:
         transaction.success.append(self._put_head if is_writing else self._get_head)
         transaction.failure.append(self._get_head)
-        if self.fence is not None:
-            transaction.compare.append(self.fence.compare())
-            transaction.failure.append(self.fence.read())
+        for fence in self.fences:
+            transaction.compare.append(fence.compare())
+            transaction.failure.append(fence.read())
         return transaction
 
     def _transaction(
@@ -122,8 +147,8 @@ class RequestEncoder:
         writes: list[Any] = []
         places: list[int] = []
         for operation in operations:
-            key = self.keyspace.key(operation.key)
-            compares.extend(compare(operation, key, self.keyspace))
+            key = self._keyspace.key(operation.key)
+            compares.extend(compare(operation, key, self._epochs()))
             if isinstance(operation, Check):
                 places.append(-1)
                 continue
@@ -135,26 +160,24 @@ class RequestEncoder:
     def _writes(
         self, operation: PutKey | DeleteKey, key: bytes, request: int, place: int
     ) -> list[Any]:
+        offset = self._epochs().offset
         if isinstance(operation, PutKey):
             indexes = join_indexes(operation.indexes)
             envelope = Envelope(
-                place, self._writer, request, operation.terms, indexes, operation.value
+                place, self._writer, request, operation.terms, indexes, operation.value, offset
             )
             return [put(key, envelope)]
-        grave = Envelope(place, self._writer, request, operation.key, "", operation.value)
-        delete = messages.DeleteRangeRequest(key=key)
-        return [
-            put(self.keyspace.grave(place), grave),
-            messages.RequestOp(request_delete_range=delete),
-        ]
+        grave = Envelope(place, self._writer, request, operation.key, "", operation.value, offset)
+        return [put(self._keyspace.grave(place), grave), _delete(key)]
 
 
 class Fence(NamedTuple):
-    """The key of this server's membership, as it was put: a request that is carried out after the
-    membership has ended fails."""
+    """A key that must be as this server knows it, or a request fails: its own membership, which
+    may have ended, or the numbering of revisions, which another server may have changed."""
 
     key: bytes
     revision: int
+    """0: it must not exist."""
 
     def compare(self) -> Any:
         return messages.Compare(
@@ -165,7 +188,7 @@ class Fence(NamedTuple):
         return messages.RequestOp(request_range=messages.RangeRequest(key=self.key))
 
     def has_failed(self, response: Any) -> bool:
-        return all(kv.mod_revision != self.revision for kv in response.kvs)
+        return head_of(response) != self.revision
 
 
 class EtcdResponse(NamedTuple):
@@ -175,21 +198,23 @@ class EtcdResponse(NamedTuple):
     """etcd's revision of what was written."""
     head: int
     """Where the mirror has to be to see what was written, or why a compare failed."""
-    is_fenced: bool = False
-    """Nothing was written, since the fence did not hold."""
+    failed: tuple[Fence, ...] = ()
+    """Nothing was written, since these fences did not hold."""
 
 
-def decode_answer(response: Any, count: int, fence: Fence | None = None) -> EtcdResponse:
+def decode_answer(response: Any, count: int, fences: Sequence[Fence] = ()) -> EtcdResponse:
     revision = response.header.revision
-    if count > 1 and not response.succeeded:
-        return EtcdResponse([False] * count, revision, revision, is_fenced=True)
-    if count > 1:
+    if count > 1 and response.succeeded:
         inner = [one.response_txn.succeeded for one in response.responses[1:]]
         return EtcdResponse(inner, revision, revision)
     heads = [one.response_range for one in response.responses if one.HasField("response_range")]
-    is_fenced = fence is not None and not response.succeeded and fence.has_failed(heads[1])
     head = head_of(heads[0]) if heads else revision
-    return EtcdResponse([response.succeeded], revision, head, is_fenced)
+    if response.succeeded:
+        return EtcdResponse([True], revision, head)
+    failed = tuple(
+        fence for fence, read in zip(fences, heads[1:], strict=False) if fence.has_failed(read)
+    )
+    return EtcdResponse([False] * count, revision, head, failed)
 
 
 def clear_graves(response: Any, until: int) -> Any:
@@ -213,12 +238,20 @@ def head_of(response: Any) -> int:
 
 
 def put(key: bytes, envelope: Envelope) -> Any:
-    return messages.RequestOp(request_put=messages.PutRequest(key=key, value=envelope.pack()))
+    return _put(key, envelope.pack())
 
 
-def compare(operation: Operation, key: bytes, keyspace: Keyspace) -> list[Any]:
+def _put(key: bytes, value: bytes) -> Any:
+    return messages.RequestOp(request_put=messages.PutRequest(key=key, value=value))
+
+
+def _delete(key: bytes) -> Any:
+    return messages.RequestOp(request_delete_range=messages.DeleteRangeRequest(key=key))
+
+
+def compare(operation: Operation, key: bytes, epochs: Epochs) -> list[Any]:
     if operation.expect is not None:
-        revision = keyspace.etcd_revision_of(operation.expect)
+        revision = epochs.given_out_at(operation.expect)
         return [
             messages.Compare(
                 result=messages.EQUAL, target=messages.MOD, key=key, mod_revision=revision

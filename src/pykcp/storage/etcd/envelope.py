@@ -1,10 +1,10 @@
 """The format of values and revisions of the store in etcd. Pure.
 
 A value in etcd is an envelope: terms, indexes and the bytes before and after the
-revision, which is derived from etcd's revision of the key.
+revision, which is derived from etcd's revision of the key (see `epochs`).
 
 etcd assigns one revision to all operations of a transaction, and many transactions
-are sent as one. Here every operation has its own revision: etcd's, with the
+are sent as one. Here every operation has its own revision: etcd's, with an offset, and the
 position of the operation in the request as its last eight bits. The position is in
 the envelope, so every server computes the same number.
 
@@ -30,19 +30,9 @@ PLACES = 1 << PLACE_BITS
 HEADER = struct.Struct("<BBQIIII")
 FORMAT = 0x91
 """The first byte; neither JSON nor Kubernetes' protobuf starts with it."""
-
-
-def revision_of(etcd_revision: int, place: int) -> int:
-    return etcd_revision << PLACE_BITS | place
-
-
-def newest_of(etcd_revision: int) -> int:
-    """The newest revision of the store when etcd is at this one."""
-    return etcd_revision << PLACE_BITS | PLACES - 1
-
-
-def etcd_revision_of(revision: int) -> int:
-    return revision >> PLACE_BITS
+OFFSET = struct.Struct("<Q")
+WITH_OFFSET = 0x92
+"""The first byte of an envelope whose header is followed by an offset."""
 
 
 class Envelope(NamedTuple):
@@ -53,22 +43,32 @@ class Envelope(NamedTuple):
     terms: str
     indexes: str
     value: Value
+    offset: int = 0
+    """Of the epoch in which it was written."""
 
     def pack(self) -> bytes:
         terms, indexes = self.terms.encode(), self.indexes.encode()
         head, tail = self.value
         header = HEADER.pack(
-            FORMAT, self.place, self.writer, self.request, len(terms), len(indexes), len(head)
-        )
-        return b"".join((header, terms, indexes, head, tail))
+            WITH_OFFSET if self.offset else FORMAT,
+            self.place, self.writer, self.request, len(terms), len(indexes), len(head),
+        )  # fmt: skip
+        offset = OFFSET.pack(self.offset) if self.offset else b""
+        return b"".join((header, offset, terms, indexes, head, tail))
 
 
 def unpack(data: bytes) -> Envelope:
     """Raises ValueError for what is not an envelope."""
-    if len(data) < HEADER.size or data[0] != FORMAT:
+    if len(data) < HEADER.size or data[0] not in (FORMAT, WITH_OFFSET):
         raise ValueError("not a value of this program")
-    _, place, writer, request, terms_size, indexes_size, head_size = HEADER.unpack_from(data)
-    terms_end = HEADER.size + terms_size
+    form, place, writer, request, terms_size, indexes_size, head_size = HEADER.unpack_from(data)
+    start, offset = HEADER.size, 0
+    if form == WITH_OFFSET:
+        start += OFFSET.size
+        if len(data) < start:
+            raise ValueError("cut off")
+        (offset,) = OFFSET.unpack_from(data, HEADER.size)
+    terms_end = start + terms_size
     indexes_end = terms_end + indexes_size
     head_end = indexes_end + head_size
     if head_end > len(data):
@@ -77,9 +77,10 @@ def unpack(data: bytes) -> Envelope:
         place,
         writer,
         request,
-        data[HEADER.size : terms_end].decode(),
+        data[start:terms_end].decode(),
         data[terms_end:indexes_end].decode(),
         Value(data[indexes_end:head_end], data[head_end:]),
+        offset,
     )
 
 
@@ -95,14 +96,16 @@ class Keyspace:
         self.graves = self.start + b"graves/"
         self.graves_end = self.start + b"graves0"
         self.head = self.start + b"head"
+        self.imports = self.start + b"imports/"
+        """One for each logical cluster that came from another shard a short time ago."""
+        self.imports_end = self.start + b"imports0"
+        self.numbering = self.start + b"numbering"
+        """The offset of the current epoch."""
         self.servers = self.start[:-1] + b"-servers/"
         """Which servers there are, and who leads. Beside the others, so that the mirror does not
         follow it."""
         self.format = self.start[:-1] + b"-format"
-        """The version of the format, and the offset; likewise."""
-        self.offset = 0
-        """Added to etcd's revisions: those of a store that was restored from a backup are newer
-        than all that the lost one has given out, though its etcd began at 1."""
+        """The version of the format; likewise."""
 
     def key(self, key: str) -> bytes:
         return self.data + key.encode()
@@ -110,23 +113,19 @@ class Keyspace:
     def grave(self, place: int) -> bytes:
         return self.graves + b"%d" % place
 
+    def import_of(self, part: str) -> bytes:
+        return self.imports + part.encode()
+
+    def imported_part(self, etcd_key: bytes) -> str | None:
+        if not etcd_key.startswith(self.imports):
+            return None
+        return etcd_key[len(self.imports) :].decode(errors="replace")
+
     def is_data(self, etcd_key: bytes) -> bool:
         return etcd_key.startswith(self.data)
 
     def is_grave(self, etcd_key: bytes) -> bool:
         return etcd_key.startswith(self.graves)
-
-    def newest_of(self, etcd_revision: int) -> int:
-        """The newest revision of the store when etcd is at this one."""
-        return newest_of(etcd_revision + self.offset)
-
-    def revision_of(self, etcd_revision: int, place: int) -> int:
-        return revision_of(etcd_revision + self.offset, place)
-
-    def etcd_revision_of(self, revision: int) -> int:
-        """0 for 0, and -1, which no key is at, for one that the lost store has given out."""
-        found = etcd_revision_of(revision) - self.offset
-        return found if found > 0 else -1 if revision else 0
 
     def key_of(self, etcd_key: bytes) -> str:
         return etcd_key[len(self.data) :].decode()

@@ -79,8 +79,23 @@ class EtcdFeed:
 
     async def fetch(self, revision: int) -> None:
         """Fill the mirror with everything in etcd at a revision."""
-        await self._mirror.replace(self._pages(revision), revision)
+        request = messages.RangeRequest(key=self._keyspace.numbering, revision=revision)
+        found = (await self._client.range(request, RANGE_SECONDS)).kvs
+        numbering = (
+            EtcdEvent(found[0].mod_revision, found[0].key, found[0].value) if found else None
+        )
+        await self._mirror.replace(self._pages(revision), revision, numbering)
+        await self.fetch_imports()
         self._wake()
+
+    async def fetch_imports(self) -> None:
+        """Changes of them come later, with the rest."""
+        keyspace = self._keyspace
+        request = messages.RangeRequest(key=keyspace.imports, range_end=keyspace.imports_end)
+        for kv in (await self._client.range(request, RANGE_SECONDS)).kvs:
+            part = keyspace.imported_part(kv.key)
+            if part is not None:
+                self._mirror.note_import(part, kv.mod_revision)
 
     async def newest(self, seconds: float) -> Newest:
         """How far etcd is, as agreed by a majority of its servers."""

@@ -1,6 +1,6 @@
-"""The version of what is stored in etcd, and how its revisions are numbered: one key.
+"""The version of what is stored in etcd: one key.
 
-    {"format": 1, "offset": 0}
+    {"format": 1}
 
 An older program refuses a newer format, so that it does not misread it.
 """
@@ -21,19 +21,14 @@ FORMAT = 1
 
 class StoredFormat(msgspec.Struct, frozen=True):
     format: int = FORMAT
-    offset: int = 0
-    """See `Keyspace.offset`."""
 
 
-async def read_offset(client: EtcdClient, keyspace: Keyspace, seconds: float) -> int:
-    """The offset of the revisions; a store that does not say its format yet is marked.
-
-    Raises StoreError if this program does not know the format.
-    """
+async def check_format(client: EtcdClient, keyspace: Keyspace, seconds: float) -> None:
+    """Raise StoreError if this program does not know the format; mark a store that has none."""
     request = messages.RangeRequest(key=keyspace.format)
     found = (await client.range(request, seconds)).kvs
     if not found:
-        await client.txn(_mark(keyspace, StoredFormat()), seconds)
+        await client.txn(_mark(keyspace), seconds)
         found = (await client.range(request, seconds)).kvs
     try:
         stored = msgspec.json.decode(found[0].value, type=StoredFormat)
@@ -44,26 +39,29 @@ async def read_offset(client: EtcdClient, keyspace: Keyspace, seconds: float) ->
             f"etcd below {keyspace.start.decode()} has format {stored.format}, this program knows"
             f" {FORMAT}: start the program that wrote it, or a newer one"
         )
-    return stored.offset
 
 
 async def claim(client: EtcdClient, keyspace: Keyspace, offset: int, seconds: float) -> None:
-    """Begin a store whose revisions are ahead of etcd's. Raises StoreError if there is one."""
+    """Begin a store whose revisions are ahead of etcd's by an offset: they are newer than all that
+    a lost store has given out. Raises StoreError if there is one.
+    """
     everything = messages.RangeRequest(key=keyspace.start, range_end=keyspace.end, count_only=True)
     if (await client.range(everything, seconds)).count:
         raise StoreError(
             f"etcd already has a store below {keyspace.start.decode()}: choose another"
             " --etcd-prefix, and keep this one to go back to"
         )
-    answer = await client.txn(_mark(keyspace, StoredFormat(offset=offset)), seconds)
+    numbering = messages.PutRequest(key=keyspace.numbering, value=b"%d" % offset)
+    answer = await client.txn(_mark(keyspace, numbering), seconds)
     if not answer.succeeded:
         raise StoreError(f"etcd already has a store below {keyspace.start.decode()}")
 
 
-def _mark(keyspace: Keyspace, stored: StoredFormat) -> Any:
-    """Write the format unless there is one."""
+def _mark(keyspace: Keyspace, *more: Any) -> Any:
+    """Write the format, and more with it, unless there is one."""
     absent = messages.Compare(
         result=messages.EQUAL, target=messages.MOD, key=keyspace.format, mod_revision=0
     )
-    put = messages.PutRequest(key=keyspace.format, value=msgspec.json.encode(stored))
-    return messages.TxnRequest(compare=[absent], success=[messages.RequestOp(request_put=put)])
+    put = messages.PutRequest(key=keyspace.format, value=msgspec.json.encode(StoredFormat()))
+    writes = [messages.RequestOp(request_put=one) for one in (put, *more)]
+    return messages.TxnRequest(compare=[absent], success=writes)

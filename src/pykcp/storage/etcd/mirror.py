@@ -7,11 +7,13 @@ belongs to another etcd, it is thrown away and fetched again.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import pathlib
 import secrets
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from pykcp.storage import changes as planning
@@ -19,11 +21,14 @@ from pykcp.storage.changes import StoredChange
 from pykcp.storage.errors import StoreError
 from pykcp.storage.etcd.decoding import EtcdEvent, EtcdOutcome, decode, rendered
 from pykcp.storage.etcd.envelope import Keyspace, unpack
+from pykcp.storage.etcd.epochs import Epoch, Epochs, revision_of
 from pykcp.storage.interface import Event
+from pykcp.storage.moving import Adoption
 from pykcp.storage.ring import RecentEvents
 from pykcp.storage.size_limit import SizeLimit
-from pykcp.storage.sqlite import files, scans, sweeps, tables
+from pykcp.storage.sqlite import files, incoming, scans, sweeps, tables
 from pykcp.storage.sqlite.checkpoints import Checkpoints
+from pykcp.storage.sqlite.incoming import ImportState
 from pykcp.storage.sqlite.reading import ReadingHalf
 from pykcp.storage.sqlite.worker import Done, StoreThread
 
@@ -34,6 +39,8 @@ LOG_BYTES = 128 << 20
 PAGES_PER_STEP = 64
 BOOT_ID = pathlib.Path("/proc/sys/kernel/random/boot_id")
 
+FEW_EPOCHS = 64
+ANY_ROW = "SELECT 1 FROM log WHERE seq >= ? AND seq <= ? LIMIT 1"
 OLD_KEYS = "SELECT key, seq, terms FROM current WHERE deleted = 0 ORDER BY key"
 
 
@@ -50,6 +57,9 @@ class Mirror(ReadingHalf):
         super().__init__(path, recent_bytes=recent_bytes, readers=readers)
         self.applied = 0
         """The newest revision of etcd's that is here."""
+        self.epochs = Epochs()
+        self.staged_notes: dict[str, str] = {}
+        """Of parts that are on their way here."""
         self._keyspace = keyspace
         self._lock = files.FileLock(path)
         self._changing = asyncio.Lock()
@@ -64,8 +74,7 @@ class Mirror(ReadingHalf):
         """Open the copy if it is one of this etcd (now at revision `newest`), or an empty one."""
         files.make_private_file(self._path)
         self._lock.acquire()
-        keyspace = self._keyspace
-        source = f"{cluster:x} {keyspace.start.decode()} {boot_id()} {keyspace.offset}"
+        source = f"{cluster:x} {self._keyspace.start.decode()} {boot_id()}"
         try:
             is_ours = self._open_tables(source) and self.applied <= newest
         except (sqlite3.Error, StoreError) as error:
@@ -109,43 +118,70 @@ class Mirror(ReadingHalf):
     def apply(self, events: Sequence[EtcdEvent], writer: int) -> list[EtcdOutcome]:
         """Apply complete revisions of etcd, in order; returns the requests of this server in them."""
         connection = self._opened()
+        is_renumbered = self._learn(events)
         decoded = decode(
             events,
             self._keyspace,
             lambda key: tables.find(connection, key),
             self._last_value,
             writer,
+            self.epochs,
         )
         for key in decoded.foreign:
             logger.warning("ignoring an unknown value in etcd: %r", key)
-        if decoded.changes:
+        if decoded.changes or is_renumbered:
             with self._translated(), transaction(connection):
                 tables.apply(connection, decoded.changes)
+                if is_renumbered:
+                    self._store_epochs(connection)
         self.reached(events[-1].revision, [planning.event(change) for change in decoded.changes])
         if self._checkpoints is not None:
             self.size.note(self._checkpoints.note(decoded.changes))
         return decoded.outcomes
 
+    def _learn(self, events: Sequence[EtcdEvent]) -> bool:
+        """Note what the events say of numbers and of imports; whether an epoch has begun."""
+        is_renumbered = False
+        for event in events:
+            part = self._keyspace.imported_part(event.key)
+            if event.key == self._keyspace.numbering and event.value is not None:
+                self.epochs.begin(event.revision, int(event.value))
+                is_renumbered = True
+            elif part is not None and event.value is not None:
+                self.note_import(part, event.revision)
+            elif part is not None:
+                self._imports.pop(part, None)
+        return is_renumbered
+
+    def note_import(self, part: str, revision: int) -> None:
+        """A part came from another shard; of its history before, nothing is known here."""
+        self._imports[part] = ImportState("", Adoption(self.epochs.newest_of(revision), 0))
+
     def reached(self, revision: int, events: Sequence[Event] = ()) -> None:
         """Everything up to a revision of etcd's is here."""
         self.applied = max(self.applied, revision)
-        self._publish(self._keyspace.newest_of(self.applied), events)
+        self._publish(self.epochs.newest_of(self.applied), events)
 
-    async def replace(self, pages: AsyncIterator[Any], revision: int) -> None:
-        """Replace the content by that of etcd at a revision.
+    async def replace(
+        self, pages: AsyncIterator[Any], revision: int, numbering: EtcdEvent | None
+    ) -> None:
+        """Replace the content by that of etcd at a revision; `numbering`: the offset stored there.
 
         Listeners get the changes since the last revision of the mirror, as far as they
         are known: the newest state of changed keys, the last known state of deleted ones.
         """
         connection = self._opened()
         reader = await self._readers.take()
+        self.epochs = Epochs()
+        if numbering is not None and numbering.value is not None:
+            self.epochs.begin(numbering.revision, int(numbering.value))
         try:
             async with self._changing:
                 with self._translated(), transaction(connection), scans.snapshot(reader):
                     events = await self._replace(connection, reader, pages, revision)
         finally:
             self._readers.give(reader)
-        self.compacted = self._keyspace.newest_of(revision)
+        self.compacted = self.epochs.newest_of(revision)
         self._recent = RecentEvents(self.compacted, self._recent_bytes)
         self.applied = revision
         self.size.look()
@@ -168,6 +204,7 @@ class Mirror(ReadingHalf):
                     sweeps.shrink(connection, pages)
                 self._note_pages(2 * pages)
                 await asyncio.sleep(0)
+            self._forget_unused_epochs(connection)
             self.size.look()
 
     async def _replace(
@@ -184,8 +221,10 @@ class Mirror(ReadingHalf):
             changes = [self._fetched(kv.key, kv.mod_revision, kv.value) for kv in page]
             tables.apply(connection, changes)
             difference.note(changes)
-        files.write_meta(connection, "compacted", self._keyspace.newest_of(revision))
-        files.write_meta(connection, "swept", self._keyspace.newest_of(revision))
+        newest = self.epochs.newest_of(revision)
+        files.write_meta(connection, "compacted", newest)
+        files.write_meta(connection, "swept", newest)
+        self._store_epochs(connection)
         return difference.events()
 
     def _fetched(self, etcd_key: bytes, mod_revision: int, data: bytes) -> StoredChange:
@@ -197,9 +236,31 @@ class Mirror(ReadingHalf):
                 f"etcd has a key below {self._keyspace.start.decode()} that this program has not"
                 f" written: {etcd_key!r} ({error}); remove it or choose another prefix"
             ) from error
-        seq = self._keyspace.revision_of(mod_revision, envelope.place)
+        self.epochs.learn(mod_revision, envelope.offset)
+        seq = revision_of(mod_revision, envelope.offset, envelope.place)
         value = rendered(envelope, seq)
         return planning.replacement(key, None, seq, value, envelope.terms, envelope.indexes)
+
+    def _store_epochs(self, connection: sqlite3.Connection) -> None:
+        text = json.dumps([self.epochs.record, *self.epochs])
+        files.write_meta(connection, "epochs", text)
+
+    def _forget_unused_epochs(self, connection: sqlite3.Connection) -> None:
+        """Those in which nothing was written that is still there."""
+        known = list(self.epochs)
+        if len(known) <= FEW_EPOCHS:
+            return
+        unused = []
+        for epoch, following in pairwise(known):
+            first = revision_of(epoch.since, epoch.offset, 0)
+            last = self.epochs.newest_of(following.since - 1)
+            has_rows = connection.execute(ANY_ROW, (first, last)).fetchone() is not None
+            if not has_rows and last <= self.compacted:
+                unused.append(epoch)
+        if unused:
+            self.epochs = self.epochs.without(unused)
+            with self._translated(), transaction(connection):
+                self._store_epochs(connection)
 
     def _last_value(self, key: str) -> bytes:
         entry = scans.get(self._opened(), key)
@@ -213,8 +274,13 @@ class Mirror(ReadingHalf):
             return False
         self.compacted = files.read_meta(connection, "compacted")
         newest = connection.execute(scans.NEWEST).fetchone()[0] or 0
-        self.applied = self._keyspace.etcd_revision_of(max(newest, self.compacted))
-        self.revision = self._keyspace.newest_of(self.applied)
+        record, *known = json.loads(files.read_text(connection, "epochs") or "[0]")
+        self.epochs = Epochs((Epoch(*one) for one in known), record)
+        self.applied = self.epochs.etcd_revision_of(max(newest, self.compacted))
+        self.revision = self.epochs.newest_of(self.applied)
+        self.staged_notes = {
+            part: state.note for part, state in incoming.read_all(connection).items()
+        }
         return True
 
     def _start_over(self, source: str) -> None:
@@ -227,6 +293,8 @@ class Mirror(ReadingHalf):
         files.create(connection)
         files.write_meta(connection, "source", source)
         self.applied = self.revision = self.compacted = 0
+        self.epochs = Epochs()
+        self.staged_notes = {}
 
     def _open_checkpoints(self) -> None:
         self._checkpointer = files.connect(self._path, synchronous="OFF")

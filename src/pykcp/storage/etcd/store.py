@@ -5,30 +5,44 @@ from __future__ import annotations
 import asyncio
 import pathlib
 import secrets
+import sqlite3
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.storage.errors import Compacted, FutureRevision, NotMovable, StoreUnavailable
 from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.barriers import SharedBarrier
 from pykcp.storage.etcd.client import EtcdClient
-from pykcp.storage.etcd.encoding import Fence, RequestEncoder, clear_graves
+from pykcp.storage.etcd.encoding import (
+    MOST_OPERATIONS,
+    Fence,
+    RequestEncoder,
+    clear_graves,
+    decode_answer,
+)
 from pykcp.storage.etcd.envelope import Keyspace
 from pykcp.storage.etcd.feed import FIRST_BACKOFF, EtcdFeed, Newest
-from pykcp.storage.etcd.format import claim, read_offset
+from pykcp.storage.etcd.format import check_format, claim
 from pykcp.storage.etcd.group import EtcdGroup
-from pykcp.storage.etcd.mirror import Mirror
+from pykcp.storage.etcd.imports import ROWS_PER_WRITE, keys_of_part, write_staged
+from pykcp.storage.etcd.mirror import Mirror, transaction
 from pykcp.storage.etcd.settings import EtcdSettings
 from pykcp.storage.etcd.writes import Writes
 from pykcp.storage.holds import Holds
 from pykcp.storage.interface import Revisions
 from pykcp.storage.moving import Adoption, IncomingRow
+from pykcp.storage.numbering import RESERVED_SECONDS, HybridClock, at_milliseconds, is_hybrid
 from pykcp.storage.operations import DeleteKey, Operation
+from pykcp.storage.sqlite import incoming
 
 COMPACT_SECONDS = 30.0
-_NO_IMPORTS = "a shard on etcd does not take logical clusters of other shards"
+STAGED_AT_ONCE = 200
+EVICTED_AT_ONCE = MOST_OPERATIONS // 2
+"""A deletion is two operations of etcd."""
 
 
 class EtcdStore(Mirror):
@@ -47,6 +61,7 @@ class EtcdStore(Mirror):
         self._writes: Writes | None = None
         self._owner = TaskOwner("etcd")
         self._holds = Holds()
+        self._clock = HybridClock(0)
         self._barrier = SharedBarrier(self._reach_newest)
         self._group: EtcdGroup | None = None
 
@@ -56,9 +71,7 @@ class EtcdStore(Mirror):
         self._connect()
         try:
             newest = await self._first_contact(deadline)
-            self._keyspace.offset = await read_offset(
-                self._running_client(), self._keyspace, self._settings.write_seconds
-            )
+            await check_format(self._running_client(), self._keyspace, self._settings.write_seconds)
             await self._catch_up(newest, deadline)
             await self._join(deadline)
         except BaseException:
@@ -100,15 +113,38 @@ class EtcdStore(Mirror):
             await self._holds.wait(operations)
         return await self._writes.write(operations)
 
-    # -- moving: revisions are etcd's, so a part can leave, and none can come -------------------
+    # -- moving: revisions follow etcd's with an offset, and parts get new ones when they come ---
 
     async def use_slot(self, slot: int) -> None:
-        """Revisions stay those of etcd."""
+        """Go on with numbers that can be compared with those of other shards."""
+        if not is_hybrid(self.revision):
+            await self.advance(self._clock.now())
 
     async def advance(self, revision: int) -> None:
-        raise NotMovable("revisions of a store on etcd cannot be advanced")
+        if revision <= self.revision:
+            return
+        self._clock.reserve(revision)
+        ahead = self._clock.now() + at_milliseconds(1000 * RESERVED_SECONDS)
+        target = max(revision, ahead)
+        while self.revision < revision:
+            offset = self.epochs.offset_for(target, self.applied)
+            await self._write_own(self._encoder.offset(offset))
+
+    async def _write_own(self, request: Any) -> bool:
+        """Write keys that are not of the store; False: nothing was written, the numbering is new."""
+        fences, seconds = self._encoder.fences, self._settings.write_seconds
+        answer = decode_answer(await self._running_client().txn(request, seconds), 1, fences)
+        if len(fences) > 1 and fences[1] in answer.failed:
+            raise StoreUnavailable("the lease of this server in etcd has ended")
+        await self._running_feed().reach(answer.head, seconds)
+        return not answer.failed
 
     async def hold(self, part: str) -> int:
+        if self._group is not None and not self._group.is_alone:
+            raise NotMovable(
+                "several servers write to the etcd of this shard: stop all but one while logical"
+                " clusters are moved to other shards"
+            )
         self._holds.hold(part)
         if self._writes is not None:
             await self._writes.settled()
@@ -123,19 +159,51 @@ class EtcdStore(Mirror):
     async def evict(self, operations: Sequence[DeleteKey]) -> None:
         if self._writes is None:
             raise StoreUnavailable("the store is not running")
-        await self._writes.write(operations)
+        for start in range(0, len(operations), EVICTED_AT_ONCE):
+            await self._writes.write(operations[start : start + EVICTED_AT_ONCE])
 
     async def stage(self, part: str, rows: Sequence[IncomingRow], note: str) -> None:
-        raise NotMovable(_NO_IMPORTS)
+        for start in range(0, max(len(rows), 1), STAGED_AT_ONCE):
+            with self._staging() as connection:
+                incoming.stage(connection, part, rows[start : start + STAGED_AT_ONCE], note)
+            await asyncio.sleep(0)
+        self.staged_notes[part] = note
 
     def staged(self, part: str) -> str | None:
-        return None
+        return self.staged_notes.get(part)
 
     async def discard(self, part: str) -> None:
-        """There is nothing."""
+        if part in self.staged_notes:
+            with self._staging() as connection:
+                incoming.discard(connection, part)
+            del self.staged_notes[part]
+
+    @contextmanager
+    def _staging(self) -> Iterator[sqlite3.Connection]:
+        connection = self._opened()
+        with self._translated(), transaction(connection):
+            yield connection
 
     async def adopt(self, part: str, base: int) -> Adoption:
-        raise NotMovable(_NO_IMPORTS)
+        if self._writes is None:
+            raise StoreUnavailable("the store is not running")
+        if part not in self.staged_notes:
+            return Adoption(self.complete_since(f"//{part}/"), 0)  # it was adopted before
+        while not await self._write_own(self._encoder.imported(part)):
+            pass
+        connection = self._opened()
+        left = keys_of_part(connection, part) - await write_staged(
+            connection, part, self._writes.write
+        )
+        remaining = sorted(left)
+        while remaining:
+            if await self._write_own(self._encoder.removal(remaining[:ROWS_PER_WRITE])):
+                del remaining[:ROWS_PER_WRITE]
+        await self.discard(part)
+        return Adoption(self.complete_since(f"//{part}/"), 0)
+
+    async def announce(self, part: str) -> None:
+        """Listeners know everything: it was written."""
 
     async def barrier(self) -> None:
         """Return when everything that any server has acknowledged until now can be read here."""
@@ -156,11 +224,23 @@ class EtcdStore(Mirror):
             return
         await super().compact(revision)
         client = self._running_client()
-        await self._clear_graves(client, self._keyspace.etcd_revision_of(revision))
+        until = self.epochs.etcd_revision_of(revision)
+        await self._clear_graves(client, until)
+        await self._forget_imports(revision)
         try:
-            await client.compact(self._keyspace.etcd_revision_of(revision), COMPACT_SECONDS)
+            await client.compact(until, COMPACT_SECONDS)
         except Compacted:
             return  # another server was first
+
+    async def _forget_imports(self, revision: int) -> None:
+        """What was imported before the oldest revision that can be read needs no mark."""
+        imports = self._imports.items()
+        parts = [
+            part for part, state in imports if state.adoption and state.adoption.base <= revision
+        ]
+        for start in range(0, len(parts), ROWS_PER_WRITE):
+            request = self._encoder.forgotten_imports(parts[start : start + ROWS_PER_WRITE])
+            await self._write_own(request)
 
     async def _clear_graves(self, client: EtcdClient, until: int) -> None:
         """What was deleted long ago, and perhaps secret, does not stay in etcd."""
@@ -184,7 +264,7 @@ class EtcdStore(Mirror):
         writer = secrets.randbits(64)
         self._client = EtcdClient(self._settings)
         self._feed = EtcdFeed(self._client, self, self._keyspace, writer)
-        self._encoder = RequestEncoder(self._keyspace, writer)
+        self._encoder = RequestEncoder(self._keyspace, writer, lambda: self.epochs)
         self._writes = Writes(
             self._client, self._feed, self._encoder,
             get=self.get, seconds=self._settings.write_seconds,
@@ -209,6 +289,8 @@ class EtcdStore(Mirror):
         self.open(newest.cluster, newest.revision)
         if self.applied == 0:
             await feed.fetch(newest.revision)
+        else:
+            await feed.fetch_imports()
         self._owner.start_restartable("feed", feed.run)
         seconds = max(deadline - time.monotonic(), self._settings.write_seconds)
         await feed.reach(newest.head, seconds)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pykcp.aio.owner import spawn_detached
@@ -20,7 +20,9 @@ from pykcp.storage import changes as planning
 from pykcp.storage.errors import RevisionMismatch, StoreError, StoreUnavailable, TooLarge
 from pykcp.storage.etcd.client import EtcdClient, NotSent, UnknownOutcome
 from pykcp.storage.etcd.decoding import EtcdOutcome
-from pykcp.storage.etcd.encoding import RequestEncoder, decode_answer, take
+from pykcp.storage.etcd.encoding import Encoded, RequestEncoder, decode_answer, take
+from pykcp.storage.etcd.envelope import PLACE_BITS
+from pykcp.storage.etcd.epochs import revision_of
 from pykcp.storage.etcd.feed import EtcdFeed
 from pykcp.storage.failures import LastFailure
 from pykcp.storage.interface import Entry
@@ -41,9 +43,11 @@ class PendingTransaction:
         self.future = future
         self.deadline = deadline
 
-    def succeed(self, revisions: list[int]) -> None:
+    def succeed(self, etcd_revision: int, offset: int, places: Sequence[int]) -> None:
         if not self.future.done():
-            self.future.set_result(revisions)
+            self.future.set_result(
+                [0 if place < 0 else revision_of(etcd_revision, offset, place) for place in places]
+            )
 
     def fail(self, error: Exception) -> None:
         if not self.future.done():
@@ -111,10 +115,7 @@ class Writes:
             entry = self._get(operation.key)
             if entry is None or entry.revision == operation.expect:
                 continue
-            found, expected = map(
-                self._encoder.keyspace.etcd_revision_of, (entry.revision, operation.expect)
-            )
-            if found >= expected:
+            if entry.revision >> PLACE_BITS >= operation.expect >> PLACE_BITS:
                 raise RevisionMismatch(operation.key, entry.revision)
 
     def _wake(self) -> None:
@@ -160,7 +161,7 @@ class Writes:
             del self._outcomes[request]
 
     async def _ask(self, transactions: list[PendingTransaction], request: int) -> None:
-        fence = self._encoder.fence
+        fences = self._encoder.fences
         encoded = self._encoder.encode([one.operations for one in transactions], request)
         try:
             deadline = max(transaction.deadline for transaction in transactions)
@@ -168,18 +169,22 @@ class Writes:
         except UnknownOutcome as error:
             # This server may be cut off from the others: only another one can tell what happened.
             self._feed.change_server()
-            await self._find_out(transactions, encoded.places, request, error)
+            await self._find_out(transactions, encoded, request, error)
             return
-        answer = decode_answer(response, len(transactions), fence)
-        if answer.is_fenced:
+        answer = decode_answer(response, len(transactions), fences)
+        if len(fences) > 1 and fences[1] in answer.failed:
             raise StoreUnavailable("the lease of this server in etcd has ended")
+        if answer.failed:
+            await self._feed.reach(answer.head, self._seconds)
+            self._repeat(transactions)
+            return
         # A failed compare waits for the mirror too, so that its caller sees the winning write.
         await self._feed.reach(answer.head, self._seconds)
         for transaction, is_done, places in zip(
             transactions, answer.succeeded, encoded.places, strict=True
         ):
             if is_done:
-                transaction.succeed(self._encoder.revisions(answer.written, places))
+                transaction.succeed(answer.written, encoded.offset, places)
             else:
                 self._mismatched(transaction)
 
@@ -198,7 +203,7 @@ class Writes:
     async def _find_out(
         self,
         transactions: list[PendingTransaction],
-        places: list[list[int]],
+        encoded: Encoded,
         request: int,
         error: UnknownOutcome,
     ) -> None:
@@ -215,12 +220,12 @@ class Writes:
         outcome = self._outcomes[request]
         if outcome is None:
             raise error
-        for transaction, taken in zip(transactions, places, strict=True):
+        for transaction, taken in zip(transactions, encoded.places, strict=True):
             if (
                 outcome.places.issuperset(place for place in taken if place >= 0)
                 and max(taken, default=-1) >= 0
             ):
-                transaction.succeed(self._encoder.revisions(outcome.revision, taken))
+                transaction.succeed(outcome.revision, encoded.offset, taken)
             else:
                 transaction.fail(error)
 
@@ -234,8 +239,12 @@ class Writes:
                 transaction.fail(mismatch)
                 return
         # It has changed again since, and now it would fit.
-        if time.monotonic() < transaction.deadline:
-            self._queue.append(transaction)
-            self._wake()
-        else:
-            transaction.fail(StoreUnavailable("the key changes faster than it can be compared"))
+        self._repeat((transaction,))
+
+    def _repeat(self, transactions: Iterable[PendingTransaction]) -> None:
+        for transaction in transactions:
+            if time.monotonic() < transaction.deadline:
+                self._queue.append(transaction)
+            else:
+                transaction.fail(StoreUnavailable("the key changes faster than it can be compared"))
+        self._wake()

@@ -131,18 +131,29 @@ def _apply_newest(
     connection: sqlite3.Connection, part: str, taken: frozenset[int], revision: int, step: int
 ) -> int:
     """Both stores have counted: no history, and new revisions for rows whose number is in use."""
-    query = "SELECT key, max(seq) FROM incoming WHERE part = ? GROUP BY key"
-    newest = dict(connection.execute(query, (part,)).fetchall())
-    for rows in _staged(connection, part):
+    for rows in _newest(connection, part):
         kept: _Staged = []
         for seq, operation in rows:
-            if newest[operation.key] != seq or isinstance(operation, DeleteKey):
+            if isinstance(operation, DeleteKey):
                 continue
             if seq in taken:
                 revision += step
             kept.append((revision if seq in taken else seq, operation))
         _apply(connection, kept)
     return revision
+
+
+def newest_rows(connection: sqlite3.Connection, part: str) -> Iterator[list[PutKey | DeleteKey]]:
+    """The last change of each key that is staged of a part."""
+    for rows in _newest(connection, part):
+        yield [operation for _, operation in rows]
+
+
+def _newest(connection: sqlite3.Connection, part: str) -> Iterator[_Staged]:
+    query = "SELECT key, max(seq) FROM incoming WHERE part = ? GROUP BY key"
+    newest = dict(connection.execute(query, (part,)).fetchall())
+    for rows in _staged(connection, part):
+        yield [(seq, operation) for seq, operation in rows if newest[operation.key] == seq]
 
 
 def _staged(connection: sqlite3.Connection, part: str) -> Iterator[_Staged]:
