@@ -9,6 +9,7 @@ from pykcp.cache.server import Cache
 from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.moving.copies import Copies
 from pykcp.registry.verbs.restore import Trash
 from pykcp.storage.interface import Store
 from pykcp.virtual.access import AccessWorkspace
@@ -19,6 +20,7 @@ from pykcp.virtual.exports import ExportsWorkspace
 from pykcp.virtual.framework import Parts, VirtualWorkspace
 from pykcp.virtual.initializingworkspaces import initializing_workspaces
 from pykcp.virtual.migratingworkspaces import MigratingWorkspaces
+from pykcp.virtual.moving.copies import CopiesWorkspace
 from pykcp.virtual.readable import ReadableWorkspace
 from pykcp.virtual.replication import ReplicationWorkspace
 from pykcp.virtual.terminatingworkspaces import terminating_workspaces
@@ -59,6 +61,7 @@ def virtual_workspaces(
         ReadableWorkspace(parts, inactive),
         AccessWorkspace(parts),
         UsageWorkspace(parts),
+        CopiesWorkspace(parts, Copies(store, lookup, trash, settings.shard)),
     ]
     if trash.window:
         made.append(TrashWorkspace(parts, trash))

@@ -96,6 +96,24 @@ def _undelete(invocation: CommandInvocation) -> None:
     undelete(invocation)
 
 
+def _backup(invocation: CommandInvocation) -> None:
+    from pykcp.cli.plugins.workspace.copies import backup
+
+    backup(invocation)
+
+
+def _restore(invocation: CommandInvocation) -> None:
+    from pykcp.cli.plugins.workspace.copies import restore
+
+    restore(invocation)
+
+
+def _clone(invocation: CommandInvocation) -> None:
+    from pykcp.cli.plugins.workspace.copies import clone
+
+    clone(invocation)
+
+
 def _create_context(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.workspace.context import create_context
 
@@ -195,6 +213,51 @@ def _undelete_command(typed: str) -> Command:
     )
 
 
+def _copy_commands(typed: str) -> tuple[Command, ...]:
+    return (
+        Command(
+            "backup",
+            "Save a workspace with all its content and all workspaces below it to a file.",
+            _backup,
+            usage="<path> -o <file>",
+            examples=f"{typed} backup team -o team.backup",
+            flags=(
+                PluginFlag("output", "string", "File to write.", "", "o"),
+                WORKSPACE_FLAG,
+                *CONNECTION_FLAGS,
+            ),
+            completes="workspaces",
+        ),
+        Command(
+            "restore",
+            "Create a workspace, with all below it, from a file that 'backup' has written.",
+            _restore,
+            usage="[<path>] -f <file>",
+            examples=f"{typed} restore -f team.backup\n{typed} restore :root:other:team -f team.backup --new-names",
+            flags=(
+                PluginFlag("filename", "string", "File to read.", "", "f"),
+                PluginFlag(
+                    "new-names",
+                    "bool",
+                    "Give new logical clusters, uids and identities to the copy, so that it can be beside the original.",
+                    False,
+                ),
+                WORKSPACE_FLAG,
+                *CONNECTION_FLAGS,
+            ),
+        ),
+        Command(
+            "clone",
+            "Copy a workspace with all its content and all workspaces below it.",
+            _clone,
+            usage="<path> <new path>",
+            examples=f"{typed} clone team team-copy",
+            flags=(WORKSPACE_FLAG, *CONNECTION_FLAGS),
+            completes="workspaces",
+        ),
+    )
+
+
 def _create_context_command() -> Command:
     return Command(
         "create-context",
@@ -244,6 +307,7 @@ def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
                 flags=(WORKSPACE_FLAG, *CONNECTION_FLAGS),
             ),
             _undelete_command(typed),
+            *_copy_commands(typed),
             _create_context_command(),
         ),
         version=version,

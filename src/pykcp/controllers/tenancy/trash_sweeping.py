@@ -20,6 +20,7 @@ from pykcp.registry.trash import record_from
 from pykcp.registry.verbs.restore import Trash
 
 NAME = "pykcp-trash"
+_START = "start"
 _NEXT = ""
 """Stands for the first record that is due."""
 _AT_A_TIME = 16
@@ -48,11 +49,16 @@ class TrashSweeping:
             self.controller.add_after(_NEXT, self._trash.window)
 
     async def _resume(self) -> None:
+        self.controller.add(_START)
         for key in self._trash.unfinished():
             self.controller.add(key)
         self.controller.add(_NEXT)
 
     async def reconcile(self, key: str) -> float | None:
+        if key == _START:
+            for step in self._trash.at_start:
+                await step()
+            return None
         if key == _NEXT:
             return await self._sweep()
         try:

@@ -166,7 +166,7 @@ class _Check:
         parts = split_key(key)
         if key.startswith(trash.RECORDS):
             self._records.add(parts.name)
-        else:
+        elif parts.cluster == trash.CLUSTER:  # others are records of moves and copies
             self._trashed.setdefault(parts.namespace, key)
 
     def _tell(self, kind: str, where: str, text: str) -> None:

@@ -13,7 +13,7 @@ that says so, and the rest is done at the next start.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from pykcp.apis.kcp import logical_clusters as lifecycle
 from pykcp.auth.user import MASTERS, User
@@ -74,10 +74,14 @@ class Trash:
     ) -> None:
         """`window`: seconds that deleted workspaces are kept; 0: they are not."""
         self._store, self._directory, self._lookup = store, directory, lookup
-        self._now = now
+        self.now = now
         self.window = window
         self._lock = asyncio.Lock()
         """One is restored at a time, so that no two requests finish the same one."""
+        self.at_start: list[Callable[[], Awaitable[None]]] = []
+        """What to do before anything is resumed, in the process that runs controllers."""
+        self.copying: set[str] = set()
+        """Logical clusters that are being written by `registry.moving.copies`."""
 
     # -- deleted workspaces ------------------------------------------------------------
 
@@ -93,7 +97,7 @@ class Trash:
         stored = codec.decode(workspace.value)
         parent = meta.cluster(stored)
         path = clusters.join(self._lookup.canonical_path(parent), meta.name(stored))
-        made = Record(self._now(), parent, path, stored, codec.decode(entry.value))
+        made = Record(self.now(), parent, path, stored, codec.decode(entry.value))
         return Raw((_put(made, 0),))
 
     def records(self, parent: str) -> Iterator[Record]:
@@ -112,6 +116,9 @@ class Trash:
         return None
 
     def is_restoring(self, cluster: str) -> bool:
+        """Whether a logical cluster is about to be there: its content is written already."""
+        if cluster in self.copying:
+            return True
         entry = self.find(cluster)
         return entry is not None and bool(record_from(entry.value).state)
 
@@ -134,11 +141,15 @@ class Trash:
             entry = self._store.get(record.key)
             if entry is None or record_from(entry.value).state:
                 raise NotFound.resource(WORKSPACES.group, WORKSPACES.resource, record.name)
-            await self._admit_workspace(record, user, dry_run=True)  # before anything is moved
+            await self.check(record, user)  # before anything is moved
             self._check_place(record)
             record = record._replace(state=trash.RESTORING, requested_by=user.to_json())
             await self._write([_put(record, entry.revision)])
             await self._finish(record)
+
+    async def check(self, record: Record, user: User) -> None:
+        """Raise what creating the workspace of a record would raise for a user."""
+        await self._admit_workspace(record, user, dry_run=True)
 
     async def resume(self, key: str) -> None:
         """Go on with one that is being restored, by the key of its record."""
@@ -180,13 +191,21 @@ class Trash:
         workspace, cluster = codec.copy(record.workspace), codec.copy(record.logical_cluster)
         lifecycle.revive(workspace, cluster)
         user = _user(record.requested_by) if record.requested_by else _SYSTEM
+        record = record._replace(state=trash.RESTORED, workspace=workspace, logical_cluster=cluster)
+        await self.create(record, user, _put(record, entry.revision))
+        return record
+
+    async def create(self, record: Record, user: User, last: PutKey | DeleteKey) -> None:
+        """Create a Workspace and its LogicalCluster, as they are in a record, as a user.
+
+        `last` goes along. Raises what creating the workspace would raise.
+        """
         of_workspace = await self._admit_workspace(record, user)
-        of_cluster = await self._admit_cluster(record, cluster)
-        record = record._replace(state=trash.RESTORED)
+        of_cluster = await self._admit_cluster(record, record.logical_cluster)
         operations = (
-            new_key(of_workspace.resource, record.parent, "", workspace),
-            new_key(of_cluster.resource, record.cluster, "", cluster),
-            _put(record, entry.revision),
+            new_key(of_workspace.resource, record.parent, "", record.workspace),
+            new_key(of_cluster.resource, record.cluster, "", record.logical_cluster),
+            last,
         )
         try:
             await write_reserved(self._store, operations, (of_workspace, of_cluster))
@@ -196,7 +215,6 @@ class Trash:
             raise Conflict("another write was faster, try again") from error
         except StoreError as error:
             raise translate(error) from error
-        return record
 
     async def _admit_workspace(
         self, record: Record, user: User, *, dry_run: bool = False
