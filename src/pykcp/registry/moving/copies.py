@@ -32,7 +32,7 @@ from pykcp.registry import codec, trash
 from pykcp.registry.errors import translate
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.registry.moving.records import CLUSTER, MARK, TravellingRow, row_of
+from pykcp.registry.moving.records import CLUSTER, TravellingRow, row_of
 from pykcp.registry.moving.renaming import (
     Renaming,
     new_cluster,
@@ -43,6 +43,7 @@ from pykcp.registry.moving.renaming import (
 from pykcp.registry.verbs.restore import Trash
 from pykcp.storage.errors import RevisionMismatch, StoreError
 from pykcp.storage.interface import Store
+from pykcp.storage.keys import TRASH as MARK
 from pykcp.storage.operations import DeleteKey, PutKey
 from pykcp.types import Object
 
