@@ -13,7 +13,7 @@ import binascii
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from math import inf
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl, urlencode
@@ -55,7 +55,9 @@ _RETRY, _POLL = 0.1, 0.05
 _BOOKMARK_SECONDS = 10.0
 _FIRST_HYBRID = 1 << 38
 """Revisions below are those of a server that counts for itself: they cannot be compared."""
-_PLACE = frozenset(("resourceVersion", "resourceVersionMatch", "limit", "continue"))
+_PARTIAL = "partial"
+"""Query of a list: without the shards that do not answer, which a warning names."""
+_PLACE = frozenset(("resourceVersion", "resourceVersionMatch", "limit", "continue", _PARTIAL))
 _INITIAL_END = b'"annotations":{"k8s.io/initial-events-end":"true"},'
 _FAILURES = (StatusError, SendFailed, TimeoutError, msgspec.MsgspecError)
 
@@ -117,23 +119,29 @@ class MergedCollections:
 
     # --- revisions
 
-    async def moment(self, at_least: int = 0) -> tuple[list[str], int]:
-        """The shards, and a revision that all of them have reached. Raises ShardsAway."""
-        shards = self._reads.names()
-        revisions = await self._on_all(shards, lambda shard: self.advance(shard, 0))
-        if len(shards) > 1 and min(revisions) < _FIRST_HYBRID:
-            raise ShardsAway(["revisions cannot be compared yet"])
-        revision = max((*revisions, at_least))
-        await self._on_all(shards, lambda shard: self.advance(shard, revision))
-        return shards, revision
+    async def moment(self, at_least: int = 0, *, is_partial: bool = False) -> tuple[list[str], int]:
+        """The shards, and a revision that all of them have reached. Raises ShardsAway.
 
-    async def _on_all(self, shards: Sequence[str], ask: Callable[[str], Any]) -> list[int]:
-        results = await asyncio.gather(*map(ask, shards), return_exceptions=True)
-        found = {s: r for s, r in zip(shards, results, strict=True) if isinstance(r, int)}
-        away = [shard for shard in shards if shard not in found]
-        if away or not shards:
+        `is_partial`: only those that answer, if any does.
+        """
+        shards = self._reads.names()
+        found = await self._on_all(shards, lambda shard: self.advance(shard, 0), is_partial)
+        if len(found) > 1 and min(found.values()) < _FIRST_HYBRID:
+            raise ShardsAway(["revisions cannot be compared yet"])
+        revision = max((*found.values(), at_least))
+        found = await self._on_all(found, lambda shard: self.advance(shard, revision), is_partial)
+        return list(found), revision
+
+    async def _on_all(
+        self, shards: Iterable[str], ask: Callable[[str], Any], is_partial: bool
+    ) -> dict[str, int]:
+        asked = list(shards)
+        results = await asyncio.gather(*map(ask, asked), return_exceptions=True)
+        found = {s: r for s, r in zip(asked, results, strict=True) if isinstance(r, int)}
+        away = [shard for shard in asked if shard not in found]
+        if not found or (away and not is_partial):
             raise ShardsAway(away or ["no shard is known yet"])
-        return list(found.values())
+        return found
 
     async def advance(self, shard: str, revision: int) -> int:
         """Raises one of _FAILURES."""
@@ -159,17 +167,20 @@ class MergedCollections:
     async def _list(self, asked: MergedRequest) -> None:
         limit = _number(asked, "limit")
         token = asked.asked.get("continue", "")
-        if token:
-            start = _decode(token)
-            shards = self._reads.names()
+        is_partial = asked.is_true(_PARTIAL)
+        start = _decode(token) if token else None
+        if start is None or is_partial:
+            at_least = start.revision if start else _number(asked, "resourceVersion")
+            shards, revision = await self.moment(at_least, is_partial=is_partial)
+            start = start or PageToken(revision, "", "")
         else:
-            shards, revision = await self.moment(_number(asked, "resourceVersion"))
-            start = PageToken(revision, "", "")
+            shards = self._reads.names()
+        headers = [*JSON_HEADERS, *_missing(self._reads.names(), shards)]
         stream: Stream | None = None
         count = 0
         async for shard, part in self.pages(asked, shards, start, limit):
             if stream is None:  # errors of the first shard can still be answered
-                stream = asked.call.exchange.start(200, JSON_HEADERS)
+                stream = asked.call.exchange.start(200, headers)
                 stream.write(part.head())
             stream.write((b"," if count and part.members else b"") + b",".join(part.members))
             count += len(part.members)
@@ -215,6 +226,13 @@ class MergedCollections:
             return decode_part(await response.read(_MOST_BYTES))
         except (SendFailed, msgspec.MsgspecError) as error:
             raise ShardsAway([shard]) from error
+
+
+def _missing(all_shards: Sequence[str], shards: Sequence[str]) -> Iterator[Header]:
+    """A warning that names the shards whose objects are not in the answer."""
+    away = ", ".join(shard for shard in all_shards if shard not in shards)
+    if away:
+        yield ("warning", f'299 - "shards do not answer, and their objects are missing: {away}"')
 
 
 def _number(asked: MergedRequest, name: str) -> int:

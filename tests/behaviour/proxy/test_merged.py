@@ -145,8 +145,18 @@ def test_a_dead_shard_is_named(two: Fleet, everything: TestClient) -> None:
         reply = everything.get("")
         assert reply.status == 503
         assert "shard-1" in reply.json["message"]
+        rest = everything.get("", partial="true")
+        assert "missing: shard-1" in (rest.header("warning") or "")
+        shards = {item["metadata"]["annotations"]["kcp.io/cluster"] for item in rest.json["items"]}
+        assert "root" in shards
+        page = everything.get("", partial="true", limit=1)
+        token = page.json["metadata"]["continue"]
+        following = everything.get("", partial="true", limit=1, **{"continue": token})
+        assert "missing: shard-1" in (following.header("warning") or "")
+        assert everything.get("", watch="true", partial="true").status == 503
     finally:
         two["shard-1"].start()
+    assert everything.get("", partial="true").header("warning") is None
     assert eventually(lambda: everything.get("", limit=1).status == 200)
 
 
