@@ -7,6 +7,7 @@ import binascii
 import logging
 import pathlib
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,8 @@ from pykcp.types import Object
 from pykcp.wire.tls_trust import verifying_context
 
 _log = logging.getLogger(__name__)
+_LONGEST = 256 * 1024
+"""Characters of a kubeconfig that a tenant wrote: YAML is slow to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,26 @@ def load_endpoint(
     `runs_plugins`: whether credential plugins may be used. Servers do not run any, since a
     kubeconfig that they are given would then decide which programs they run.
     """
+    document = _document(path, lambda: read(pathlib.Path(path)))
+    return _Kubeconfig(path, document, runs_plugins=runs_plugins).endpoint(context, url)
+
+
+def parse_endpoint(text: str, what: str = "kubeconfig") -> KubeconfigServer:
+    """The server of a kubeconfig that a tenant wrote. Raises CredentialError.
+
+    It may run no program and name no files: they would be those of this server.
+    """
+    if len(text) > _LONGEST:
+        raise CredentialError(f"{what}: longer than {_LONGEST} characters")
+    document = _document(what, lambda: text)
+    return _Kubeconfig(what, document, reads_files=False).endpoint()
+
+
+def _document(path: str, content: Callable[[], bytes | str]) -> Object:
     import yaml
 
     try:
-        document = yaml.safe_load(read(pathlib.Path(path)))
+        document = yaml.safe_load(content())
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark is not None else ""
@@ -68,12 +87,14 @@ def load_endpoint(
         raise CredentialError(f"{path}: not a kubeconfig") from None
     if not isinstance(document, dict):
         raise CredentialError(f"{path}: not a kubeconfig")
-    return _Kubeconfig(path, document, runs_plugins=runs_plugins).endpoint(context, url)
+    return document
 
 
 class _Kubeconfig:
-    def __init__(self, path: str, document: Object, *, runs_plugins: bool = False) -> None:
-        self._path, self._document = path, document
+    def __init__(
+        self, path: str, document: Object, *, runs_plugins: bool = False, reads_files: bool = True
+    ) -> None:
+        self._path, self._document, self._reads_files = path, document, reads_files
         self._refused = ("auth-provider",) if runs_plugins else ("exec", "auth-provider")
         self._folder = pathlib.Path(path).parent
 
@@ -130,6 +151,8 @@ class _Kubeconfig:
 
     def _file(self, entry: Object, name: str) -> str:
         value = entry.get(name)
+        if value and not self._reads_files:
+            raise self._error(f"{name} cannot be used here: write its content into the kubeconfig")
         return str(self._folder / value) if isinstance(value, str) and value else ""
 
     def _material(self, entry: Object, name: str) -> tuple[str, bytes]:

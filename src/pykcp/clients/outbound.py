@@ -185,6 +185,11 @@ class Outbound:
         finally:
             self._shares.release(keys)
 
+    async def addresses(self, host: str, port: int, tenant: Tenant) -> tuple[str, ...]:
+        """The addresses to connect to, for connections that are kept. Raises SendFailed."""
+        found = await self._allowed(host, port, [f"cluster {tenant.cluster}"])
+        return tuple(map(str, found))
+
     async def _allowed(self, host: str, port: int, keys: Sequence[str]) -> list[Address]:
         """The addresses of a host that may be connected to. Raises SendFailed."""
         try:

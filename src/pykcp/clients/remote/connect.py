@@ -54,8 +54,13 @@ def client_of(
     )
 
 
-def http_of(endpoint: KubeconfigServer, url: str = "") -> HttpClient:
-    """The connections to the server of a kubeconfig, or to another one of the same kind."""
+def http_of(
+    endpoint: KubeconfigServer, url: str = "", addresses: tuple[str, ...] = ()
+) -> HttpClient:
+    """The connections to the server of a kubeconfig, or to another one of the same kind.
+
+    `addresses`: those to connect to, if the name shall not be looked up.
+    """
     if endpoint.skip_verify:
         raise CredentialError("insecure-skip-tls-verify is not supported here")
     parts = urlsplit(server_root(url or endpoint.url))
@@ -68,6 +73,7 @@ def http_of(endpoint: KubeconfigServer, url: str = "") -> HttpClient:
         parts.port or (443 if is_tls else 80),
         Trust(lambda: make_context(endpoint)) if is_tls else None,
         endpoint.server_name,
+        addresses,
     )
     return HttpClient(server)
 

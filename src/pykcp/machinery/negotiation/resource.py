@@ -34,6 +34,31 @@ class ImportedResource(NamedTuple):
         return f"{self.plural}.{self.group or 'core'}"
 
 
+def listed_resources(group: str, version: str, document: Object) -> list[ImportedResource]:
+    """The resources of an APIResourceList that can be listed and watched."""
+    found = document.get("resources") or ()
+    subresources: dict[str, set[str]] = {}
+    for entry in found:
+        plural, slash, subresource = entry["name"].partition("/")
+        if slash:
+            subresources.setdefault(plural, set()).add(subresource)
+    return [
+        ImportedResource(
+            group,
+            version,
+            entry["name"],
+            entry.get("singularName") or "",
+            entry["kind"],
+            bool(entry.get("namespaced")),
+            tuple(entry.get("shortNames") or ()),
+            tuple(entry.get("categories") or ()),
+            frozenset(subresources.get(entry["name"], ())),
+        )
+        for entry in found
+        if "/" not in entry["name"] and {"list", "watch"} <= set(entry.get("verbs") or ())
+    ]
+
+
 def imported_schema(
     resource: ImportedResource, crd: Object | None, models: Mapping[str, Object]
 ) -> Object:

@@ -16,6 +16,7 @@ from pykcp.programs.kit.groups.egress import EgressOptions
 from pykcp.programs.kit.groups.fairness import FairnessOptions
 from pykcp.programs.kit.groups.features import FeatureOptions
 from pykcp.programs.kit.groups.logging import LoggingOptions
+from pykcp.programs.kit.groups.multicluster import MulticlusterOptions
 from pykcp.programs.kit.groups.request_header import RequestHeaderOptions
 from pykcp.programs.kit.groups.service_accounts import ServiceAccountOptions
 from pykcp.programs.kit.groups.serving import ShardServingOptions
@@ -45,6 +46,7 @@ class ShardSettings(ProgramSettings):
     fairness: FairnessOptions = FairnessOptions()
     workers: WorkerOptions = WorkerOptions()
     egress: EgressOptions = EgressOptions()
+    multicluster: MulticlusterOptions = MulticlusterOptions()
     logging: LoggingOptions = LoggingOptions()
     shutdown_seconds: float = 10.0
 

@@ -28,3 +28,16 @@ def cluster_object(name: str, **spec: Any) -> Object:
         "metadata": {"name": name},
         "spec": spec,
     }
+
+
+def condition_of(client: TestClient, path: str, name: str, kind: str) -> Object:
+    """A condition of an object; {} if it has none."""
+    answer = client.get(f"{path}/{name}")
+    status = answer.json.get("status") or {} if answer.status == 200 else {}
+    conditions = status.get("conditions") or ()
+    found: Object = next((c for c in conditions if c["type"] == kind), {})
+    return found
+
+
+def is_ready(client: TestClient, name: str) -> bool:
+    return condition_of(client, CLUSTERS, name, "Ready").get("status") == "True"

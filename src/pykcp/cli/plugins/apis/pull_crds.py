@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pykcp.cli.plugins.access.rest import RestClient
@@ -13,7 +13,12 @@ from pykcp.cli.plugins.go_yaml import dump
 from pykcp.cli.plugins.session import Session
 from pykcp.cli.plugins.shell.command import CommandInvocation
 from pykcp.machinery.negotiation.openapi import Unconvertible, models_of
-from pykcp.machinery.negotiation.resource import ImportedResource, crd_of, imported_schema
+from pykcp.machinery.negotiation.resource import (
+    ImportedResource,
+    crd_of,
+    imported_schema,
+    listed_resources,
+)
 
 Object = dict[str, Any]
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -69,27 +74,8 @@ class _Cluster:
             name = group["name"]
             yield from self._of_version(name, version, f"/apis/{name}/{version}")
 
-    def _of_version(self, group: str, version: str, path: str) -> Iterator[ImportedResource]:
-        found = self._get(path).get("resources") or ()
-        subresources: dict[str, set[str]] = {}
-        for entry in found:
-            plural, slash, subresource = entry["name"].partition("/")
-            if slash:
-                subresources.setdefault(plural, set()).add(subresource)
-        for entry in found:
-            if "/" in entry["name"] or not {"list", "watch"} <= set(entry.get("verbs") or ()):
-                continue
-            yield ImportedResource(
-                group,
-                version,
-                entry["name"],
-                entry.get("singularName") or "",
-                entry["kind"],
-                bool(entry.get("namespaced")),
-                tuple(entry.get("shortNames") or ()),
-                tuple(entry.get("categories") or ()),
-                frozenset(subresources.get(entry["name"], ())),
-            )
+    def _of_version(self, group: str, version: str, path: str) -> Iterable[ImportedResource]:
+        return listed_resources(group, version, self._get(path))
 
     def schema(self, resource: ImportedResource) -> Object:
         """The schema of a resource. Raises Unconvertible."""

@@ -1,0 +1,68 @@
+"""All controllers of multi-cluster, made and run together: in a shard, or as a program."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.clients.interface import Client, Feed, Lister
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.multicluster.clusters.connection import Resolve, resolve_any
+from pykcp.multicluster.clusters.controller import ClusterLifecycle, MakeSyncer
+from pykcp.multicluster.clusters.settings import ClusterSettings
+from pykcp.multicluster.importing.negotiator import Negotiator
+from pykcp.multicluster.importing.table import ImportTable
+
+
+@dataclass(frozen=True, slots=True)
+class MulticlusterParts:
+    """What the controllers are made of."""
+
+    feed: Feed
+    lister: Lister
+    client: Callable[[str], Client]
+    """A client that acts as the controller of this name."""
+    settings: ClusterSettings = field(default_factory=ClusterSettings)
+    make_syncer: MakeSyncer | None = None
+    resolve: Resolve = resolve_any
+    metrics: ControllerMetrics | None = None
+
+
+class MulticlusterControllers:
+    """`run` them; all objects that exist are looked at first."""
+
+    def __init__(self, parts: MulticlusterParts) -> None:
+        self._parts = parts
+        self._table = ImportTable(parts.lister)
+        self._clusters = ClusterLifecycle(
+            parts.lister,
+            parts.client("cluster-lifecycle"),
+            self._table,
+            parts.settings,
+            parts.make_syncer,
+            resolve=parts.resolve,
+            metrics=parts.metrics,
+        )
+        self._negotiator = Negotiator(
+            parts.lister,
+            parts.client("api-negotiation"),
+            self._table,
+            publishes=parts.settings.publishes_types,
+            metrics=parts.metrics,
+        )
+        for one in (self._table, self._clusters, self._negotiator):
+            one.follow(parts.feed)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with TaskOwner("multicluster") as owner:
+            try:
+                await self._table.load()
+                for controller in (self._clusters.controller, self._negotiator.controller):
+                    owner.start_restartable(controller.name, controller.run)
+                self._clusters.add_all()
+                await asyncio.Event().wait()
+            finally:
+                await self._clusters.stop()

@@ -1,0 +1,1 @@
+"""Clusters of workspaces: registration, health, and who synchronizes them."""

@@ -1,0 +1,119 @@
+"""Connections to clusters, as their kubeconfigs describe them.
+
+A kubeconfig comes from a tenant: it may name no program and no file, certificates are always
+verified, and in a shard the address must be one that tenants may reach. No text here contains any
+part of a kubeconfig but names and addresses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from pykcp.clients.credential_files import CredentialError
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.http.client import HttpClient
+from pykcp.clients.kubeconfig import KubeconfigServer, parse_endpoint
+from pykcp.clients.remote.client import RemoteClient
+from pykcp.clients.remote.connect import http_of, token_of
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import ServiceUnavailable
+from pykcp.multicluster.names import FIELD_MANAGER
+from pykcp.types import Object
+
+_CLUSTERS = "/clusters/"
+_SECONDS = 30.0
+
+Resolve: TypeAlias = Callable[[str, str, int], Awaitable[tuple[str, ...]]]
+"""The addresses of a host and port that a logical cluster may connect to. Raises SendFailed."""
+
+
+class InvalidKubeconfig(Exception):
+    """A kubeconfig that cannot be used; the text says why."""
+
+
+class ClusterClient(RemoteClient):
+    """The verbs of a cluster, with "" as the logical cluster.
+
+    A kubeconfig may name a logical cluster of a kcp server; "" then stands for that one.
+    """
+
+    def __init__(self, http: HttpClient, prefix: str, token: Callable[[], str] = str) -> None:
+        super().__init__(http, FIELD_MANAGER, token=token, timeout=_SECONDS)
+        self.prefix = prefix
+
+    def collection(self, cluster: str, kind: GroupVersionResource, namespace: str = "") -> str:
+        return self._below(cluster, super().collection(cluster, kind, namespace))
+
+    def object(
+        self,
+        cluster: str,
+        kind: GroupVersionResource,
+        name: str,
+        namespace: str = "",
+        subresource: str = "",
+    ) -> str:
+        return self._below(cluster, super().object(cluster, kind, name, namespace, subresource))
+
+    async def send(self, method: str, target: str, body: Object | None = None) -> Object:
+        return await super().send(method, f"{self.prefix}{target}", body)
+
+    def _below(self, cluster: str, path: str) -> str:
+        return path if cluster else f"{self.prefix}{path}"
+
+    async def read(self, target: str, seconds: float) -> tuple[int, bytes]:
+        """Status and body of a path of the server itself. Raises ServiceUnavailable."""
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self.http.request("GET", target, self.headers("*/*"))
+                return response.status, await response.read(1 << 16)
+        except TimeoutError:
+            raise ServiceUnavailable(f"no answer within {seconds:g} s") from None
+        except SendFailed as error:
+            raise ServiceUnavailable(str(error)) from error
+
+    def close(self) -> None:
+        self.http.close()
+
+
+async def parse_kubeconfig(text: str) -> KubeconfigServer:
+    """The server of a tenant's kubeconfig. Raises InvalidKubeconfig."""
+    try:
+        found = await asyncio.to_thread(parse_endpoint, text)
+    except CredentialError as error:
+        raise InvalidKubeconfig(str(error)) from None
+    refused = {
+        "http": urlsplit(found.url).scheme != "https",
+        "insecure-skip-tls-verify": found.skip_verify,
+        "username and password": bool(found.username or found.password),
+        "proxy-url": bool(found.proxy),
+    }
+    for name, is_used in refused.items():
+        if is_used:
+            raise InvalidKubeconfig(f"kubeconfig: {name} cannot be used here")
+    return found
+
+
+async def resolve_any(_cluster: str, _host: str, _port: int) -> tuple[str, ...]:
+    """Every address is allowed, for programs that act for their own users only."""
+    return ()
+
+
+async def open_client(
+    endpoint: KubeconfigServer, tenant: str, resolve: Resolve = resolve_any
+) -> ClusterClient:
+    """A client for a cluster of the logical cluster `tenant`; connections open on first use.
+
+    Raises InvalidKubeconfig, SendFailed.
+    """
+    parts = urlsplit(endpoint.url)
+    addresses = await resolve(tenant, parts.hostname or "", parts.port or 443)
+    try:
+        http = http_of(endpoint, addresses=addresses)
+    except (CredentialError, ValueError) as error:
+        raise InvalidKubeconfig(f"kubeconfig: {error}") from None
+    logical = parts.path.partition(_CLUSTERS)[2].strip("/")
+    prefix = f"{_CLUSTERS}{logical}" if logical else ""
+    return ClusterClient(http, prefix, token_of(endpoint))

@@ -1,0 +1,70 @@
+"""A look at a cluster: whether it answers and is ready, and which one it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from pykcp.machinery import meta
+from pykcp.machinery.resources import NAMESPACES
+from pykcp.machinery.status import StatusError
+from pykcp.multicluster.clusters.connection import ClusterClient
+from pykcp.multicluster.clusters.health import NOT_READY, UNAUTHORIZED, UNREACHABLE
+
+_IDENTITY = ("kube-system", "default")
+"""Namespaces by whose UID a cluster is known: the first that it has."""
+_MOST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    reason: str = ""
+    """Why the cluster is not ready; "" if it is."""
+    message: str = ""
+    uid: str = ""
+    version: str = ""
+
+    @property
+    def is_ready(self) -> bool:
+        return not self.reason
+
+
+async def probe(client: ClusterClient, seconds: float) -> ProbeResult:
+    """One look; it fails with a reason, never with an error."""
+    try:
+        status, body = await client.read("/readyz", seconds)
+        if status == 404:  # servers before 1.16
+            status, body = await client.read("/healthz", seconds)
+        if status in (401, 403):
+            return ProbeResult(UNAUTHORIZED, f"GET /readyz: status {status}")
+        if status != 200:
+            return ProbeResult(NOT_READY, f"GET /readyz: status {status}: {_shown(body)}")
+        _, version = await client.read("/version", seconds)
+        return ProbeResult(uid=await _identity(client), version=_version(version))
+    except StatusError as error:
+        if error.code in (401, 403):
+            return ProbeResult(UNAUTHORIZED, error.message)
+        return ProbeResult(UNREACHABLE, error.message)
+
+
+async def _identity(client: ClusterClient) -> str:
+    for name in _IDENTITY:
+        found = await client.get("", NAMESPACES, name)
+        if found is not None:
+            return meta.uid(found)
+    return ""
+
+
+def _version(body: bytes) -> str:
+    try:
+        return str(orjson.loads(body).get("gitVersion") or "")
+    except (orjson.JSONDecodeError, AttributeError):
+        return ""
+
+
+def _shown(body: bytes) -> str:
+    """The failed checks of /readyz, or the beginning of the answer."""
+    text = body.decode(errors="replace")
+    failed = [line for line in text.splitlines() if line.startswith("[-]")]
+    return ("; ".join(failed) or text.strip())[:_MOST]

@@ -1,0 +1,1 @@
+"""Types of clusters: read from them, negotiated with one another, and served by the workspace."""

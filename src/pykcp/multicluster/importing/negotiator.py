@@ -1,0 +1,342 @@
+"""Negotiates the types of the clusters of each workspace, and lets the workspace serve the result.
+
+One key is one type of one workspace; everything about it is computed anew from its imports.
+Nothing that users stored is lost: a type that no cluster has any longer stays while objects of it
+exist, and a published type is narrowed only if its objects fit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import orjson
+
+from pykcp.clients.interface import Change, Client, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import meta
+from pykcp.machinery.kcp.condition_marks import mark_false, mark_true
+from pykcp.machinery.kcp.conditions import INFO
+from pykcp.machinery.negotiation.findings import SchemaFinding, problems
+from pykcp.machinery.negotiation.meet import meet
+from pykcp.machinery.object_keys import ObjectKey
+from pykcp.machinery.resources import (
+    API_BINDINGS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    GroupVersionResource,
+)
+from pykcp.machinery.status import AlreadyExists, NotFound
+from pykcp.multicluster.importing import publishing
+from pykcp.multicluster.importing.negotiation import (
+    ImportedType,
+    NegotiationOutcome,
+    negotiate,
+    summary,
+)
+from pykcp.multicluster.importing.objects import (
+    AVAILABLE,
+    COMPATIBLE,
+    ENFORCED,
+    PUBLISHED,
+    SUBMITTED,
+    negotiated_object,
+    resource_of,
+    schema_hash,
+)
+from pykcp.multicluster.importing.stored import has_objects, misfits
+from pykcp.multicluster.importing.table import ImportState, ImportTable
+from pykcp.multicluster.names import IMPORTS, NEGOTIATED, negotiated_name
+from pykcp.types import Object
+
+NAME = "kcp-api-negotiation"
+_MOST_FINDINGS = 50
+_SETTLE_SECONDS = 0.1
+"""Imports of several clusters often come together."""
+
+
+@dataclass(slots=True)
+class _Served:
+    """How the workspace serves a type at present."""
+
+    crd: Object | None
+    binding: str
+    """Name of the APIBinding that brings the type, or ""."""
+    version: str
+
+    @property
+    def is_fixed(self) -> bool:
+        return bool(self.binding) or (
+            self.crd is not None and not publishing.is_negotiated(self.crd)
+        )
+
+    @property
+    def is_published(self) -> bool:
+        if self.binding:
+            return True
+        return self.crd is not None and publishing.is_served(self.crd, self.version)
+
+
+class Negotiator:
+    def __init__(
+        self,
+        lister: Lister,
+        client: Client,
+        table: ImportTable,
+        *,
+        publishes: bool = True,
+        metrics: ControllerMetrics | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`publishes`: whether new types are served at once."""
+        self._lister, self._client, self._table = lister, client, table
+        self._publishes, self._clock = publishes, clock
+        self.controller = Controller(NAME, self.reconcile, metrics=metrics)
+        table.listen(self._on_import)
+
+    def follow(self, feed: Feed) -> None:
+        feed.on(NEGOTIATED, self._on_negotiated)
+        feed.on(CUSTOM_RESOURCE_DEFINITIONS, self._on_crd)
+
+    def _on_import(self, key: ObjectKey, state: ImportState) -> None:
+        self.controller.add_after(ObjectKey(key.cluster, "", state.negotiated), _SETTLE_SECONDS)
+
+    def _on_negotiated(self, change: Change) -> None:
+        self.controller.add(change.key)
+
+    def _on_crd(self, change: Change) -> None:
+        spec = orjson.loads(change.value)["spec"]
+        plural, group = spec["names"]["plural"], spec.get("group") or ""
+        for version in spec.get("versions") or ():
+            name = negotiated_name(plural, version["name"], group)
+            if self._table.of_type(change.cluster, name) or self._lister.has(
+                change.cluster, NEGOTIATED, name
+            ):
+                self.controller.add(ObjectKey(change.cluster, "", name))
+
+    # --- one type
+
+    async def reconcile(self, key: ObjectKey) -> None:
+        negotiated = await self._client.get(key.cluster, NEGOTIATED, key.name)
+        imports = await self._imports(key)
+        if negotiated is None and not imports:
+            return
+        spec = negotiated["spec"] if negotiated is not None else imports[0]["spec"]
+        served = await self._served(key.cluster, spec)
+        is_left = negotiated is not None and not imports and not served.is_fixed
+        if negotiated is not None and is_left:
+            if not await self._is_used(key.cluster, spec, served):
+                await self._remove(key, negotiated, served)
+            return
+        outcome = await self._negotiate(key.cluster, negotiated, imports, served)
+        if outcome.spec is None:
+            return
+        negotiated = await self._write(key, negotiated, outcome)
+        if negotiated["spec"].get("publish") and not served.is_fixed:
+            served.crd = await self._publish(key.cluster, negotiated, served.crd)
+        await self._report(key.cluster, negotiated, outcome, served)
+        for one in imports:
+            await self._report_import(key.cluster, one, outcome, served)
+
+    async def _imports(self, key: ObjectKey) -> list[Object]:
+        found = []
+        for name in self._table.of_type(key.cluster, key.name):
+            one = await self._client.get(key.cluster, IMPORTS, name)
+            if one is not None and not meta.is_deleting(one):
+                found.append(one)
+        return found
+
+    async def _served(self, cluster: str, spec: Object) -> _Served:
+        resource = resource_of(spec)
+        name = publishing.crd_name(resource.plural, resource.group)
+        crd = await self._client.get(cluster, CUSTOM_RESOURCE_DEFINITIONS, name)
+        binding = ""
+        if crd is None:
+            binding = await self._binding_of(cluster, resource.group, resource.plural)
+        return _Served(crd, binding, resource.version)
+
+    async def _binding_of(self, cluster: str, group: str, plural: str) -> str:
+        for binding in await self._client.list(cluster, API_BINDINGS):
+            for bound in (binding.get("status") or {}).get("boundResources") or ():
+                if ((bound.get("group") or ""), bound.get("resource")) == (group, plural):
+                    return meta.name(binding)
+        return ""
+
+    async def _is_used(self, cluster: str, spec: Object, served: _Served) -> bool:
+        if not served.is_published:
+            return False
+        return await has_objects(self._client, cluster, _kind_of(spec))
+
+    async def _remove(self, key: ObjectKey, negotiated: Object, served: _Served) -> None:
+        """No cluster has the type, and the workspace has no objects of it."""
+        crd = served.crd
+        if crd is not None and publishing.is_negotiated(crd):
+            others = await self._published(key.cluster, negotiated["spec"])
+            others = [one for one in others if meta.name(one) != key.name]
+            if others:
+                await self._put_crd(key.cluster, publishing.definition(others), crd)
+            else:
+                await self._client.delete(
+                    key.cluster, CUSTOM_RESOURCE_DEFINITIONS, meta.name(crd), uid=meta.uid(crd)
+                )
+        await self._client.delete(key.cluster, NEGOTIATED, key.name, uid=meta.uid(negotiated))
+
+    async def _negotiate(
+        self, cluster: str, negotiated: Object | None, imports: list[Object], served: _Served
+    ) -> NegotiationOutcome:
+        base = negotiated["spec"] if negotiated is not None else None
+        if served.crd is not None and (served.is_fixed or base is None):
+            base = publishing.spec_of_crd(served.crd, served.version, base or imports[0]["spec"])
+        types = [
+            ImportedType(meta.name(one), one["spec"], one["spec"].get("schemaUpdateStrategy") or "")
+            for one in imports
+        ]
+        is_fixed, is_published = served.is_fixed, served.is_published
+        if served.binding:  # the schema of another workspace: it is not compared
+            return NegotiationOutcome(base or imports[0]["spec"], {one.name: [] for one in types})
+        outcome = negotiate(types, base, is_fixed=is_fixed, is_published=is_published)
+        if base is None or not is_published or is_fixed or outcome.spec is None:
+            return outcome
+        met = meet(base["openAPIV3Schema"], outcome.spec["openAPIV3Schema"])
+        if not problems(met.findings, may_narrow=False):
+            return outcome
+        count, names = await misfits(
+            self._client, cluster, _kind_of(base), outcome.spec["openAPIV3Schema"]
+        )
+        if not count:
+            return outcome
+        more = ", …" if count > len(names) else ""
+        why = f"{count} stored objects do not fit: {', '.join(names)}{more}"
+        return negotiate(types, base, is_fixed=False, is_published=True, refusal=lambda _: why)
+
+    async def _write(
+        self, key: ObjectKey, negotiated: Object | None, outcome: NegotiationOutcome
+    ) -> Object:
+        assert outcome.spec is not None
+        if negotiated is None:
+            wanted = negotiated_object(_negotiated_spec(outcome.spec), publish=self._publishes)
+            try:
+                return await self._client.create(key.cluster, NEGOTIATED, wanted)
+            except AlreadyExists:
+                found = await self._client.get(key.cluster, NEGOTIATED, key.name)
+                if found is None:
+                    raise
+                negotiated = found
+        spec = {
+            **_negotiated_spec(outcome.spec),
+            "publish": negotiated["spec"].get("publish", False),
+        }
+        if spec == negotiated["spec"]:
+            return negotiated
+        return await self._client.update(key.cluster, NEGOTIATED, {**negotiated, "spec": spec})
+
+    # --- the CRD
+
+    async def _published(self, cluster: str, spec: Object) -> list[Object]:
+        """All versions of a type that are to be served."""
+        resource = resource_of(spec)
+        found = []
+        for key in self._lister.keys(NEGOTIATED, cluster):
+            plural, _, rest = key.name.partition(".")
+            if plural != resource.plural or rest.partition(".")[2] != (resource.group or "core"):
+                continue
+            one = await self._client.get(cluster, NEGOTIATED, key.name)
+            if one is not None and one["spec"].get("publish"):
+                found.append(one)
+        return found
+
+    async def _publish(self, cluster: str, negotiated: Object, crd: Object | None) -> Object:
+        versions = await self._published(cluster, negotiated["spec"])
+        own = meta.name(negotiated)
+        versions = [*(one for one in versions if meta.name(one) != own), negotiated]
+        return await self._put_crd(cluster, publishing.definition(versions), crd)
+
+    async def _put_crd(self, cluster: str, wanted: Object, live: Object | None) -> Object:
+        if live is None:
+            return await self._client.create(cluster, CUSTOM_RESOURCE_DEFINITIONS, wanted)
+        changed = publishing.updated(live, wanted)
+        if changed is None:
+            return live
+        return await self._client.update(cluster, CUSTOM_RESOURCE_DEFINITIONS, changed)
+
+    # --- conditions
+
+    async def _report(
+        self, cluster: str, negotiated: Object, outcome: NegotiationOutcome, served: _Served
+    ) -> None:
+        after = {**negotiated, "status": dict(negotiated.get("status") or {})}
+        now = meta.now_rfc3339(self._clock())
+        if served.is_fixed:
+            mark_true(after, ENFORCED, now)
+        else:
+            mark_false(after, ENFORCED, "Negotiated", "", now, severity=INFO)
+        if served.crd is not None and not served.is_fixed:
+            mark_true(after, SUBMITTED, now)
+        else:
+            mark_false(after, SUBMITTED, "NotSubmitted", "", now, severity=INFO)
+        if served.is_published:
+            mark_true(after, PUBLISHED, now)
+        else:
+            mark_false(after, PUBLISHED, *_unpublished(negotiated, served), now, severity=INFO)
+        findings = [one for found in outcome.findings.values() for one in found]
+        after["status"]["findings"] = _written(findings)
+        after["status"]["schemaHash"] = schema_hash(after["spec"])
+        await self._put_status(cluster, NEGOTIATED, negotiated, after)
+
+    async def _report_import(
+        self, cluster: str, one: Object, outcome: NegotiationOutcome, served: _Served
+    ) -> None:
+        after = {**one, "status": dict(one.get("status") or {})}
+        now = meta.now_rfc3339(self._clock())
+        findings = outcome.findings.get(meta.name(one), [])
+        if meta.name(one) in outcome.incompatible:
+            mark_false(after, COMPATIBLE, "IncompatibleSchema", summary(findings), now)
+        else:
+            mark_true(after, COMPATIBLE, now)
+        if served.is_published:
+            mark_true(after, AVAILABLE, now)
+        else:
+            mark_false(after, AVAILABLE, "NotPublished", "", now, severity=INFO)
+        after["status"]["findings"] = _written(findings)
+        after["status"]["schemaHash"] = schema_hash(one["spec"])
+        await self._put_status(cluster, IMPORTS, one, after)
+
+    async def _put_status(
+        self, cluster: str, kind: GroupVersionResource, before: Object, after: Object
+    ) -> None:
+        if after["status"] == (before.get("status") or {}):
+            return
+        try:
+            await self._client.update(cluster, kind, after, "status")
+        except NotFound:
+            return  # it was deleted meanwhile
+
+
+def _kind_of(spec: Object) -> GroupVersionResource:
+    resource = resource_of(spec)
+    return GroupVersionResource(resource.group, resource.version, resource.plural)
+
+
+def _negotiated_spec(spec: Object) -> Object:
+    """Without what only imports have."""
+    return {
+        name: value
+        for name, value in spec.items()
+        if name not in ("location", "schemaUpdateStrategy", "publish")
+    }
+
+
+def _unpublished(negotiated: Object, served: _Served) -> tuple[str, str]:
+    if served.crd is not None:
+        return "NotEstablished", "the definition is not served yet"
+    if negotiated["spec"].get("publish"):
+        return "NotSubmitted", ""
+    return "PublishNotRequested", "set spec.publish to serve the type"
+
+
+def _written(findings: list[SchemaFinding]) -> list[Object]:
+    return [
+        {"path": one.path, "severity": str(one.severity), "text": one.text}
+        for one in findings[:_MOST_FINDINGS]
+    ]

@@ -1,0 +1,103 @@
+"""Multi-cluster in a shard: nothing of it is imported or runs before the first Cluster exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pykcp.aio.imports import import_aside
+from pykcp.aio.owner import TaskOwner
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.interface import Change, Lister, ShardFeed
+from pykcp.clients.outbound import Outbound, Tenant
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.controllers.runtime.shard_client import ShardClient
+from pykcp.machinery.resources import GroupVersionResource
+
+if TYPE_CHECKING:
+    from pykcp.multicluster.all import MulticlusterControllers
+    from pykcp.multicluster.clusters.settings import ClusterSettings
+
+_CLUSTERS = GroupVersionResource("workload.kcp.dev", "v1alpha1", "clusters")
+_NAME = "multicluster"
+
+
+class _Starter(Controller[str]):
+    """Runs the controllers of multi-cluster from the time when they are first needed."""
+
+    def __init__(self, make: Callable[[], MulticlusterControllers]) -> None:
+        super().__init__(_NAME, self._start, workers=1)
+        self._make = make
+        self._made: MulticlusterControllers | None = None
+        self._owner: TaskOwner | None = None
+        self._is_running = False
+
+    @property
+    def is_started(self) -> bool:
+        return self._is_running
+
+    async def run(self) -> None:
+        async with TaskOwner(_NAME) as owner:
+            self._owner, self._is_running = owner, False
+            await super().run()
+
+    async def _start(self, _: str) -> None:
+        if self._is_running:
+            return
+        self._is_running = True
+        assert self._owner is not None
+        if self._made is None:
+            await import_aside("pykcp.multicluster.all")
+            self._made = self._make()
+        self._owner.start_restartable("controllers", self._made.run)
+
+
+class MulticlusterOnDemand:
+    """A follower of Clusters, see `ControllerSpec`."""
+
+    def __init__(
+        self,
+        lister: Lister,
+        make_client: Callable[[str], ShardClient],
+        egress: Outbound,
+        settings: Callable[[], ClusterSettings],
+        metrics: ControllerMetrics,
+    ) -> None:
+        self._lister, self._make_client, self._egress = lister, make_client, egress
+        self._settings, self._metrics = settings, metrics
+        self._feed: ShardFeed | None = None
+        self.controller = _Starter(self._made)
+
+    def follow(self, feed: ShardFeed) -> None:
+        self._feed = feed
+        feed.on(_CLUSTERS, self._on_cluster)
+        feed.at_start(self._resume)
+
+    def _on_cluster(self, _: Change) -> None:
+        if not self.controller.is_started:
+            self.controller.add(_NAME)
+
+    async def _resume(self) -> None:
+        if self._lister.keys(_CLUSTERS, limit=1):
+            self.controller.add(_NAME)
+
+    def _made(self) -> MulticlusterControllers:
+        from pykcp.multicluster.all import MulticlusterControllers, MulticlusterParts
+
+        assert self._feed is not None
+        return MulticlusterControllers(
+            MulticlusterParts(
+                feed=self._feed,
+                lister=self._lister,
+                client=lambda name: self._make_client(f"system:kcp:controller:{name}"),
+                settings=self._settings(),
+                resolve=self._resolve,
+                metrics=self._metrics,
+            )
+        )
+
+    async def _resolve(self, cluster: str, host: str, port: int) -> tuple[str, ...]:
+        if not host:
+            raise SendFailed("no Host in request URL")
+        return await self._egress.addresses(host, port, Tenant(cluster))
