@@ -26,8 +26,10 @@ _NAME = "multicluster"
 class _Starter(Controller[str]):
     """Runs the controllers of multi-cluster from the time when they are first needed."""
 
-    def __init__(self, make: Callable[[], MulticlusterControllers]) -> None:
-        super().__init__(_NAME, self._start, workers=1)
+    def __init__(
+        self, make: Callable[[], MulticlusterControllers], metrics: ControllerMetrics
+    ) -> None:
+        super().__init__(_NAME, self._start, workers=1, metrics=metrics)
         self._make = make
         self._made: MulticlusterControllers | None = None
         self._owner: TaskOwner | None = None
@@ -67,7 +69,7 @@ class MulticlusterOnDemand:
         self._lister, self._make_client, self._egress = lister, make_client, egress
         self._settings, self._metrics = settings, metrics
         self._feed: ShardFeed | None = None
-        self.controller = _Starter(self._made)
+        self.controller = _Starter(self._made, metrics)
 
     def follow(self, feed: ShardFeed) -> None:
         self._feed = feed
