@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pykcp.testing.client import TestClient
-from pykcp.testing.multicluster.physical import physical_cluster
+from pykcp.testing.multicluster.downstream import PhysicalCluster, own_cluster
 from pykcp.testing.multicluster.workspaces import bind_workload
 from pykcp.testing.server import ServerProcess, server
 
@@ -27,9 +27,10 @@ def shard() -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def physical() -> Iterator[ServerProcess]:
-    with physical_cluster() as process:
-        yield process
+def physical(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PhysicalCluster]:
+    """A server like a Kubernetes cluster."""
+    with own_cluster("physical", tmp_path_factory.mktemp("physical")) as found:
+        yield found
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.multicluster.physical import inside, kubeconfig_of
+from pykcp.testing.multicluster.downstream import PhysicalCluster
 from pykcp.testing.multicluster.workspaces import (
     CLUSTERS,
     IMPORTS,
@@ -12,7 +12,6 @@ from pykcp.testing.multicluster.workspaces import (
     condition_of,
     is_ready,
 )
-from pykcp.testing.server import ServerProcess
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -25,14 +24,14 @@ def synced(client: TestClient, name: str) -> dict[str, str]:
 
 
 def test_a_registered_cluster_is_ready_and_its_types_are_served(
-    workspace: TestClient, physical: ServerProcess
+    workspace: TestClient, physical: PhysicalCluster
 ) -> None:
-    made = workspace.post(CLUSTERS, cluster_object("east", kubeconfig=kubeconfig_of(physical)))
+    made = workspace.post(CLUSTERS, cluster_object("east", kubeconfig=physical.kubeconfig_text()))
     assert made.status == 201
     eventually(lambda: is_ready(workspace, "east"))
     found = workspace.get(f"{CLUSTERS}/east").json
     assert "workload.kcp.dev/cluster" in found["metadata"]["finalizers"]
-    namespaces = inside(physical).get("/api/v1/namespaces/kube-system").json
+    namespaces = physical.client.get("/api/v1/namespaces/kube-system").json
     assert found["status"]["uid"] == namespaces["metadata"]["uid"]
     assert found["status"]["version"].startswith("v1.")
     eventually(lambda: condition_of(workspace, IMPORTS, "deployments.east.v1.apps", "Compatible"))

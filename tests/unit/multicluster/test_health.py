@@ -9,21 +9,21 @@ from pykcp.multicluster.clusters.health import (
     STATUS_UNKNOWN,
     UNREACHABLE,
     ClusterHealth,
-    Verdict,
+    Readiness,
 )
 from pykcp.multicluster.clusters.settings import ClusterSettings
 
 SETTINGS = ClusterSettings()
-WAS_READY = Verdict("True", READY)
+WAS_READY = Readiness("True", READY)
 
 
-def health(before: Verdict | None = None, *, probes: bool = True) -> ClusterHealth:
+def health(before: Readiness | None = None, *, probes: bool = True) -> ClusterHealth:
     return ClusterHealth(SETTINGS, 0.0, before, probes=probes)
 
 
 def test_a_new_cluster_is_ready_with_its_first_answer() -> None:
     one = health()
-    assert one.verdict == Verdict("Unknown", STATUS_UNKNOWN)
+    assert one.verdict == Readiness("Unknown", STATUS_UNKNOWN)
     one.succeeded(1.0)
     assert one.verdict.is_ready
 
@@ -31,7 +31,7 @@ def test_a_new_cluster_is_ready_with_its_first_answer() -> None:
 def test_a_new_cluster_says_at_once_why_it_is_not_ready() -> None:
     one = health()
     one.failed(1.0, UNREACHABLE, "connection refused")
-    assert one.verdict == Verdict("Unknown", UNREACHABLE, "connection refused")
+    assert one.verdict == Readiness("Unknown", UNREACHABLE, "connection refused")
     one.succeeded(2.0)
     assert one.verdict.is_ready
 
@@ -42,7 +42,7 @@ def test_three_failures_in_a_row_count() -> None:
     one.failed(2.0, NOT_READY, "etcd")
     assert one.verdict.is_ready
     one.failed(3.0, NOT_READY, "etcd")
-    assert one.verdict == Verdict("False", NOT_READY, "etcd")
+    assert one.verdict == Readiness("False", NOT_READY, "etcd")
 
 
 def test_recovery_takes_a_while() -> None:
@@ -102,7 +102,7 @@ def test_a_cluster_that_never_reported_stays_unknown() -> None:
 
 
 def test_after_a_restart_an_outage_is_still_one() -> None:
-    one = health(Verdict("Unknown", NO_HEARTBEAT, ""), probes=False)
+    one = health(Readiness("Unknown", NO_HEARTBEAT, ""), probes=False)
     one.succeeded(1.0)
     assert not one.verdict.is_ready
     one.succeeded(31.0)

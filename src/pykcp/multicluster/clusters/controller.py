@@ -33,12 +33,12 @@ from pykcp.multicluster.clusters.connection import (
     resolve_any,
 )
 from pykcp.multicluster.clusters.deletion import ClusterRemoval
-from pykcp.multicluster.clusters.health import NOT_READY, ClusterHealth, Verdict
+from pykcp.multicluster.clusters.health import NOT_READY, ClusterHealth, Readiness
 from pykcp.multicluster.clusters.report import Mark
 from pykcp.multicluster.clusters.session import ClusterSession, ClusterSyncer, RegisteredCluster
 from pykcp.multicluster.clusters.settings import PUSH, ClusterSettings
 from pykcp.multicluster.importing.importer import ImportTarget, TypeImporter, is_built_in
-from pykcp.multicluster.importing.table import ImportState, ImportTable
+from pykcp.multicluster.importing.table import ImportSummary, ImportTable
 from pykcp.multicluster.names import CLUSTER_FINALIZER, CLUSTERS
 from pykcp.types import Object
 
@@ -54,7 +54,7 @@ class _Refused(Exception):
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
-        self.verdict = Verdict("False", reason, message)
+        self.verdict = Readiness("False", reason, message)
 
 
 class _SyncerReport(msgspec.Struct, rename="camel"):
@@ -144,7 +144,7 @@ class ClusterLifecycle:
         for key in self._secrets.get(change.key, ()):
             self.controller.add(key)
 
-    def _on_import(self, key: ObjectKey, state: ImportState) -> None:
+    def _on_import(self, key: ObjectKey, state: ImportSummary) -> None:
         self.controller.add(ObjectKey(key.cluster, "", state.location))
 
     # --- one Cluster
@@ -183,7 +183,7 @@ class ClusterLifecycle:
                 f"the kubeconfig leads to the cluster {result.uid}, not to {known}: register it "
                 "under another name, or set spec.adopt"
             )
-            verdict = Verdict("False", report.IDENTITY_CHANGED, message)
+            verdict = Readiness("False", report.IDENTITY_CHANGED, message)
             await self._write(key, cluster, verdict, marks)
             return None
         if result is not None and result.is_ready:
@@ -363,7 +363,7 @@ class ClusterLifecycle:
         self,
         key: ObjectKey,
         cluster: Object,
-        verdict: Verdict,
+        verdict: Readiness,
         marks: list[Mark],
         more: Object | None = None,
     ) -> None:

@@ -20,7 +20,7 @@ NO_HEARTBEAT = "ErrorHeartbeat"
 _OUTAGES = frozenset((NOT_READY, UNREACHABLE, UNAUTHORIZED, NO_HEARTBEAT))
 
 
-class Verdict(NamedTuple):
+class Readiness(NamedTuple):
     status: str
     """Of the condition `Ready`."""
     reason: str
@@ -35,11 +35,11 @@ class ClusterHealth:
     """Is told of probes, or of heartbeats in the modes where the control plane does not probe."""
 
     def __init__(
-        self, settings: ClusterSettings, now: float, before: Verdict | None, *, probes: bool
+        self, settings: ClusterSettings, now: float, before: Readiness | None, *, probes: bool
     ) -> None:
         """`before`: as the Cluster object says; a restart of the control plane is no outage."""
         self._settings, self._probes = settings, probes
-        self.verdict = before or Verdict(UNKNOWN, STATUS_UNKNOWN)
+        self.verdict = before or Readiness(UNKNOWN, STATUS_UNKNOWN)
         self._recovers = before is not None and before.reason in _OUTAGES
         self._failures = 0
         self._well_since: float | None = None
@@ -51,7 +51,7 @@ class ClusterHealth:
             self._well_since = now
         if not self._recovers or now - self._well_since >= self._settings.recovery:
             self._recovers = False
-            self.verdict = Verdict(TRUE, READY)
+            self.verdict = Readiness(TRUE, READY)
 
     def failed(self, now: float, reason: str, message: str) -> None:
         self._heard, self._well_since = now, None
@@ -60,7 +60,7 @@ class ClusterHealth:
             return
         self._recovers = self._recovers or self.verdict.is_ready
         status = UNKNOWN if reason == UNREACHABLE else FALSE
-        self.verdict = Verdict(status, reason, message)
+        self.verdict = Readiness(status, reason, message)
 
     def look(self, now: float) -> float | None:
         """Notice silence; returns the seconds until the next time that this may change anything."""
@@ -73,7 +73,7 @@ class ClusterHealth:
                 self._well_since = None
                 self._recovers = self._recovers or self.verdict.is_ready
                 message = f"no heartbeat of the syncer for {settings.heartbeat_expiry:g} seconds"
-                self.verdict = Verdict(UNKNOWN, NO_HEARTBEAT, message)
+                self.verdict = Readiness(UNKNOWN, NO_HEARTBEAT, message)
         return None
 
     def recovery_left(self, now: float) -> float | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pykcp.machinery.conditions import FALSE, TRUE, UNKNOWN, conditions_of, find
 from pykcp.machinery.kcp.conditions import ERROR, condition, with_condition
 from pykcp.machinery.negotiation.resource import ImportedResource
-from pykcp.multicluster.clusters.health import Verdict
-from pykcp.multicluster.importing.table import ImportState
+from pykcp.multicluster.clusters.health import Readiness
+from pykcp.multicluster.importing.table import ImportSummary
 from pykcp.multicluster.names import (
     TAINT_NOT_READY,
     TAINT_UNREACHABLE,
@@ -73,20 +73,20 @@ def with_marks(conditions: Sequence[Object], marks: Iterable[Mark], now: str) ->
     return found
 
 
-def ready_mark(verdict: Verdict) -> Mark:
+def ready_mark(verdict: Readiness) -> Mark:
     return Mark(READY, verdict.status, verdict.reason, verdict.message)
 
 
-def verdict_of(cluster: Object) -> Verdict | None:
+def verdict_of(cluster: Object) -> Readiness | None:
     """What the object says about readiness; None if it says nothing."""
     found = find(conditions_of(cluster), READY)
     if found is None:
         return None
-    return Verdict(found["status"], found.get("reason") or "", found.get("message") or "")
+    return Readiness(found["status"], found.get("reason") or "", found.get("message") or "")
 
 
 def health_taints(
-    verdict: Verdict, *, is_cordoned: bool, before: Sequence[Object], now: str
+    verdict: Readiness, *, is_cordoned: bool, before: Sequence[Object], now: str
 ) -> list[Object]:
     """Taints by the state of the cluster; those that stay keep their time."""
     keys = []
@@ -105,7 +105,7 @@ def health_taints(
 def synced_resources(
     types: Iterable[ImportedResource],
     built_in: Iterable[ImportedResource],
-    imports: Iterable[ImportState],
+    imports: Iterable[ImportSummary],
     failed: dict[str, str],
 ) -> list[Object]:
     """The types of a cluster and whether they can be synchronized."""

@@ -46,7 +46,7 @@ from pykcp.multicluster.importing.objects import (
     schema_hash,
 )
 from pykcp.multicluster.importing.stored import has_objects, misfits
-from pykcp.multicluster.importing.table import ImportState, ImportTable
+from pykcp.multicluster.importing.table import ImportSummary, ImportTable
 from pykcp.multicluster.names import IMPORTS, NEGOTIATED, negotiated_name
 from pykcp.types import Object
 
@@ -99,7 +99,7 @@ class Negotiator:
         feed.on(NEGOTIATED, self._on_negotiated)
         feed.on(CUSTOM_RESOURCE_DEFINITIONS, self._on_crd)
 
-    def _on_import(self, key: ObjectKey, state: ImportState) -> None:
+    def _on_import(self, key: ObjectKey, state: ImportSummary) -> None:
         self.controller.add_after(ObjectKey(key.cluster, "", state.negotiated), _SETTLE_SECONDS)
 
     def _on_negotiated(self, change: Change) -> None:

@@ -18,7 +18,7 @@ from pykcp.multicluster.importing.objects import AVAILABLE, COMPATIBLE
 from pykcp.multicluster.names import IMPORTS, negotiated_name
 
 
-class ImportState(NamedTuple):
+class ImportSummary(NamedTuple):
     """One import."""
 
     negotiated: str
@@ -67,13 +67,13 @@ class _Import(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Import).decode
 
 
-def state_of(value: bytes) -> ImportState:
+def state_of(value: bytes) -> ImportSummary:
     found = _decode(value)
     spec, version = found.spec, found.spec.group_version
     conditions = {one.type: one for one in found.status.conditions}
     compatible = conditions.get(COMPATIBLE)
     available = conditions.get(AVAILABLE)
-    return ImportState(
+    return ImportSummary(
         negotiated_name(spec.plural, version.version, version.group),
         spec.location,
         version.group,
@@ -90,12 +90,12 @@ class ImportTable:
 
     def __init__(self, lister: Lister) -> None:
         self._lister = lister
-        self._states: dict[ObjectKey, ImportState] = {}
+        self._states: dict[ObjectKey, ImportSummary] = {}
         self._of_type: dict[tuple[str, str], set[ObjectKey]] = {}
         self._of_location: dict[tuple[str, str], set[ObjectKey]] = {}
-        self._listeners: list[Callable[[ObjectKey, ImportState], None]] = []
+        self._listeners: list[Callable[[ObjectKey, ImportSummary], None]] = []
 
-    def listen(self, changed: Callable[[ObjectKey, ImportState], None]) -> None:
+    def listen(self, changed: Callable[[ObjectKey, ImportSummary], None]) -> None:
         """Call back for every import that changed or went, with its last state."""
         self._listeners.append(changed)
 
@@ -113,7 +113,7 @@ class ImportTable:
         """Names of the imports that take part in a negotiated type."""
         return sorted(key.name for key in self._of_type.get((cluster, negotiated), ()))
 
-    def of_location(self, cluster: str, location: str) -> Iterator[ImportState]:
+    def of_location(self, cluster: str, location: str) -> Iterator[ImportSummary]:
         """The imports of a Cluster."""
         for key in sorted(self._of_location.get((cluster, location), ())):
             yield self._states[key]
@@ -126,7 +126,7 @@ class ImportTable:
         else:
             self._put(change.key, state_of(change.value))
 
-    def _put(self, key: ObjectKey, state: ImportState) -> None:
+    def _put(self, key: ObjectKey, state: ImportSummary) -> None:
         before = self._states.get(key)
         if before is not None and before[:3] != state[:3]:
             self._drop(key)
@@ -135,7 +135,7 @@ class ImportTable:
         self._of_location.setdefault((key.cluster, state.location), set()).add(key)
         self._tell(key, state)
 
-    def _drop(self, key: ObjectKey) -> ImportState | None:
+    def _drop(self, key: ObjectKey) -> ImportSummary | None:
         state = self._states.pop(key, None)
         if state is None:
             return None
@@ -149,6 +149,6 @@ class ImportTable:
                 index.pop(entry, None)
         return state
 
-    def _tell(self, key: ObjectKey, state: ImportState) -> None:
+    def _tell(self, key: ObjectKey, state: ImportSummary) -> None:
         for listener in self._listeners:
             listener(key, state)
