@@ -12,6 +12,7 @@ from pykcp.testing.multicluster.workspaces import (
     condition_of,
     is_ready,
 )
+from pykcp.types import Object
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -60,3 +61,34 @@ def test_a_registered_cluster_is_ready_and_its_types_are_served(
     answer = workspace.post(DEPLOYMENTS, deployment)
     assert answer.status == 201, answer
     assert answer.json["spec"]["template"]["metadata"]["labels"] == {"app": "web"}
+    labels = {"labels": {"workloads.kcp.dev/cluster": "east"}}
+    assert workspace.patch(f"{DEPLOYMENTS}/web", {"metadata": labels}).status == 200
+    copy = eventually(lambda: copies(physical))[0]
+    status = {"status": {"replicas": 1, "readyReplicas": 1, "observedGeneration": 1}}
+    namespace = copy["metadata"]["namespace"]
+    copied = f"/apis/apps/v1/namespaces/{namespace}/deployments/web"
+    assert physical.client.patch(f"{copied}/status", status).status == 200
+    eventually(
+        lambda: (
+            (workspace.get(f"{DEPLOYMENTS}/web").json.get("status") or {}).get("readyReplicas") == 1
+        )
+    )
+    finalizers = workspace.get(f"{DEPLOYMENTS}/web").json["metadata"]["finalizers"]
+    assert finalizers == ["workloads.kcp.dev/syncer-east"]
+    eventually(lambda: workspace.get(f"{CLUSTERS}/east").json["status"].get("syncer"))
+    # The Cluster goes: its copies are removed, the object stays.
+    assert workspace.delete(f"{CLUSTERS}/east").status == 200
+    eventually(lambda: workspace.get(f"{CLUSTERS}/east").status == 404)
+    assert copies(physical) == []
+    left = workspace.get(f"{DEPLOYMENTS}/web").json["metadata"]
+    assert "finalizers" not in left
+    eventually(lambda: workspace.get(IMPORTS).json["items"] == [])
+    assert workspace.get(f"{DEPLOYMENTS}/web").status == 200
+    assert condition_of(workspace, NEGOTIATED, "deployments.v1.apps", "Published")
+    eventually(lambda: workspace.get(f"{NEGOTIATED}/statefulsets.v1.apps").status == 404)
+    eventually(lambda: workspace.get(f"{CRDS}/statefulsets.apps").status == 404)
+
+
+def copies(physical: PhysicalCluster) -> list[Object]:
+    found: list[Object] = physical.client.get("/apis/apps/v1/deployments").json["items"]
+    return found

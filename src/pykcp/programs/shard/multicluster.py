@@ -14,6 +14,7 @@ from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.shard_client import ShardClient
 from pykcp.machinery.resources import GroupVersionResource
+from pykcp.observe.metrics import Registry
 
 if TYPE_CHECKING:
     from pykcp.multicluster.all import MulticlusterControllers
@@ -51,6 +52,7 @@ class _Starter(Controller[str]):
         assert self._owner is not None
         if self._made is None:
             await import_aside("pykcp.multicluster.all")
+            await import_aside("pykcp.multicluster.clusters.pushing")
             self._made = self._make()
         self._owner.start_restartable("controllers", self._made.run)
 
@@ -65,9 +67,10 @@ class MulticlusterOnDemand:
         egress: Outbound,
         settings: Callable[[], ClusterSettings],
         metrics: ControllerMetrics,
+        registry: Registry,
     ) -> None:
         self._lister, self._make_client, self._egress = lister, make_client, egress
-        self._settings, self._metrics = settings, metrics
+        self._settings, self._metrics, self._registry = settings, metrics, registry
         self._feed: ShardFeed | None = None
         self.controller = _Starter(self._made, metrics)
 
@@ -86,18 +89,28 @@ class MulticlusterOnDemand:
 
     def _made(self) -> MulticlusterControllers:
         from pykcp.multicluster.all import MulticlusterControllers, MulticlusterParts
+        from pykcp.multicluster.clusters.pushing import PushSyncers
+        from pykcp.multicluster.clusters.shard_upstream import LogDemultiplexer, ShardUpstream
+        from pykcp.multicluster.syncer.metrics import SyncMetrics
 
         assert self._feed is not None
+        upstream = ShardUpstream(
+            self._account("syncer"), self._lister, LogDemultiplexer(self._feed)
+        )
         return MulticlusterControllers(
             MulticlusterParts(
                 feed=self._feed,
                 lister=self._lister,
-                client=lambda name: self._make_client(f"system:kcp:controller:{name}"),
+                client=self._account,
                 settings=self._settings(),
+                make_syncer=PushSyncers(upstream, metrics=SyncMetrics(self._registry)),
                 resolve=self._resolve,
                 metrics=self._metrics,
             )
         )
+
+    def _account(self, name: str) -> ShardClient:
+        return self._make_client(f"system:kcp:controller:{name}")
 
     async def _resolve(self, cluster: str, host: str, port: int) -> tuple[str, ...]:
         if not host:

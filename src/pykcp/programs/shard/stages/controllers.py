@@ -68,6 +68,7 @@ def build_controllers(
             base.egress.mounts,
             settings.multicluster.cluster_settings,
             metrics,
+            base.metrics,
         )
     )
     return join(LogFeed(stores.store), followers)
