@@ -94,6 +94,13 @@ def leaf_name(root: str, cluster: str) -> str:
     return _shortened(f"{root}--{cluster}", _LABEL_MAX)
 
 
+def shared_name(workspace: str, cluster: str) -> str:
+    """By what a cluster is known in other workspaces than that of its registration: clusters of
+    equal names in two workspaces are told apart.
+    """
+    return f"{_shortened(cluster, _LABEL_MAX - 9)}-{short_hash(f'{workspace}/{cluster}', 8)}"
+
+
 def owned_by(root: str) -> str:
     """The value of OWNED_BY for a root of this name."""
     return _shortened(root, _LABEL_MAX)

@@ -1,0 +1,1 @@
+"""What is known of kinds: replicas, pod templates, dependencies, health, how reports become one status."""

@@ -1,0 +1,139 @@
+"""The fourth step: what each of the selected clusters gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pykcp.multicluster.scheduling.division import NO_CAP, Share, divide, divide_sticky
+from pykcp.multicluster.scheduling.filters import replicas_that_fit
+from pykcp.multicluster.scheduling.model import (
+    AGGREGATED,
+    CAPACITY,
+    DIVIDED,
+    SINGLE,
+    WEIGHTED,
+    ClusterView,
+    Question,
+)
+from pykcp.multicluster.scheduling.selection import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    counts: Mapping[str, int | None]
+    reasons: Mapping[str, str]
+    unplaced: int = 0
+    """Replicas that the placement's maximum leaves no room for."""
+
+
+def is_divided(question: Question) -> bool:
+    return question.policy.strategy == DIVIDED and question.workload.replicas is not None
+
+
+def assign(question: Question, selection: Selection) -> Chosen:
+    """The clusters of a workload, with the replicas of each."""
+    replicas, stay = question.workload.replicas, question.stay
+    if question.policy.strategy == SINGLE:
+        name = next((name for name in selection.chosen if name in stay), selection.chosen[0])
+        return Chosen({name: replicas}, {name: "the cluster with the best score"})
+    if not is_divided(question):
+        names = selection.chosen
+        return Chosen(
+            dict.fromkeys(names, replicas), dict.fromkeys(names, "a copy in each cluster")
+        )
+    total = replicas or 0
+    among = _enough(question, selection)
+    if not total:
+        kept = [name for name in among if name in stay] or among[:1]
+        return Chosen(dict.fromkeys(kept, 0), dict.fromkeys(kept, "no replicas are wanted"))
+    shares = [_share(question, selection, name) for name in among]
+    counts = _sticky(question, shares, total)
+    weights = {share.name: share.weight for share in shares}
+    placed = {name: count for name, count in counts.items() if count}
+    reasons = {
+        name: f"{count} of {total} replicas, {question.policy.preference} with weight {weights[name]}"
+        for name, count in placed.items()
+    }
+    return Chosen(placed, reasons, total - sum(placed.values()))
+
+
+def ideal(question: Question, selection: Selection) -> dict[str, int]:
+    """The division that would be made if the workload were nowhere."""
+    total = question.workload.replicas or 0
+    shares = [_share(question, selection, name) for name in _enough(question, selection)]
+    if question.policy.preference == AGGREGATED:
+        return _sticky(question, shares, total)  # to move what runs would serve nothing
+    rooms = _rooms(question, shares)
+    roomy = [replace(s, cap=min(s.cap, rooms[s.name])) for s in shares]
+    counts = divide(total, roomy, question.workload.uid)
+    return counts if sum(counts.values()) == total else _sticky(question, shares, total)
+
+
+def _enough(question: Question, selection: Selection) -> Sequence[str]:
+    """The clusters to divide among: not more than can have the minimum, and none without weight."""
+    policy, names = question.policy, selection.chosen
+    if policy.preference == WEIGHTED:
+        heavy = [name for name in names if _weight(question, question.clusters[name]) > 0]
+        names = tuple(heavy) or names
+    if policy.minimum > 0:
+        names = names[: max(1, (question.workload.replicas or 0) // policy.minimum)]
+    return names
+
+
+def _share(question: Question, selection: Selection, name: str) -> Share:
+    cluster, policy = question.clusters[name], question.policy
+    current = question.stay.get(name) or 0
+    cap = policy.maximum or NO_CAP
+    if not cluster.is_ready or cluster.unschedulable:
+        cap = min(cap, current)  # what runs there stays, nothing is added
+    minimum = max(policy.minimum, 1 if name in selection.anchors else 0)
+    return Share(name, max(1, _weight(question, cluster)), minimum, cap, current)
+
+
+def _weight(question: Question, cluster: ClusterView) -> int:
+    policy = question.policy
+    if policy.preference == WEIGHTED:
+        return next((term.weight for term in policy.weights if term.matches(cluster)), 0)
+    if policy.preference == CAPACITY:
+        current = question.stay.get(cluster.name) or 0
+        return current + (replicas_that_fit(cluster, question.workload.requests) or 0)
+    return 1
+
+
+def _rooms(question: Question, shares: Sequence[Share]) -> dict[str, int]:
+    """How many replicas each cluster can hold, those that it has included."""
+    rooms = {}
+    for share in shares:
+        fit = replicas_that_fit(question.clusters[share.name], question.workload.requests)
+        rooms[share.name] = NO_CAP if fit is None else share.current + fit
+    return rooms
+
+
+def _sticky(question: Question, shares: Sequence[Share], total: int) -> dict[str, int]:
+    """Divide within the room that clusters have. What exceeds it is divided regardless: pending
+    pods are what makes a cluster grow.
+    """
+    rooms = _rooms(question, shares)
+    roomy = [replace(s, cap=min(s.cap, rooms[s.name])) for s in shares]
+    if question.policy.preference == AGGREGATED:
+        counts = _packed(total, roomy)
+    else:
+        counts = divide_sticky(total, roomy, question.workload.uid)
+    if sum(counts.values()) < total:
+        again = [replace(s, current=counts[s.name]) for s in shares]
+        counts = divide_sticky(total, again, question.workload.uid)
+    return counts
+
+
+def _packed(total: int, shares: Sequence[Share]) -> dict[str, int]:
+    """As few clusters as possible: what is there stays, then the best ones are filled in turn."""
+    counts, remaining = dict.fromkeys((s.name for s in shares), 0), total
+    for share in shares:
+        counts[share.name] = min(share.current, share.cap, remaining)
+        remaining -= counts[share.name]
+    for share in shares:
+        more = min(share.cap - counts[share.name], remaining)
+        counts[share.name] += more
+        remaining -= more
+    return counts

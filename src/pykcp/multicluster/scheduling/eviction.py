@@ -1,0 +1,147 @@
+"""When a workload has to leave a cluster, and the brakes on it.
+
+Losing the connection to a cluster does not stop what runs there, so eviction waits for a toleration.
+If most clusters seem lost at once the control plane itself is the likely cause: nothing is evicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pykcp.multicluster.names import TAINT_NOT_READY, TAINT_UNREACHABLE
+from pykcp.multicluster.scheduling.filters import is_allowed, separation
+from pykcp.multicluster.scheduling.model import (
+    DIRECTLY,
+    NEVER,
+    NO_EXECUTE,
+    ClusterView,
+    Departure,
+    Policy,
+    Taint,
+    Workload,
+)
+
+DELETED, DRAINED, UNHEALTHY = "ClusterDeleted", "ClusterDrained", "ClusterNotReady"
+TAINTED, AFFINITY, SEPARATION = "ClusterTainted", "AffinityChanged", "WorkloadAffinityChanged"
+TOLERATION = 120.0
+"""Seconds that a cluster may be not Ready, unless a placement or a flag says otherwise."""
+PANIC_SHARE, PANIC_COUNT = 0.5, 2
+
+
+def is_panic(clusters: Sequence[ClusterView]) -> bool:
+    """More than half of the clusters, and at least two, are not Ready."""
+    lost = sum(not cluster.is_ready for cluster in clusters if not cluster.is_terminating)
+    return lost >= PANIC_COUNT and lost > PANIC_SHARE * len(clusters)
+
+
+def departure(
+    name: str,
+    cluster: ClusterView | None,
+    workload: Workload,
+    policy: Policy,
+    toleration: float = TOLERATION,
+) -> Departure | None:
+    """The first reason for which a workload has to leave; None: it may stay."""
+    if cluster is None:
+        return Departure(name, DELETED, 0.0, is_lost=True, is_limited=False)
+    lost = not cluster.is_ready
+    if cluster.is_terminating:
+        return Departure(name, DELETED, 0.0, is_lost=lost, is_limited=False)
+    if not is_allowed(cluster, policy):
+        return Departure(name, AFFINITY, 0.0, is_lost=lost, is_limited=False)
+    if separation(cluster, workload):
+        return Departure(name, SEPARATION, 0.0, is_lost=lost, is_limited=False)
+    found = [one for one in _timed(cluster, policy, toleration) if one is not None]
+    return min(found, key=lambda one: one.due, default=None)
+
+
+def _timed(cluster: ClusterView, policy: Policy, toleration: float) -> tuple[Departure | None, ...]:
+    lost = not cluster.is_ready
+    drained = cluster.evict_after
+    taints = [
+        _of_taint(cluster, taint, policy, None)
+        for taint in cluster.taints
+        if taint.effect == NO_EXECUTE
+    ]
+    return (
+        None if drained is None else Departure(cluster.name, DRAINED, drained, is_lost=lost),
+        _not_ready(cluster, policy, toleration) if lost else None,
+        *taints,
+    )
+
+
+def _not_ready(cluster: ClusterView, policy: Policy, toleration: float) -> Departure | None:
+    if policy.purge_mode == NEVER:
+        return None
+    key = TAINT_NOT_READY if cluster.is_reachable else TAINT_UNREACHABLE
+    taint = Taint(key, NO_EXECUTE, since=cluster.ready_since)
+    seconds = toleration if policy.toleration is None else policy.toleration
+    return _of_taint(cluster, taint, policy, seconds)
+
+
+def _of_taint(
+    cluster: ClusterView, taint: Taint, policy: Policy, default: float | None
+) -> Departure | None:
+    """Tolerations with the shortest time count; without any, the default or at once."""
+    reason = UNHEALTHY if default is not None else TAINTED
+    seconds = 0.0 if default is None else default
+    covering = [one for one in policy.tolerations if one.covers(taint)]
+    if covering:
+        limits = [one.seconds for one in covering if one.seconds is not None]
+        if not limits:
+            return None
+        seconds = min(limits)
+    return Departure(cluster.name, reason, taint.since + seconds, is_lost=not cluster.is_ready)
+
+
+def is_held(departure: Departure, workload: Workload, policy: Policy) -> bool:
+    """Whether a workload that must not run twice stays where it was lost.
+
+    The cluster may still run it, and nothing can tell: to start it in another one could corrupt
+    what both write to. `purgeMode: Directly` accepts that.
+    """
+    return workload.is_exclusive and departure.is_lost and policy.purge_mode != DIRECTLY
+
+
+class EvictionBudget:
+    """Two token buckets: evictions a second from one cluster, and from all of them."""
+
+    def __init__(self, per_cluster: float = 1.0, total: float = 5.0) -> None:
+        self._per_cluster, self._total = per_cluster, total
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, cluster: str, now: float) -> float:
+        """0 if one may be evicted now, else the seconds to wait. A cluster's bucket that is full
+        again is forgotten.
+        """
+        wait = max(
+            self._wait("", self._total, now), self._wait(f"/{cluster}", self._per_cluster, now)
+        )
+        if wait <= 0:
+            self._use("", self._total, now)
+            self._use(f"/{cluster}", self._per_cluster, now)
+        if len(self._buckets) > 256:
+            self._forget(now)
+        return wait
+
+    def _tokens(self, key: str, rate: float, now: float) -> float:
+        tokens, at = self._buckets.get(key, (max(1.0, rate), now))
+        return min(max(1.0, rate), tokens + (now - at) * rate)
+
+    def _wait(self, key: str, rate: float, now: float) -> float:
+        return max(0.0, (1.0 - self._tokens(key, rate, now)) / rate)
+
+    def _use(self, key: str, rate: float, now: float) -> None:
+        self._buckets[key] = (self._tokens(key, rate, now) - 1.0, now)
+
+    def _forget(self, now: float) -> None:
+        rate = self._per_cluster
+        full = [k for k in self._buckets if k and self._tokens(k, rate, now) >= max(1.0, rate)]
+        for key in full:
+            del self._buckets[key]
+
+
+def next_due(departures: Mapping[str, Departure], now: float) -> float | None:
+    """Seconds until the first departure that is not due yet."""
+    later = [one.due - now for one in departures.values() if one.due > now]
+    return min(later, default=None)

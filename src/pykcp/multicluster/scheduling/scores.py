@@ -1,0 +1,61 @@
+"""The second step: how well each of the remaining clusters suits, from 0 to 100."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pykcp.multicluster.scheduling.division import tie_breaker
+from pykcp.multicluster.scheduling.model import ClusterView, Policy, Verdict, Workload
+
+WEIGHTS: Mapping[str, int] = {
+    "affinity": 4,
+    "stay": 8,
+    "balance": 1,
+    "capacity": 2,
+    "locality": 2,
+}
+"""How much each score counts. To stay outweighs the others together less preferred affinity, so that
+a workload moves only for what its owner asked for."""
+
+
+def score(
+    clusters: Sequence[ClusterView], workload: Workload, policy: Policy, present: frozenset[str]
+) -> list[Verdict]:
+    """Verdicts in the order of the clusters, with each score and the weighted sum."""
+    most = max((cluster.bindings for cluster in clusters), default=0)
+    room = {cluster.name: _room(cluster, workload) for cluster in clusters}
+    widest = max(room.values(), default=0)
+    wanted = sum(abs(term.weight) for term in policy.preferred)
+    near = frozenset[str]().union(*workload.leaders.values())
+    verdicts = []
+    for cluster in clusters:
+        scores = {
+            "affinity": _affinity(cluster, policy, wanted),
+            "stay": 100 if cluster.name in present else 0,
+            "balance": 100 - 100 * cluster.bindings // most if most else 100,
+            "capacity": 100 * room[cluster.name] // widest if widest else 0,
+            "locality": 100 if cluster.name in near else 0,
+        }
+        total = sum(WEIGHTS[name] * value for name, value in scores.items())
+        verdicts.append(Verdict(cluster.name, "", scores, total))
+    return verdicts
+
+
+def _affinity(cluster: ClusterView, policy: Policy, wanted: int) -> int:
+    if not wanted:
+        return 0
+    return 100 * sum(t.weight for t in policy.preferred if t.matches(cluster)) // wanted
+
+
+def _room(cluster: ClusterView, workload: Workload) -> int:
+    """The free share of the scarcest resource that the workload requests, or of the processors."""
+    if cluster.free is None:
+        return 0
+    names = list(workload.requests) or ["cpu"]
+    return max(0, min(cluster.free.get(name, 0) for name in names))
+
+
+def ranking(verdicts: Sequence[Verdict], uid: str) -> list[str]:
+    """Names of clusters, the best first; equal ones in an order that differs between objects."""
+    ranked = sorted(verdicts, key=lambda v: (-v.total, tie_breaker(uid, v.cluster), v.cluster))
+    return [verdict.cluster for verdict in ranked]

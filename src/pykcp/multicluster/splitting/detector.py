@@ -1,0 +1,246 @@
+"""The detector: notices objects of accepted types, and what changes of them concern.
+
+It follows Clusters, Placements, Bindings and APIBindings in all logical clusters, and the objects of
+the types that clusters accept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import orjson
+
+from pykcp.clients.interface import Change, Feed
+from pykcp.controllers.runtime.controller import Controller, is_cluster
+from pykcp.machinery import meta
+from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
+from pykcp.machinery.status import NotFound
+from pykcp.multicluster.interpreter.dependencies import relations
+from pykcp.multicluster.interpreter.reports import is_applied
+from pykcp.multicluster.names import (
+    CLUSTER_LABEL,
+    CLUSTERS,
+    EXPORT,
+    PLACEMENTS,
+    WORKLOAD_BINDINGS,
+)
+from pykcp.multicluster.splitting import bindings
+from pykcp.multicluster.splitting.aggregator import WorkloadAggregator
+from pykcp.multicluster.splitting.inventory import KnownLeaf
+from pykcp.multicluster.splitting.keys import RootKey, is_leaf, root_of_leaf, type_of
+from pykcp.multicluster.splitting.parts import SplitterParts
+from pykcp.multicluster.splitting.scheduler import WorkloadScheduler
+from pykcp.multicluster.splitting.splitter import WorkloadSplitter
+from pykcp.types import Object
+
+NAME = "workload-detector"
+DISABLED = "experimental.workloads.kcp.dev/scheduling-disabled"
+"""Annotation of objects that are not placed."""
+_OF_EVERY_NAMESPACE = frozenset(
+    (("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default"))
+)
+
+
+class WorkloadDetector:
+    def __init__(
+        self,
+        parts: SplitterParts,
+        scheduler: WorkloadScheduler,
+        splitter: WorkloadSplitter,
+        aggregator: WorkloadAggregator,
+        on_type: Callable[[GroupVersionResource], None],
+    ) -> None:
+        """`on_type`: follow the objects of a type from now on."""
+        self._parts, self._on_type = parts, on_type
+        self._scheduler, self._splitter, self._aggregator = scheduler, splitter, aggregator
+        self._followed: dict[str, GroupVersionResource] = {}
+        """By `group/resource`, as changes name them."""
+        self.controller: Controller[str] = Controller(
+            NAME, self._survey, workers=2, lane=is_cluster, metrics=parts.metrics
+        )
+
+    def follow(self, feed: Feed) -> None:
+        feed.on(CLUSTERS, self._on_cluster, from_the_start=True)
+        feed.on(API_BINDINGS, self._on_api_binding, from_the_start=True)
+        feed.on(WORKLOAD_BINDINGS, self._on_binding, from_the_start=True)
+        feed.on(PLACEMENTS, self._on_placement)
+
+    # --- clusters and workspaces
+
+    def _on_cluster(self, change: Change) -> None:
+        cluster = None if change.deleted else orjson.loads(change.value)
+        found = self._parts.territory.put_cluster(change.cluster, change.name, cluster)
+        for workspace in found.workspaces:
+            if found.are_kinds_new:
+                self._follow_types(workspace)
+            if found.is_material:
+                self._reconsider(workspace)
+
+    def _on_api_binding(self, change: Change) -> None:
+        provider = "" if change.deleted else provider_of(orjson.loads(change.value))
+        workspace = change.cluster
+        if self._parts.territory.put_binding(workspace, change.name, provider):
+            self._follow_types(workspace)
+            self._reconsider(workspace)
+
+    def _follow_types(self, workspace: str) -> None:
+        for kind in self._parts.territory.kinds(workspace).values():
+            name = f"{kind.group or 'core'}/{kind.resource}"
+            if name not in self._followed:
+                self._followed[name] = kind
+                self._on_type(kind)
+        self.controller.add(workspace)
+
+    def _reconsider(self, workspace: str) -> None:
+        """Decide again on everything in a workspace."""
+
+        async def roots() -> AsyncIterator[RootKey]:
+            for key in self._parts.inventory.roots(workspace):
+                self._aggregator.add(key)
+                yield key
+
+        self._scheduler.controller.add_all(workspace, roots)
+
+    def survey_all(self) -> None:
+        """Look at the objects of all served workspaces."""
+        for workspace in self._parts.territory.workspaces():
+            self.controller.add(workspace)
+
+    async def _survey(self, workspace: str) -> None:
+        """Look at all objects of accepted types; later changes arrive one by one."""
+        for kind in self._parts.territory.kinds(workspace).values():
+            try:
+                async for page in self._parts.client.pages(workspace, kind):
+                    for obj in page:
+                        self._observe(type_of(kind), workspace, obj)
+            except NotFound:
+                continue  # the workspace does not have the type (yet)
+
+    # --- placements and bindings
+
+    def _on_placement(self, change: Change) -> None:
+        for key in self._parts.inventory.roots(change.cluster, change.namespace):
+            self._scheduler.controller.add(key)
+            self._splitter.controller.add(key)
+
+    def _on_binding(self, change: Change) -> None:
+        binding: Object = orjson.loads(change.value)
+        type_name = meta.annotation(binding, bindings.TYPE)
+        name = ((binding.get("spec") or {}).get("ref") or {}).get("name")
+        if not type_name or not name:
+            return
+        key = RootKey(change.cluster, type_name, change.namespace, name)
+        clusters = frozenset[str]() if change.deleted else bindings.all_clusters(binding)
+        if self._parts.inventory.put_placed(key, clusters):
+            self._reconsider_followers(key)
+        if change.deleted:
+            self._scheduler.controller.add(key)
+        self._splitter.controller.add(key)
+        self._aggregator.add(key)
+
+    # --- objects
+
+    def on_object(self, change: Change) -> None:
+        """A change of any object; only those of accepted types in served workspaces matter."""
+        kind = self._followed.get(change.resource.partition(":")[0])
+        if kind is None or not self._parts.territory.is_served(change.cluster):
+            return
+        obj: Object = orjson.loads(change.value)
+        if change.deleted:
+            self._lost(type_of(kind), change.cluster, obj)
+        else:
+            self._observe(type_of(kind), change.cluster, obj)
+
+    def _observe(self, type_name: str, cluster: str, obj: Object) -> None:
+        if not meta.namespace(obj):
+            return  # what belongs to no namespace is placed by its label alone
+        if is_leaf(obj):
+            self._observe_leaf(_root_key(type_name, cluster, obj), obj)
+        elif _is_root(type_name, obj):
+            key = RootKey(cluster, type_name, meta.namespace(obj), meta.name(obj))
+            self._observe_root(key, obj)
+
+    def _observe_root(self, key: RootKey, obj: Object) -> None:
+        parts = self._parts
+        rules = parts.rules(key, obj)
+        if not rules.is_placed:
+            return
+        before = parts.inventory.followers(key)
+        found = relations(rules, key.type, obj)
+        labels = {**meta.labels(obj), "": _mark(obj)}
+        if not parts.inventory.put_root(key, labels, found):
+            return  # its status alone changed
+        self._scheduler.controller.add(key)
+        self._splitter.controller.add(key)
+        self._aggregator.add(key)
+        for follower in before | parts.inventory.followers(key):
+            self._scheduler.controller.add(follower)
+
+    def _observe_leaf(self, key: RootKey, obj: Object) -> None:
+        cluster = meta.labels(obj)[CLUSTER_LABEL]
+        leaf = KnownLeaf(cluster, meta.generation(obj), is_applied(obj), meta.is_deleting(obj))
+        before = self._parts.inventory.put_leaf(key, leaf)
+        self._aggregator.add(key)
+        if before != leaf or not leaf.generation:
+            self._splitter.controller.add(key)
+        if leaf.is_applied and (before is None or not before.is_applied):
+            for leader in self._parts.inventory.leaders(key):
+                self._splitter.controller.add(leader)
+
+    def _lost(self, type_name: str, cluster: str, obj: Object) -> None:
+        if is_leaf(obj):
+            key = _root_key(type_name, cluster, obj)
+            self._parts.inventory.drop_leaf(key, meta.labels(obj)[CLUSTER_LABEL])
+            self._reconsider_followers(key)
+        else:
+            key = RootKey(cluster, type_name, meta.namespace(obj), meta.name(obj))
+            followers = self._parts.inventory.followers(key)
+            self._parts.inventory.drop_root(key)
+            for follower in followers:
+                self._scheduler.controller.add(follower)
+        self._scheduler.controller.add(key)
+        self._splitter.controller.add(key)
+        self._aggregator.add(key)
+
+    def _reconsider_followers(self, key: RootKey) -> None:
+        """Followers of followers, too: their clusters are those of the first leader."""
+        seen, waiting = {key}, [key]
+        while waiting:
+            for follower in self._parts.inventory.followers(waiting.pop()):
+                if follower not in seen:
+                    seen.add(follower)
+                    waiting.append(follower)
+                    self._scheduler.controller.add(follower)
+
+
+def provider_of(binding: Object) -> str:
+    """The logical cluster whose clusters an APIBinding may bring; kcp's own exports bring none."""
+    reference = ((binding.get("spec") or {}).get("reference") or {}).get("export") or {}
+    if reference.get("name") == EXPORT:
+        return ""
+    found: str = (binding.get("status") or {}).get("apiExportClusterName") or ""
+    return "" if found == "root" else found
+
+
+def _root_key(type_name: str, cluster: str, leaf: Object) -> RootKey:
+    return RootKey(cluster, type_name, meta.namespace(leaf), root_of_leaf(leaf))
+
+
+def _is_root(type_name: str, obj: Object) -> bool:
+    """Whether an object is to be placed: not one that a user labelled for a cluster, that a
+    controller made, or that every namespace has.
+    """
+    if CLUSTER_LABEL in meta.labels(obj) or meta.controller_of(obj) is not None:
+        return False
+    if (type_name, meta.name(obj)) in _OF_EVERY_NAMESPACE or DISABLED in meta.annotations(obj):
+        return False
+    return type_name != "secrets" or obj.get("type") != "kubernetes.io/service-account-token"
+
+
+def _mark(obj: Object) -> str:
+    """Changes when more than the status did."""
+    generation = meta.generation(obj)
+    if not generation:
+        return meta.resource_version(obj)
+    notes = sorted(meta.annotations(obj).items())
+    return f"{generation}/{meta.uid(obj)}/{meta.deletion_timestamp(obj)}/{notes}"

@@ -1,0 +1,187 @@
+"""What the splitter has seen: roots with their relations, and leaves. It is rebuilt at each start;
+nothing depends on what it remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pykcp.multicluster.interpreter.dependencies import Item, Relations
+from pykcp.multicluster.splitting.keys import RootKey
+
+_Namespace = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Graph:
+    """Objects of one namespace and how they are related."""
+
+    relations: dict[Item, Relations] = field(default_factory=dict)
+    needed_by: dict[Item, set[Item]] = field(default_factory=dict)
+    followed_by: dict[Item, set[Item]] = field(default_factory=dict)
+    selecting: dict[Item, frozenset[tuple[str, str]]] = field(default_factory=dict)
+    pods: dict[Item, frozenset[tuple[str, str]]] = field(default_factory=dict)
+
+    def put(self, item: Item, found: Relations | None) -> None:
+        before = self.relations.pop(item, None)
+        if before is not None:
+            _unlink(self.needed_by, before.needs, item)
+            _unlink(self.followed_by, before.follows, item)
+            self.selecting.pop(item, None)
+            self.pods.pop(item, None)
+        if found is None:
+            return
+        self.relations[item] = found
+        for other in found.needs:
+            self.needed_by.setdefault(other, set()).add(item)
+        for other in found.follows:
+            self.followed_by.setdefault(other, set()).add(item)
+        if found.selector:
+            self.selecting[item] = frozenset(found.selector)
+        if found.pod_labels:
+            self.pods[item] = frozenset(found.pod_labels)
+
+    def leaders(self, item: Item) -> set[Item]:
+        """The objects that need this one."""
+        found = set(self.needed_by.get(item, ()))
+        own = self.relations.get(item)
+        if own is not None:
+            found |= own.follows
+        wanted = self.selecting.get(item)
+        if wanted:
+            found.update(other for other, labels in self.pods.items() if wanted <= labels)
+        found.discard(item)
+        return found
+
+    def followers(self, item: Item) -> set[Item]:
+        own = self.relations.get(item)
+        found = set(own.needs) if own is not None else set()
+        found |= self.followed_by.get(item, set())
+        labels = self.pods.get(item)
+        if labels:
+            found.update(other for other, wanted in self.selecting.items() if wanted <= labels)
+        found.discard(item)
+        return found
+
+
+def _unlink(index: dict[Item, set[Item]], keys: Iterable[Item], item: Item) -> None:
+    for key in keys:
+        linked = index.get(key)
+        if linked is not None:
+            linked.discard(item)
+            if not linked:
+                del index[key]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLeaf:
+    cluster: str
+    generation: int
+    is_applied: bool
+    is_terminating: bool
+
+
+class Inventory:
+    def __init__(self) -> None:
+        self._graphs: dict[_Namespace, _Graph] = {}
+        self._roots: dict[str, dict[RootKey, Mapping[str, str]]] = {}
+        self._leaves: dict[RootKey, dict[str, KnownLeaf]] = {}
+        self._placed: dict[RootKey, frozenset[str]] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+
+    # --- roots
+
+    def put_root(self, key: RootKey, labels: Mapping[str, str], found: Relations) -> bool:
+        """False if it says the same as before."""
+        graph = self._graphs.setdefault((key.cluster, key.namespace), _Graph())
+        roots = self._roots.setdefault(key.cluster, {})
+        if roots.get(key) == labels and graph.relations.get(key.item) == found:
+            return False
+        roots[key] = labels
+        graph.put(key.item, found)
+        return True
+
+    def drop_root(self, key: RootKey) -> None:
+        roots = self._roots.get(key.cluster)
+        if roots is not None:
+            roots.pop(key, None)
+            if not roots:
+                del self._roots[key.cluster]
+        graph = self._graphs.get((key.cluster, key.namespace))
+        if graph is not None:
+            graph.put(key.item, None)
+            if not graph.relations:
+                del self._graphs[key.cluster, key.namespace]
+
+    def has_root(self, key: RootKey) -> bool:
+        return key in self._roots.get(key.cluster, {})
+
+    def roots(self, cluster: str, namespace: str = "") -> Iterator[RootKey]:
+        for key in tuple(self._roots.get(cluster, ())):
+            if namespace in ("", key.namespace):
+                yield key
+
+    def labels(self, key: RootKey) -> Mapping[str, str]:
+        return self._roots.get(key.cluster, {}).get(key, {})
+
+    def leaders(self, key: RootKey) -> set[RootKey]:
+        """Objects that need this one directly, as far as they exist."""
+        graph = self._graphs.get((key.cluster, key.namespace))
+        if graph is None:
+            return set()
+        return {key.beside(item) for item in graph.leaders(key.item) if item in graph.relations}
+
+    def followers(self, key: RootKey) -> set[RootKey]:
+        graph = self._graphs.get((key.cluster, key.namespace))
+        return {key.beside(item) for item in graph.followers(key.item)} if graph else set()
+
+    # --- leaves
+
+    def put_leaf(self, key: RootKey, leaf: KnownLeaf) -> KnownLeaf | None:
+        """What was known of it before."""
+        leaves = self._leaves.setdefault(key, {})
+        before = leaves.get(leaf.cluster)
+        leaves[leaf.cluster] = leaf
+        return before
+
+    def drop_leaf(self, key: RootKey, cluster: str) -> None:
+        leaves = self._leaves.get(key)
+        if leaves is not None:
+            leaves.pop(cluster, None)
+            if not leaves:
+                del self._leaves[key]
+
+    def leaves(self, key: RootKey) -> Mapping[str, KnownLeaf]:
+        return self._leaves.get(key, {})
+
+    # --- bindings
+
+    def put_placed(self, key: RootKey, clusters: frozenset[str]) -> bool:
+        """The clusters of a workload, those that it is leaving included; False if known already."""
+        before = self._placed.get(key, frozenset())
+        if before == clusters:
+            return False
+        for name in before - clusters:
+            self._count(key.cluster, name, -1)
+        for name in clusters - before:
+            self._count(key.cluster, name, 1)
+        if clusters:
+            self._placed[key] = clusters
+        else:
+            self._placed.pop(key, None)
+        return True
+
+    def _count(self, cluster: str, name: str, change: int) -> None:
+        count = self._counts.get((cluster, name), 0) + change
+        if count:
+            self._counts[cluster, name] = count
+        else:
+            self._counts.pop((cluster, name), None)
+
+    def placed(self, key: RootKey) -> frozenset[str]:
+        return self._placed.get(key, frozenset())
+
+    def count(self, cluster: str, name: str) -> int:
+        """How many workloads of a workspace are placed on a cluster."""
+        return self._counts.get((cluster, name), 0)

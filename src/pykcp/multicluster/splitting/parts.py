@@ -1,0 +1,88 @@
+"""What the controllers of the splitter share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pykcp.clients.interface import Client, Lister
+from pykcp.controllers.runtime.metrics import ControllerMetrics
+from pykcp.machinery import meta
+from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import NotFound
+from pykcp.multicluster.interpreter.kinds import TABLE, KindRules, rules_of
+from pykcp.multicluster.names import (
+    NEGOTIATED,
+    PLACEMENTS,
+    WORKLOAD_BINDINGS,
+    negotiated_name,
+)
+from pykcp.multicluster.scheduling import eviction, rebalancing
+from pykcp.multicluster.scheduling.policy import matching
+from pykcp.multicluster.splitting.inventory import Inventory
+from pykcp.multicluster.splitting.keys import RootKey, binding_name
+from pykcp.multicluster.splitting.territory import Territory
+from pykcp.types import Object
+
+
+@dataclass(frozen=True, slots=True)
+class SplitterSettings:
+    """Times in seconds. Tests make them shorter."""
+
+    toleration: float = eviction.TOLERATION
+    cooldown: float = rebalancing.COOLDOWN
+    evictions_per_second: float = 5.0
+    evictions_per_cluster: float = 1.0
+    status_delay: float = 0.2
+    """Reports that arrive within this time become one status."""
+    follower_wait: float = 10.0
+    """How long a workload waits for the objects that it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitterParts:
+    lister: Lister
+    client: Client
+    territory: Territory
+    inventory: Inventory
+    settings: SplitterSettings = field(default_factory=SplitterSettings)
+    metrics: ControllerMetrics | None = None
+    clock: Callable[[], float] = time.time
+
+    def get(
+        self, cluster: str, kind: GroupVersionResource, name: str, namespace: str
+    ) -> Object | None:
+        """The object; None also if the workspace does not have the kind, or is gone."""
+        try:
+            return self.lister.get(cluster, kind, name, namespace)
+        except (NotFound, LookupError):
+            return None
+
+    def root(self, key: RootKey) -> Object | None:
+        kind = self.territory.kind(key.cluster, key.type)
+        return None if kind is None else self.get(key.cluster, kind, key.name, key.namespace)
+
+    def binding(self, key: RootKey) -> Object | None:
+        return self.get(key.cluster, WORKLOAD_BINDINGS, binding_name(key), key.namespace)
+
+    async def placement(self, key: RootKey, root: Object) -> Object | None:
+        """The Placement that applies to an object."""
+        try:
+            found = await self.client.list(key.cluster, PLACEMENTS, key.namespace)
+        except NotFound:
+            return None
+        return matching([one for one in found if not meta.is_deleting(one)], root)
+
+    def rules(self, key: RootKey, root: Object) -> KindRules:
+        has_scale = key.type not in TABLE and self._has_scale(key)
+        return rules_of(key.type, root, has_scale=has_scale)
+
+    def _has_scale(self, key: RootKey) -> bool:
+        kind = self.territory.kind(key.cluster, key.type)
+        if kind is None:
+            return False
+        name = negotiated_name(kind.resource, kind.version, kind.group)
+        found = self.get(key.cluster, NEGOTIATED, name, "") or {}
+        parts = (found.get("spec") or {}).get("subResources") or ()
+        return any(part.get("name") == "scale" for part in parts)

@@ -1,0 +1,225 @@
+"""The scheduler: the only writer of a Binding's spec and of its condition Scheduled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.machinery import meta
+from pykcp.machinery.status import AlreadyExists, NotFound
+from pykcp.multicluster.names import WORKLOAD_BINDINGS
+from pykcp.multicluster.scheduling import eviction
+from pykcp.multicluster.scheduling.decide import NO_LEADER, decide
+from pykcp.multicluster.scheduling.eviction import EvictionBudget
+from pykcp.multicluster.scheduling.model import (
+    Decision,
+    Departure,
+    Policy,
+    Question,
+    Workload,
+)
+from pykcp.multicluster.scheduling.policy import policy_of
+from pykcp.multicluster.scheduling.snapshot import placed_of
+from pykcp.multicluster.splitting import bindings
+from pykcp.multicluster.splitting.keys import RootKey, binding_name
+from pykcp.multicluster.splitting.leading import Leading
+from pykcp.multicluster.splitting.parts import SplitterParts
+from pykcp.multicluster.splitting.recording import NORMAL, WARNING, record
+from pykcp.types import Object
+
+NAME = "workload-scheduler"
+_SOONEST = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class _Departures:
+    now: dict[str, Departure]
+    again_after: float | None
+    is_paused: bool
+    held: tuple[str, ...] = ()
+
+
+class WorkloadScheduler:
+    def __init__(self, parts: SplitterParts) -> None:
+        self._parts = parts
+        self._leading = Leading(parts)
+        settings = parts.settings
+        self._budget = EvictionBudget(settings.evictions_per_cluster, settings.evictions_per_second)
+        self.controller: Controller[RootKey] = Controller(
+            NAME, self.reconcile, workers=8, metrics=parts.metrics
+        )
+
+    async def reconcile(self, key: RootKey) -> float | None:
+        parts = self._parts
+        root, binding = parts.root(key), parts.binding(key)
+        if root is None or meta.is_deleting(root):
+            await self._forget(key, binding)
+            return None
+        rules = parts.rules(key, root)
+        if not rules.is_placed:
+            return None
+        placement = await parts.placement(key, root)
+        policy = policy_of(placement, rules.strategy)
+        workload = self._leading.workload(key, root, rules, policy, placement)
+        if binding is None and workload.is_follower and not workload.leaders:
+            return None
+        return await self._place(key, root, binding, policy, workload)
+
+    async def _place(
+        self,
+        key: RootKey,
+        root: Object,
+        binding: Object | None,
+        policy: Policy,
+        workload: Workload,
+    ) -> float | None:
+        parts, now = self._parts, self._parts.clock()
+        clusters = parts.territory.clusters(key.cluster)
+        ready = frozenset(name for name, view in clusters.items() if view.is_ready)
+        leaves = frozenset(parts.inventory.leaves(key))
+        placed = placed_of(binding, leaves, ready)
+        question = Question(workload, policy, clusters, placed, {}, now, parts.settings.cooldown)
+        departures = self._departures(question)
+        decision = decide(
+            Question(
+                workload, policy, clusters, placed, departures.now, now, parts.settings.cooldown
+            )
+        )
+        if decision.reason == NO_LEADER and binding is not None and not leaves:
+            await self._forget(key, binding)
+            return None
+        await self._write(key, root, binding, policy, workload, decision, departures)
+        waits = [w for w in (decision.again_after, departures.again_after) if w is not None]
+        return max(_SOONEST, min(waits)) if waits else None
+
+    # --- eviction
+
+    def _departures(self, question: Question) -> _Departures:
+        """What has to leave now, within the brakes."""
+        workload, policy, now = question.workload, question.policy, question.now
+        found: dict[str, Departure] = {}
+        waits: list[float] = []
+        held: list[str] = []
+        is_panic = eviction.is_panic(list(question.clusters.values()))
+        is_paused = False
+        if workload.is_follower and not policy.placement:
+            return _Departures({}, None, False)
+        for name in question.placed.clusters:
+            one = eviction.departure(
+                name, question.clusters.get(name), workload, policy, self._parts.settings.toleration
+            )
+            if one is None:
+                continue
+            if one.due > now:
+                waits.append(one.due - now)
+            elif eviction.is_held(one, workload, policy):
+                held.append(name)
+            elif one.is_limited and one.reason == eviction.UNHEALTHY and is_panic:
+                is_paused = True
+            else:
+                wait = self._budget.take(name, now) if one.is_limited else 0.0
+                if wait > 0:
+                    waits.append(wait)
+                else:
+                    found[name] = one
+        return _Departures(found, min(waits, default=None), is_paused, tuple(held))
+
+    # --- writing
+
+    async def _write(
+        self,
+        key: RootKey,
+        root: Object,
+        binding: Object | None,
+        policy: Policy,
+        workload: Workload,
+        decision: Decision,
+        departures: _Departures,
+    ) -> None:
+        parts = self._parts
+        wanted = bindings.spec_of(root, policy, workload, decision, self._leading.references(key))
+        before = (binding or {}).get("spec") or {}
+        is_changed = binding is None or before != wanted
+        if is_changed:
+            binding = await self._write_spec(key, root, binding, wanted, decision)
+        assert binding is not None
+        parts.inventory.put_placed(key, bindings.all_clusters(binding))
+        status = bindings.scheduling_status(
+            binding, decision, departures.held, parts.clock(), is_paused=departures.is_paused
+        )
+        if status != (binding.get("status") or {}):
+            await self._write_status(key, binding, status)
+        if is_changed:
+            await self._record(key, root, before, wanted, decision)
+
+    async def _write_spec(
+        self, key: RootKey, root: Object, binding: Object | None, wanted: Object, decision: Decision
+    ) -> Object:
+        parts = self._parts
+        if binding is None:
+            made = bindings.new_binding(key, root, wanted)
+            try:
+                return await parts.client.create(key.cluster, WORKLOAD_BINDINGS, made)
+            except AlreadyExists:
+                found = await parts.client.get(
+                    key.cluster, WORKLOAD_BINDINGS, binding_name(key), key.namespace
+                )
+                if found is None:
+                    raise
+                binding = found
+        changed = {**binding, "spec": wanted}
+        if decision.moved:
+            bindings.note_move(changed, parts.clock())
+        return await parts.client.update(key.cluster, WORKLOAD_BINDINGS, changed)
+
+    async def _write_status(self, key: RootKey, binding: Object, status: Object) -> None:
+        def set_status(live: Object) -> None:
+            found = live.setdefault("status", {})
+            found["explanation"] = status.get("explanation") or []
+            found["conditions"] = status["conditions"]
+
+        await self._parts.client.change(
+            key.cluster,
+            WORKLOAD_BINDINGS,
+            meta.name(binding),
+            set_status,
+            key.namespace,
+            "status",
+        )
+
+    async def _record(
+        self, key: RootKey, root: Object, before: Object, wanted: Object, decision: Decision
+    ) -> None:
+        parts = self._parts
+        old = {one["name"] for one in before.get("clusters") or ()}
+        new = {one["name"] for one in wanted.get("clusters") or ()}
+        told: list[tuple[str, str, str]] = []
+        if decision.evicted:
+            names = ", ".join(decision.evicted)
+            reasons = {one.reason for one in decision.leaving}
+            told.append((WARNING, "Evicted", f"leaves {names}: {', '.join(sorted(reasons))}"))
+        if decision.moved:
+            told.append((NORMAL, "Rebalanced", decision.moved))
+        elif new != old and decision.is_scheduled:
+            told.append((NORMAL, "Scheduled", decision.message))
+        elif not decision.is_scheduled:
+            told.append((WARNING, "FailedScheduling", decision.message))
+        for event_type, reason, message in told:
+            await record(
+                parts.client, key.cluster, root, event_type, reason, message, parts.clock()
+            )
+
+    async def _forget(self, key: RootKey, binding: Object | None) -> None:
+        self._parts.inventory.put_placed(key, frozenset())
+        if binding is None or meta.is_deleting(binding):
+            return
+        try:
+            await self._parts.client.delete(
+                key.cluster,
+                WORKLOAD_BINDINGS,
+                meta.name(binding),
+                key.namespace,
+                uid=meta.uid(binding),
+            )
+        except NotFound:
+            return  # the workspace is gone
