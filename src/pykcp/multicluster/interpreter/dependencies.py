@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pykcp.machinery import meta
-from pykcp.multicluster.interpreter.kinds import KindRules, pod_spec, value_at
+from pykcp.multicluster.interpreter.kinds import KindTraits, pod_spec, value_at
 from pykcp.multicluster.names import DEPENDS_ON
 from pykcp.types import Object
 
@@ -41,7 +41,7 @@ class Relations:
     """Labels of its own pods."""
 
 
-def relations(rules: KindRules, type_name: str, obj: Object) -> Relations:
+def relations(rules: KindTraits, type_name: str, obj: Object) -> Relations:
     needs = set(_named_in_annotation(obj))
     spec = pod_spec(rules, obj, type_name)
     needs.update(_of_pods(spec))
@@ -165,7 +165,7 @@ def _selector(type_name: str, obj: Object) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(found.items()))
 
 
-def _pod_labels(rules: KindRules, type_name: str, obj: Object) -> tuple[tuple[str, str], ...]:
+def _pod_labels(rules: KindTraits, type_name: str, obj: Object) -> tuple[tuple[str, str], ...]:
     if type_name == "pods":
         return tuple(sorted(meta.labels(obj).items()))
     if not rules.template:

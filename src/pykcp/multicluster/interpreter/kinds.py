@@ -18,7 +18,7 @@ _TEMPLATE: FieldPath = ("spec", "template")
 
 
 @dataclass(frozen=True, slots=True)
-class KindRules:
+class KindTraits:
     strategy: str = DUPLICATED
     """Where its objects go without a Placement."""
     replicas: tuple[FieldPath, ...] = ()
@@ -33,47 +33,47 @@ class KindRules:
     """False: its objects belong to the workspace and are not placed."""
 
 
-TABLE: Mapping[str, KindRules] = {
-    "deployments.apps": KindRules(DIVIDED, (_REPLICAS,), _TEMPLATE),
-    "replicasets.apps": KindRules(DIVIDED, (_REPLICAS,), _TEMPLATE),
-    "replicationcontrollers": KindRules(DIVIDED, (_REPLICAS,), _TEMPLATE),
-    "statefulsets.apps": KindRules(SINGLE, (_REPLICAS,), _TEMPLATE, is_exclusive=True),
-    "daemonsets.apps": KindRules(DUPLICATED, (), _TEMPLATE),
-    "jobs.batch": KindRules(SINGLE, (("spec", "parallelism"), ("spec", "completions")), _TEMPLATE),
-    "cronjobs.batch": KindRules(SINGLE, (), ("spec", "jobTemplate", "spec", "template")),
-    "pods": KindRules(SINGLE, (), ()),
-    "configmaps": KindRules(is_follower=True),
-    "secrets": KindRules(is_follower=True),
-    "serviceaccounts": KindRules(is_follower=True),
-    "persistentvolumeclaims": KindRules(is_follower=True),
-    "services": KindRules(is_follower=True),
-    "endpoints": KindRules(is_follower=True),
-    "ingresses.networking.k8s.io": KindRules(is_follower=True),
-    "roles.rbac.authorization.k8s.io": KindRules(is_follower=True),
-    "rolebindings.rbac.authorization.k8s.io": KindRules(is_follower=True),
-    "horizontalpodautoscalers.autoscaling": KindRules(is_follower=True),
-    "poddisruptionbudgets.policy": KindRules(is_follower=True),
-    "events": KindRules(is_placed=False),
-    "events.events.k8s.io": KindRules(is_placed=False),
-    "leases.coordination.k8s.io": KindRules(is_placed=False),
-    "endpointslices.discovery.k8s.io": KindRules(is_placed=False),
-    "resourcequotas": KindRules(is_placed=False),
-    "limitranges": KindRules(is_placed=False),
-    "namespaces": KindRules(is_placed=False),
+TABLE: Mapping[str, KindTraits] = {
+    "deployments.apps": KindTraits(DIVIDED, (_REPLICAS,), _TEMPLATE),
+    "replicasets.apps": KindTraits(DIVIDED, (_REPLICAS,), _TEMPLATE),
+    "replicationcontrollers": KindTraits(DIVIDED, (_REPLICAS,), _TEMPLATE),
+    "statefulsets.apps": KindTraits(SINGLE, (_REPLICAS,), _TEMPLATE, is_exclusive=True),
+    "daemonsets.apps": KindTraits(DUPLICATED, (), _TEMPLATE),
+    "jobs.batch": KindTraits(SINGLE, (("spec", "parallelism"), ("spec", "completions")), _TEMPLATE),
+    "cronjobs.batch": KindTraits(SINGLE, (), ("spec", "jobTemplate", "spec", "template")),
+    "pods": KindTraits(SINGLE, (), ()),
+    "configmaps": KindTraits(is_follower=True),
+    "secrets": KindTraits(is_follower=True),
+    "serviceaccounts": KindTraits(is_follower=True),
+    "persistentvolumeclaims": KindTraits(is_follower=True),
+    "services": KindTraits(is_follower=True),
+    "endpoints": KindTraits(is_follower=True),
+    "ingresses.networking.k8s.io": KindTraits(is_follower=True),
+    "roles.rbac.authorization.k8s.io": KindTraits(is_follower=True),
+    "rolebindings.rbac.authorization.k8s.io": KindTraits(is_follower=True),
+    "horizontalpodautoscalers.autoscaling": KindTraits(is_follower=True),
+    "poddisruptionbudgets.policy": KindTraits(is_follower=True),
+    "events": KindTraits(is_placed=False),
+    "events.events.k8s.io": KindTraits(is_placed=False),
+    "leases.coordination.k8s.io": KindTraits(is_placed=False),
+    "endpointslices.discovery.k8s.io": KindTraits(is_placed=False),
+    "resourcequotas": KindTraits(is_placed=False),
+    "limitranges": KindTraits(is_placed=False),
+    "namespaces": KindTraits(is_placed=False),
 }
 
-_OTHER = KindRules()
-_SCALABLE = KindRules(DIVIDED, (_REPLICAS,))
+_OTHER = KindTraits()
+_SCALABLE = KindTraits(DIVIDED, (_REPLICAS,))
 _OWN_GROUPS = (".kcp.dev", ".kcp.io")
 
 
-def rules_of(type_name: str, obj: Object, *, has_scale: bool = False) -> KindRules:
+def rules_of(type_name: str, obj: Object, *, has_scale: bool = False) -> KindTraits:
     """`has_scale`: the type has the subresource `scale`."""
     found = TABLE.get(type_name)
     if found is not None:
         return found
     if type_name.endswith(_OWN_GROUPS):
-        return KindRules(is_placed=False)
+        return KindTraits(is_placed=False)
     return _SCALABLE if has_scale and isinstance(value_at(obj, _REPLICAS), int) else _OTHER
 
 
@@ -95,7 +95,7 @@ def with_value(obj: Object, path: FieldPath, value: Any) -> Object:
     return {**obj, name: below}
 
 
-def replicas_of(rules: KindRules, obj: Object) -> int | None:
+def replicas_of(rules: KindTraits, obj: Object) -> int | None:
     """How many replicas an object asks for; None if its kind has none."""
     if not rules.replicas:
         return None
@@ -103,7 +103,7 @@ def replicas_of(rules: KindRules, obj: Object) -> int | None:
     return value if isinstance(value, int) else 1
 
 
-def pod_spec(rules: KindRules, obj: Object, type_name: str = "") -> Object:
+def pod_spec(rules: KindTraits, obj: Object, type_name: str = "") -> Object:
     found = obj.get("spec") if type_name == "pods" else value_at(obj, (*rules.template, "spec"))
     return found if isinstance(found, dict) else {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pykcp.machinery import conditions, meta
-from pykcp.multicluster.interpreter.kinds import KindRules, replicas_of
+from pykcp.multicluster.interpreter.kinds import KindTraits, replicas_of
 from pykcp.multicluster.names import ROOT_GENERATION, SYNC_STATE
 from pykcp.multicluster.syncer.state import parse_state
 from pykcp.types import Object
@@ -29,7 +29,7 @@ class LeafReport:
 
 
 def report_of(
-    leaf: Object, rules: KindRules, cluster: str, *, is_stale: bool, is_leaving: bool
+    leaf: Object, rules: KindTraits, cluster: str, *, is_stale: bool, is_leaving: bool
 ) -> LeafReport:
     state = parse_state(meta.annotation(leaf, SYNC_STATE))
     status = leaf.get("status") or {}
@@ -71,7 +71,7 @@ def _is_observed(leaf: Object, status: Object, applied: int | None) -> bool:
 
 
 def _health(
-    leaf: Object, rules: KindRules, status: Object, *, is_observed: bool
+    leaf: Object, rules: KindTraits, status: Object, *, is_observed: bool
 ) -> tuple[str, str]:
     if not is_observed:
         return PROGRESSING, "the cluster has not observed the latest change"

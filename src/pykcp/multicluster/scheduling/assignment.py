@@ -16,7 +16,7 @@ from pykcp.multicluster.scheduling.model import (
     ClusterView,
     Question,
 )
-from pykcp.multicluster.scheduling.selection import Selection
+from pykcp.multicluster.scheduling.selection import ClusterSelection
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def is_divided(question: Question) -> bool:
     return question.policy.strategy == DIVIDED and question.workload.replicas is not None
 
 
-def assign(question: Question, selection: Selection) -> Chosen:
+def assign(question: Question, selection: ClusterSelection) -> Chosen:
     """The clusters of a workload, with the replicas of each."""
     replicas, stay = question.workload.replicas, question.stay
     if question.policy.strategy == SINGLE:
@@ -58,7 +58,7 @@ def assign(question: Question, selection: Selection) -> Chosen:
     return Chosen(placed, reasons, total - sum(placed.values()))
 
 
-def ideal(question: Question, selection: Selection) -> dict[str, int]:
+def ideal(question: Question, selection: ClusterSelection) -> dict[str, int]:
     """The division that would be made if the workload were nowhere."""
     total = question.workload.replicas or 0
     shares = [_share(question, selection, name) for name in _enough(question, selection)]
@@ -70,7 +70,7 @@ def ideal(question: Question, selection: Selection) -> dict[str, int]:
     return counts if sum(counts.values()) == total else _sticky(question, shares, total)
 
 
-def _enough(question: Question, selection: Selection) -> Sequence[str]:
+def _enough(question: Question, selection: ClusterSelection) -> Sequence[str]:
     """The clusters to divide among: not more than can have the minimum, and none without weight."""
     policy, names = question.policy, selection.chosen
     if policy.preference == WEIGHTED:
@@ -81,7 +81,7 @@ def _enough(question: Question, selection: Selection) -> Sequence[str]:
     return names
 
 
-def _share(question: Question, selection: Selection, name: str) -> Share:
+def _share(question: Question, selection: ClusterSelection, name: str) -> Share:
     cluster, policy = question.clusters[name], question.policy
     current = question.stay.get(name) or 0
     cap = policy.maximum or NO_CAP

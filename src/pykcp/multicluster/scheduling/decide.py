@@ -15,14 +15,14 @@ from pykcp.multicluster.scheduling.assignment import Chosen, assign, ideal, is_d
 from pykcp.multicluster.scheduling.model import (
     DIRECTLY,
     DUPLICATED,
+    ClusterVerdict,
     ClusterView,
-    Decision,
     Leaving,
+    PlacementDecision,
     Question,
-    Verdict,
 )
 from pykcp.multicluster.scheduling.scores import ranking, score
-from pykcp.multicluster.scheduling.selection import Selection, select
+from pykcp.multicluster.scheduling.selection import ClusterSelection, select
 
 SCHEDULED, PARTLY, UNSCHEDULABLE = "Scheduled", "PartlyScheduled", "Unschedulable"
 NO_CLUSTERS, INVALID, WAITING = "NoRegisteredClusters", "InvalidPlacement", "WaitingForRemoval"
@@ -31,7 +31,7 @@ REBALANCED = "Rebalanced"
 BEING_LEFT = "were being left by the workload"
 
 
-def decide(question: Question) -> Decision:
+def decide(question: Question) -> PlacementDecision:
     """Where the workload should be."""
     if question.policy.problems:
         text = "; ".join(question.policy.problems)
@@ -41,13 +41,15 @@ def decide(question: Question) -> Decision:
     verdicts, usable = _judge(question)
     if _waits_for_removal(question):
         text = "the workload must not run twice, and its copy in the last cluster still exists"
-        return Decision({}, {}, verdicts, (), False, WAITING, text, tuple(question.departing))
+        return PlacementDecision(
+            {}, {}, verdicts, (), False, WAITING, text, tuple(question.departing)
+        )
     selection = select(usable, question.clusters, question.policy.spread)
     if not selection.chosen:
         return _unplaced(question, verdicts, selection.problem)
     chosen = assign(question, selection)
     leaving = _leaving(question, chosen.counts)
-    decision = Decision(
+    decision = PlacementDecision(
         clusters=chosen.counts,
         reasons=chosen.reasons,
         verdicts=verdicts,
@@ -64,7 +66,7 @@ def decide(question: Question) -> Decision:
 # --- candidates ----------------------------------------------------------------
 
 
-def _judge(question: Question) -> tuple[tuple[Verdict, ...], list[str]]:
+def _judge(question: Question) -> tuple[tuple[ClusterVerdict, ...], list[str]]:
     """A verdict on each cluster, and those that can be used, best first."""
     workload, policy, stay = question.workload, question.policy, question.stay
     reasons = {
@@ -80,7 +82,7 @@ def _judge(question: Question) -> tuple[tuple[Verdict, ...], list[str]]:
             reasons[name] = reasons[name] or BEING_LEFT
     usable = [question.clusters[name] for name, reason in reasons.items() if not reason]
     scored = score(usable, workload, policy, frozenset(stay))
-    rejected = [Verdict(name, reason) for name, reason in reasons.items() if reason]
+    rejected = [ClusterVerdict(name, reason) for name, reason in reasons.items() if reason]
     return (*scored, *rejected), ranking(scored, workload.uid)
 
 
@@ -156,7 +158,9 @@ def _deadline(leaving: Sequence[Leaving], now: float) -> float | None:
 # --- rebalancing ---------------------------------------------------------------
 
 
-def _rebalanced(question: Question, decision: Decision, selection: Selection) -> Decision:
+def _rebalanced(
+    question: Question, decision: PlacementDecision, selection: ClusterSelection
+) -> PlacementDecision:
     """One step towards the ideal division, when nothing else is going on."""
     policy, placed = question.policy, question.placed
     is_settled = decision.clusters == placed.clusters and not decision.leaving
@@ -196,7 +200,7 @@ def _after(moment: float, pause: float) -> float:
 # --- followers -----------------------------------------------------------------
 
 
-def _follow(question: Question) -> Decision:
+def _follow(question: Question) -> PlacementDecision:
     """A follower is in every cluster of the workloads that need it."""
     leaders = question.workload.leaders
     reasons: dict[str, str] = {}
@@ -206,25 +210,29 @@ def _follow(question: Question) -> Decision:
             reasons[name] = f"{before}, {leader}" if before else f"needed by {leader}"
     counts = dict.fromkeys(reasons, question.workload.replicas)
     verdicts = tuple(
-        Verdict(name, "" if name in counts else "run no workload that needs it")
+        ClusterVerdict(name, "" if name in counts else "run no workload that needs it")
         for name in sorted(question.clusters)
     )
     if not leaders:
-        return Decision({}, {}, verdicts, (), False, NO_LEADER, "no placed workload needs it")
+        return PlacementDecision(
+            {}, {}, verdicts, (), False, NO_LEADER, "no placed workload needs it"
+        )
     names = ", ".join(sorted(leaders))
-    return Decision(counts, reasons, verdicts, (), True, FOLLOWS, f"follows {names}")
+    return PlacementDecision(counts, reasons, verdicts, (), True, FOLLOWS, f"follows {names}")
 
 
 # --- explanation ---------------------------------------------------------------
 
 
-def _unplaced(question: Question, verdicts: tuple[Verdict, ...], problem: str) -> Decision:
+def _unplaced(
+    question: Question, verdicts: tuple[ClusterVerdict, ...], problem: str
+) -> PlacementDecision:
     if not question.clusters:
         return _unchanged(question, verdicts, NO_CLUSTERS, "no clusters are registered")
     text = rejections(verdicts) + (f"; {problem}" if problem else "")
     leaving = _leaving(question, {})
     stay = question.stay if problem else {}
-    return Decision(
+    return PlacementDecision(
         stay,
         dict.fromkeys(stay, "was placed there before"),
         verdicts,
@@ -238,16 +246,16 @@ def _unplaced(question: Question, verdicts: tuple[Verdict, ...], problem: str) -
 
 
 def _unchanged(
-    question: Question, verdicts: tuple[Verdict, ...], reason: str, message: str
-) -> Decision:
+    question: Question, verdicts: tuple[ClusterVerdict, ...], reason: str, message: str
+) -> PlacementDecision:
     """A decision that cannot be made leaves everything where it is."""
     clusters = question.placed.clusters
     reasons = dict.fromkeys(clusters, "was placed there before")
     leaving = question.placed.leaving
-    return Decision(clusters, reasons, verdicts, leaving, False, reason, message)
+    return PlacementDecision(clusters, reasons, verdicts, leaving, False, reason, message)
 
 
-def rejections(verdicts: Sequence[Verdict]) -> str:
+def rejections(verdicts: Sequence[ClusterVerdict]) -> str:
     """As the scheduler of Kubernetes writes it: `0/3 clusters are available: 2 cluster(s) …`."""
     counted = Counter(verdict.rejection for verdict in verdicts if verdict.rejection)
     parts = [f"{count} cluster(s) {reason}" for reason, count in sorted(counted.items())]
@@ -256,7 +264,7 @@ def rejections(verdicts: Sequence[Verdict]) -> str:
     return f"{head}: {', '.join(parts)}" if parts else head
 
 
-def _summary(chosen: Chosen, verdicts: Sequence[Verdict]) -> str:
+def _summary(chosen: Chosen, verdicts: Sequence[ClusterVerdict]) -> str:
     placed = ", ".join(
         name if count is None else f"{name}={count}"
         for name, count in sorted(chosen.counts.items())

@@ -14,11 +14,11 @@ from pykcp.multicluster.scheduling.model import (
     DIRECTLY,
     NEVER,
     NO_EXECUTE,
+    ClusterDeparture,
     ClusterView,
-    Departure,
     Policy,
     Taint,
-    Workload,
+    WorkloadView,
 )
 
 DELETED, DRAINED, UNHEALTHY = "ClusterDeleted", "ClusterDrained", "ClusterNotReady"
@@ -37,25 +37,27 @@ def is_panic(clusters: Sequence[ClusterView]) -> bool:
 def departure(
     name: str,
     cluster: ClusterView | None,
-    workload: Workload,
+    workload: WorkloadView,
     policy: Policy,
     toleration: float = TOLERATION,
-) -> Departure | None:
+) -> ClusterDeparture | None:
     """The first reason for which a workload has to leave; None: it may stay."""
     if cluster is None:
-        return Departure(name, DELETED, 0.0, is_lost=True, is_limited=False)
+        return ClusterDeparture(name, DELETED, 0.0, is_lost=True, is_limited=False)
     lost = not cluster.is_ready
     if cluster.is_terminating:
-        return Departure(name, DELETED, 0.0, is_lost=lost, is_limited=False)
+        return ClusterDeparture(name, DELETED, 0.0, is_lost=lost, is_limited=False)
     if not is_allowed(cluster, policy):
-        return Departure(name, AFFINITY, 0.0, is_lost=lost, is_limited=False)
+        return ClusterDeparture(name, AFFINITY, 0.0, is_lost=lost, is_limited=False)
     if separation(cluster, workload):
-        return Departure(name, SEPARATION, 0.0, is_lost=lost, is_limited=False)
+        return ClusterDeparture(name, SEPARATION, 0.0, is_lost=lost, is_limited=False)
     found = [one for one in _timed(cluster, policy, toleration) if one is not None]
     return min(found, key=lambda one: one.due, default=None)
 
 
-def _timed(cluster: ClusterView, policy: Policy, toleration: float) -> tuple[Departure | None, ...]:
+def _timed(
+    cluster: ClusterView, policy: Policy, toleration: float
+) -> tuple[ClusterDeparture | None, ...]:
     lost = not cluster.is_ready
     drained = cluster.evict_after
     taints = [
@@ -64,13 +66,13 @@ def _timed(cluster: ClusterView, policy: Policy, toleration: float) -> tuple[Dep
         if taint.effect == NO_EXECUTE
     ]
     return (
-        None if drained is None else Departure(cluster.name, DRAINED, drained, is_lost=lost),
+        None if drained is None else ClusterDeparture(cluster.name, DRAINED, drained, is_lost=lost),
         _not_ready(cluster, policy, toleration) if lost else None,
         *taints,
     )
 
 
-def _not_ready(cluster: ClusterView, policy: Policy, toleration: float) -> Departure | None:
+def _not_ready(cluster: ClusterView, policy: Policy, toleration: float) -> ClusterDeparture | None:
     if policy.purge_mode == NEVER:
         return None
     key = TAINT_NOT_READY if cluster.is_reachable else TAINT_UNREACHABLE
@@ -81,7 +83,7 @@ def _not_ready(cluster: ClusterView, policy: Policy, toleration: float) -> Depar
 
 def _of_taint(
     cluster: ClusterView, taint: Taint, policy: Policy, default: float | None
-) -> Departure | None:
+) -> ClusterDeparture | None:
     """Tolerations with the shortest time count; without any, the default or at once."""
     reason = UNHEALTHY if default is not None else TAINTED
     seconds = 0.0 if default is None else default
@@ -91,10 +93,12 @@ def _of_taint(
         if not limits:
             return None
         seconds = min(limits)
-    return Departure(cluster.name, reason, taint.since + seconds, is_lost=not cluster.is_ready)
+    return ClusterDeparture(
+        cluster.name, reason, taint.since + seconds, is_lost=not cluster.is_ready
+    )
 
 
-def is_held(departure: Departure, workload: Workload, policy: Policy) -> bool:
+def is_held(departure: ClusterDeparture, workload: WorkloadView, policy: Policy) -> bool:
     """Whether a workload that must not run twice stays where it was lost.
 
     The cluster may still run it, and nothing can tell: to start it in another one could corrupt
@@ -141,7 +145,7 @@ class EvictionBudget:
             del self._buckets[key]
 
 
-def next_due(departures: Mapping[str, Departure], now: float) -> float | None:
+def next_due(departures: Mapping[str, ClusterDeparture], now: float) -> float | None:
     """Seconds until the first departure that is not due yet."""
     later = [one.due - now for one in departures.values() if one.due > now]
     return min(later, default=None)

@@ -15,7 +15,7 @@ from pykcp.multicluster.scheduling.model import (
     ClusterView,
     Policy,
     Taint,
-    Workload,
+    WorkloadView,
 )
 
 TERMINATING = "were being deleted"
@@ -31,7 +31,7 @@ NO_TOPOLOGY = "had no label {key}"
 TAINTED = "had the untolerated taint {{{taint}}}"
 
 
-def rejection(cluster: ClusterView, workload: Workload, policy: Policy, now: float) -> str:
+def rejection(cluster: ClusterView, workload: WorkloadView, policy: Policy, now: float) -> str:
     """Why the cluster cannot get the workload; empty if it can."""
     if cluster.is_terminating:
         return TERMINATING
@@ -53,7 +53,7 @@ def _state(cluster: ClusterView) -> str:
     return CORDONED if cluster.unschedulable else ""
 
 
-def _demand(cluster: ClusterView, workload: Workload) -> str:
+def _demand(cluster: ClusterView, workload: WorkloadView) -> str:
     if workload.type not in cluster.types:
         return NO_TYPE.format(type=workload.type)
     lacking = lacking_resource(cluster, workload.requests)
@@ -69,7 +69,7 @@ def is_draining(cluster: ClusterView, now: float) -> bool:
     return cluster.evict_after is not None and cluster.evict_after <= now
 
 
-def separation(cluster: ClusterView, workload: Workload) -> str:
+def separation(cluster: ClusterView, workload: WorkloadView) -> str:
     """Whether rules about other workloads forbid the cluster."""
     if workload.together is not None and cluster.name not in workload.together:
         return NOT_TOGETHER

@@ -124,7 +124,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class WorkloadView:
     """The object that is placed."""
 
     uid: str
@@ -171,7 +171,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class ClusterDeparture:
     """A workload has to leave a cluster."""
 
     cluster: str
@@ -188,11 +188,11 @@ class Departure:
 class Question:
     """What is decided on: a workload, its placement, the clusters, and where it is now."""
 
-    workload: Workload
+    workload: WorkloadView
     policy: Policy
     clusters: Mapping[str, ClusterView]
     placed: Placed = field(default_factory=Placed)
-    departing: Mapping[str, Departure] = field(default_factory=dict)
+    departing: Mapping[str, ClusterDeparture] = field(default_factory=dict)
     """The clusters to leave now."""
     now: float = 0.0
     cooldown: float = 60.0
@@ -205,7 +205,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClusterVerdict:
     """What the scheduler found about one cluster."""
 
     cluster: str
@@ -216,11 +216,11 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PlacementDecision:
     clusters: Mapping[str, int | None]
     reasons: Mapping[str, str]
     """Of each chosen cluster: why it was chosen."""
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ClusterVerdict, ...]
     leaving: tuple[Leaving, ...] = ()
     is_scheduled: bool = True
     reason: str = "Scheduled"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pykcp.multicluster.scheduling.division import tie_breaker
-from pykcp.multicluster.scheduling.model import ClusterView, Policy, Verdict, Workload
+from pykcp.multicluster.scheduling.model import ClusterVerdict, ClusterView, Policy, WorkloadView
 
 WEIGHTS: Mapping[str, int] = {
     "affinity": 4,
@@ -19,8 +19,8 @@ a workload moves only for what its owner asked for."""
 
 
 def score(
-    clusters: Sequence[ClusterView], workload: Workload, policy: Policy, present: frozenset[str]
-) -> list[Verdict]:
+    clusters: Sequence[ClusterView], workload: WorkloadView, policy: Policy, present: frozenset[str]
+) -> list[ClusterVerdict]:
     """Verdicts in the order of the clusters, with each score and the weighted sum."""
     most = max((cluster.bindings for cluster in clusters), default=0)
     room = {cluster.name: _room(cluster, workload) for cluster in clusters}
@@ -37,7 +37,7 @@ def score(
             "locality": 100 if cluster.name in near else 0,
         }
         total = sum(WEIGHTS[name] * value for name, value in scores.items())
-        verdicts.append(Verdict(cluster.name, "", scores, total))
+        verdicts.append(ClusterVerdict(cluster.name, "", scores, total))
     return verdicts
 
 
@@ -47,7 +47,7 @@ def _affinity(cluster: ClusterView, policy: Policy, wanted: int) -> int:
     return 100 * sum(t.weight for t in policy.preferred if t.matches(cluster)) // wanted
 
 
-def _room(cluster: ClusterView, workload: Workload) -> int:
+def _room(cluster: ClusterView, workload: WorkloadView) -> int:
     """The free share of the scarcest resource that the workload requests, or of the processors."""
     if cluster.free is None:
         return 0
@@ -55,7 +55,7 @@ def _room(cluster: ClusterView, workload: Workload) -> int:
     return max(0, min(cluster.free.get(name, 0) for name in names))
 
 
-def ranking(verdicts: Sequence[Verdict], uid: str) -> list[str]:
+def ranking(verdicts: Sequence[ClusterVerdict], uid: str) -> list[str]:
     """Names of clusters, the best first; equal ones in an order that differs between objects."""
     ranked = sorted(verdicts, key=lambda v: (-v.total, tie_breaker(uid, v.cluster), v.cluster))
     return [verdict.cluster for verdict in ranked]

@@ -12,7 +12,7 @@ BY_CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ClusterSelection:
     chosen: tuple[str, ...]
     """In the order of their ranking."""
     anchors: frozenset[str] = frozenset()
@@ -23,7 +23,7 @@ class Selection:
 
 def select(
     ranked: Sequence[str], clusters: Mapping[str, ClusterView], rules: Sequence[SpreadRule]
-) -> Selection:
+) -> ClusterSelection:
     """The clusters to use, best first.
 
     Rules about labels come first: the best groups are taken, up to `maximum`. The rule about
@@ -36,7 +36,7 @@ def select(
             continue
         groups = _groups(chosen, clusters, rule.topology_key)
         if len(groups) < rule.minimum:
-            return Selection((), problem=_too_few(rule, len(groups)))
+            return ClusterSelection((), problem=_too_few(rule, len(groups)))
         if rule.maximum:
             groups = groups[: rule.maximum]
         kept = {name for group in groups for name in group}
@@ -47,12 +47,12 @@ def select(
     for rule in rules:
         if rule.topology_key == BY_CLUSTER:
             if len(chosen) < rule.minimum:
-                return Selection((), problem=_too_few(rule, len(chosen)))
+                return ClusterSelection((), problem=_too_few(rule, len(chosen)))
             if rule.maximum and len(chosen) > rule.maximum:
                 chosen = _in_turn(chosen, grouped, rule.maximum)
             anchors.update(chosen[: rule.minimum])
     kept = set(chosen)
-    return Selection(tuple(chosen), frozenset(name for name in anchors if name in kept))
+    return ClusterSelection(tuple(chosen), frozenset(name for name in anchors if name in kept))
 
 
 def _groups(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pykcp.machinery import conditions, meta
 from pykcp.machinery.conditions import FALSE, TRUE
 from pykcp.multicluster.names import GROUP, VERSION
-from pykcp.multicluster.scheduling.model import Decision, Leaving, Policy, Workload
+from pykcp.multicluster.scheduling.model import Leaving, PlacementDecision, Policy, WorkloadView
 from pykcp.multicluster.scheduling.snapshot import MOVED_AT
 from pykcp.multicluster.splitting.keys import RootKey, binding_name
 from pykcp.types import Object
@@ -44,8 +44,8 @@ def new_binding(key: RootKey, root: Object, spec: Object) -> Object:
 def spec_of(
     root: Object,
     policy: Policy,
-    workload: Workload,
-    decision: Decision,
+    workload: WorkloadView,
+    decision: PlacementDecision,
     required_by: Sequence[Object],
 ) -> Object:
     spec: Object = {
@@ -117,7 +117,12 @@ def note_move(binding: Object, now: float) -> None:
 
 
 def scheduling_status(
-    binding: Object, decision: Decision, held: Sequence[str], now: float, *, is_paused: bool
+    binding: Object,
+    decision: PlacementDecision,
+    held: Sequence[str],
+    now: float,
+    *,
+    is_paused: bool,
 ) -> Object:
     """The status with what the scheduler has to say in it."""
     status: Object = dict(binding.get("status") or {})
@@ -156,7 +161,7 @@ def _set_or_drop(
     )
 
 
-def _explanation(decision: Decision) -> list[Object]:
+def _explanation(decision: PlacementDecision) -> list[Object]:
     made = []
     for verdict in sorted(decision.verdicts, key=lambda one: one.cluster):
         name = verdict.cluster

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pykcp.machinery import meta
 from pykcp.multicluster.interpreter.kinds import (
     TABLE,
-    KindRules,
+    KindTraits,
     has_claims,
     pod_spec,
     replicas_of,
     requests_of,
 )
 from pykcp.multicluster.names import PLACEMENTS
-from pykcp.multicluster.scheduling.model import SINGLE, Policy, Workload
+from pykcp.multicluster.scheduling.model import SINGLE, Policy, WorkloadView
 from pykcp.multicluster.splitting.keys import RootKey
 from pykcp.multicluster.splitting.parts import SplitterParts
 from pykcp.types import Object
@@ -28,15 +28,15 @@ class Leading:
         self,
         key: RootKey,
         root: Object,
-        rules: KindRules,
+        rules: KindTraits,
         policy: Policy,
         placement: Object | None,
-    ) -> Workload:
+    ) -> WorkloadView:
         spec = pod_spec(rules, root, key.type)
         is_exclusive = rules.is_exclusive or has_claims(spec, root)
         leaders = self._leaders(key)
         spec_of_placement = (placement or {}).get("spec") or {}
-        return Workload(
+        return WorkloadView(
             uid=meta.uid(root),
             type=key.type,
             replicas=replicas_of(rules, root),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pykcp.machinery import meta
-from pykcp.multicluster.interpreter.kinds import KindRules, value_at, with_value
+from pykcp.multicluster.interpreter.kinds import KindTraits, value_at, with_value
 from pykcp.multicluster.names import (
     CLUSTER_LABEL,
     DEPENDS_ON,
@@ -25,7 +25,7 @@ _NOT_PASSED = frozenset((_LAST_APPLIED, meta.CLUSTER_ANNOTATION, DEPENDS_ON))
 
 
 def render_leaf(
-    root: Object, rules: KindRules, cluster: str, shares: Sequence[tuple[str, int | None]]
+    root: Object, rules: KindTraits, cluster: str, shares: Sequence[tuple[str, int | None]]
 ) -> Object:
     """The leaf for one of the clusters. `shares`: the replicas of all of them."""
     made = {name: value for name, value in root.items() if name not in ("metadata", "status")}
@@ -62,7 +62,7 @@ def render_leaf(
 
 
 def _with_replicas(
-    obj: Object, rules: KindRules, cluster: str, shares: Sequence[tuple[str, int | None]]
+    obj: Object, rules: KindTraits, cluster: str, shares: Sequence[tuple[str, int | None]]
 ) -> Object:
     """The first number is the cluster's share; others (the completions of a Job) are divided in
     the same proportion.

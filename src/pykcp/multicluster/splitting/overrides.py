@@ -8,7 +8,7 @@ from pykcp.machinery.labels import LabelSelector
 from pykcp.machinery.patch import jsonpatch
 from pykcp.machinery.patch.refusals import PatchTooCostly
 from pykcp.machinery.status import StatusError
-from pykcp.multicluster.interpreter.kinds import KindRules, pod_spec, with_value
+from pykcp.multicluster.interpreter.kinds import KindTraits, pod_spec, with_value
 from pykcp.multicluster.scheduling.model import ClusterView, WeightedTerm
 from pykcp.multicluster.scheduling.policy import label_selector
 from pykcp.types import Object
@@ -21,7 +21,7 @@ class BadOverride(ValueError):
 
 
 def overridden(
-    leaf: Object, rules: KindRules, placement: Object | None, cluster: ClusterView | None
+    leaf: Object, rules: KindTraits, placement: Object | None, cluster: ClusterView | None
 ) -> Object:
     """The leaf with all overrides of its cluster. Raises BadOverride."""
     overrides = ((placement or {}).get("spec") or {}).get("overrides") or ()
@@ -42,7 +42,7 @@ def _applies(override: Object, cluster: ClusterView) -> bool:
     return not problems and term.matches(cluster)
 
 
-def _one(leaf: Object, rules: KindRules, override: Object, index: int) -> Object:
+def _one(leaf: Object, rules: KindTraits, override: Object, index: int) -> Object:
     made = leaf
     prefix = override.get("imagePrefix")
     if prefix and rules.template:
@@ -60,7 +60,7 @@ def _one(leaf: Object, rules: KindRules, override: Object, index: int) -> Object
     return patched
 
 
-def _with_images(leaf: Object, rules: KindRules, prefix: str) -> Object:
+def _with_images(leaf: Object, rules: KindTraits, prefix: str) -> Object:
     spec = pod_spec(rules, leaf)
     for field in ("containers", "initContainers"):
         containers = spec.get(field)

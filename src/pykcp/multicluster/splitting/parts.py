@@ -11,7 +11,7 @@ from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery import meta
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import NotFound
-from pykcp.multicluster.interpreter.kinds import TABLE, KindRules, rules_of
+from pykcp.multicluster.interpreter.kinds import TABLE, KindTraits, rules_of
 from pykcp.multicluster.names import (
     NEGOTIATED,
     PLACEMENTS,
@@ -74,7 +74,7 @@ class SplitterParts:
             return None
         return matching([one for one in found if not meta.is_deleting(one)], root)
 
-    def rules(self, key: RootKey, root: Object) -> KindRules:
+    def rules(self, key: RootKey, root: Object) -> KindTraits:
         has_scale = key.type not in TABLE and self._has_scale(key)
         return rules_of(key.type, root, has_scale=has_scale)
 

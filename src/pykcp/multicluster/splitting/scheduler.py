@@ -12,11 +12,11 @@ from pykcp.multicluster.scheduling import eviction
 from pykcp.multicluster.scheduling.decide import NO_LEADER, decide
 from pykcp.multicluster.scheduling.eviction import EvictionBudget
 from pykcp.multicluster.scheduling.model import (
-    Decision,
-    Departure,
+    ClusterDeparture,
+    PlacementDecision,
     Policy,
     Question,
-    Workload,
+    WorkloadView,
 )
 from pykcp.multicluster.scheduling.policy import policy_of
 from pykcp.multicluster.scheduling.snapshot import placed_of
@@ -33,7 +33,7 @@ _SOONEST = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Departures:
-    now: dict[str, Departure]
+    now: dict[str, ClusterDeparture]
     again_after: float | None
     is_paused: bool
     held: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class WorkloadScheduler:
         root: Object,
         binding: Object | None,
         policy: Policy,
-        workload: Workload,
+        workload: WorkloadView,
     ) -> float | None:
         parts, now = self._parts, self._parts.clock()
         clusters = parts.territory.clusters(key.cluster)
@@ -97,7 +97,7 @@ class WorkloadScheduler:
     def _departures(self, question: Question) -> _Departures:
         """What has to leave now, within the brakes."""
         workload, policy, now = question.workload, question.policy, question.now
-        found: dict[str, Departure] = {}
+        found: dict[str, ClusterDeparture] = {}
         waits: list[float] = []
         held: list[str] = []
         is_panic = eviction.is_panic(list(question.clusters.values()))
@@ -132,8 +132,8 @@ class WorkloadScheduler:
         root: Object,
         binding: Object | None,
         policy: Policy,
-        workload: Workload,
-        decision: Decision,
+        workload: WorkloadView,
+        decision: PlacementDecision,
         departures: _Departures,
     ) -> None:
         parts = self._parts
@@ -153,7 +153,12 @@ class WorkloadScheduler:
             await self._record(key, root, before, wanted, decision)
 
     async def _write_spec(
-        self, key: RootKey, root: Object, binding: Object | None, wanted: Object, decision: Decision
+        self,
+        key: RootKey,
+        root: Object,
+        binding: Object | None,
+        wanted: Object,
+        decision: PlacementDecision,
     ) -> Object:
         parts = self._parts
         if binding is None:
@@ -188,7 +193,12 @@ class WorkloadScheduler:
         )
 
     async def _record(
-        self, key: RootKey, root: Object, before: Object, wanted: Object, decision: Decision
+        self,
+        key: RootKey,
+        root: Object,
+        before: Object,
+        wanted: Object,
+        decision: PlacementDecision,
     ) -> None:
         parts = self._parts
         old = {one["name"] for one in before.get("clusters") or ()}

@@ -11,18 +11,18 @@ from pykcp.machinery.labels import parse
 from pykcp.multicluster.scheduling import filters
 from pykcp.multicluster.scheduling.decide import decide
 from pykcp.multicluster.scheduling.model import (
+    ClusterDeparture,
     ClusterView,
-    Decision,
-    Departure,
     Leaving,
     Placed,
+    PlacementDecision,
     Policy,
     Question,
     SpreadRule,
     Taint,
     TaintToleration,
     WeightedTerm,
-    Workload,
+    WorkloadView,
 )
 
 TYPE = "deployments.apps"
@@ -42,14 +42,14 @@ def ask(
     clusters: dict[str, ClusterView],
     policy: Policy | None = None,
     placed: Placed | None = None,
-    departing: dict[str, Departure] | None = None,
+    departing: dict[str, ClusterDeparture] | None = None,
     *,
     replicas: int | None = 10,
     **workload: Any,
-) -> Decision:
+) -> PlacementDecision:
     return decide(
         Question(
-            Workload("uid", TYPE, replicas, **workload),
+            WorkloadView("uid", TYPE, replicas, **workload),
             policy or Policy(strategy="Divided"),
             clusters,
             placed or Placed(),
@@ -154,7 +154,7 @@ def test_spread_over_regions_even_with_few_replicas() -> None:
     clusters = views(region("a1", "a"), region("a2", "a"), region("b1", "b"), region("b2", "b"))
     policy = Policy(strategy="Divided", spread=(SpreadRule("region", 2),))
     for uid in range(30):
-        question = Question(Workload(f"u{uid}", TYPE, 2), policy, clusters, now=NOW)
+        question = Question(WorkloadView(f"u{uid}", TYPE, 2), policy, clusters, now=NOW)
         chosen = decide(question).clusters
         assert {clusters[name].labels["region"] for name in chosen} == {"a", "b"}
 
@@ -212,7 +212,7 @@ def test_scaling_to_zero_keeps_the_leaves_and_back() -> None:
 def test_an_eviction_keeps_the_old_replicas_until_the_new_ones_are_available() -> None:
     clusters = views("a", cluster("b", is_ready=False))
     placed = Placed({"a": 5, "b": 5}, available={"a": 5}, leaves=frozenset("ab"))
-    leave = {"b": Departure("b", "ClusterNotReady", NOW)}
+    leave = {"b": ClusterDeparture("b", "ClusterNotReady", NOW)}
     first = ask(clusters, placed=placed, departing=leave)
     assert first.clusters == {"a": 10}
     assert first.leaving == (Leaving("b", NOW, NOW + 600, "ClusterNotReady", 5),)
@@ -234,7 +234,7 @@ def test_a_cluster_that_is_being_left_gets_nothing_new() -> None:
 
 def test_directly_and_copies_leave_at_once() -> None:
     placed = Placed({"a": 5, "b": 5}, leaves=frozenset("ab"))
-    leave = {"b": Departure("b", "ClusterNotReady", NOW)}
+    leave = {"b": ClusterDeparture("b", "ClusterNotReady", NOW)}
     policy = Policy(strategy="Divided", purge_mode="Directly")
     assert ask(views("a", "b"), policy, placed, leave).leaving == ()
     copies = Placed({"a": None, "b": None}, leaves=frozenset("ab"))
@@ -245,7 +245,7 @@ def test_directly_and_copies_leave_at_once() -> None:
 def test_what_must_not_run_twice_is_removed_before_it_is_placed_again() -> None:
     single = Policy(strategy="Single")
     placed = Placed({"b": 3}, leaves=frozenset("b"))
-    leave = {"b": Departure("b", "ClusterDrained", NOW)}
+    leave = {"b": ClusterDeparture("b", "ClusterDrained", NOW)}
     first = ask(views("a", "b"), single, placed, leave, replicas=3, is_exclusive=True)
     assert (dict(first.clusters), first.reason) == ({}, "WaitingForRemoval")
     gone = Placed({}, leaves=frozenset())
@@ -256,7 +256,7 @@ def test_what_must_not_run_twice_is_removed_before_it_is_placed_again() -> None:
 def test_what_must_not_run_twice_is_placed_at_once_if_that_is_asked_for() -> None:
     policy = Policy(strategy="Single", purge_mode="Directly")
     placed = Placed({"b": 3}, leaves=frozenset("b"))
-    leave = {"b": Departure("b", "ClusterNotReady", NOW, is_lost=True)}
+    leave = {"b": ClusterDeparture("b", "ClusterNotReady", NOW, is_lost=True)}
     clusters = views("a", cluster("b", is_ready=False))
     found = ask(clusters, policy, placed, leave, replicas=3, is_exclusive=True)
     assert found.clusters == {"a": 3}

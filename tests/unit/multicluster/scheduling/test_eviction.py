@@ -14,16 +14,16 @@ from pykcp.multicluster.scheduling.eviction import (
     is_panic,
 )
 from pykcp.multicluster.scheduling.model import (
+    ClusterDeparture,
     ClusterView,
-    Departure,
     Policy,
     Taint,
     TaintToleration,
     WeightedTerm,
-    Workload,
+    WorkloadView,
 )
 
-WORKLOAD = Workload("uid", "deployments.apps", 3)
+WORKLOAD = WorkloadView("uid", "deployments.apps", 3)
 LOST = ClusterView("b", is_ready=False, ready_since=1000.0, is_reachable=False)
 BAD = Taint("bad", "NoExecute", since=500.0)
 EU = Policy(required=(WeightedTerm(parse("region=eu")),))
@@ -84,7 +84,7 @@ def test_panic(lost: int, total: int, expected: bool) -> None:
 
 def test_what_must_not_run_twice_is_held_in_a_lost_cluster() -> None:
     exclusive = replace(WORKLOAD, is_exclusive=True)
-    lost = Departure("b", "ClusterNotReady", 0.0, is_lost=True)
+    lost = ClusterDeparture("b", "ClusterNotReady", 0.0, is_lost=True)
     assert is_held(lost, exclusive, Policy())
     assert not is_held(lost, exclusive, Policy(purge_mode="Directly"))
     assert not is_held(replace(lost, is_lost=False), exclusive, Policy())
