@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from pykcp.multicluster.names import CLUSTER_LABEL, SYNC_STATE, syncer_finalizer
@@ -78,7 +79,11 @@ def install_types(client: TestClient, types: Iterable[str] = KINDS) -> None:
         made = client.post(CRDS, body)
         assert made.status in (201, 409), made
     for name in types:
-        eventually(lambda path=PATHS[name]: client.get(path).status == 200)
+        eventually(partial(_is_served, client, PATHS[name]))
+
+
+def _is_served(client: TestClient, path: str) -> bool:
+    return client.get(path).status == 200
 
 
 def now(offset: float = 0.0) -> str:
