@@ -14,6 +14,8 @@ from pykcp.multicluster.clusters.controller import ClusterLifecycle, MakeSyncer
 from pykcp.multicluster.clusters.settings import ClusterSettings
 from pykcp.multicluster.importing.negotiator import Negotiator
 from pykcp.multicluster.importing.table import ImportTable
+from pykcp.multicluster.splitting.engine import Splitting
+from pykcp.multicluster.splitting.parts import SplitterSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class MulticlusterParts:
     client: Callable[[str], Client]
     """A client that acts as the controller of this name."""
     settings: ClusterSettings = field(default_factory=ClusterSettings)
+    splitting: SplitterSettings = field(default_factory=SplitterSettings)
     make_syncer: MakeSyncer | None = None
     resolve: Resolve = resolve_any
     metrics: ControllerMetrics | None = None
@@ -52,7 +55,13 @@ class MulticlusterControllers:
             publishes=parts.settings.publishes_types,
             metrics=parts.metrics,
         )
-        for one in (self._table, self._clusters, self._negotiator):
+        self._splitting = Splitting(
+            parts.lister,
+            parts.client("deployment-splitter"),
+            parts.splitting,
+            parts.metrics,
+        )
+        for one in (self._table, self._clusters, self._negotiator, self._splitting):
             one.follow(parts.feed)
 
     async def run(self) -> None:
@@ -60,7 +69,12 @@ class MulticlusterControllers:
         async with TaskOwner("multicluster") as owner:
             try:
                 await self._table.load()
-                for controller in (self._clusters.controller, self._negotiator.controller):
+                await self._splitting.load()
+                for controller in (
+                    self._clusters.controller,
+                    self._negotiator.controller,
+                    *self._splitting.controllers,
+                ):
                     owner.start_restartable(controller.name, controller.run)
                 self._clusters.add_all()
                 await asyncio.Event().wait()

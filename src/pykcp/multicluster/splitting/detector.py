@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator, Callable
 
 import orjson
 
+from pykcp.aio.slices import Slices
 from pykcp.clients.interface import Change, Feed
 from pykcp.controllers.runtime.controller import Controller, is_cluster
 from pykcp.machinery import meta
+from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
 from pykcp.machinery.status import NotFound
 from pykcp.multicluster.interpreter.dependencies import relations
@@ -60,16 +62,33 @@ class WorkloadDetector:
         )
 
     def follow(self, feed: Feed) -> None:
-        feed.on(CLUSTERS, self._on_cluster, from_the_start=True)
-        feed.on(API_BINDINGS, self._on_api_binding, from_the_start=True)
-        feed.on(WORKLOAD_BINDINGS, self._on_binding, from_the_start=True)
+        feed.on(CLUSTERS, self._on_cluster)
+        feed.on(API_BINDINGS, self._on_api_binding)
+        feed.on(WORKLOAD_BINDINGS, self._on_binding)
         feed.on(PLACEMENTS, self._on_placement)
+
+    async def load(self) -> None:
+        """What there is already; later changes arrive one by one."""
+        notes = (
+            (CLUSTERS, self._note_cluster),
+            (API_BINDINGS, self._note_api_binding),
+            (WORKLOAD_BINDINGS, self._note_binding),
+        )
+        slices = Slices(NAME)
+        for kind, note in notes:
+            for key in self._parts.lister.keys(kind):
+                obj = self._parts.get(key.cluster, kind, key.name, key.namespace)
+                note(key, obj)
+                if slices.is_over():
+                    await slices.next()
 
     # --- clusters and workspaces
 
     def _on_cluster(self, change: Change) -> None:
-        cluster = None if change.deleted else orjson.loads(change.value)
-        found = self._parts.territory.put_cluster(change.cluster, change.name, cluster)
+        self._note_cluster(change.key, _object_of(change))
+
+    def _note_cluster(self, key: ObjectKey, cluster: Object | None) -> None:
+        found = self._parts.territory.put_cluster(key.cluster, key.name, cluster)
         for workspace in found.workspaces:
             if found.are_kinds_new:
                 self._follow_types(workspace)
@@ -77,9 +96,12 @@ class WorkloadDetector:
                 self._reconsider(workspace)
 
     def _on_api_binding(self, change: Change) -> None:
-        provider = "" if change.deleted else provider_of(orjson.loads(change.value))
-        workspace = change.cluster
-        if self._parts.territory.put_binding(workspace, change.name, provider):
+        self._note_api_binding(change.key, _object_of(change))
+
+    def _note_api_binding(self, key: ObjectKey, binding: Object | None) -> None:
+        provider = "" if binding is None else provider_of(binding)
+        workspace = key.cluster
+        if self._parts.territory.put_binding(workspace, key.name, provider):
             self._follow_types(workspace)
             self._reconsider(workspace)
 
@@ -101,11 +123,6 @@ class WorkloadDetector:
 
         self._scheduler.controller.add_all(workspace, roots)
 
-    def survey_all(self) -> None:
-        """Look at the objects of all served workspaces."""
-        for workspace in self._parts.territory.workspaces():
-            self.controller.add(workspace)
-
     async def _survey(self, workspace: str) -> None:
         """Look at all objects of accepted types; later changes arrive one by one."""
         for kind in self._parts.territory.kinds(workspace).values():
@@ -125,15 +142,20 @@ class WorkloadDetector:
 
     def _on_binding(self, change: Change) -> None:
         binding: Object = orjson.loads(change.value)
-        type_name = meta.annotation(binding, bindings.TYPE)
-        name = ((binding.get("spec") or {}).get("ref") or {}).get("name")
-        if not type_name or not name:
+        self._note_binding(change.key, binding, is_gone=change.deleted)
+
+    def _note_binding(
+        self, at: ObjectKey, binding: Object | None, *, is_gone: bool = False
+    ) -> None:
+        type_name = meta.annotation(binding or {}, bindings.TYPE)
+        name = (((binding or {}).get("spec") or {}).get("ref") or {}).get("name")
+        if binding is None or not type_name or not name:
             return
-        key = RootKey(change.cluster, type_name, change.namespace, name)
-        clusters = frozenset[str]() if change.deleted else bindings.all_clusters(binding)
+        key = RootKey(at.cluster, type_name, at.namespace, name)
+        clusters = frozenset[str]() if is_gone else bindings.all_clusters(binding)
         if self._parts.inventory.put_placed(key, clusters):
             self._reconsider_followers(key)
-        if change.deleted:
+        if is_gone:
             self._scheduler.controller.add(key)
         self._splitter.controller.add(key)
         self._aggregator.add(key)
@@ -211,6 +233,10 @@ class WorkloadDetector:
                     seen.add(follower)
                     waiting.append(follower)
                     self._scheduler.controller.add(follower)
+
+
+def _object_of(change: Change) -> Object | None:
+    return None if change.deleted else orjson.loads(change.value)
 
 
 def provider_of(binding: Object) -> str:

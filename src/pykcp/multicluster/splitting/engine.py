@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
-from pykcp.aio.owner import TaskOwner
-from pykcp.clients.interface import Client, Feed, Lister, ShardFeed
+from pykcp.clients.interface import Client, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.machinery.resources import GroupVersionResource
 from pykcp.multicluster.splitting.aggregator import WorkloadAggregator
@@ -19,7 +20,7 @@ from pykcp.multicluster.splitting.territory import Territory
 
 
 class Splitting:
-    """`follow` a feed, then `start`."""
+    """`follow` a feed, `load` what there is, then run the controllers."""
 
     def __init__(
         self,
@@ -28,7 +29,6 @@ class Splitting:
         settings: SplitterSettings | None = None,
         metrics: ControllerMetrics | None = None,
         clock: Callable[[], float] = time.time,
-        on_type: Callable[[GroupVersionResource], None] = lambda _: None,
     ) -> None:
         inventory = Inventory()
         self.parts = SplitterParts(
@@ -40,28 +40,33 @@ class Splitting:
             metrics,
             clock,
         )
+        self._feed: Feed | None = None
         self.scheduler = WorkloadScheduler(self.parts)
         self.splitter = WorkloadSplitter(self.parts)
         self.aggregator = WorkloadAggregator(self.parts, self.scheduler.controller.add)
         self.detector = WorkloadDetector(
-            self.parts, self.scheduler, self.splitter, self.aggregator, on_type
+            self.parts, self.scheduler, self.splitter, self.aggregator, self._follow_type
         )
 
-    def follow(self, feed: Feed) -> None:
-        self.detector.follow(feed)
+    @property
+    def controllers(self) -> tuple[Controller[Any], ...]:
+        parts = (self.detector, self.scheduler, self.splitter, self.aggregator)
+        return tuple(one.controller for one in parts)
 
-    def follow_shard(self, feed: ShardFeed) -> None:
-        """Follow all logical clusters of a shard. Objects are looked at when all Clusters are known;
-        their old changes, which the log may hold, are not read.
+    def follow(self, feed: Feed) -> None:
+        """A shard tells all changes of all objects; of another server only the types are followed
+        that some cluster accepts.
         """
         self.detector.follow(feed)
+        everything = getattr(feed, "on_everything", None)
+        if everything is not None:
+            everything(self.detector.on_object)
+        else:
+            self._feed = feed
 
-        async def resume() -> None:
-            feed.on_everything(self.detector.on_object)
-            self.detector.survey_all()
+    def _follow_type(self, kind: GroupVersionResource) -> None:
+        if self._feed is not None:
+            self._feed.on(kind, self.detector.on_object)
 
-        feed.at_start(resume)
-
-    def start(self, owner: TaskOwner) -> None:
-        for one in (self.detector, self.scheduler, self.splitter, self.aggregator):
-            owner.start_restartable(f"controller/{one.controller.name}", one.controller.run)
+    async def load(self) -> None:
+        await self.detector.load()

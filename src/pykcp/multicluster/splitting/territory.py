@@ -115,10 +115,6 @@ class Territory:
     def served_by(self, provider: str) -> frozenset[str]:
         return frozenset({provider, *self._serving.get(provider, ())})
 
-    def workspaces(self) -> frozenset[str]:
-        """All that are served by a cluster."""
-        return frozenset[str]().union(*(self.served_by(one) for one in self._registered))
-
     def is_served(self, workspace: str) -> bool:
         return any(provider in self._registered for provider in self._providers(workspace))
 
