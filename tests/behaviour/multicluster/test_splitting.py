@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.clusters import make_cluster
 from pykcp.testing.multicluster.reporting import (
+    FLAGS,
     KINDS,
     PATHS,
     PLACEMENTS,
@@ -20,7 +25,15 @@ from pykcp.testing.multicluster.reporting import (
     workspace_with,
 )
 from pykcp.testing.multicluster.workspaces import CLUSTERS
+from pykcp.testing.server import ServerProcess, server
 from pykcp.types import Object
+
+
+@pytest.fixture(scope="module")
+def shard() -> Iterator[ServerProcess]:
+    with server(*FLAGS) as process:
+        yield process
+
 
 DEPLOYMENTS = PATHS["deployments.apps"]
 EVENTS = "/api/v1/namespaces/default/events"
@@ -291,9 +304,7 @@ def test_overrides_apply_where_they_are_meant_to(cluster: TestClient) -> None:
     eventually(lambda: shares(client).get("u") == 2)
 
 
-def test_workspaces_do_not_meet(shard: Any) -> None:
-    from pykcp.testing.clusters import make_cluster
-
+def test_workspaces_do_not_meet(shard: ServerProcess) -> None:
     first = workspace_with(make_cluster(shard, "meet1"), "a")
     second = workspace_with(make_cluster(shard, "meet2"), "a", "b")
     first.post(DEPLOYMENTS, deployment(replicas=3))

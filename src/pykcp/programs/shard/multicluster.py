@@ -19,6 +19,7 @@ from pykcp.observe.metrics import Registry
 if TYPE_CHECKING:
     from pykcp.multicluster.all import MulticlusterControllers
     from pykcp.multicluster.clusters.settings import ClusterSettings
+    from pykcp.multicluster.splitting.parts import SplitterSettings
 
 _CLUSTERS = GroupVersionResource("workload.kcp.dev", "v1alpha1", "clusters")
 _NAME = "multicluster"
@@ -66,11 +67,13 @@ class MulticlusterOnDemand:
         make_client: Callable[[str], ShardClient],
         egress: Outbound,
         settings: Callable[[], ClusterSettings],
+        splitting: Callable[[], SplitterSettings],
         metrics: ControllerMetrics,
         registry: Registry,
     ) -> None:
         self._lister, self._make_client, self._egress = lister, make_client, egress
         self._settings, self._metrics, self._registry = settings, metrics, registry
+        self._splitting = splitting
         self._feed: ShardFeed | None = None
         self.controller = _Starter(self._made, metrics)
 
@@ -103,6 +106,7 @@ class MulticlusterOnDemand:
                 lister=self._lister,
                 client=self._account,
                 settings=self._settings(),
+                splitting=self._splitting(),
                 make_syncer=PushSyncers(upstream, metrics=SyncMetrics(self._registry)),
                 resolve=self._resolve,
                 metrics=self._metrics,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Iterable
@@ -10,9 +11,17 @@ from typing import Any
 
 from pykcp.multicluster.names import CLUSTER_LABEL, SYNC_STATE, syncer_finalizer
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.multicluster.workspaces import CLUSTERS, bind_workload, cluster_object
+from pykcp.testing.multicluster.workspaces import (
+    CLUSTERS,
+    bind_workload,
+    cluster_object,
+    is_ready,
+)
 from pykcp.types import Object
 
+FLAGS = ("--cluster-heartbeat-threshold=1h", "--cluster-recovery=0s")
+"""For servers of such tests: one heartbeat is enough."""
+_beats = itertools.count(1)
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 BINDINGS = "/apis/workload.kcp.dev/v1alpha1/namespaces/default/workloadbindings"
 PLACEMENTS = "/apis/workload.kcp.dev/v1alpha1/namespaces/default/placements"
@@ -87,6 +96,7 @@ def _is_served(client: TestClient, path: str) -> bool:
 
 
 def now(offset: float = 0.0) -> str:
+    """Seconds from now as a timestamp."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + offset))
 
 
@@ -102,21 +112,25 @@ def register(
     body["metadata"]["labels"] = labels or {}
     made = client.post(CLUSTERS, body)
     assert made.status == 201, made
-    set_ready(client, name, "True", types=types)
+    beat(client, name)
+    eventually(partial(is_ready, client, name))
+    beat(client, name, types=types)
 
 
-def set_ready(
+def beat(
     client: TestClient,
     name: str,
-    status: str,
     *,
-    since: float = -3600.0,
+    is_well: bool = True,
     types: Iterable[str] | None = None,
     **more: Any,
 ) -> None:
-    """What a cluster's syncer and health checks report. `since`: seconds from now."""
-    condition = {"type": "Ready", "status": status, "lastTransitionTime": now(since)}
-    fields: Object = {"conditions": [condition], **more}
+    """A heartbeat, as the syncer of a cluster sends it."""
+    fields: Object = {
+        "lastSyncerHeartbeatTime": now(next(_beats)),
+        "syncer": {"downstreamReady": is_well},
+        **more,
+    }
     if types is not None:
         fields["syncedResources"] = [
             {
@@ -129,6 +143,14 @@ def set_ready(
         ]
     answer = client.patch(f"{CLUSTERS}/{name}/status", {"status": fields})
     assert answer.status == 200, answer
+
+
+def lose(client: TestClient, *names: str) -> None:
+    """Heartbeats say that these clusters are not ready, until that is believed."""
+    for name in names:
+        for _ in range(3):
+            beat(client, name, is_well=False)
+        eventually(lambda one=name: not is_ready(client, one))
 
 
 def workspace_with(client: TestClient, *clusters: str, types: Iterable[str] = ()) -> TestClient:

@@ -67,6 +67,7 @@ def build_controllers(
             make_client,
             base.egress.mounts,
             settings.multicluster.cluster_settings,
+            settings.splitting.splitter_settings,
             metrics,
             base.metrics,
         )
