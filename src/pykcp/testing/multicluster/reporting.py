@@ -150,7 +150,11 @@ def lose(client: TestClient, *names: str) -> None:
     for name in names:
         for _ in range(3):
             beat(client, name, is_well=False)
-        eventually(lambda one=name: not is_ready(client, one))
+        eventually(partial(_is_lost, client, name))
+
+
+def _is_lost(client: TestClient, name: str) -> bool:
+    return not is_ready(client, name)
 
 
 def workspace_with(client: TestClient, *clusters: str, types: Iterable[str] = ()) -> TestClient:
