@@ -17,7 +17,7 @@ from pykcp.programs.operator.compiled import CompiledWorkload, InitStep, Probes
 from pykcp.programs.operator.drivers.process.identity import identify
 from pykcp.programs.operator.drivers.process.state import (
     BACK_OFF,
-    WorkloadState,
+    WorkloadReport,
     conditions,
 )
 from pykcp.programs.operator.drivers.process.supervisor import Supervisor
@@ -40,19 +40,19 @@ async def supervising(
 
 
 async def until(
-    supervisor: Supervisor, condition: Callable[[WorkloadState], bool]
-) -> WorkloadState:
+    supervisor: Supervisor, condition: Callable[[WorkloadReport], bool]
+) -> WorkloadReport:
     """The state of the only workload, when it is as expected."""
     async with asyncio.timeout(60):
         await supervisor.until(lambda: all(condition(one) for one in supervisor.states()))
     return supervisor.states()[0]
 
 
-def _is_up(state: WorkloadState) -> bool:
+def _is_up(state: WorkloadReport) -> bool:
     return state.is_available and len(state.replicas) == state.desired
 
 
-def _is_failing(state: WorkloadState) -> bool:
+def _is_failing(state: WorkloadReport) -> bool:
     return any(one.phase == BACK_OFF for one in state.replicas)
 
 
@@ -155,7 +155,7 @@ async def test_an_update_replaces_replicas_one_by_one_without_a_gap(
         newer = make_shared("--v=3")
         await supervisor.apply([newer])
 
-        def is_new(state: WorkloadState) -> bool:
+        def is_new(state: WorkloadReport) -> bool:
             return _is_up(state) and state.revision != before.revision
 
         waiting = spawn(until(supervisor, is_new), "update")

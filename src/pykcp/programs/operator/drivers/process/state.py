@@ -32,7 +32,7 @@ class ReplicaState:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadState:
+class WorkloadReport:
     name: str
     component: str
     owner: str
@@ -64,7 +64,7 @@ class WorkloadState:
         }
 
     @classmethod
-    def from_object(cls, obj: Object) -> WorkloadState:
+    def from_object(cls, obj: Object) -> WorkloadReport:
         """The value that `to_object` described."""
         kept = {name: obj[name] for name in cls.__dataclass_fields__}
         replicas = tuple(
@@ -73,7 +73,7 @@ class WorkloadState:
         return cls(**{**kept, "replicas": replicas, "ignored": tuple(obj["ignored"])})
 
 
-def conditions(state: WorkloadState) -> list[Object]:
+def conditions(state: WorkloadReport) -> list[Object]:
     """The conditions of a workload, without the time of their last change."""
     found = [_available(state)]
     failing = [one for one in state.replicas if one.phase == BACK_OFF]
@@ -88,7 +88,7 @@ def conditions(state: WorkloadState) -> list[Object]:
     return found
 
 
-def _available(state: WorkloadState) -> Object:
+def _available(state: WorkloadReport) -> Object:
     if state.problem:
         return _condition("Available", False, "DeploymentUnavailable", state.problem)
     if state.is_available:
@@ -113,5 +113,5 @@ def _condition(name: str, status: bool, reason: str, message: str) -> Object:
     }
 
 
-def all_available(states: Sequence[WorkloadState]) -> bool:
+def all_available(states: Sequence[WorkloadReport]) -> bool:
     return all(one.is_available for one in states)

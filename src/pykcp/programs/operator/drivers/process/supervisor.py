@@ -18,7 +18,7 @@ from pykcp.programs.operator.drivers.process import identity
 from pykcp.programs.operator.drivers.process.commands import InstalledPrograms
 from pykcp.programs.operator.drivers.process.records import ReplicaRecord, ReplicaRecords
 from pykcp.programs.operator.drivers.process.replica import MARKER, ReplicaPlace
-from pykcp.programs.operator.drivers.process.state import WorkloadState
+from pykcp.programs.operator.drivers.process.state import WorkloadReport
 from pykcp.programs.operator.drivers.process.workload import Workload
 
 _log = logging.getLogger(__name__)
@@ -144,7 +144,7 @@ class Supervisor:
 
     # -- state -----------------------------------------------------------------------------------
 
-    def states(self) -> list[WorkloadState]:
+    def states(self) -> list[WorkloadReport]:
         return [one.state() for one in self._ordered()]
 
     def _changed(self) -> None:

@@ -16,7 +16,7 @@ from pykcp.programs.operator.drivers.process.ignored import ignored_fields
 from pykcp.programs.operator.drivers.process.materialize import materialize
 from pykcp.programs.operator.drivers.process.records import ReplicaRecord
 from pykcp.programs.operator.drivers.process.replica import ReplicaPlace, ReplicaProcess
-from pykcp.programs.operator.drivers.process.state import ReplicaState, WorkloadState
+from pykcp.programs.operator.drivers.process.state import ReplicaState, WorkloadReport
 
 _log = logging.getLogger(__name__)
 Until = Callable[[Callable[[], bool]], Awaitable[None]]
@@ -143,13 +143,13 @@ class Workload:
 
     # -- state -----------------------------------------------------------------------------------
 
-    def state(self) -> WorkloadState:
+    def state(self) -> WorkloadReport:
         compiled, revision = self.compiled, self.revision
         replicas = tuple(
             _marked(one.state, revision)
             for _, one in sorted(self._replicas.items(), key=lambda item: item[0])
         )
-        return WorkloadState(
+        return WorkloadReport(
             compiled.name,
             compiled.component,
             f"{compiled.owner.kind}/{compiled.owner.name}",
