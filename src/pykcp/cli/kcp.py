@@ -16,6 +16,8 @@ USAGE = """kcp serves many isolated Kubernetes-style API spaces from one lightwe
 Usage:
   kcp start [flags]     run a server; its state is in .kcp in this directory
   kcp start options     list all flags of `kcp start`
+  kcp up [DIRECTORY]    run a whole installation on this machine, as manifests describe it
+  kcp status            show what runs, where and how it fares; see also: logs, restart, down
   kcp sharded [flags]   run several shards, a cache server and a front-proxy on this machine
   kcp envtest DIR       write programs for tests of operators with controller-runtime's envtest
   kcp admin fsck        check the store for consistency
@@ -29,17 +31,12 @@ When it is running:
   export KUBECONFIG=.kcp/admin.kubeconfig
   kubectl api-resources
 """
+HOST_COMMANDS = ("up", "status", "logs", "restart", "down")
+"""Those that run an installation on this machine."""
 _COMMANDS = (
-    "start",
-    "sharded",
-    "envtest",
-    "admin",
-    "backup",
-    "restore",
-    "completion",
-    "version",
-    "help",
-)
+    "start", "sharded", *HOST_COMMANDS, "envtest", "admin", "backup", "restore", "completion",
+    "version", "help",
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,6 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return envtest(rest)
     if command == "sharded":
         return start(SHARDED, rest)
+    if command in HOST_COMMANDS:
+        from pykcp.cli.operate.all import main as operate
+
+        return operate(command, rest)
     if command != "start":
         return unknown_command(command, "kcp", _COMMANDS)
     if rest[:1] == ["options"]:

@@ -63,7 +63,7 @@ class Supervisor:
         for compiled in wanted:
             workload = self._workloads.get(compiled.name)
             if workload is None:
-                workload = Workload(compiled, self._place, self._changed, self._owner)
+                workload = Workload(compiled, self._place, self.notify, self._owner)
                 self._workloads[compiled.name] = workload
             workload.want(compiled, self._salts.of(compiled.name))
         names = {compiled.name for compiled in wanted}
@@ -81,11 +81,11 @@ class Supervisor:
         for workload in _ordered(gone, reversed(START_ORDER)):
             await workload.stop()
             del self._workloads[workload.name]
-            self._changed()
+            self.notify()
         runnable = await self._start_all()
         for workload in _ordered(runnable, UPGRADE_ORDER):
             await workload.replace_outdated(self.until)
-        self._changed()
+        self.notify()
 
     async def _start_all(self) -> list[Workload]:
         """All at once: each becomes ready sooner when others are, and none requires it."""
@@ -112,7 +112,7 @@ class Supervisor:
             records = self._found.pop(compiled.name, [])
             if not records:
                 continue
-            workload = Workload(compiled, self._place, self._changed, self._owner)
+            workload = Workload(compiled, self._place, self.notify, self._owner)
             self._workloads[compiled.name] = workload
             for record in records:
                 workload.adopt(record)
@@ -147,7 +147,8 @@ class Supervisor:
     def states(self) -> list[WorkloadReport]:
         return [one.state() for one in self._ordered()]
 
-    def _changed(self) -> None:
+    def notify(self) -> None:
+        """Something has changed: conditions that are waited for are checked again."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

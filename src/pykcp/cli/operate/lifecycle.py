@@ -1,0 +1,92 @@
+"""`kcp restart`, `kcp upgrade` and `kcp down`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pathlib
+import time
+from typing import TYPE_CHECKING
+
+from pykcp.cli.operate.words import Given, HostCommand
+from pykcp.programs.kit.flags import Flag
+
+if TYPE_CHECKING:
+    from pykcp.programs.operator.drivers.process.identity import ProcessIdentity
+
+_TIMEOUT = Flag("timeout", "duration", 300.0, "How long to wait until everything is ready.")
+
+
+def _restart(given: Given) -> int:
+    from pykcp.cli.operate.up import wait_until_ready
+    from pykcp.programs.operator.host.control import ask
+    from pykcp.programs.operator.host.layout import HostFiles
+
+    for _ in ask(given.root, "restart", names=given.words):
+        pass
+    return wait_until_ready(HostFiles(given.root), given.flags["timeout"])
+
+
+RESTART = HostCommand(
+    "Restart workloads: their processes are replaced one after the other.\n\n"
+    "Usage:\n  kcp restart WORKLOAD… [flags]\n",
+    _restart,
+    (_TIMEOUT,),
+    least=1,
+)
+
+
+def _down(given: Given) -> int:
+    from pykcp.programs.operator.host.control import NotRunning, ask
+
+    try:
+        (answer,) = ask(given.root, "down")
+    except NotRunning:
+        return asyncio.run(_stop_leftovers(given.root))
+    return _await_end(int(answer["pid"]), given.flags["timeout"])
+
+
+async def _stop_leftovers(root: pathlib.Path) -> int:
+    """Stop the processes of a supervisor that was killed."""
+    from pykcp.programs.kit.errors import SettingsError
+    from pykcp.programs.operator.drivers.process.supervisor import Supervisor
+    from pykcp.programs.operator.host.layout import HostFiles
+
+    if not root.is_dir():
+        raise SettingsError(f"there is no installation in {root}")
+    with HostFiles(root).lock() as is_held:
+        if not is_held:
+            raise SettingsError(f"the supervisor of {root} is starting or stopping; try again")
+        supervisor = Supervisor(root)
+        supervisor.adopt([])
+        await supervisor.stop()
+    print("stopped")
+    return 0
+
+
+def _await_end(pid: int, seconds: float) -> int:
+    from pykcp.programs.kit.errors import SettingsError
+    from pykcp.programs.operator.drivers.process.identity import identify
+
+    process, deadline = identify(pid), time.monotonic() + seconds
+    with contextlib.suppress(TimeoutError):
+        if process is not None:
+            asyncio.run(_ended(process, deadline - time.monotonic()))
+    if process is not None and process.is_alive:
+        raise SettingsError(f"the supervisor (process {pid}) has not stopped after {seconds:g} s")
+    print("stopped")
+    return 0
+
+
+async def _ended(process: ProcessIdentity, seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        await process.ended()
+
+
+DOWN = HostCommand(
+    "Stop all programs of the installation, and their supervisor. Nothing is removed.\n\n"
+    "Usage:\n  kcp down [flags]\n",
+    _down,
+    (Flag("timeout", "duration", 120.0, "How long to wait."),),
+    most=0,
+)

@@ -1,0 +1,201 @@
+"""From manifests to workloads: one run of the configuration stage on this host. Blocking."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pykcp.auth.files import write_private
+from pykcp.programs.kit.errors import SettingsError
+from pykcp.programs.operator.compiled import CompiledWorkload
+from pykcp.programs.operator.configuration.stage import Configuration, configure
+from pykcp.programs.operator.host.layout import (
+    HostChoices,
+    HostFiles,
+    SavedPorts,
+    first_free,
+    read_json,
+    write_json,
+)
+from pykcp.programs.operator.host.manifests import Manifests, load_manifests
+from pykcp.programs.operator.names import GROUP
+from pykcp.programs.operator.platform import HostPlatform, WorkloadPlace
+from pykcp.programs.operator.records import Records
+from pykcp.types import Object
+
+HOST = f"{GROUP}/host"
+"""Annotation of an object: the name of the host that runs it."""
+ADMINISTRATORS = "system:kcp:admin"
+_CLOCK_SECONDS = 300.0
+"""A clock that goes back by more is wrong."""
+
+
+class ClockWrong(SettingsError):
+    """The clock is behind the time at which this installation was seen last."""
+
+
+class _Platform(HostPlatform):
+    """Ports that other programs have are left out when a workload is given one."""
+
+    def _port(self, place: WorkloadPlace) -> int:
+        key = f"{place.namespace}/{place.workload}"
+        if key not in self.ports:
+            self.ports[key] = first_free(self.host, self.first_port, set(self.ports.values()))
+        return self.ports[key]
+
+
+@dataclass
+class ConfiguredHost:
+    """What is to run, and where the rest is."""
+
+    manifests: Manifests
+    configuration: Configuration | None = None
+    local: list[CompiledWorkload] = field(default_factory=list)
+    remote: list[CompiledWorkload] = field(default_factory=list)
+    """Workloads of other hosts: to be exported."""
+    kubeconfigs: dict[str, str] = field(default_factory=dict)
+    """Files by the name of the Kubeconfig object."""
+
+    @property
+    def problems(self) -> list[str]:
+        if self.configuration is None:
+            return []
+        found = self.configuration.problems.items()
+        return [f"{kind}/{name}: {problem.message}" for (kind, name), problem in found]
+
+    @property
+    def next_time(self) -> float:
+        return self.configuration.next_time if self.configuration is not None else float("inf")
+
+
+class Installation:
+    """The objects and Secrets of a root directory."""
+
+    def __init__(self, files: HostFiles, choices: HostChoices) -> None:
+        self.files, self.choices = files, choices
+
+    def check(self) -> None:
+        """Read the manifests. Raises SettingsError."""
+        self._manifests()
+
+    def configure(self, now: float) -> ConfiguredHost:
+        """Raises SettingsError for manifests that are wrong, CredentialError for full disks."""
+        self._check_clock(now)
+        manifests = self._manifests()
+        found = ConfiguredHost(manifests, None, self._imported())
+        if manifests.objects:
+            self._configure(found, now)
+        names = [one.name for one in (*found.local, *found.remote)]
+        for name in names:
+            if names.count(name) > 1:
+                raise SettingsError(f"{name} is both configured here and imported")
+        write_json(self.files.root / "clock.json", {"seen": int(now)})
+        return found
+
+    def _manifests(self) -> Manifests:
+        if not self.choices.manifests:
+            return Manifests()
+        return load_manifests(pathlib.Path(self.choices.manifests))
+
+    def _configure(self, found: ConfiguredHost, now: float) -> None:
+        manifests = found.manifests
+        self._number(manifests.objects)
+        records = self.files.records()
+        for record in manifests.records:
+            records.put(record)
+        platform = _Platform(
+            str(self.files.root),
+            self.choices.bind_address,
+            self.choices.exposed_address,
+            self.choices.first_port,
+            SavedPorts(self.files.root / "ports.json"),
+            self.choices.host_names,
+        )
+        configuration = configure(manifests.namespace, manifests.objects, records, platform, now)
+        self._save(records, manifests.namespace)
+        hosts = {(one["kind"], one["metadata"]["name"]): _host_of(one) for one in manifests.objects}
+        for workload in configuration.workloads:
+            host = hosts.get((workload.owner.kind, workload.owner.name), "")
+            is_local = not self.choices.host or host in ("", self.choices.host)
+            (found.local if is_local else found.remote).append(workload)
+        found.configuration = configuration
+        found.kubeconfigs = self._write_kubeconfigs(manifests.objects, records)
+
+    def _save(self, records: Records, namespace: str) -> None:
+        for record in records.changed.values():
+            self.files.save_record(record, namespace)
+        for record in list(records):
+            key = (record.kind, record.name)
+            if key not in records.wanted and record.owner is not None:
+                self.files.remove_record(*key)
+
+    def _number(self, objects: Sequence[Object]) -> None:
+        """Give objects the identity and generation that an API server would give them."""
+        path = self.files.root / "objects.json"
+        known: Object = read_json(path) or {}
+        kept: Object = {}
+        for obj in objects:
+            name = f"{obj['kind']}/{obj['metadata']['name']}"
+            text = json.dumps(obj["spec"], sort_keys=True).encode()
+            digest = hashlib.sha256(text).hexdigest()
+            entry = known.get(name) or {"uid": str(uuid.uuid4()), "generation": 0, "digest": ""}
+            if entry["digest"] != digest:
+                entry = {**entry, "digest": digest, "generation": entry["generation"] + 1}
+            kept[name] = entry
+            obj["metadata"] |= {"uid": entry["uid"], "generation": entry["generation"]}
+        if kept != known:
+            write_json(path, kept)
+
+    def _write_kubeconfigs(self, objects: Sequence[Object], records: Records) -> dict[str, str]:
+        written = {}
+        for obj in objects:
+            if obj["kind"] != "Kubeconfig":
+                continue
+            record = records.secret(obj["spec"]["secretRef"]["name"])
+            if record is None or "kubeconfig" not in record.data:
+                continue
+            text, name = record.data["kubeconfig"], obj["metadata"]["name"]
+            path = self.files.kubeconfig(name)
+            _write_changed(path, text)
+            written[name] = str(path)
+            is_admin = ADMINISTRATORS in (obj["spec"].get("groups") or ())
+            if is_admin and obj["spec"]["target"].get("frontProxyRef"):
+                _write_changed(self.files.admin_kubeconfig, text)
+        return written
+
+    def _imported(self) -> list[CompiledWorkload]:
+        found = []
+        for path in sorted(self.files.imported.glob("*.json")):
+            obj = read_json(path)
+            if obj is not None:
+                found.append(CompiledWorkload.from_object(obj))
+        return found
+
+    def _check_clock(self, now: float) -> None:
+        seen = float((read_json(self.files.root / "clock.json") or {}).get("seen", 0))
+        if now < seen - _CLOCK_SECONDS:
+            raise ClockWrong(
+                f"the clock of this host is wrong: it shows {_shown(now)}, but this installation "
+                f"was running at {_shown(seen)}. Certificates are not renewed until it is right; "
+                f"if it is right, remove {self.files.root / 'clock.json'}"
+            )
+
+
+def _host_of(obj: Object) -> str:
+    annotations: Mapping[str, str] = obj["metadata"].get("annotations") or {}
+    return annotations.get(HOST, "")
+
+
+def _write_changed(path: pathlib.Path, text: bytes) -> None:
+    if not path.exists() or path.read_bytes() != text:
+        write_private(path, text)
+
+
+def _shown(seconds: float) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,200 @@
+"""The life of `kcp up`: configure, run, watch, answer requests, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractContextManager
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.clients.credential_files import CredentialError
+from pykcp.programs.kit.errors import SettingsError
+from pykcp.programs.operator.drivers.process.state import WorkloadReport, all_available
+from pykcp.programs.operator.drivers.process.supervisor import Supervisor
+from pykcp.programs.operator.host.control import ControlServer
+from pykcp.programs.operator.host.installation import ConfiguredHost, Installation
+from pykcp.programs.operator.host.layout import HostFiles, write_json
+from pykcp.programs.operator.host.status import host_status
+from pykcp.types import Object
+
+_log = logging.getLogger(__name__)
+_RETRY_SECONDS = 5.0
+_LONGEST_WAIT = 3600.0
+"""Clocks are set, and machines sleep: what is due is looked up at least so often."""
+_STATUS_SECONDS = 0.2
+
+
+class running_host:  # noqa: N801  # a context, as those of other programs
+    """The started installation, as a context."""
+
+    NAME = "kcp up"
+
+    def __init__(self, installation: Installation, *, leaves: bool = False) -> None:
+        self.installation, self.files = installation, installation.files
+        self._leaves = leaves
+        self._owner = TaskOwner("up")
+        self.supervisor = Supervisor(self.files.root, self._changed)
+        self._control = ControlServer(self.files.root, self._answer)
+        self._lock: AbstractContextManager[bool] = self.files.lock()
+        self._wake, self._status_due = asyncio.Event(), asyncio.Event()
+        self.configured: ConfiguredHost | None = None
+        self.problem = ""
+        """Why the last run of the configuration stage failed."""
+        self._passes = 0
+
+    async def __aenter__(self) -> HostFiles:
+        if not self._lock.__enter__():
+            self._lock.__exit__(None, None, None)
+            raise SettingsError(f"a supervisor is already running for {self.files.root}")
+        try:
+            configured = await asyncio.to_thread(self.installation.configure, time.time())
+            adopted = self.supervisor.adopt(configured.local)
+            if adopted:
+                _log.info("%d processes of an earlier supervisor are still running", adopted)
+            await self._use(configured)
+            await self._control.start()
+        except BaseException:  # a failed start must leave nothing behind
+            await self.supervisor.leave()
+            self._lock.__exit__(None, None, None)
+            raise
+        self._owner.start_restartable("configuration", self._follow)
+        self._owner.start_restartable("status", self._write_status)
+        return self.files
+
+    async def _use(self, configured: ConfiguredHost) -> None:
+        self.configured, self.problem = configured, ""
+        for text in configured.problems:
+            _log.warning("%s", text)
+        await self.supervisor.apply(configured.local)
+        self._passes += 1
+        self.supervisor.notify()
+
+    # -- configuration ---------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Run the configuration stage when it is asked for, or due."""
+        while True:
+            due = self.configured.next_time if self.configured is not None else 0.0
+            pause = min(max(due - time.time(), 1.0), _LONGEST_WAIT)
+            if self.problem:
+                pause = _RETRY_SECONDS
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            await self._reconfigure()
+
+    async def _reconfigure(self) -> None:
+        try:
+            configured = await asyncio.to_thread(self.installation.configure, time.time())
+        except (SettingsError, CredentialError) as error:
+            if self.problem != str(error):
+                _log.error("%s", error)
+            self.problem = str(error)
+            self._passes += 1
+            self.supervisor.notify()
+            return
+        await self._use(configured)
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        self._status_due.set()
+
+    def reports(self) -> list[WorkloadReport]:
+        return self.supervisor.states()
+
+    @property
+    def is_available(self) -> bool:
+        configured = self.configured
+        is_right = configured is not None and not configured.problems and not self.problem
+        return is_right and all_available(self.reports())
+
+    def status(self) -> Object:
+        return host_status(self.configured, self.reports(), self.problem, time.time())
+
+    async def _write_status(self) -> None:
+        while True:
+            await self._status_due.wait()
+            self._status_due.clear()
+            try:
+                write_json(self.files.status, self.status())
+            except CredentialError as error:  # a full disk: the state is still answered
+                _log.warning("%s", error)
+            await asyncio.sleep(_STATUS_SECONDS)
+
+    # -- requests --------------------------------------------------------------------------------
+
+    async def _answer(self, request: Object) -> AsyncIterator[Object]:
+        command = request["command"]
+        if command == "ping":
+            yield {"pid": os.getpid()}
+        elif command == "status":
+            yield self.status()
+        elif command == "apply":
+            yield await self._apply()
+        elif command == "wait":
+            async for status in self._progress():
+                yield status
+        elif command == "restart":
+            yield await self._restart([str(name) for name in request["names"]])
+        elif command in ("down", "leave"):
+            self._leaves = command == "leave"
+            yield {"pid": os.getpid()}
+            os.kill(os.getpid(), signal.SIGTERM)
+        else:
+            yield {"error": f"unknown command {command}"}
+
+    async def _apply(self) -> Object:
+        before = self._passes
+        self._wake.set()
+        await self.supervisor.until(lambda: self._passes > before)
+        return {"error": self.problem} if self.problem else {"applied": True}
+
+    async def _progress(self) -> AsyncIterator[Object]:
+        """The status whenever it changes, until everything is available."""
+        last: list[WorkloadReport] | None = None
+        while True:
+            reports = self.reports()
+            if reports != last:
+                last = reports
+                yield {**self.status(), "available": self.is_available}
+            if self.is_available:
+                return
+            shown = reports
+            await self.supervisor.until(lambda: self.reports() != shown or self.is_available)  # noqa: B023
+
+    async def _restart(self, names: list[str]) -> Object:
+        known = {one.name: one for one in self.reports()}
+        owners = {one.owner: one.name for one in known.values()}
+        for name in names:
+            if name not in known and name not in owners:
+                listed = ", ".join(known)
+                return {"error": f"{name} does not exist; workloads are {listed}"}
+        for name in names:
+            await self.supervisor.restart(owners.get(name, name))
+        return {"restarted": names}
+
+    # -- end -------------------------------------------------------------------------------------
+
+    def announcement(self) -> Iterable[str]:
+        yield f"the installation is in {self.files.root}"
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._owner.stop()
+        if self._leaves:
+            await self.supervisor.leave()
+        else:
+            await self.supervisor.stop()
+        try:
+            write_json(self.files.status, self.status())
+        except CredentialError as error:
+            _log.warning("%s", error)
+        self._control.close()
+        self._lock.__exit__(None, None, None)
