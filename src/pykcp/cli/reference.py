@@ -33,6 +33,7 @@ def flags_page() -> str:
     from pykcp.programs.backup.settings import BackupSettings, RestoreSettings
     from pykcp.programs.cache.settings import CacheSettings
     from pykcp.programs.front_proxy.settings import FrontProxySettings
+    from pykcp.programs.operator.host.settings import UpSettings
     from pykcp.programs.shard.settings import ShardSettings
     from pykcp.programs.sharded.settings import ShardedSettings
     from pykcp.programs.syncer.settings import SyncerSettings
@@ -46,6 +47,7 @@ def flags_page() -> str:
     ]
     programs = (
         ShardSettings,
+        UpSettings,
         ShardedSettings,
         FrontProxySettings,
         CacheSettings,

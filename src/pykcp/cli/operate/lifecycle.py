@@ -37,11 +37,14 @@ RESTART = HostCommand(
 
 
 def _down(given: Given) -> int:
+    from pykcp.programs.kit.errors import SettingsError
     from pykcp.programs.operator.host.control import NotRunning, ask
 
     try:
         (answer,) = ask(given.root, "down")
-    except NotRunning:
+    except NotRunning as error:
+        if not given.root.is_dir():
+            raise SettingsError(f"there is no installation in {given.root}") from error
         return asyncio.run(_stop_leftovers(given.root))
     return _await_end(int(answer["pid"]), given.flags["timeout"])
 
@@ -52,8 +55,6 @@ async def _stop_leftovers(root: pathlib.Path) -> int:
     from pykcp.programs.operator.drivers.process.supervisor import Supervisor
     from pykcp.programs.operator.host.layout import HostFiles
 
-    if not root.is_dir():
-        raise SettingsError(f"there is no installation in {root}")
     with HostFiles(root).lock() as is_held:
         if not is_held:
             raise SettingsError(f"the supervisor of {root} is starting or stopping; try again")

@@ -92,7 +92,7 @@ def _workload_lines(workload: Object, is_running: bool) -> Iterator[str]:
         used = memory(one["pid"]) >> 20
         yield f"      {one['number']}: {phase}  pid {one['pid']}  {used} MiB  restarts {one['restarts']}"
     for condition in workload["conditions"]:
-        if condition["type"] == "FieldsIgnored":
+        if condition["type"] == "FieldsIgnored" and workload["ignored"] != ["resources"]:
             yield f"      {condition['message']}"
 
 

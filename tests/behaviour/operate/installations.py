@@ -1,0 +1,147 @@
+"""Installations that `kcp up` runs, each on loopback addresses of its own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import yaml
+
+from pykcp.programs.operator.variants import variant_manifests
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.kubeconfig import Access, read_access
+from pykcp.testing.server import environment
+
+WORKSPACES = "/apis/tenancy.kcp.io/v1alpha1/workspaces"
+SHARDS = "/apis/core.kcp.io/v1alpha1/shards"
+
+
+class HostInstallation:
+    """A root directory, and the commands of `kcp` on it."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.root = root
+        self._clients: list[Any] = []
+
+    def command(self, *words: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+        command, *rest = words
+        return subprocess.run(
+            [sys.executable, "-m", "pykcp", command, f"--root-directory={self.root}", *rest],
+            capture_output=True,
+            text=True,
+            env=environment(),
+            timeout=timeout,
+            check=False,
+        )
+
+    def succeed(self, *words: str, timeout: float = 120.0) -> str:
+        done = self.command(*words, timeout=timeout)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def fail(self, *words: str) -> str:
+        """What a command that must fail says."""
+        done = self.command(*words)
+        assert done.returncode != 0, done.stdout
+        return done.stdout + done.stderr
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.command("status", "-o", "json").stdout)
+        return found
+
+    def workload(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = next(w for w in self.status()["workloads"] if w["name"] == name)
+        return found
+
+    def pids(self) -> dict[str, list[int]]:
+        return {
+            one["name"]: [replica["pid"] for replica in one["replicas"]]
+            for one in self.status()["workloads"]
+        }
+
+    @property
+    def supervisor(self) -> int:
+        from pykcp.programs.operator.host.control import ask
+
+        return int(next(iter(ask(self.root, "ping")))["pid"])
+
+    def client(self, name: str = "kcp-admin-frontproxy", context: str = "base") -> TestClient:
+        path = self.root / "kubeconfigs" / f"{name}.kubeconfig"
+        return TestClient(self._access(path, context), "", self._clients)
+
+    def _access(self, path: pathlib.Path, context: str) -> Access:
+        """As `read_access`, with the client certificate that the kubeconfig contains."""
+        (user,) = yaml.safe_load(path.read_text())["users"]
+        files = []
+        for part in ("client-certificate", "client-key"):
+            file = self.root.parent / f"{path.stem}.{part}"
+            file.write_bytes(base64.b64decode(user["user"][f"{part}-data"]))
+            files.append(str(file))
+        return replace(read_access(path, context), certificate=(files[0], files[1]))
+
+    def make_workspace(self, name: str, shard: str = "", cluster: str = "root") -> str:
+        """A workspace that is ready; the name of its logical cluster."""
+        spec: dict[str, Any] = {"type": {"name": "universal", "path": "root"}}
+        if shard:
+            spec["location"] = {"selector": {"matchLabels": {"name": shard}}}
+        body = {
+            "apiVersion": "tenancy.kcp.io/v1alpha1",
+            "kind": "Workspace",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        client = self.client()
+        prefix = f"/clusters/{cluster}"
+        made = client.post(f"{prefix}{WORKSPACES}", body)
+        assert made.status == 201, made
+        found = eventually(lambda: _ready(client.get(f"{prefix}{WORKSPACES}/{name}").json), 60)
+        return str(found["spec"]["cluster"])
+
+    def close(self) -> None:
+        for connection in self._clients:
+            connection.close()
+        self.command("down")
+
+
+def _ready(workspace: dict[str, Any]) -> dict[str, Any] | None:
+    return workspace if workspace.get("status", {}).get("phase") == "Ready" else None
+
+
+def own_addresses(text: str) -> str:
+    """Manifests of a variant on loopback addresses that no other test uses."""
+    prefix = f"127.{random.randrange(1, 250)}.{random.randrange(1, 250)}"
+    return text.replace("127.0.0.", f"{prefix}.")
+
+
+@contextmanager
+def installation(
+    directory: pathlib.Path, manifests: str, *flags: str
+) -> Iterator[HostInstallation]:
+    """`kcp up --detach` of manifests; stopped at the end."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "manifests.yaml").write_text(manifests)
+    made = HostInstallation(directory / ".kcp")
+    try:
+        made.succeed("up", f"--filename={directory / 'manifests.yaml'}", "--detach", *flags)
+        yield made
+    finally:
+        made.close()
+
+
+def variant(name: str) -> str:
+    return own_addresses(variant_manifests(name))
+
+
+def kill(pid: int) -> None:
+    import os
+
+    os.kill(pid, signal.SIGKILL)

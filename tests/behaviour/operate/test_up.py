@@ -1,0 +1,47 @@
+"""`kcp up`: from nothing to a workspace; killed, started again, stopped."""
+
+from __future__ import annotations
+
+import pathlib
+
+from pykcp.programs.operator.drivers.process.identity import identify
+from pykcp.testing.client import eventually
+
+from .installations import SHARDS, WORKSPACES, HostInstallation, installation, kill, variant
+
+
+def test_an_installation_starts_survives_its_supervisor_and_stops(tmp_path: pathlib.Path) -> None:
+    with installation(tmp_path, variant("dekker")) as kcp:
+        shards = kcp.client().get(f"/clusters/root{SHARDS}").json["items"]
+        assert [one["metadata"]["name"] for one in shards] == ["alpha", "root"]
+        kcp.make_workspace("team", "alpha")
+        assert "Running" in kcp.succeed("status")
+        before = kcp.pids()
+        _goes_on_without_its_supervisor(kcp, before)
+        kcp.succeed("up", "--detach")
+        assert kcp.pids() == before
+        kcp.succeed("up")  # a supervisor is running: nothing changes
+        assert kcp.pids() == before
+        assert "no log of nothing; there are: alpha-shard-kcp-0" in kcp.fail("logs", "nothing")
+        assert '"msg":"kcp is ready"' in kcp.succeed("logs", "root-kcp", "--tail=5")
+        kcp.succeed("down")
+        assert not any(identify(pid) for pids in before.values() for pid in pids)
+        assert "no supervisor is running" in kcp.fail("status")
+
+
+def _goes_on_without_its_supervisor(kcp: HostInstallation, before: dict[str, list[int]]) -> None:
+    kill(kcp.supervisor)
+    text = eventually(lambda: kcp.command("status").stdout)
+    assert "no supervisor is running" in text
+    assert kcp.client().get(f"/clusters/root{WORKSPACES}/team").status == 200
+    assert "start it with: kcp up" in kcp.fail("restart", "root-kcp")
+    assert kcp.pids() == before
+
+
+def test_leftovers_of_a_killed_supervisor_are_stopped(tmp_path: pathlib.Path) -> None:
+    with installation(tmp_path, variant("dekker")) as kcp:
+        pids = [pid for pids in kcp.pids().values() for pid in pids]
+        kill(kcp.supervisor)
+        assert all(identify(pid) for pid in pids)
+        assert kcp.succeed("down") == "stopped\n"
+        assert not any(identify(pid) for pid in pids)
