@@ -18,7 +18,7 @@ _WORDS = {
 _LONGEST = 160
 
 
-class Progress:
+class StartProgress:
     """Prints a line per workload; on a terminal the lines are replaced as they change."""
 
     def __init__(self, clock: float | None = None) -> None:

@@ -124,9 +124,9 @@ def _run(installation: Installation, settings: UpSettings, warnings: Iterable[st
 
 
 async def _show(host: running_host) -> None:
-    from pykcp.cli.operate.progress import Progress
+    from pykcp.cli.operate.progress import StartProgress
 
-    progress = Progress()
+    progress = StartProgress()
     last: object = None
     while not host.is_available or last is None:
         shown = host.reports()
@@ -191,11 +191,11 @@ def _apply(files: HostFiles, seconds: float) -> int:
 
 def wait_until_ready(files: HostFiles, seconds: float) -> int:
     """Show how it goes until everything is ready; the exit code."""
-    from pykcp.cli.operate.progress import Progress
+    from pykcp.cli.operate.progress import StartProgress
     from pykcp.programs.kit.errors import SettingsError
     from pykcp.programs.operator.host.control import ask
 
-    progress, deadline = Progress(), time.monotonic() + seconds
+    progress, deadline = StartProgress(), time.monotonic() + seconds
     status: dict[str, Any] = {}
     try:
         for status in ask(files.root, "wait", seconds):
