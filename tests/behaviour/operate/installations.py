@@ -141,6 +141,16 @@ def variant(name: str) -> str:
     return own_addresses(variant_manifests(name))
 
 
+@contextmanager
+def host(root: pathlib.Path) -> Iterator[HostInstallation]:
+    """A host that runs what is imported; stopped at the end."""
+    made = HostInstallation(root)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
 def kill(pid: int) -> None:
     import os
 

@@ -12,6 +12,10 @@ _WHERE = {
     "logs": "logs",
     "restart": "lifecycle",
     "down": "lifecycle",
+    "cert": "cert",
+    "kubeconfig": "kubeconfig",
+    "export": "archives",
+    "import": "archives",
 }
 
 

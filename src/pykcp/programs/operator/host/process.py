@@ -15,6 +15,7 @@ from pykcp.clients.credential_files import CredentialError
 from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.operator.drivers.process.state import WorkloadReport, all_available
 from pykcp.programs.operator.drivers.process.supervisor import Supervisor
+from pykcp.programs.operator.host.certificates import request_renewal
 from pykcp.programs.operator.host.control import ControlServer
 from pykcp.programs.operator.host.installation import ConfiguredHost, Installation
 from pykcp.programs.operator.host.layout import HostFiles, write_json
@@ -41,6 +42,7 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         self._control = ControlServer(self.files.root, self._answer)
         self._lock: AbstractContextManager[bool] = self.files.lock()
         self._wake, self._status_due = asyncio.Event(), asyncio.Event()
+        self._configuring = asyncio.Lock()
         self.configured: ConfiguredHost | None = None
         self.problem = ""
         """Why the last run of the configuration stage failed."""
@@ -92,7 +94,8 @@ class running_host:  # noqa: N801  # a context, as those of other programs
 
     async def _reconfigure(self) -> None:
         try:
-            configured = await asyncio.to_thread(self.installation.configure, time.time())
+            async with self._configuring:
+                configured = await asyncio.to_thread(self.installation.configure, time.time())
         except (SettingsError, CredentialError) as error:
             if self.problem != str(error):
                 _log.error("%s", error)
@@ -139,6 +142,8 @@ class running_host:  # noqa: N801  # a context, as those of other programs
             yield self.status()
         elif command == "apply":
             yield await self._apply()
+        elif command == "renew":
+            yield await self._renew(request["names"], authorities=bool(request["authorities"]))
         elif command == "wait":
             async for status in self._progress():
                 yield status
@@ -156,6 +161,17 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         self._wake.set()
         await self.supervisor.until(lambda: self._passes > before)
         return {"error": self.problem} if self.problem else {"applied": True}
+
+    async def _renew(self, names: list[str], *, authorities: bool) -> Object:
+        configured = self.configured
+        namespace = configured.manifests.namespace if configured is not None else ""
+        try:
+            async with self._configuring:
+                renewed = request_renewal(self.files, namespace, names, authorities=authorities)
+        except (SettingsError, CredentialError) as error:
+            return {"error": str(error)}
+        answer = await self._apply()
+        return answer if "error" in answer else {"renewed": renewed}
 
     async def _progress(self) -> AsyncIterator[Object]:
         """The status whenever it changes, until everything is available."""

@@ -1,0 +1,132 @@
+"""Certificates of an installation: what is wrong with them, and requests to renew them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykcp.auth.certificates import load_certificates, load_private_key
+from pykcp.clients.credential_files import CredentialError
+from pykcp.programs.kit.errors import SettingsError
+from pykcp.programs.operator.host.layout import HostFiles
+from pykcp.programs.operator.pki.engine import RENEW
+from pykcp.programs.operator.records import ConfigRecord
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+
+class CertificateReport(NamedTuple):
+    """One Secret with a certificate."""
+
+    name: str
+    subject: str
+    hosts: str
+    issuer: str
+    ends: datetime
+    is_authority: bool
+    problem: str
+
+    @property
+    def days(self) -> float:
+        return (self.ends - datetime.now(UTC)).total_seconds() / 86400
+
+
+def certificate_reports(
+    records: Iterable[ConfigRecord], now: datetime
+) -> Iterator[CertificateReport]:
+    """All certificates, by name, with the first problem of each."""
+    for record in sorted(records, key=lambda one: one.name):
+        if "tls.crt" not in record.data or "tls.key" not in record.data:
+            continue
+        try:
+            chain = load_certificates(record.data["tls.crt"], record.name)
+        except CredentialError as error:
+            ends = datetime.fromtimestamp(0, UTC)
+            yield CertificateReport(record.name, "", "", "", ends, False, str(error))
+            continue
+        leaf = chain[0]
+        yield CertificateReport(
+            record.name,
+            leaf.subject.rfc4514_string(),
+            _hosts(leaf),
+            leaf.issuer.rfc4514_string(),
+            leaf.not_valid_after_utc,
+            _is_authority(leaf),
+            _problem(record, chain, now),
+        )
+
+
+def _problem(record: ConfigRecord, chain: list[x509.Certificate], now: datetime) -> str:
+    leaf = chain[0]
+    if now > leaf.not_valid_after_utc:
+        return f"expired at {leaf.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+    if now < leaf.not_valid_before_utc:
+        return (
+            f"not valid before {leaf.not_valid_before_utc:%Y-%m-%dT%H:%M:%SZ}: is the clock right?"
+        )
+    try:
+        key = load_private_key(record.data["tls.key"], record.name)
+        if key.public_key() != leaf.public_key():
+            return "the key is not that of the certificate"
+        return _chain_problem(record, chain)
+    except CredentialError as error:
+        return str(error)
+
+
+def _chain_problem(record: ConfigRecord, chain: list[x509.Certificate]) -> str:
+    """Each certificate is signed by the next one, the last by one of `ca.crt`."""
+    roots = load_certificates(record.data.get("ca.crt", b"") or record.data["tls.crt"], record.name)
+    for one, issuer in zip(chain, [*chain[1:], None], strict=True):
+        candidates = [issuer] if issuer is not None else roots
+        if not any(_is_signed_by(one, candidate) for candidate in candidates):
+            return f"not signed by {one.issuer.rfc4514_string()} of its chain"
+    return ""
+
+
+def _is_signed_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except Exception:  # of several libraries: whatever it is, it does not verify
+        return False
+    return True
+
+
+def _hosts(leaf: x509.Certificate) -> str:
+    from pykcp.auth.certificates import certificate_hosts
+
+    return ",".join(certificate_hosts(leaf))
+
+
+def _is_authority(leaf: x509.Certificate) -> bool:
+    from cryptography import x509
+
+    try:
+        found = leaf.extensions.get_extension_for_class(x509.BasicConstraints)
+    except x509.ExtensionNotFound:
+        return False
+    return found.value.ca
+
+
+def request_renewal(
+    files: HostFiles, namespace: str, names: Iterable[str], *, authorities: bool
+) -> list[str]:
+    """Mark certificates to be renewed by the next run; all if none is named. Raises SettingsError."""
+    found = {
+        one.name: one.is_authority
+        for one in certificate_reports(files.records(), datetime.now(UTC))
+    }
+    wanted = list(names) or [name for name, is_ca in found.items() if is_ca == authorities]
+    for name in wanted:
+        if name not in found:
+            raise SettingsError(f"certificate {name} does not exist; see: kcp cert check")
+        if found[name] != authorities:
+            other = "rotate-ca" if found[name] else "renew"
+            raise SettingsError(f"{name} is changed with: kcp cert {other} {name}")
+    for record in files.records():
+        if record.name in wanted and "tls.key" in record.data:
+            notes = {**record.annotations, RENEW: "now"}
+            files.save_record(replace(record, annotations=notes), namespace)
+    return wanted
