@@ -37,7 +37,7 @@ def _passphrase(given: Given) -> bytes:
 def _export(given: Given) -> int:
     from pykcp.auth.files import write_private
     from pykcp.programs.kit.errors import SettingsError
-    from pykcp.programs.operator.host.archive import Archive, read_data, seal
+    from pykcp.programs.operator.host.archive import WorkloadArchive, read_data, seal
     from pykcp.programs.operator.host.installation import Installation
     from pykcp.programs.operator.host.layout import HostChoices, HostFiles
 
@@ -58,7 +58,7 @@ def _export(given: Given) -> int:
                 )
             if one.data_directory and pathlib.Path(one.data_directory).is_dir():
                 data[one.name] = read_data(pathlib.Path(one.data_directory))
-    archive = Archive(str(files.root), tuple(wanted), data)
+    archive = WorkloadArchive(str(files.root), tuple(wanted), data)
     output = pathlib.Path(given.flags["output"] or f"{wanted[0].owner.name}.kcp-export")
     write_private(output, seal(archive, _passphrase(given)))
     print(f"wrote {output}: {', '.join(one.name for one in wanted)}")

@@ -30,7 +30,7 @@ _SHORTEST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class WorkloadArchive:
     root: str
     """The root directory of the host that it is from."""
     workloads: tuple[CompiledWorkload, ...]
@@ -38,7 +38,7 @@ class Archive:
     """Files of data directories, by workload."""
 
 
-def seal(archive: Archive, passphrase: bytes) -> bytes:
+def seal(archive: WorkloadArchive, passphrase: bytes) -> bytes:
     content: Object = {
         "root": archive.root,
         "workloads": [one.to_object() for one in archive.workloads],
@@ -53,7 +53,7 @@ def seal(archive: Archive, passphrase: bytes) -> bytes:
     return _MAGIC + salt + nonce + sealed
 
 
-def unseal(sealed: bytes, passphrase: bytes) -> Archive:
+def unseal(sealed: bytes, passphrase: bytes) -> WorkloadArchive:
     """Raises SettingsError for another file, or another passphrase."""
     from cryptography.exceptions import InvalidTag
 
@@ -71,7 +71,7 @@ def unseal(sealed: bytes, passphrase: bytes) -> Archive:
         for name, files in content["data"].items()
     }
     workloads = tuple(CompiledWorkload.from_object(one) for one in content["workloads"])
-    return Archive(content["root"], workloads, data)
+    return WorkloadArchive(content["root"], workloads, data)
 
 
 def _cipher(passphrase: bytes, salt: bytes) -> Any:
@@ -118,7 +118,7 @@ def relocated(workload: CompiledWorkload, old: str, new: str) -> CompiledWorkloa
     )
 
 
-def install(archive: Archive, files: HostFiles) -> list[str]:
+def install(archive: WorkloadArchive, files: HostFiles) -> list[str]:
     """Write what an archive contains; `kcp up` runs it. The names of the workloads."""
     for workload in archive.workloads:
         moved = relocated(workload, archive.root, str(files.root))
