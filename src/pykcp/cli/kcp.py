@@ -17,8 +17,8 @@ Usage:
   kcp start [flags]     run a server; its state is in .kcp in this directory
   kcp start options     list all flags of `kcp start`
   kcp up [DIRECTORY]    run a whole installation on this machine, as manifests describe it
-  kcp status            show what runs, where and how it fares; see also: logs, restart, down,
-                        kubeconfig print, cert, export, import
+  kcp status            show what runs, where and how it fares; see also: logs, restart, upgrade,
+                        down, doctor, kubeconfig, cert, export, import, get, describe, apply, delete
   kcp sharded [flags]   run several shards, a cache server and a front-proxy on this machine
   kcp envtest DIR       write programs for tests of operators with controller-runtime's envtest
   kcp admin fsck        check the store for consistency
@@ -33,7 +33,8 @@ When it is running:
   kubectl api-resources
 """
 HOST_COMMANDS = (
-    "up", "status", "logs", "restart", "down", "kubeconfig", "cert", "export", "import",
+    "up", "status", "logs", "restart", "upgrade", "down", "doctor", "kubeconfig", "cert", "export",
+    "import", "get", "describe", "apply", "delete",
 )  # fmt: skip
 """Those that run an installation on this machine."""
 _COMMANDS = (

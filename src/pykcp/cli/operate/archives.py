@@ -42,7 +42,9 @@ def _export(given: Given) -> int:
     from pykcp.programs.operator.host.layout import HostChoices, HostFiles
 
     files = HostFiles(given.root)
-    configured = Installation(files, files.choices() or HostChoices()).configure(time.time())
+    configured = Installation(files, files.choices() or HostChoices()).configure(
+        time.time(), saves=False
+    )
     everything = [*configured.local, *configured.remote]
     wanted = [one for one in everything if _is_named(one, given.words)]
     if not wanted:

@@ -91,3 +91,66 @@ DOWN = HostCommand(
     (Flag("timeout", "duration", 120.0, "How long to wait."),),
     most=0,
 )
+
+
+def _upgrade(given: Given) -> int:
+    """Preflight, then a rolling update: cache servers, root shard, shards, proxies."""
+    from dataclasses import replace
+
+    from pykcp.cli.operate.up import wait_until_ready
+    from pykcp.programs.kit.errors import SettingsError
+    from pykcp.programs.operator.host.control import ask
+    from pykcp.programs.operator.host.layout import HostChoices, HostFiles
+
+    version, files = given.flags["to"], HostFiles(given.root)
+    if not version:
+        raise SettingsError("--to is required: the version to run")
+    (status,) = ask(given.root, "status")
+    if not status["available"] and not given.flags["force"]:
+        raise SettingsError("not everything is ready; see kcp status, or use --force")
+    check_version(given.root, version)
+    choices = files.choices() or HostChoices()
+    files.save_choices(replace(choices, version=version))
+    try:
+        for _ in ask(given.root, "apply"):
+            pass
+        return wait_until_ready(files, given.flags["timeout"])
+    except SettingsError as error:
+        back = choices.version or "this program's version"
+        raise SettingsError(f"{error}\nto go back: kcp upgrade --to={back} --force") from error
+
+
+def check_version(root: pathlib.Path, version: str) -> None:
+    """Raises SettingsError unless all programs of the version can be called."""
+    import subprocess
+
+    from pykcp.programs.kit.errors import SettingsError
+    from pykcp.programs.operator.drivers.process.commands import MODULES, is_own_version
+
+    directory = root / "versions" / version / "bin"
+    if not directory.exists():
+        if is_own_version(version):
+            return
+        raise SettingsError(
+            f"version {version} is not installed: make a virtual environment {directory.parent}"
+        )
+    for program in MODULES:
+        done = subprocess.run(
+            [directory / program, "--version"], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise SettingsError(f"{directory / program} cannot be run: {done.stderr.strip()}")
+
+
+UPGRADE = HostCommand(
+    "Run another version of the programs, replaced one after the other.\n\n"
+    "Usage:\n  kcp upgrade --to=VERSION [flags]\n\n"
+    "A version is a virtual environment in ROOT-DIRECTORY/versions/VERSION.\n",
+    _upgrade,
+    (
+        Flag("to", "string", "", "Version to run."),
+        Flag("force", "bool", False, "Also if not everything is ready now."),
+        _TIMEOUT,
+    ),
+    most=0,
+)

@@ -70,6 +70,10 @@ def _up(settings: UpSettings, warnings: Iterable[str]) -> int:
         files.save_choices(choices)
         return _apply(files, settings.up.timeout)
     files.save_choices(choices)
+    if settings.up.systemd:
+        from pykcp.cli.operate.systemd import write_units
+
+        return write_units(installation, settings.up)
     if settings.up.detach:
         return _detach(files, settings)
     return _run(installation, settings, warnings)

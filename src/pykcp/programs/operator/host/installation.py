@@ -7,7 +7,7 @@ import json
 import pathlib
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pykcp.auth.files import write_private
 from pykcp.programs.kit.errors import SettingsError
@@ -82,18 +82,24 @@ class Installation:
         """Read the manifests. Raises SettingsError."""
         self._manifests()
 
-    def configure(self, now: float) -> ConfiguredHost:
-        """Raises SettingsError for manifests that are wrong, CredentialError for full disks."""
+    def configure(self, now: float, *, saves: bool = True) -> ConfiguredHost:
+        """Raises SettingsError for manifests that are wrong, CredentialError for full disks.
+
+        `saves`: False to see what the outcome is; then nothing is written.
+        """
         self._check_clock(now)
         manifests = self._manifests()
         found = ConfiguredHost(manifests, None, self._imported())
         if manifests.objects:
-            self._configure(found, now)
+            self._configure(found, now, saves)
+        if self.choices.version:
+            found.local = [replace(one, version=self.choices.version) for one in found.local]
         names = [one.name for one in (*found.local, *found.remote)]
         for name in names:
             if names.count(name) > 1:
                 raise SettingsError(f"{name} is both configured here and imported")
-        write_json(self.files.root / "clock.json", {"seen": int(now)})
+        if saves:
+            write_json(self.files.root / "clock.json", {"seen": int(now)})
         return found
 
     def _manifests(self) -> Manifests:
@@ -101,9 +107,10 @@ class Installation:
             return Manifests()
         return load_manifests(pathlib.Path(self.choices.manifests))
 
-    def _configure(self, found: ConfiguredHost, now: float) -> None:
+    def _configure(self, found: ConfiguredHost, now: float, saves: bool) -> None:
         manifests = found.manifests
-        self._number(manifests.objects)
+        self._number(manifests.objects, saves)
+        ports = SavedPorts(self.files.root / "ports.json")
         records = self.files.records()
         for record in manifests.records:
             records.put(record)
@@ -112,18 +119,19 @@ class Installation:
             self.choices.bind_address,
             self.choices.exposed_address,
             self.choices.first_port,
-            SavedPorts(self.files.root / "ports.json"),
+            ports if saves else dict(ports),
             self.choices.host_names,
         )
         configuration = configure(manifests.namespace, manifests.objects, records, platform, now)
-        self._save(records, manifests.namespace)
+        if saves:
+            self._save(records, manifests.namespace)
+            found.kubeconfigs = self._write_kubeconfigs(manifests.objects, records)
         hosts = {(one["kind"], one["metadata"]["name"]): _host_of(one) for one in manifests.objects}
         for workload in configuration.workloads:
             host = hosts.get((workload.owner.kind, workload.owner.name), "")
             is_local = not self.choices.host or host in ("", self.choices.host)
             (found.local if is_local else found.remote).append(workload)
         found.configuration = configuration
-        found.kubeconfigs = self._write_kubeconfigs(manifests.objects, records)
 
     def _save(self, records: Records, namespace: str) -> None:
         for record in records.changed.values():
@@ -133,7 +141,7 @@ class Installation:
             if key not in records.wanted and record.owner is not None:
                 self.files.remove_record(*key)
 
-    def _number(self, objects: Sequence[Object]) -> None:
+    def _number(self, objects: Sequence[Object], saves: bool) -> None:
         """Give objects the identity and generation that an API server would give them."""
         path = self.files.root / "objects.json"
         known: Object = read_json(path) or {}
@@ -147,7 +155,7 @@ class Installation:
                 entry = {**entry, "digest": digest, "generation": entry["generation"] + 1}
             kept[name] = entry
             obj["metadata"] |= {"uid": entry["uid"], "generation": entry["generation"]}
-        if kept != known:
+        if saves and kept != known:
             write_json(path, kept)
 
     def _write_kubeconfigs(self, objects: Sequence[Object], records: Records) -> dict[str, str]:

@@ -41,6 +41,8 @@ class HostChoices:
     exposed_address: str = "0.0.0.0"  # noqa: S104  # of what a manifest exposes
     first_port: int = 6444
     host_names: tuple[str, ...] = ()
+    version: str = ""
+    """Of the programs, in place of `image.tag`: set by `kcp upgrade`."""
 
 
 class HostFiles:

@@ -46,6 +46,13 @@ class UpOptions(OptionGroup):
         "Further names of this host, for serving certificates.", ()
     )
     first_port: int = option("First port of programs that their manifests give none.", 6444)
+    systemd: str = option(
+        "Write systemd units to this directory in place of running the programs. Call it again after changes.",
+        "",
+    )
+    systemd_user: str = option(
+        "User that the units run as; that of systemd if it is not given.", ""
+    )
     detach: bool = option("Return when everything is ready; the supervisor goes on.", False)
     leave_running: bool = option(
         "When stopped by a signal, leave the programs running: the next `kcp up` goes on with them.",
@@ -59,6 +66,8 @@ class UpOptions(OptionGroup):
             yield "--variant and --filename cannot be used together"
         if self.domain and not self.variant:
             yield "--domain requires --variant"
+        if self.systemd and self.detach:
+            yield "--systemd and --detach cannot be used together"
         for flag, address in (
             ("bind-address", self.bind_address),
             ("exposed-address", self.exposed_address),

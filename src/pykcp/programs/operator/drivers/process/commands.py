@@ -62,5 +62,5 @@ def can_share_port(compiled: CompiledWorkload) -> bool:
     return compiled.program in MODULES and not compiled.is_single
 
 
-def sharing_flags(health_port: int) -> list[str]:
+def sharing_flags(health_port: int | str) -> list[str]:
     return ["--permit-port-sharing=true", f"--health-port={health_port}"]

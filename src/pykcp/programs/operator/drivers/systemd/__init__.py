@@ -1,0 +1,1 @@
+"""The driver `systemd`: workloads as units, which outlive every supervisor."""
