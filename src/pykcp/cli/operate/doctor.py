@@ -28,7 +28,7 @@ _SECONDS = 5.0
 _CLOCK_SECONDS = 60.0
 
 
-class Finding(NamedTuple):
+class DoctorFinding(NamedTuple):
     check: str
     what: str
     problem: str = ""
@@ -44,7 +44,7 @@ def _doctor(given: Given) -> int:
     return 1 if failed else 0
 
 
-def findings(root: pathlib.Path) -> Iterator[Finding]:
+def findings(root: pathlib.Path) -> Iterator[DoctorFinding]:
     """Each check of this host and its installation."""
     from pykcp.programs.kit.errors import USER_ERRORS
     from pykcp.programs.operator.host.installation import Installation
@@ -57,10 +57,12 @@ def findings(root: pathlib.Path) -> Iterator[Finding]:
         configured = Installation(files, choices).configure(time.time(), saves=False)
     except USER_ERRORS as error:
         text = " ".join(str(error).split())
-        yield Finding("clock" if "clock" in text else "manifests", str(root), text)
+        yield DoctorFinding("clock" if "clock" in text else "manifests", str(root), text)
         return
-    yield Finding("clock", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-    yield Finding("manifests", choices.manifests or "imported", "; ".join(configured.problems))
+    yield DoctorFinding("clock", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    yield DoctorFinding(
+        "manifests", choices.manifests or "imported", "; ".join(configured.problems)
+    )
     yield from _chains(files.records())
     yield from _names(configured)
     yield from _ports(root, configured)
@@ -68,20 +70,20 @@ def findings(root: pathlib.Path) -> Iterator[Finding]:
     yield from _registered(root)
 
 
-def _disk(root: pathlib.Path) -> Finding:
+def _disk(root: pathlib.Path) -> DoctorFinding:
     free = shutil.disk_usage(root).free
     text = f"only {free >> 20} MiB are free" if free < _LEAST_BYTES else ""
-    return Finding("disk", f"{root}, {free >> 30} GiB free", text)
+    return DoctorFinding("disk", f"{root}, {free >> 30} GiB free", text)
 
 
-def _chains(records: Iterable[ConfigRecord]) -> Iterator[Finding]:
+def _chains(records: Iterable[ConfigRecord]) -> Iterator[DoctorFinding]:
     from pykcp.programs.operator.host.certificates import certificate_reports
 
     for one in certificate_reports(records, datetime.now(UTC)):
-        yield Finding("certificate", one.name, one.problem)
+        yield DoctorFinding("certificate", one.name, one.problem)
 
 
-def _names(configured: ConfiguredHost) -> Iterator[Finding]:
+def _names(configured: ConfiguredHost) -> Iterator[DoctorFinding]:
     """Every host name in a URL of the installation."""
     hosts = set()
     for obj in configured.manifests.objects:
@@ -92,12 +94,12 @@ def _names(configured: ConfiguredHost) -> Iterator[Finding]:
         try:
             found = {entry[4][0] for entry in socket.getaddrinfo(name, None)}
         except OSError as error:
-            yield Finding("DNS", name, f"cannot be resolved: {error.strerror or error}")
+            yield DoctorFinding("DNS", name, f"cannot be resolved: {error.strerror or error}")
         else:
-            yield Finding("DNS", f"{name} is {', '.join(sorted(map(str, found)))}")
+            yield DoctorFinding("DNS", f"{name} is {', '.join(sorted(map(str, found)))}")
 
 
-def _ports(root: pathlib.Path, configured: ConfiguredHost) -> Iterator[Finding]:
+def _ports(root: pathlib.Path, configured: ConfiguredHost) -> Iterator[DoctorFinding]:
     from pykcp.cli.operate.status import read_status
     from pykcp.programs.kit.errors import SettingsError
     from pykcp.programs.operator.drivers.process.identity import identify
@@ -117,18 +119,18 @@ def _ports(root: pathlib.Path, configured: ConfiguredHost) -> Iterator[Finding]:
         try:
             free = is_free(one.listen.host, one.listen.port)
         except SettingsError as error:
-            yield Finding("port", where, str(error))
+            yield DoctorFinding("port", where, str(error))
             continue
         if one.name in running:
-            yield Finding("port", where, "the program does not listen on it" if free else "")
+            yield DoctorFinding("port", where, "the program does not listen on it" if free else "")
         else:
-            yield Finding("port", where, "" if free else "in use by another program")
+            yield DoctorFinding("port", where, "" if free else "in use by another program")
 
 
 # -- connections ---------------------------------------------------------------------------------
 
 
-def _identities(root: pathlib.Path) -> Iterator[Finding]:
+def _identities(root: pathlib.Path) -> Iterator[DoctorFinding]:
     """Every URL with the identity that the program or user has there."""
     from pykcp.clients.credential_files import CredentialError
     from pykcp.clients.kubeconfig import load_endpoint
@@ -141,12 +143,12 @@ def _identities(root: pathlib.Path) -> Iterator[Finding]:
         try:
             endpoint = load_endpoint(str(path))
         except CredentialError as error:
-            yield Finding("connection", name, str(error))
+            yield DoctorFinding("connection", name, str(error))
             continue
-        yield Finding("connection", f"{name} to {endpoint.url}", _dial(endpoint))
+        yield DoctorFinding("connection", f"{name} to {endpoint.url}", _dial(endpoint))
 
 
-def _registered(root: pathlib.Path) -> Iterator[Finding]:
+def _registered(root: pathlib.Path) -> Iterator[DoctorFinding]:
     """The three URLs of every shard that is registered in the root workspace."""
     from dataclasses import replace
 
@@ -161,10 +163,10 @@ def _registered(root: pathlib.Path) -> Iterator[Finding]:
     try:
         status, _, body = _get(replace(endpoint, url=base), target)
     except OSError as error:
-        yield Finding("shards", base, _text(error))
+        yield DoctorFinding("shards", base, _text(error))
         return
     if status != 200:
-        yield Finding("shards", base, f"listing shards answered {status}")
+        yield DoctorFinding("shards", base, f"listing shards answered {status}")
         return
     import json
 
@@ -173,7 +175,7 @@ def _registered(root: pathlib.Path) -> Iterator[Finding]:
         for field in ("baseURL", "externalURL", "virtualWorkspaceURL"):
             url = str(shard["spec"].get(field) or "")
             what = f"{field} of {shard['metadata']['name']}, {url}"
-            yield Finding(
+            yield DoctorFinding(
                 "shards", what, _dial(replace(endpoint, url=url)) if url else "is not set"
             )
 
