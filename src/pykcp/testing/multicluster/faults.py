@@ -214,7 +214,7 @@ class HttpFaults:
             own.load_cert_chain(certificate, key)
         application = web.Application(client_max_size=1 << 26)
         application.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(application, access_log=None)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=own)
         await site.start()
