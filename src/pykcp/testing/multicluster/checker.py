@@ -97,7 +97,9 @@ class Checker:
                 yield f"I6: {what} has no finalizer"
             locator = Locator(workspace, uid, workspace, metadata.get("namespace") or "")
             made = render((group, plural), leaf, locator, label)
-            yield from _copy_problems(what, leaf, copies.pop(tuple(made.target), None), made.body)
+            yield from _copy_problems(
+                what, leaf, copies.pop((made.target.namespace, made.target.name), None), made.body
+            )
         for place, copy in copies.items():
             if not copy["metadata"].get("deletionTimestamp"):
                 yield f"I2: {resource} {'/'.join(place)} in {name} is assigned by nothing"
