@@ -52,6 +52,7 @@ _REJECTED = (Invalid, BadRequest, RequestEntityTooLarge, MethodNotAllowed)
 _FORBIDDEN_RETRY = 60.0
 _MOST_ERROR = 1000
 _DRIFT_FIRST, _DRIFT_LAST = 0.05, 60.0
+_MOST_RESTORED = 10_000
 
 
 class SyncRefused(Exception):
@@ -68,12 +69,18 @@ class DownSync:
         self._context, self._rediscover = context, rediscover
         self._restored: dict[SyncKey, tuple[int, float]] = {}
         """How often a copy was restored in a row, and when last."""
+        self._rejected: dict[SyncKey, tuple[str, float]] = {}
+        """Content that the cluster rejected, and when it is tried again."""
 
     async def reconcile(self, key: SyncKey) -> float | None:
         synced = self._context.types.get(key.kind)
-        if synced is None or not synced.is_ready:
-            return None  # all are queued when the copies are known
+        if synced is None:
+            return None
         leaf = synced.leaves.get(key.key)
+        if not synced.is_ready:
+            if synced.problem:
+                await self._note(synced, leaf, "Forbidden", synced.problem)
+            return None  # all are queued when the copies are known
         try:
             released = synced.leaves.released.get(key.key)
             if leaf is None or (released is not None and released.uid != leaf.uid):
@@ -106,6 +113,10 @@ class DownSync:
             wait = self._before_restoring(key, leaf, copy)
             if wait:
                 return wait
+        rejected, due = self._rejected.get(key, ("", 0.0))
+        if rejected == leaf.hash and due > time.monotonic():
+            return due - time.monotonic()
+        self._rejected.pop(key, None)
         leaf = await self._hold(synced, leaf)
         try:
             if leaf.key.namespace:
@@ -121,6 +132,7 @@ class DownSync:
             raise SyncRefused("Forbidden", error.message, _FORBIDDEN_RETRY) from None
         except _REJECTED as error:
             retry = self._context.settings.permanent_retry
+            self._rejected[key] = (leaf.hash, time.monotonic() + retry)
             raise SyncRefused("Rejected", error.message, retry) from None
         except NotFound as error:
             if is_namespace_missing(error):
@@ -141,7 +153,7 @@ class DownSync:
         if due > now:
             return due - now
         self._restored[key] = (times + 1, now)
-        if len(self._restored) > 10_000:
+        if len(self._restored) > _MOST_RESTORED:
             self._restored.clear()
         self._context.metrics.drift.add()
         return 0.0
@@ -251,6 +263,7 @@ class DownSync:
 
     async def _release(self, synced: TypeSync, key: SyncKey, last: Leaf | None) -> float | None:
         """The object is gone, or assigned to another cluster: the workspace is asked which."""
+        self._rejected.pop(key, None)
         if last is None:
             return None
         obj = await self._context.upstream.get(key.cluster, synced.kind, key.name, key.namespace)

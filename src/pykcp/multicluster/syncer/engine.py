@@ -17,13 +17,13 @@ from pykcp.aio.owner import TaskOwner
 from pykcp.aio.timers import call_later
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.machinery.object_keys import ObjectKey
-from pykcp.machinery.resources import NAMESPACES
-from pykcp.machinery.status import StatusError
+from pykcp.machinery.resources import NAMESPACES, GroupVersionResource
+from pykcp.machinery.status import Forbidden, StatusError
 from pykcp.multicluster.names import CLUSTER_LABEL, DOWNSTREAM_CLUSTER
 from pykcp.multicluster.syncer.down import DownSync
 from pykcp.multicluster.syncer.metrics import SyncMetrics
 from pykcp.multicluster.syncer.namespaces import DownstreamNamespaces
-from pykcp.multicluster.syncer.projections import CopyStore, LeafStore
+from pykcp.multicluster.syncer.projections import CopyStore, Leaf, LeafStore
 from pykcp.multicluster.syncer.render import CopyName, TypeName
 from pykcp.multicluster.syncer.servers import Downstream, Upstream
 from pykcp.multicluster.syncer.settings import Registration, SyncSettings
@@ -39,6 +39,9 @@ from pykcp.multicluster.syncer.up import UpSync
 from pykcp.multicluster.syncer.work import SyncContext, SyncKey, TypeSync
 
 _log = logging.getLogger(__name__)
+
+_FAILED_DISCOVERY = 2.0
+"""Seconds until types are looked for again in a cluster that could not be asked."""
 
 
 class SyncHealth(NamedTuple):
@@ -94,6 +97,8 @@ class Syncer:
         """The cluster may have stopped to serve a type."""
         self._followed: dict[TypeName, _FollowedType] = {}
         self._owner: TaskOwner | None = None
+
+        downstream.listen(self)
 
     # --- for the process that runs it
 
@@ -161,28 +166,29 @@ class Syncer:
                 await self._unfollow(name)
             if self._is_doubtful:
                 await self._drop_unserved()
-            is_missing = False
+            pause: float | None = None
             for wanted in self._wanted:
                 if _name(wanted) not in self._followed:
-                    is_missing |= not await self._try_to_follow(wanted)
+                    retry = await self._try_to_follow(wanted)
+                    pause = min(pause or retry, retry) if retry else pause
             for followed in list(self._followed.values()):
                 await followed.adjust()
             if self._followed:
                 self._discovered.set()
             try:
-                pause = self._settings.discovery_interval if is_missing else None
                 await asyncio.wait_for(self._changed.wait(), pause)
             except TimeoutError:
                 continue
 
-    async def _try_to_follow(self, wanted: WantedType) -> bool:
+    async def _try_to_follow(self, wanted: WantedType) -> float:
+        """Returns seconds after which to try again; 0 if it is followed now."""
         try:
             served = await served_type(self._downstream.client, wanted)
         except StatusError as error:
             _log.warning("types of cluster %s: %s", self._context.registration.name, error)
-            return False
+            return _FAILED_DISCOVERY
         if served is None:
-            return False
+            return self._settings.discovery_interval
         name = _name(wanted)
         leaves = LeafStore(
             name, self._context.registration, lambda key: self._leaf_changed(name, key)
@@ -194,7 +200,7 @@ class Syncer:
             self._context, self._upstream, self._downstream, name, self._owner, self._all_ready
         )
         self._followed[name].start()
-        return True
+        return 0.0
 
     def _rediscover(self) -> None:
         """A type is served no longer, it seems."""
@@ -246,9 +252,12 @@ class Syncer:
     def _copy_changed(self, name: TypeName, target: CopyName) -> None:
         synced = self._context.types.get(name)
         leaf = synced.leaves.owner(target) if synced is not None else None
-        if synced is None or leaf is None or not synced.is_ready:
-            return
-        copy, key = synced.copies.get(target), SyncKey(name, *leaf.key)
+        if synced is not None and leaf is not None and synced.is_ready:
+            self._look_at(name, synced, leaf)
+
+    def _look_at(self, name: TypeName, synced: TypeSync, leaf: Leaf) -> None:
+        """Queue an object if something has to be done for it."""
+        copy, key = synced.copies.get(leaf.target), SyncKey(name, *leaf.key)
         is_current = (
             copy is not None
             and (copy.origin_uid, copy.hash) == (leaf.uid, leaf.hash)
@@ -265,6 +274,27 @@ class Syncer:
             for leaf in synced.leaves:
                 if leaf.target.namespace == namespace:
                     self.down.add(SyncKey(name, *leaf.key))
+
+    def connected(self, kind: GroupVersionResource) -> None:
+        """A server answers again: what failed meanwhile does not wait for its next attempt."""
+        for name, synced in self._context.types.items():
+            if name == (kind.group, kind.resource):
+                synced.problem = ""
+            for key in synced.leaves.released:
+                self.down.add(SyncKey(name, *key))
+            for leaf in synced.leaves:
+                self._look_at(name, synced, leaf)
+
+    def failed(self, kind: GroupVersionResource, error: Exception) -> None:
+        """What the cluster does not allow is noted on the objects; other failures pass."""
+        name = (kind.group, kind.resource)
+        synced = self._context.types.get(name)
+        if synced is None or synced.is_ready or not isinstance(error, Forbidden):
+            return
+        if synced.problem != error.message:
+            synced.problem = error.message
+            for leaf in synced.leaves:
+                self.down.add(SyncKey(name, *leaf.key))
 
     # --- leftovers
 
@@ -362,7 +392,7 @@ class _FollowedType:
         async with TaskOwner("syncer") as inner:
             inner.start_restartable(f"copies-of/{self._text}", follower.run)
             await follower.is_synced.wait()
-            self._synced.is_ready = True
+            self._synced.is_ready, self._synced.problem = True, ""
             self._copies_known.set()
             self._ready(self._name)
             await asyncio.Event().wait()

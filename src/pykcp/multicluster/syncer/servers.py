@@ -11,11 +11,13 @@ from pykcp.clients.interface import Client
 from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.informer import Informer, ObjectHolder
 from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.status import Unauthorized
 from pykcp.multicluster.syncer.types import Discovering
 
 RELIST_SECONDS = 60.0
 """Between two full lists of a type, if the server keeps forgetting."""
 _READY_SECONDS = 5.0
+_UNAUTHORIZED_PAUSE = 2.0
 _MOST_READY, _SHOWN = 1 << 16, 300
 
 
@@ -27,6 +29,16 @@ class Follower(Protocol):
 
     async def run(self) -> None:
         """Until cancelled."""
+
+
+class FollowEvents(Protocol):
+    """What happens to the followers of a server."""
+
+    def connected(self, kind: GroupVersionResource) -> None:
+        """The server answers; before, it did not."""
+
+    def failed(self, kind: GroupVersionResource, error: Exception) -> None:
+        """A list or a watch failed."""
 
 
 class Upstream(Protocol):
@@ -54,6 +66,9 @@ class Downstream(Protocol):
         self, kind: GroupVersionResource, cluster: str, labels: str, held: ObjectHolder
     ) -> Follower: ...
 
+    def listen(self, events: FollowEvents) -> None:
+        """Tell this about its followers, from now on."""
+
     async def readiness(self) -> str:
         """Why the cluster is not ready; empty if it is."""
 
@@ -64,6 +79,10 @@ class SyncServer:
     def __init__(self, client: RemoteClient, relist_seconds: float = RELIST_SECONDS) -> None:
         self.client = client
         self._relist_seconds = relist_seconds
+        self._events: FollowEvents | None = None
+
+    def listen(self, events: FollowEvents) -> None:
+        self._events = events
 
     async def readiness(self) -> str:
         """Why the server is not ready; empty if it is."""
@@ -83,11 +102,48 @@ class SyncServer:
     def follow(
         self, kind: GroupVersionResource, cluster: str, labels: str, held: ObjectHolder
     ) -> Informer[ObjectHolder]:
-        return Informer(
+        return _WatchedInformer(
             self.client,
             kind,
             held,
             cluster,
             labels=labels,
             relist_seconds=self._relist_seconds,
+            events=self._events,
         )
+
+
+class _WatchedInformer(Informer[ObjectHolder]):
+    """Tells how it fares. Credentials that are not accepted are tried again soon: they are
+    replaced without notice.
+    """
+
+    def __init__(
+        self,
+        client: RemoteClient,
+        kind: GroupVersionResource,
+        held: ObjectHolder,
+        cluster: str,
+        *,
+        labels: str,
+        relist_seconds: float,
+        events: FollowEvents | None,
+    ) -> None:
+        super().__init__(client, kind, held, cluster, labels=labels, relist_seconds=relist_seconds)
+        self._followed, self._events, self._has_failed = kind, events, False
+
+    def connected(self) -> None:
+        if self._has_failed and self._events is not None:
+            self._events.connected(self._followed)
+        self._has_failed = False
+
+    def report(self, error: Exception) -> None:
+        super().report(error)
+        self._has_failed = True
+        if self._events is not None:
+            self._events.failed(self._followed, error)
+
+    async def rest(self, seconds: float, failure: Exception | None) -> None:
+        if isinstance(failure, Unauthorized):
+            seconds = min(seconds, _UNAUTHORIZED_PAUSE)
+        await super().rest(seconds, failure)

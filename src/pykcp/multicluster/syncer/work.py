@@ -39,6 +39,8 @@ class TypeSync:
     copies: CopyStore
     is_ready: bool = False
     """The copies in the cluster are known."""
+    problem: str = ""
+    """Why the copies cannot be read."""
     has_upstream_status: bool = True
     """The workspace has a status subresource for it."""
 

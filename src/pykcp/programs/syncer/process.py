@@ -23,6 +23,7 @@ from pykcp.multicluster.syncer.lease import SyncerLease
 from pykcp.multicluster.syncer.servers import SyncServer
 from pykcp.multicluster.syncer.settings import Registration, SyncSettings
 from pykcp.programs.kit.run import run_program
+from pykcp.programs.syncer.credentials import FreshKubeconfig
 from pykcp.programs.syncer.settings import IN_CLUSTER, SyncerSettings
 from pykcp.server.documents.version import GIT_VERSION
 from pykcp.types import Object
@@ -54,8 +55,8 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
         self._workspace = options.from_cluster or _cluster_of(endpoint.url)
         if not self._workspace:
             raise CredentialError("--from-cluster: the kubeconfig names no logical cluster")
-        self._upstream = SyncServer(_client(endpoint))
-        self._downstream = SyncServer(_client(self._downstream_endpoint()))
+        self._upstream = SyncServer(_client(options.from_kubeconfig, options.from_context))
+        self._downstream = SyncServer(self._connect_downstream())
         self._times = SyncSettings(
             workers=self._settings.sync.workers,
             sweep_interval=self._settings.sync.sweep_interval,
@@ -73,20 +74,21 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
         await self._owner.__aenter__()
         self._owner.start_restartable("lease", lambda: self._lease.run(self._lead))
 
-    def _downstream_endpoint(self) -> KubeconfigServer:
+    def _connect_downstream(self) -> RemoteClient:
         options = self._settings.downstream
         if options.to_kubeconfig:
-            return load_endpoint(options.to_kubeconfig, options.to_context)
+            return _client(options.to_kubeconfig, options.to_context)
         host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
         port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         if not host:
             raise CredentialError("KUBERNETES_SERVICE_HOST is not set")
         host = f"[{host}]" if ":" in host else host
-        return KubeconfigServer(
+        endpoint = KubeconfigServer(
             f"https://{host}:{port}",
             authority_file=str(IN_CLUSTER / "ca.crt"),
             token_file=str(IN_CLUSTER / "token"),
         )
+        return client_of(endpoint, FIELD_MANAGER, timeout=_REQUEST_SECONDS)
 
     async def __aexit__(self, *exc: object) -> None:
         await self._owner.stop()
@@ -119,6 +121,7 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
             self._identity,
             GIT_VERSION,
         )
+        self._upstream.listen(syncer)
         async with TaskOwner("syncer-leading") as owner:
             owner.start_restartable("syncer", syncer.run)
             while True:
@@ -156,8 +159,9 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
         )
 
 
-def _client(endpoint: KubeconfigServer) -> RemoteClient:
-    return client_of(endpoint, FIELD_MANAGER, timeout=_REQUEST_SECONDS)
+def _client(kubeconfig: str, context: str) -> RemoteClient:
+    fresh = FreshKubeconfig(kubeconfig, context)
+    return RemoteClient(fresh.http(), FIELD_MANAGER, token=fresh.token, timeout=_REQUEST_SECONDS)
 
 
 def _cluster_of(url: str) -> str:

@@ -69,6 +69,18 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def setup(hub: ServerProcess, physical: PhysicalCluster, tmp_path: pathlib.Path) -> Setup:
+    return make_setup(hub, physical, tmp_path)
+
+
+@pytest.fixture
+def another(hub: ServerProcess, physical: PhysicalCluster, tmp_path: pathlib.Path) -> Setup:
+    """Another workspace with a Cluster of the same name, which is the same cluster."""
+    folder = tmp_path / "another"
+    folder.mkdir()
+    return make_setup(hub, physical, folder)
+
+
+def make_setup(hub: ServerProcess, physical: PhysicalCluster, folder: pathlib.Path) -> Setup:
     root = hub.client(cluster="root")
     name = f"sync-{next(_numbers)}"
     make_workspace(root, name)
@@ -77,4 +89,4 @@ def setup(hub: ServerProcess, physical: PhysicalCluster, tmp_path: pathlib.Path)
     serve_workloads(workspace, *RESOURCES)
     made = workspace.post(CLUSTERS, cluster_object("east", mode="None"))
     assert made.status == 201, made
-    return Setup(workspace, physical, "east", tmp_path)
+    return Setup(workspace, physical, "east", folder)
