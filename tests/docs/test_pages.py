@@ -1,0 +1,184 @@
+"""Commands of the documentation are run as a reader types them; those that are not have a reason.
+
+In a page, a block `sh` is run here. A block with a language and a file name (`yaml orders.yaml`) is a file that the
+reader writes. `sh server` and `sh stopped` are for a terminal of the server; `console` shows output.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from pykcp.testing.server import environment, server
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+_BLOCK = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_END = "END-OF-FILE-OF-A-PAGE"
+
+RUN = (
+    "guides/workspace-types.md",
+    "start/install.md",
+    "start/ten-minutes.md",
+    "tutorials/administrator.md",
+    "tutorials/provider-python.md",
+    "tutorials/tenant.md",
+)
+"""Pages whose commands work on one server, which has the flags of the block `sh server`."""
+
+ELSEWHERE: dict[str, str] = {
+    "operate/fleet.md": "tests/behaviour/fleet/test_command.py",
+    "operate/moving.md": "tests/behaviour/moves/test_tour.py",
+    "design/virtual-workspaces.md": "tests/unit/virtual/test_writing_one.py",
+    "guides/envtest.md": "tests/behaviour/envtest/test_envtest.py",
+    "tutorials/provider-go.md": "tests/docs/test_pages.py",
+}
+"""Pages with a test of their own."""
+
+NOT_RUN: dict[str, str] = {
+    "guides/custom-resources.md": "excerpts of commands for a kind that the reader has",
+    "guides/entering-workspaces.md": "a raw address, for a context of the reader",
+    "guides/deleting-workspaces.md": "excerpts; the commands are tested with the plugins",
+    "operate/audit.md": "starts a server with files that the reader writes, and needs jq",
+    "operate/cache.md": "needs certificates of an installation",
+    "operate/front-proxy.md": "needs certificates of an installation",
+    "operate/placement.md": "needs several shards; the commands are tested with fleet.md",
+    "operate/monitoring.md": "needs Prometheus",
+    "operate/from-one-shard.md": "the commands are those of fleet.md and moving.md, which are run",
+    "operate/health.md": "shows a server with a full disk",
+    "operate/limits.md": "excerpts of answers to requests above a limit",
+    "operate/sign-in.md": "needs an identity provider",
+    "reference/plugins.md": "one example; the plugins have tests of their own",
+    "reference/clients.md": "scripts of the repository that take minutes",
+    "reference/virtual-workspaces.md": "addresses of exports and types that the reader has",
+    "troubleshooting.md": "shows what a broken installation answers",
+}
+"""Pages whose commands no test runs, and why."""
+
+
+def blocks(page: str) -> Iterator[tuple[list[str], str]]:
+    """The words after the fence, and the text, of each block."""
+    for head, text in _BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
+        yield head.split(), text
+
+
+def has_commands(page: str) -> bool:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    if re.search(r"^    \$ ", text, re.MULTILINE):
+        return True
+    return any(
+        words[:1] in (["sh"], ["console"], ["shell"], ["bash"]) or re.match(r"\$ ", block)
+        for words, block in blocks(page)
+    )
+
+
+def script(page: str) -> str:
+    """What a reader types and writes, as one script."""
+    return "\n".join(_steps(page, ["sh"]))
+
+
+def server_flags(page: str) -> list[str]:
+    """The flags with which the page starts its server."""
+    for words, text in blocks(page):
+        if words == ["sh", "server"]:
+            return [word for word in text.split() if word.startswith("--") and "bind" not in word]
+    return []
+
+
+def stopped_script(page: str) -> str:
+    """What is typed when the server is stopped."""
+    return "\n".join(text for words, text in blocks(page) if words == ["sh", "stopped"])
+
+
+def _steps(page: str, shell: list[str]) -> Iterator[str]:
+    for words, text in blocks(page):
+        if words == shell:
+            yield text
+        elif len(words) == 2 and words[0] != "sh":
+            yield f"cat > {words[1]} <<'{_END}'\n{text}{_END}"
+
+
+ALL = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+EXPECTED = {
+    "start/ten-minutes.md": ("configmap/greeting created", "tom    9"),
+    "tutorials/tenant.md": ("Current workspace is 'root:acme' (", "first   tea"),
+    "tutorials/provider-python.md": ("orders   large   Ready", "orders-credentials   Opaque   1"),
+    "tutorials/administrator.md": ("team-a   tenant",),
+}
+"""Lines that the output contains."""
+
+
+def environ(home: pathlib.Path) -> dict[str, str]:
+    """With the programs of this Python, and a home of its own."""
+    folders = [str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]
+    return {**environment(), "PATH": os.pathsep.join(folders), "HOME": str(home)}
+
+
+def run(text: str, folder: pathlib.Path) -> str:
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=folder,
+        env=environ(folder),
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
+@pytest.mark.parametrize("page", [page for page in RUN if (DOCS / page).exists()])
+def test_every_command_works(page: str, tmp_path: pathlib.Path) -> None:
+    """All blocks, in order, in one shell, as a reader would type them."""
+    with server(*server_flags(page), directory=tmp_path):
+        output = run(script(page), tmp_path)
+    for line in EXPECTED.get(page, ()):
+        assert line in output
+    run(stopped_script(page), tmp_path)
+
+
+@pytest.mark.parametrize("page", ALL)
+def test_commands_are_run_or_have_a_reason(page: str) -> None:
+    places = [table for table in (RUN, ELSEWHERE, NOT_RUN) if page in table]
+    assert len(places) <= 1, f"{page} is in two tables of tests/docs/test_pages.py"
+    if has_commands(page):
+        assert places, f"{page} has commands: list it in tests/docs/test_pages.py"
+
+
+def test_tables_name_what_there_is() -> None:
+    for page in (*ELSEWHERE, *NOT_RUN, *RUN):
+        assert page in ALL, page
+    for place in ELSEWHERE.values():
+        assert (DOCS.parent / place).exists(), place
+
+
+def test_the_ten_minutes_have_their_blocks() -> None:
+    assert len([words for words, _ in blocks("start/ten-minutes.md") if words == ["sh"]]) >= 6
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("go") is None, reason="there is no Go on this machine")
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
+def test_the_provider_in_go(tmp_path: pathlib.Path) -> None:
+    """Builds the controller of the page, which needs the modules of client-go."""
+    text = script("tutorials/provider-go.md").replace(
+        "cat > controller/", "mkdir -p controller; cat > controller/"
+    )
+    with server(directory=tmp_path):
+        output = run(f"export GOFLAGS=-buildvcs=false GOPATH={go_path()}\n{text}", tmp_path)
+    assert "database.db.example.com/orders condition met" in output
+
+
+def go_path() -> str:
+    """Where modules are kept: not in the home of the test."""
+    return subprocess.run(
+        ["go", "env", "GOPATH"], capture_output=True, text=True, check=True
+    ).stdout.strip()
