@@ -9,20 +9,26 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from pykcp.auth.certificates import load_private_key
-from pykcp.auth.files import CredentialError
+from pykcp.auth.files import CredentialError, read
+from pykcp.clients.followed_files import FollowedFiles
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
     PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+
+_log = logging.getLogger(__name__)
 
 OPENID_CONFIGURATION_PATH = "/.well-known/openid-configuration"
 JWKS_PATH = "/openid/v1/jwks"
@@ -142,15 +148,34 @@ def _pem_blocks(pem: bytes) -> Iterable[bytes]:
 class TokenSigner:
     """Issues tokens in the name of one issuer."""
 
-    def __init__(self, key_pem: bytes, issuer: str, source: str = "signing key") -> None:
-        self._key = load_private_key(key_pem, source)
+    def __init__(
+        self, key_pem: bytes, issuer: str, source: str = "signing key", file: str = ""
+    ) -> None:
+        """`file`: where the key is read again when it was replaced."""
         self.issuer = issuer
+        self._file, self._followed = file, FollowedFiles([file]) if file else None
+        self._use(key_pem, source)
+
+    def _use(self, key_pem: bytes, source: str) -> None:
+        self._key = load_private_key(key_pem, source)
         self.verification_key = VerificationKey.of(self._key.public_key())
         header = {"alg": self.verification_key.algorithm, "kid": self.verification_key.key_id}
         self._header = encode_part(orjson.dumps(header))
 
+    def _follow(self, followed: FollowedFiles) -> None:
+        try:
+            self._use(read(Path(self._file)), self._file)
+        except CredentialError as error:  # half-written: the old one stays
+            _log.warning("signing key not reloaded: %s", error)
+        else:
+            followed.were_read()
+            _log.info("signing key %s reloaded", self._file)
+
     def sign(self, claims: Mapping[str, Any]) -> str:
         """A token with these claims, issued by us whatever they say."""
+        followed = self._followed
+        if followed is not None and followed.have_changed(time.monotonic()):
+            self._follow(followed)
         body = orjson.dumps({**claims, "iss": self.issuer}, option=orjson.OPT_SORT_KEYS)
         signed = f"{self._header}.{encode_part(body)}"
         signature = _sign(self._key, self.verification_key.algorithm, signed.encode())
@@ -161,13 +186,39 @@ class TokenVerifier:
     """Verifies tokens against a set of keys."""
 
     def __init__(self, keys: Sequence[VerificationKey]) -> None:
-        self.keys = tuple(keys)
+        self._files: tuple[str, ...] = ()
+        self._followed: FollowedFiles | None = None
+        self._use(keys)
+
+    def _use(self, keys: Sequence[VerificationKey]) -> None:
+        self._keys = tuple(keys)
         self._by_id: dict[str, list[VerificationKey]] = {}
         for key in keys:
             self._by_id.setdefault(key.key_id, []).append(key)
 
+    @classmethod
+    def of_files(cls, files: Sequence[str]) -> TokenVerifier:
+        """One that reads its keys again when a file was replaced. Raises CredentialError."""
+        made = cls(_keys_in(files))
+        made._files, made._followed = tuple(files), FollowedFiles(files)
+        return made
+
+    @property
+    def keys(self) -> tuple[VerificationKey, ...]:
+        followed = self._followed
+        if followed is not None and followed.have_changed(time.monotonic()):
+            try:
+                self._use(_keys_in(self._files))
+            except CredentialError as error:  # half-written: the old ones stay
+                _log.warning("keys of service accounts not reloaded: %s", error)
+            else:
+                followed.were_read()
+                _log.info("keys of service accounts reloaded, there are %d", len(self._keys))
+        return self._keys
+
     def verify(self, token: str) -> Claims:
         """The claims of a token one of our keys signed. Raises TokenError."""
+        known = self.keys
         parts = token.split(".")
         if len(parts) != 3:
             raise TokenError("token is not a JWS in compact form")
@@ -175,7 +226,7 @@ class TokenVerifier:
         if "crit" in header:
             raise TokenError("token has critical headers")
         key_id = header.get("kid")
-        keys = self._by_id.get(key_id, []) if key_id else list(self.keys)
+        keys = self._by_id.get(key_id, []) if key_id else list(known)
         if not keys:
             raise TokenError("invalid signature, no keys found")
         signature, signed = decode_part(parts[2]), f"{parts[0]}.{parts[1]}".encode()
@@ -183,6 +234,12 @@ class TokenVerifier:
             if header.get("alg") == key.algorithm and key.verifies(signature, signed):
                 return _json_object(parts[1], "claims")
         raise TokenError("go-jose/go-jose: error in cryptographic primitive")  # what clients know
+
+
+def _keys_in(files: Sequence[str]) -> list[VerificationKey]:
+    """The keys of all files, each once."""
+    found = [key for file in files for key in load_verification_keys(read(Path(file)), file)]
+    return list({key.key_id: key for key in found}.values())
 
 
 def _json_object(part: str, what: str) -> Claims:

@@ -43,7 +43,7 @@ class Transport:
                 parts.scheme,
                 parts.hostname or "",
                 parts.port or (443 if is_tls else 80),
-                Trust(lambda: make_context(self.endpoint)) if is_tls else None,
+                Trust(lambda: make_context(self.endpoint), self.endpoint.files) if is_tls else None,
                 endpoint.server_name,
             )
         )

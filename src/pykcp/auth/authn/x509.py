@@ -9,17 +9,23 @@ Anything critical that is not understood makes a certificate invalid.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pykcp.auth.authn.interface import Authenticated, CredentialRejected
 from pykcp.auth.certificates import load_certificates
+from pykcp.auth.files import CredentialError, read
 from pykcp.auth.user import CREDENTIAL_ID_KEY, User, authenticated
 from pykcp.caching import BoundedCache
+from pykcp.clients.followed_files import FollowedFiles
 
 if TYPE_CHECKING:
     from cryptography import x509
+
+_log = logging.getLogger(__name__)
 
 _UID_OID = "1.3.6.1.4.1.57683.2"
 """Kubernetes' own attribute for a user's uid in a subject."""
@@ -51,6 +57,15 @@ class CertificateVerifier:
         self._seen: BoundedCache[bytes, VerifiedCertificate] = BoundedCache(
             "certificates", remember
         )
+        self._file = ""
+        self._followed: FollowedFiles | None = None
+
+    @classmethod
+    def of_file(cls, path: str, source: str = "client CA") -> CertificateVerifier:
+        """One that reads its bundle again when the file was replaced. Raises CredentialError."""
+        made = cls(read(Path(path)), source)
+        made._file, made._followed = path, FollowedFiles([path])
+        return made
 
     def check_bundle(self) -> None:
         """Raise CredentialError now if the bundle is of no use, rather than at first use."""
@@ -58,6 +73,9 @@ class CertificateVerifier:
 
     def verify(self, der: bytes, now: float, chain: Sequence[bytes] = ()) -> VerifiedCertificate:
         """Who the certificate is for. Raises Rejected."""
+        followed = self._followed
+        if followed is not None and followed.have_changed(now):
+            self._reload(followed)
         digest = hashlib.sha256(der).digest()
         seen = self._seen.get(digest)
         if seen is not None and seen.not_before <= now <= seen.not_after:
@@ -66,6 +84,18 @@ class CertificateVerifier:
         if not chain:  # what a chain proved is not proved without it
             self._seen.put(digest, verified)
         return verified
+
+    def _reload(self, followed: FollowedFiles) -> None:
+        try:
+            bundle = read(Path(self._file))
+            anchors = _by_subject(load_certificates(bundle, self._source))
+        except CredentialError as error:  # half-written: the old ones stay
+            _log.warning("%s not reloaded: %s", self._source, error)
+            return
+        followed.were_read()
+        self._bundle, self._anchors = bundle, anchors
+        self._seen.clear()
+        _log.info("%s %s reloaded", self._source, self._file)
 
     def _load_anchors(self) -> dict[bytes, list[x509.Certificate]]:
         if self._anchors is None:

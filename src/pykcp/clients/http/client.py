@@ -196,9 +196,14 @@ class HttpClient:
         """One timer for all connections; none runs without them."""
         self._timer = None
         loop = asyncio.get_running_loop()
+        trust = self.server.trust
+        generation = 0 if trust is None else trust.generation
         for connection in [*self._connections]:
             if connection.session is not None:
                 connection.session.check(loop.time())
+                if connection.generation != generation:
+                    # It showed a certificate that has been replaced since, which will expire.
+                    connection.session.wind_down()
         if self._connections:
             self._timer = call_later(self._check_seconds, self._check)
 

@@ -80,8 +80,11 @@ class ClientConnection(asyncio.Protocol):
         # Without TLS there is nothing to agree on: both sides have to know.
         self._known_protocol = "h2" if server.connect is not None and protocols is HTTP2 else ""
         self._tls: TLSSession | None = None
+        self.generation = 0
+        """Of the certificates that it was opened with."""
         if server.trust is not None:
             context = server.trust.context(protocols)
+            self.generation = server.trust.generation
             self._tls = TLSSession(context, server.server_name or server.host)
         self.session: ProtocolSession | None = None
         self.opened: asyncio.Future[None] = self.loop.create_future()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from pykcp.clients.credential_files import CredentialError
+from pykcp.clients.followed_files import FollowedFiles
 from pykcp.wire.tls_trust import verifying_context
+
+_log = logging.getLogger(__name__)
 
 HTTP2 = ("h2", "http/1.1")
 HTTP1 = ("http/1.1",)
@@ -16,12 +22,18 @@ Protocols: TypeAlias = tuple[str, ...]
 class Trust:
     """Makes TLS contexts, one for each choice of protocols, when they are first needed.
 
-    Servers are verified unless the maker says otherwise: there is no switch here.
+    Servers are verified unless the maker says otherwise: there is no switch here. Contexts are
+    made anew after their files were replaced.
     """
 
-    def __init__(self, make: Callable[[], ssl.SSLContext]) -> None:
-        """`make`: a context of one's own, which no other client uses. May raise OSError."""
+    def __init__(self, make: Callable[[], ssl.SSLContext], files: Sequence[str] = ()) -> None:
+        """`make`: a context of one's own, which no other client uses. May raise OSError.
+
+        `files`: what it reads.
+        """
         self._make = make
+        self._files = FollowedFiles(files) if files else None
+        self._generation = 0
         self._contexts: dict[Protocols, ssl.SSLContext] = {}
 
     @classmethod
@@ -34,7 +46,7 @@ class Trust:
                 context.load_cert_chain(certificate, key)
             return context
 
-        return cls(make)
+        return cls(make, [name for name in (authority, certificate, key) if name])
 
     @classmethod
     def unverified(cls, certificate: str = "", key: str = "") -> Trust:
@@ -52,9 +64,25 @@ class Trust:
 
     def context(self, protocols: Protocols = HTTP2) -> ssl.SSLContext:
         """A context that offers these protocols. May raise OSError: files that are not there."""
+        _ = self.generation
         found = self._contexts.get(protocols)
         if found is None:
             found = self._make()
             found.set_alpn_protocols(list(protocols))
             self._contexts[protocols] = found
         return found
+
+    @property
+    def generation(self) -> int:
+        """A number that changes when the files were replaced and can be used."""
+        files = self._files
+        if files is not None and files.have_changed(time.monotonic()):
+            try:
+                self._make()
+            except (OSError, CredentialError) as error:  # half-written, a key of another
+                _log.warning("certificates not reloaded: %s", error)
+            else:
+                files.were_read()
+                self._contexts.clear()
+                self._generation += 1
+        return self._generation

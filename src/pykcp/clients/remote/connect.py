@@ -71,7 +71,7 @@ def http_of(
         parts.scheme,
         parts.hostname or "",
         parts.port or (443 if is_tls else 80),
-        Trust(lambda: make_context(endpoint)) if is_tls else None,
+        Trust(lambda: make_context(endpoint), endpoint.files) if is_tls else None,
         endpoint.server_name,
         addresses,
     )

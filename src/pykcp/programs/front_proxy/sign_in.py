@@ -12,7 +12,7 @@ from pykcp.auth.authn.interface import TokenAuthenticator
 from pykcp.auth.authn.service_account import BoundTokens, SecretTokens
 from pykcp.auth.authn.static_tokens import parse_token_file
 from pykcp.auth.external import ExternalSignIn
-from pykcp.auth.tokens import TokenVerifier, load_verification_keys
+from pykcp.auth.tokens import TokenVerifier
 from pykcp.clients.destinations import Destinations
 from pykcp.clients.interface import Reader
 from pykcp.clients.names import HostNames
@@ -87,8 +87,7 @@ class ProxySignIn:
         files = accounts.service_account_key_files
         if not files:
             return []
-        keys = [k for f in files for k in load_verification_keys(pathlib.Path(f).read_bytes(), f)]
-        verifier = TokenVerifier(keys)
+        verifier = TokenVerifier.of_files(files)
         lookup = objects if accounts.service_account_lookup else None
         return [
             SecretTokens(verifier, self._audiences, lookup),

@@ -22,9 +22,7 @@ from pykcp.auth.token_request import TokenPolicy
 from pykcp.auth.tokens import (
     TokenSigner,
     TokenVerifier,
-    VerificationKey,
     jwks,
-    load_verification_keys,
     openid_configuration,
 )
 from pykcp.programs.shard.settings import ShardSettings
@@ -50,16 +48,16 @@ class Credentials:
         )
         self.tokens = tokens or admin_tokens(self._paths, lambda: str(uuid.uuid4()))
         key_file = settings.service_accounts.service_account_signing_key_file
-        signing_key = ensure_signing_key(
-            pathlib.Path(key_file) if key_file else self._root / "sa.key"
+        signing_file = key_file or str(self._root / "sa.key")
+        signing_key = ensure_signing_key(pathlib.Path(signing_file))
+        issuer = settings.service_accounts.issuer
+        self._signer = TokenSigner(signing_key, issuer, file=signing_file)
+        secret_file = settings.service_accounts.service_account_private_key_file or signing_file
+        secret_key = pathlib.Path(secret_file).read_bytes()
+        self._secret_signer = TokenSigner(secret_key, LEGACY_ISSUER, file=secret_file)
+        self._verifier = TokenVerifier.of_files(
+            settings.service_accounts.service_account_key_files or (signing_file, secret_file)
         )
-        self._signer = TokenSigner(signing_key, settings.service_accounts.issuer)
-        secret_key = signing_key
-        if settings.service_accounts.service_account_private_key_file:
-            secret_key = pathlib.Path(
-                settings.service_accounts.service_account_private_key_file
-            ).read_bytes()
-        self._secret_signer = TokenSigner(secret_key, LEGACY_ISSUER)
         self._audiences = settings.service_accounts.api_audiences or (
             settings.service_accounts.issuer,
         )
@@ -68,7 +66,6 @@ class Credentials:
             self._audiences,
             int(settings.service_accounts.service_account_max_token_expiration),
         )
-        self._keys = self._verification_keys()
         self.address = ""
         """host:port under which this server is known."""
 
@@ -126,7 +123,7 @@ class Credentials:
         shards, whose service accounts may send requests here."""
         settings = self._settings
         audiences = self._audiences
-        verifier = TokenVerifier(self._keys)
+        verifier = self._verifier
         lookup = None
         if settings.service_accounts.service_account_lookup:
             lookup = StoredObjects(client) if peers is None else FleetObjects(client, peers)
@@ -148,7 +145,8 @@ class Credentials:
             clock=time.time,
             admin=admin_authenticator(self.tokens, lambda: str(uuid.uuid4()), audiences),
             proxy=settings.request_header.authenticator(),
-            certificates=ClientCertificates(CertificateVerifier(self.client_ca)),
+            certificates=settings.client_ca.authenticator()
+            or ClientCertificates(CertificateVerifier(self.client_ca)),
             tokens=tokens,
             anonymous=external.anonymous(settings.authentication.anonymous_auth),
             api_audiences=audiences,
@@ -161,23 +159,18 @@ class Credentials:
         """For which tokens must be good here."""
         return tuple(self._audiences)
 
-    def _verification_keys(self) -> list[VerificationKey]:
-        files = self._settings.service_accounts.service_account_key_files
-        if not files:
-            own = (self._signer.verification_key, self._secret_signer.verification_key)
-            return list({key.key_id: key for key in own}.values())
-        return [k for f in files for k in load_verification_keys(pathlib.Path(f).read_bytes(), f)]
-
     def sign_secret_token(self, account: Object, secret: Object, cluster: str) -> str:
         """The token that lies in a secret of type service-account-token."""
         return self._secret_signer.sign(legacy_claims(account, secret, cluster))
 
     def configuration(self) -> bytes:
         uri = f"https://{self.address}/openid/v1/jwks"
-        return openid_configuration(self._settings.service_accounts.issuer, uri, self._keys)
+        return openid_configuration(
+            self._settings.service_accounts.issuer, uri, self._verifier.keys
+        )
 
     def keys(self) -> bytes:
-        return jwks(self._keys)
+        return jwks(self._verifier.keys)
 
 
 def _reachable(address: str) -> str:

@@ -41,7 +41,9 @@ class VirtualWorkspaceProxy:
         name = endpoint.server_name
         self.anonymous = RemoteServer(url, _without_certificate(endpoint), name)
         """The shard, to which this program does not show its certificate."""
-        self.privileged = RemoteServer(url, Trust(lambda: make_context(endpoint)), name)
+        self.privileged = RemoteServer(
+            url, Trust(lambda: make_context(endpoint), endpoint.files), name
+        )
         self._pass_credentials = PassCredentials()
         self._impersonate = Impersonate(endpoint.token)
 
@@ -104,4 +106,4 @@ def _origin(url: str) -> str:
 def _without_certificate(endpoint: KubeconfigServer) -> Trust:
     """A certificate would take precedence over the client's token."""
     bare = replace(endpoint, certificate=b"", certificate_file="", key=b"", key_file="")
-    return Trust(lambda: make_context(bare))
+    return Trust(lambda: make_context(bare), bare.files)

@@ -21,5 +21,7 @@ class ClientCAOptions(OptionGroup):
         return pathlib.Path(self.client_ca_file).read_bytes() if self.client_ca_file else None
 
     def authenticator(self) -> ClientCertificates | None:
-        bundle = self.bundle()
-        return None if bundle is None else ClientCertificates(CertificateVerifier(bundle))
+        """It reads the bundle again when the file was replaced."""
+        if not self.client_ca_file:
+            return None
+        return ClientCertificates(CertificateVerifier.of_file(self.client_ca_file))

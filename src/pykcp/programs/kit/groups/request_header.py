@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
-
 from pykcp.auth.authn.request_header import HeaderNames, RequestHeaders
 from pykcp.auth.authn.x509 import CertificateVerifier
 from pykcp.programs.kit.checks import ca_bundle
@@ -40,12 +38,12 @@ class RequestHeaderOptions(OptionGroup):
         """None unless a CA is given: headers without one are never trusted."""
         if not self.requestheader_client_ca_file:
             return None
-        bundle = pathlib.Path(self.requestheader_client_ca_file).read_bytes()
         names = HeaderNames.parse(
             self.requestheader_username_headers,
             self.requestheader_uid_headers,
             self.requestheader_group_headers,
             self.requestheader_extra_headers_prefix,
         )
-        verifier = CertificateVerifier(bundle, "request header CA")
+        file = self.requestheader_client_ca_file
+        verifier = CertificateVerifier.of_file(file, "request header CA")
         return RequestHeaders(verifier, self.requestheader_allowed_names, names)

@@ -92,4 +92,6 @@ def cache_connection(world: World, name: str, files: WorkloadFiles, user: Object
         secret = f"{name_of(user)}-cache-kubeconfig"
     owner = cache if world.platform.name == "kubernetes" else user
     put_kubeconfig(world, owner, secret, text)
-    return files.copy("/etc/cache-server/kubeconfig/kubeconfig", secret, "kubeconfig")
+    return files.copy(
+        "/etc/cache-server/kubeconfig/kubeconfig", secret, "kubeconfig", reloads=False
+    )

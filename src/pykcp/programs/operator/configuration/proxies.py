@@ -153,7 +153,9 @@ class _ProxyWorkload:
         root = shard_url(self._world, self._root, compiled.ROOT_SHARD)
         text = file_kubeconfig(("system:admin", "system:admin", "admin"), root, backend, pair)
         secret = put_kubeconfig(self._world, self._owner, f"{prefix}-dynamic-kubeconfig", text).name
-        path = self._files.copy(f"{_HOME}/kubeconfig/kubeconfig", secret, "kubeconfig")
+        path = self._files.copy(
+            f"{_HOME}/kubeconfig/kubeconfig", secret, "kubeconfig", reloads=False
+        )
         yield f"--root-kubeconfig={path}"
         yield f"--shards-kubeconfig={path}"
 

@@ -102,7 +102,9 @@ class _ShardWorkload:
         )
 
     def _trust(self, directory: str, key: str) -> str:
-        return self._files.copy(f"{CA}/{directory}/tls.crt", trust.trust_name(self._top), key)
+        # The root is published in every namespace by a controller, which reads it once.
+        name, reloads = trust.trust_name(self._top), key != trust.ROOT
+        return self._files.copy(f"{CA}/{directory}/tls.crt", name, key, reloads=reloads)
 
     def _identity(self, authority: str) -> Iterator[str]:
         if not self._is_root:
@@ -165,7 +167,9 @@ class _ShardWorkload:
             pair = self._files.pair(f"/etc/kcp/tls/{kind}", f"{name}-{kind}")
             text = file_kubeconfig(names, url, believed, pair)
             secret = put_kubeconfig(world, shard, f"{name}-{kind}-kubeconfig", text).name
-            path = self._files.copy(f"/etc/kcp/{kind}-kubeconfig/kubeconfig", secret, "kubeconfig")
+            path = self._files.copy(
+                f"/etc/kcp/{kind}-kubeconfig/kubeconfig", secret, "kubeconfig", reloads=False
+            )
             yield f"--{kind}-kubeconfig={path}"
         if not self._is_root:
             yield f"--root-shard-kubeconfig-file={self._root_kubeconfig(authority)}"
@@ -188,7 +192,9 @@ class _ShardWorkload:
         secret = put_kubeconfig(
             self._world, self._shard, f"{self._name}-client-kubeconfig", text
         ).name
-        return self._files.copy("/etc/kcp/client-kubeconfig/kubeconfig", secret, "kubeconfig")
+        return self._files.copy(
+            "/etc/kcp/client-kubeconfig/kubeconfig", secret, "kubeconfig", reloads=False
+        )
 
     def _cache(self) -> Iterator[str]:
         """A cache server of its own, or that in the root shard."""

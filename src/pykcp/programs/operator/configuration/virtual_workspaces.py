@@ -146,6 +146,7 @@ class _VirtualWorkload:
                 "/etc/kcp/server-kubeconfig/kubeconfig",
                 given,
                 "kubeconfig",
+                reloads=False,
                 purpose="kubeconfigSecretRef",
             )
         pair = self._files.pair("/etc/kcp/tls/logical-cluster-admin", f"{self._name}-client")
@@ -155,7 +156,7 @@ class _VirtualWorkload:
         name = f"{self._name}-client-kubeconfig"
         secret = put_kubeconfig(self._world, self._server, name, text).name
         where = "/etc/kcp/logical-cluster-admin-kubeconfig/kubeconfig"
-        return self._files.copy(where, secret, "kubeconfig")
+        return self._files.copy(where, secret, "kubeconfig", reloads=False)
 
     def _init(self) -> Iterator[InitStep]:
         for given in at(self._server, "initContainers", []):

@@ -146,14 +146,16 @@ class CertificateEngine:
         held = self._held(request)
         if held is None:
             held = self._store(request, owner, signer, None)
-        elif held.annotations.get(PHASE):
-            held = self._advance(request, held, signer)
-        elif self._must_rotate(held, request):
+        elif held.annotations.get(PHASE) == TRUST:
+            held = self._await_trust(request, held, signer)
+        elif not held.annotations.get(PHASE) and self._must_rotate(held, request):
             held = self._begin_rotation(request, held, signer)
         elif signer is not None and held.annotations.get(ISSUED_BY) != _print_of(signer):
             # The authority above was replaced: the same key is signed anew, so that everything
             # that this one has signed stays valid.
             held = self._store(request, owner, signer, held, keeps_key=True)
+        elif held.annotations.get(PHASE):
+            held = self._drop_previous(held)
         else:
             held = self._touch(request, owner, held)
         return self._issued(request, held)
@@ -169,17 +171,19 @@ class CertificateEngine:
         made = issue(request, signer, self.now)
         data = {**held.data, _NEXT_CERTIFICATE: made.certificate, _NEXT_KEY: made.key}
         notes = {PHASE: TRUST, PHASE_SINCE: _moment(self.now), RENEW: ""}
+        self._at(int(self.now) + self.settle_seconds)
         return self._put(held, data, notes)
 
-    def _advance(
+    def _await_trust(
         self, request: CertificateRequest, held: ConfigRecord, signer: SigningAuthority | None
     ) -> ConfigRecord:
         since = float(held.annotations.get(PHASE_SINCE) or 0)
-        if held.annotations[PHASE] == TRUST:
-            if self.now < since + self.settle_seconds:
-                self._at(since + self.settle_seconds)
-                return self._keep(held)
-            return self._issue_from_next(request, held, signer)
+        if self.now < since + self.settle_seconds:
+            self._at(since + self.settle_seconds)
+            return self._keep(held)
+        return self._issue_from_next(request, held, signer)
+
+    def _drop_previous(self, held: ConfigRecord) -> ConfigRecord:
         until = float(held.annotations.get(TRUSTED_UNTIL) or 0)
         if self.now < until:
             self._at(until)
@@ -192,9 +196,10 @@ class CertificateEngine:
     ) -> ConfigRecord:
         data = dict(held.data)
         previous = data[CERTIFICATE] + data.pop(_PREVIOUS, b"")
-        certificate, key = data.pop(_NEXT_CERTIFICATE), data.pop(_NEXT_KEY)
-        authority = (signer.authority or certificate) if signer else certificate
-        data |= {CERTIFICATE: certificate, KEY: key, AUTHORITY: authority, _PREVIOUS: previous}
+        del data[_NEXT_CERTIFICATE]
+        # Signed again: the authority above may have been replaced together with this one.
+        made = issue(request, signer, self.now, data.pop(_NEXT_KEY))
+        data |= {**_data(made), _PREVIOUS: previous}
         self._at(self.now)  # what it has signed is signed anew at once
         # Certificates that are not held here (of users) may be as old as the longest lifetime.
         until = min(self.now + self.longest_seconds, _end(held))
