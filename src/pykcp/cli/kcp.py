@@ -20,6 +20,7 @@ Usage:
   kcp status            show what runs, where and how it fares; see also: logs, restart, upgrade,
                         down, doctor, kubeconfig, cert, export, import, get, describe, apply, delete
   kcp sharded [flags]   run several shards, a cache server and a front-proxy on this machine
+  kcp operator [flags]  run installations in a Kubernetes cluster from their manifests
   kcp envtest DIR       write programs for tests of operators with controller-runtime's envtest
   kcp admin fsck        check the store for consistency
   kcp backup --to PATH  save an installation while it serves, or add to a backup
@@ -38,8 +39,8 @@ HOST_COMMANDS = (
 )  # fmt: skip
 """Those that run an installation on this machine."""
 _COMMANDS = (
-    "start", "sharded", *HOST_COMMANDS, "envtest", "admin", "backup", "restore", "completion",
-    "version", "help",
+    "start", "sharded", *HOST_COMMANDS, "operator", "envtest", "admin", "backup", "restore",
+    "completion", "version", "help",
 )  # fmt: skip
 
 
@@ -55,6 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pykcp.cli.completion import main as completion
 
         return completion("kcp", rest)
+    if command == "operator":
+        from pykcp.cli.operator import main as operator
+
+        return operator(rest)
     if command == "admin":
         from pykcp.cli.admin import main as admin
 

@@ -33,6 +33,7 @@ def flags_page() -> str:
     from pykcp.programs.backup.settings import BackupSettings, RestoreSettings
     from pykcp.programs.cache.settings import CacheSettings
     from pykcp.programs.front_proxy.settings import FrontProxySettings
+    from pykcp.programs.operator.cluster.settings import OperatorSettings
     from pykcp.programs.operator.host.settings import UpSettings
     from pykcp.programs.shard.settings import ShardSettings
     from pykcp.programs.sharded.settings import ShardedSettings
@@ -55,6 +56,7 @@ def flags_page() -> str:
         BackupSettings,
         RestoreSettings,
         SyncerSettings,
+        OperatorSettings,
     )
     for settings in programs:
         lines += ["", f"## `{settings.COMMAND}`", *_flag_sections(settings.flag_set())]

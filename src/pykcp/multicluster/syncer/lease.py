@@ -33,9 +33,14 @@ class SyncerLease:
         identity: str,
         seconds: float,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        name: str = "",
+        namespace: str = LEASE_NAMESPACE,
     ) -> None:
+        """`name`: of the Lease, if it is not that of the syncer of a Cluster."""
         self._client, self._workspace, self._identity = client, workspace, identity
-        self._name, self._seconds, self._clock = f"syncer-{cluster}", seconds, clock
+        self._name, self._namespace = name or f"syncer-{cluster}", namespace
+        self._seconds, self._clock = seconds, clock
         self._seen: tuple[str, str] = ("", "")
         self._seen_at = 0.0
         self.holder = ""
@@ -74,14 +79,14 @@ class SyncerLease:
 
     async def release(self) -> None:
         """Let another process take over at once."""
-        live = await self._client.get(self._workspace, LEASES, self._name, LEASE_NAMESPACE)
+        live = await self._client.get(self._workspace, LEASES, self._name, self._namespace)
         if live is not None and (live.get("spec") or {}).get("holderIdentity") == self._identity:
             live["spec"]["holderIdentity"] = ""
             await self._client.update(self._workspace, LEASES, live)
 
     async def _try(self) -> bool:
         """Acquire or renew; whether it is held."""
-        live = await self._client.get(self._workspace, LEASES, self._name, LEASE_NAMESPACE)
+        live = await self._client.get(self._workspace, LEASES, self._name, self._namespace)
         try:
             if live is None:
                 await self._client.create(self._workspace, LEASES, self._fresh())
@@ -121,7 +126,7 @@ class SyncerLease:
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": LEASE_NAMESPACE},
+            "metadata": {"name": self._name, "namespace": self._namespace},
             "spec": self._claim() | {"acquireTime": now_micro(time.time()), "leaseTransitions": 0},
         }
 

@@ -162,6 +162,8 @@ class CompiledWorkload:
     """A directory that the program writes to and finds again after a restart; "" if it has none.
     A driver makes it, and keeps it until the object is deleted.
     """
+    storage: Mapping[str, str] = field(default_factory=dict)
+    """`size` and `storageClassName` of the volume for the data directory, where there are such."""
     is_single: bool = False
     """Whether the data directory allows only one process at a time."""
     probes: Probes = Probes()

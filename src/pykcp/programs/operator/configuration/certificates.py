@@ -115,7 +115,12 @@ class ObjectCertificates:
 
     def _complete(self, request: CertificateRequest) -> CertificateRequest:
         request = replace(request, labels=self._labels, secret_labels=self._labels)
-        return with_template(request, self._templates.get(request.kind))
+        made = with_template(request, self._templates.get(request.kind))
+        if made.foreign_issuer is None or self._world.issuance.has_foreign_issuers:
+            return made
+        # Our own authority signs instead, and names of the platform are no trouble for it.
+        names = tuple(dict.fromkeys((*request.dns_names, *made.dns_names)))
+        return replace(made, foreign_issuer=None, dns_names=names)
 
     def _ensure(self, request: CertificateRequest) -> IssuedCertificate:
         found = self._world.issuance.ensure(self._complete(request), self._owner)

@@ -95,6 +95,7 @@ class _ShardWorkload:
             arguments=tuple(words),
             data_directory=world.platform.data(self._place),
             is_single=is_single,
+            storage=spec.get("storage") or {},
             probes=SHARD_PROBES,
             replicas=spec.get("replicas", 1 if is_single else None),
             resources=merged_resources(spec, SHARD_RESOURCES),

@@ -84,7 +84,7 @@ def configure(
     """
     objects = list(objects)
     engine = CertificateEngine(records, now, platform.settle_seconds)
-    engine.longest_seconds = max([LEAF_SECONDS, *_validities(objects)])
+    engine.longest_seconds = longest_validity(objects)
     world = World.of(namespace, objects, records, platform, issuance or engine)
     stage = _Stage(world, Configuration(namespace, records))
     stage.run()
@@ -92,8 +92,10 @@ def configure(
     return stage.out
 
 
-def _validities(objects: Iterable[Object]) -> list[float]:
-    return [duration_seconds(o["spec"]["validity"]) for o in objects if o["kind"] == "Kubeconfig"]
+def longest_validity(objects: Iterable[Object]) -> float:
+    """The longest lifetime of a certificate that users may hold, in seconds."""
+    given = [o["spec"]["validity"] for o in objects if o["kind"] == "Kubeconfig"]
+    return max([LEAF_SECONDS, *map(duration_seconds, given)])
 
 
 class _Stage:

@@ -21,6 +21,19 @@ def definitions() -> list[Object]:
     return [_definition(kind, schema) for kind, schema in SCHEMAS.items()]
 
 
+def definitions_text() -> str:
+    """The same as YAML."""
+    import yaml
+
+    class Plain(yaml.SafeDumper):
+        """Writes equal parts out in full: readers of CRDs do not expect references."""
+
+        def ignore_aliases(self, data: object) -> bool:
+            return True
+
+    return "---\n" + yaml.dump_all(definitions(), Dumper=Plain, sort_keys=False, allow_unicode=True)
+
+
 def _definition(kind: str, schema: KindSchema) -> Object:
     columns = [
         {"name": name, "type": shape, "jsonPath": path} for name, shape, path in schema.columns

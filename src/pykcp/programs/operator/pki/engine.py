@@ -75,6 +75,7 @@ class CertificateEngine:
     """How long tokens of service accounts are accepted after their key was replaced."""
     longest_seconds: float = LEAF_SECONDS
     """The longest lifetime of a certificate that leaves the installation."""
+    has_foreign_issuers: bool = False
     next_time: float = float("inf")
     """When something is due, of all that was asked for."""
 

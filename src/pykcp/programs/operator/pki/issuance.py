@@ -16,6 +16,9 @@ class NotIssuedYet(Exception):
 class Issuance(Protocol):
     """Certificates of one namespace. Methods raise NotIssuedYet and IssuerMissing."""
 
+    has_foreign_issuers: bool
+    """Whether issuers of the user can be asked; otherwise our own authority signs."""
+
     def ensure(
         self, request: CertificateRequest, owner: WorkloadOwner | None
     ) -> IssuedCertificate: ...

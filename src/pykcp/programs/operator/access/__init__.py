@@ -1,0 +1,1 @@
+"""What the operator does inside of the installations that it runs."""

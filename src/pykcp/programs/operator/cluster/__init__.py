@@ -1,0 +1,1 @@
+"""`kcp operator`: runs installations in a Kubernetes cluster."""

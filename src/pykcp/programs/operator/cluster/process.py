@@ -1,0 +1,231 @@
+"""The life of `kcp operator`: connect, lead, follow the kinds, reconcile namespaces."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Coroutine, Iterable, Iterator
+from typing import Any
+
+from pykcp.aio.owner import TaskOwner
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.interface import Change
+from pykcp.clients.remote.client import RemoteClient
+from pykcp.clients.remote.connect import client_of
+from pykcp.clients.remote.feed import RemoteFeed
+from pykcp.controllers.runtime.controller import Controller
+from pykcp.machinery.conditions import is_true
+from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pykcp.machinery.status import StatusError
+from pykcp.multicluster.syncer.lease import SyncerLease
+from pykcp.observe.metrics import Registry
+from pykcp.observe.process import process_metrics
+from pykcp.programs.kit.run import run_program
+from pykcp.programs.operator.cluster.metrics import OperatorMetrics
+from pykcp.programs.operator.cluster.reading import NamespaceReader
+from pykcp.programs.operator.cluster.reconciler import CERTIFICATES, NamespaceReconciler
+from pykcp.programs.operator.cluster.settings import CERT_MANAGER, LEASE, OperatorSettings
+from pykcp.programs.operator.drivers.kubernetes.driver import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    HOST,
+    SECRETS,
+)
+from pykcp.programs.operator.kinds.definitions import definitions
+from pykcp.programs.operator.names import KINDS, MANAGER
+from pykcp.programs.operator.platform import KubernetesPlatform, Platform
+from pykcp.server.health import Health
+from pykcp.types import Object
+from pykcp.wire.exchange import Exchange, IncomingRequest
+from pykcp.wire.listener import Listener
+
+_log = logging.getLogger(__name__)
+_REQUEST_SECONDS = 30.0
+_CONTROLLER = "namespace"
+_ASK_AGAIN = 0.1
+
+
+def run(settings: OperatorSettings, warnings: Iterable[str] = ()) -> int:
+    """Run until a signal; the exit code of the program."""
+    return run_program(running_operator(settings), settings.logging, warnings)
+
+
+class running_operator:  # noqa: N801  # a context, as those of other programs
+    """The started program, as a context."""
+
+    NAME = "kcp operator"
+
+    def __init__(self, settings: OperatorSettings, platform: Platform | None = None) -> None:
+        self._settings = settings
+        self._platform = platform or KubernetesPlatform()
+        self._owner = TaskOwner("operator")
+        self._health = Health()
+        self._identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+        self._listeners: list[Listener] = []
+        self.metrics = Registry()
+        self._has_cert_manager = False
+
+    async def __aenter__(self) -> None:
+        endpoint = self._settings.host.endpoint()
+        self._client = client_of(endpoint, MANAGER, timeout=_REQUEST_SECONDS)
+        self._feed = RemoteFeed(self._client, HOST)
+        self._reader = NamespaceReader(self._feed)
+        self._counts = OperatorMetrics(self.metrics, self._objects)
+        self.metrics.add(*process_metrics())
+        options = self._settings.operator
+        await self._owner.__aenter__()
+        try:
+            await self._listen(options.health_probe_bind_address)
+            await self._listen(options.metrics_bind_address)
+            if self._settings.host.install_crds:
+                await install_definitions(self._client)
+        except BaseException:  # a failed start must leave nothing behind
+            await self.__aexit__()
+            raise
+        self._lease = SyncerLease(
+            self._client,
+            HOST,
+            "",
+            self._identity,
+            options.lease_duration,
+            name=LEASE,
+            namespace=self._settings.host.namespace(),
+        )
+        lead = (lambda: self._lease.run(self._lead)) if options.leader_elect else self._lead
+        self._owner.start_restartable("operator", lead)
+
+    async def _listen(self, address: str) -> None:
+        if address in ("", "0"):
+            return
+        host, _, port = address.rpartition(":")
+        listener = Listener(_Pages(self._health, self.metrics))
+        await listener.start(host.strip("[]"), int(port))
+        self._listeners.append(listener)
+
+    @property
+    def ports(self) -> list[int]:
+        """Those of health and metrics, as far as they are served."""
+        return [listener.port for listener in self._listeners]
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._health.is_draining = True
+        await self._owner.stop()
+        if self._settings.operator.leader_elect and exc:
+            try:
+                async with asyncio.timeout(2):
+                    await self._lease.release()
+            except (StatusError, SendFailed, TimeoutError, AttributeError) as error:
+                _log.debug("the lease is left to expire: %s", error)
+        for listener in self._listeners:
+            await listener.drain(self._settings.shutdown_seconds)
+        self._client.http.close()
+
+    def announcement(self) -> Iterator[str]:
+        yield f"operating installations in {self._client.http.server.authority}"
+
+    # --- while this process leads --------------------------------------------------------
+
+    async def _lead(self) -> None:
+        self._has_cert_manager = await self._finds_cert_manager()
+        feed = self._feed = RemoteFeed(self._client, HOST)
+        self._reader = NamespaceReader(feed)
+        reconciler = NamespaceReconciler(
+            self._client,
+            self._reader,
+            self._platform,
+            has_cert_manager=lambda: self._has_cert_manager,
+            issues_all=self._settings.host.issue_with == CERT_MANAGER,
+        )
+        controller = Controller[str](_CONTROLLER, lambda key: self._reconcile(reconciler, key))
+
+        def changed(change: Change) -> None:
+            controller.add(change.namespace)
+
+        async def resume() -> None:
+            for namespace in self._reader.namespaces():
+                controller.add(namespace)
+
+        for kind in (*KINDS.values(), SECRETS, CONFIG_MAPS, DEPLOYMENTS):
+            feed.on(kind, changed, from_the_start=True)
+        feed.at_start(resume)
+        async with TaskOwner("operator-leading") as owner:
+            owner.start_restartable("feed", feed.run)
+            await feed.synced()
+            owner.start_restartable("controller", controller.run)
+            await asyncio.Event().wait()
+
+    async def _reconcile(self, reconciler: NamespaceReconciler, namespace: str) -> float | None:
+        began = time.monotonic()
+        result = "success"
+        try:
+            return await reconciler.reconcile(namespace)
+        except (StatusError, SendFailed) as error:
+            result = "error"
+            # The reason of a Status is one of a few words, whatever its text is.
+            reason = error.reason if isinstance(error, StatusError) else "ConnectionFailed"
+            self._counts.errors.add((_CONTROLLER, reason))
+            raise
+        finally:
+            self._counts.seconds.observe((_CONTROLLER, result), time.monotonic() - began)
+
+    async def _finds_cert_manager(self) -> bool:
+        try:
+            await self._client.list(HOST, CERTIFICATES, "default")
+        except StatusError:
+            return False
+        return True
+
+    def _objects(self) -> list[Object]:
+        try:
+            found = self._reader.namespaces()
+        except LookupError:  # nothing is followed before this process leads
+            return []
+        return [obj for namespace in found for obj in self._reader.objects(namespace)]
+
+
+async def install_definitions(client: RemoteClient) -> None:
+    """Create or update the CustomResourceDefinitions of the operator's kinds.
+
+    Returns when they are served.
+    """
+    for obj in definitions():
+        applied = await client.apply(HOST, CUSTOM_RESOURCE_DEFINITIONS, obj, force=True)
+        while not is_true(applied, "Established"):
+            await asyncio.sleep(_ASK_AGAIN)
+            name = obj["metadata"]["name"]
+            applied = await client.get(HOST, CUSTOM_RESOURCE_DEFINITIONS, name) or applied
+
+
+class _Pages:
+    """Health and metrics, without TLS and without authentication: for probes of the kubelet."""
+
+    def __init__(self, health: Health, metrics: Registry) -> None:
+        self._health, self._metrics = health, metrics
+
+    def handle(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
+        path = exchange.request.path
+        if path == "/metrics":
+            _send(exchange, 200, self._metrics.exposition())
+            return None
+        checks = self._health.checks(path[1:]) if path in ("/healthz", "/livez", "/readyz") else {}
+        if not checks:
+            _send(exchange, 404, "not found\n")
+            return None
+        failed = {name: why for name, check in checks.items() if (why := check()) is not None}
+        lines = [f"[-]{name} failed: {why}" for name, why in failed.items()]
+        _send(exchange, 500 if failed else 200, "\n".join(lines) or "ok")
+        return None
+
+    def wants_streaming(self, request: IncomingRequest) -> bool:
+        return False
+
+    def identify(self, exchange: Exchange) -> bool:
+        return False
+
+
+def _send(exchange: Exchange, status: int, text: str) -> None:
+    exchange.respond(status, [("content-type", "text/plain; charset=utf-8")], text.encode())
