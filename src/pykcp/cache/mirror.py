@@ -22,9 +22,10 @@ from pykcp.cache import part_marks
 from pykcp.cache.kinds import SHARD_ANNOTATION, make_cached, served_definitions
 from pykcp.cache.part_marks import CACHED_OBJECTS
 from pykcp.cache.remote import CacheFollower, CacheServerClient, Reconnection
+from pykcp.cache.requested import RequestedFollowers, Run
 from pykcp.cache.scopes import join, split
 from pykcp.cache.server import Cache
-from pykcp.cache.synthesized import RequestedResource, requested_resources
+from pykcp.cache.synthesized import RequestedResource
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.interface import Change
 from pykcp.machinery.kcp.clusters import WILDCARD
@@ -51,7 +52,9 @@ class CacheMirror:
         self._reconnection = Reconnection(client)
         self._kinds: dict[str, MirrorFollower] = {}
         """By the prefix of their keys."""
-        self._requests_changed = asyncio.Event()
+        self._requested_followers = RequestedFollowers(
+            "cache-mirror-requested", cache.store, self._requested, self._forget
+        )
         self._sweeps: set[str] = set()
         """Shards whose parts have become complete, and may hold less than is kept here."""
         self._sweep_due = asyncio.Event()
@@ -90,8 +93,8 @@ class CacheMirror:
                     name = f"{kind.group}/{kind.resource}"
                     owner.start_restartable(name, self._follower(kind, writer).run)
                 owner.start_restartable("sweeps", self._sweep_parts)
-                owner.start_restartable("requested", self._follow_requested)
-                self._requests_changed.set()
+                owner.start_restartable("requested", self._requested_followers.run)
+                self._requested_followers.changed.set()
                 await asyncio.Event().wait()
         finally:
             unlisten()
@@ -111,7 +114,7 @@ class CacheMirror:
             if event.key.startswith(_MARKS):
                 self._mark_changed(split(split_key(event.key).cluster).shard, event)
             elif event.key.startswith(_REQUESTS):
-                self._requests_changed.set()
+                self._requested_followers.changed.set()
 
     def _mark_changed(self, shard: str, event: Event) -> None:
         if shard != self.own_shard:
@@ -152,28 +155,11 @@ class CacheMirror:
 
     # --- resources that ClusterCachedResources ask for
 
-    async def _follow_requested(self) -> None:
-        owners: dict[RequestedResource, TaskOwner] = {}
-        try:
-            while True:
-                await self._requests_changed.wait()
-                self._requests_changed.clear()
-                wanted = set(requested_resources(self.cache.store))
-                for one in set(owners).difference(wanted):
-                    await owners.pop(one).stop()
-                    await self._forget(one, wanted)
-                for one in wanted.difference(owners):
-                    owner = owners[one] = TaskOwner("cache-mirror-requested")
-                    owner.start_restartable("follow", self._requested(one).run)
-        finally:
-            for owner in owners.values():
-                await owner.stop()
-
-    def _requested(self, one: RequestedResource) -> MirrorFollower:
+    def _requested(self, one: RequestedResource) -> Run:
         version = one.versions[0]
         kind = GroupVersionResource(one.group, version, f"{one.plural}:{one.identity}")
         resource = make_cached(one.definition(), version, self.cache.services)
-        return self._follower(kind, MirrorWriter(self.cache.store, resource))
+        return self._follower(kind, MirrorWriter(self.cache.store, resource)).run
 
     async def _forget(self, one: RequestedResource, wanted: set[RequestedResource]) -> None:
         """Its objects go, unless it is followed in other versions from now on."""

@@ -19,9 +19,10 @@ from pykcp.cache.kinds import SHARD_ANNOTATION, served_definitions
 from pykcp.cache.part_marks import CACHED_OBJECTS, PartMark, mark_object, mark_of
 from pykcp.cache.relaying import Direction, direction, relay_plan, relayed, version_of
 from pykcp.cache.remote import CacheFollower, CacheServerClient, Reconnection
+from pykcp.cache.requested import RequestedFollowers, Run
 from pykcp.cache.scopes import join, split
 from pykcp.cache.server import Cache
-from pykcp.cache.synthesized import RequestedResource, requested_resources
+from pykcp.cache.synthesized import RequestedResource
 from pykcp.clients.interface import Change, Client
 from pykcp.controllers.cache.replication_plan import CopyAction
 from pykcp.controllers.runtime.controller import Controller, Requeue
@@ -75,7 +76,9 @@ class UpstreamLink:
         """The state of the parts that have been copied whole since the link was last broken."""
         self._written: dict[str, tuple[PartMark, PartMark]] = {}
         """The marks that this link writes, by shard."""
-        self._requests_changed = asyncio.Event()
+        self._requested = RequestedFollowers(
+            "cache-upstream-requested", cache.store, self._follow_requested
+        )
         self._controller: Controller[RelayKey] = Controller(
             "cache-upstream", self.reconcile, workers=8
         )
@@ -90,8 +93,8 @@ class UpstreamLink:
                     version = definition.storage_version
                     kind = GroupVersionResource(definition.group, version, definition.plural)
                     owner.start_restartable(f"{kind.group}/{kind.resource}", self._follow(kind).run)
-                owner.start_restartable("requested", self._follow_requested)
-                self._requests_changed.set()
+                owner.start_restartable("requested", self._requested.run)
+                self._requested.changed.set()
                 await asyncio.Event().wait()
         finally:
             unlisten()
@@ -103,25 +106,12 @@ class UpstreamLink:
         held = Announcements(self, prefix)
         return CacheFollower(self._upstream, kind, held, self._reconnection)
 
-    async def _follow_requested(self) -> None:
-        """Resources that ClusterCachedResources ask for, as soon as these have been copied."""
-        owners: dict[RequestedResource, TaskOwner] = {}
-        try:
-            while True:
-                await self._requests_changed.wait()
-                self._requests_changed.clear()
-                wanted = set(requested_resources(self._cache.store))
-                for one in set(owners).difference(wanted):
-                    await owners.pop(one).stop()
-                for one in wanted.difference(owners):
-                    owner = owners[one] = TaskOwner("cache-upstream-requested")
-                    named = f"{one.plural}:{one.identity}"
-                    kind = GroupVersionResource(one.group, one.versions[0], named)
-                    owner.start_restartable("follow", self._follow(kind).run)
-                    self.compare_all()
-        finally:
-            for owner in owners.values():
-                await owner.stop()
+    def _follow_requested(self, one: RequestedResource) -> Run:
+        """A resource that a ClusterCachedResource asks for, which has been copied before."""
+        named = f"{one.plural}:{one.identity}"
+        follower = self._follow(GroupVersionResource(one.group, one.versions[0], named))
+        self.compare_all()
+        return follower.run
 
     # --- what happened
 
@@ -132,7 +122,7 @@ class UpstreamLink:
             key = RelayedObject(parts.resource_prefix, shard, cluster, parts.namespace, parts.name)
             self.changed(key, event.value)
             if event.key.startswith(_REQUESTS):
-                self._requests_changed.set()
+                self._requested.changed.set()
 
     def changed(self, key: RelayedObject, value: bytes) -> None:
         """An object changed on either side; `value` is its last state."""
