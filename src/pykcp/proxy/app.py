@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -37,11 +37,12 @@ from pykcp.proxy.shards import ShardDirectory
 from pykcp.proxy.watches import resumed_query
 from pykcp.server import constant_time
 from pykcp.server.call import Call, Pending
+from pykcp.server.console.origins import refusal
 from pykcp.server.filters.authorization import attributes_of
 from pykcp.server.filters.clusters import WorkspaceUnavailable, account_cluster
 from pykcp.server.forwarding import HOPS, BadGateway, LoopDetected, read_hops
 from pykcp.server.media.answers import PageNotFound, send_status
-from pykcp.server.mount import SERVICES
+from pykcp.server.mount import SERVICES, StaticPages, is_console, refuse
 from pykcp.server.request_info import parse
 from pykcp.wire.exchange import Exchange, Header, IncomingRequest, Stream
 
@@ -62,6 +63,7 @@ _KEPT_BODY, _KEPT_UNKNOWN_BODY = 1 << 20, 64 << 10
 _WORKSPACE_SERVICE = re.compile(
     r"(/services/(?:access|usage|trash)/clusters/)([^/]+)(/.*|)", re.DOTALL
 ).fullmatch
+_HTTP1 = "HTTP/1.1"
 _MEMO = "proxy.headers"
 _MOST_REMEMBERED = 32
 """Headers of a request that is remembered."""
@@ -129,7 +131,9 @@ class FrontProxy:
         pages: OwnPages,
         metrics: ProxyMetrics,
         peers: Peers,
+        make_console: Callable[[], StaticPages] | None = None,
     ) -> None:
+        """`make_console`: called by the first request for it; None: there is no console."""
         self._backends = [ProxyBackend(mapping, connections) for mapping in mappings]
         self._matcher = MappingMatcher([mapping.path for mapping in mappings])
         for_shards = (backend for backend in self._backends if backend.mapping.is_for_shards)
@@ -139,6 +143,8 @@ class FrontProxy:
         self._pages, self._metrics = pages, metrics
         self._merged = MergedCollections(self, peers)
         self._tree = MergedTree(self._merged, self._find_route)
+        self._make_console = make_console
+        self._console: StaticPages | None = None
 
     # --- what the wire asks
 
@@ -159,6 +165,10 @@ class FrontProxy:
         started = time.perf_counter()
         request = exchange.request
         path = request.path
+        may_be_forged = request.method == "POST" or request.peer.protocol == _HTTP1
+        if may_be_forged and (error := self._refusal(exchange)) is not None:
+            refuse(exchange, error)
+            return None
         backend = self._shard_backend
         if backend is not None and path.startswith(CLUSTERS) and is_plain(path):
             # The way of nearly all requests: a known cluster, and a user whom the connection knows.
@@ -172,7 +182,17 @@ class FrontProxy:
                     return self._start(exchange, SentRequest(target, user, True, started))
         elif self._pages.has(path):
             return self._pages.handle(exchange)
+        elif self._make_console is not None and is_console(path):
+            if self._console is None:
+                self._console = self._make_console()
+            return self._console.handle(exchange)
         return self._serve(exchange, started)
+
+    def _refusal(self, exchange: Exchange) -> StatusError | None:
+        """Only HTTP/1.1 switches to other protocols, such as WebSocket."""
+        if exchange.request.method == "POST" or exchange.wanted_protocol:
+            return refusal(exchange.request)
+        return None
 
     # --- the same in steps
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pykcp.machinery.regex import compiled
 from pykcp.server.call import Pending
+from pykcp.server.console.origins import ALLOWED
 from pykcp.wire.exchange import (
     Application,
     BodySink,
@@ -56,6 +57,7 @@ class BrowserHeaders:
         headers: tuple[Header, ...] = self._transport
         if origin and self._allows(origin):
             headers = (*headers, ("access-control-allow-origin", origin), *_FIXED)
+            request.peer.memo[ALLOWED] = origin
             if request.method == "OPTIONS":
                 exchange.respond(204, headers)
                 return None

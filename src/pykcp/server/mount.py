@@ -1,5 +1,6 @@
 """The router of a process: selects the application for a request.
 
+/console/…               the web console, unless it is switched off
 /services                a redirect to /services/
 /services/<name>/…       the application that is mounted under this name, or the default one
 everything else          the API server
@@ -7,14 +8,20 @@ everything else          the API server
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+import orjson
+
+from pykcp.machinery.status import StatusError
 from pykcp.server.call import Call, Pending
+from pykcp.server.console.origins import refusal
 from pykcp.server.media.answers import PageNotFound
 from pykcp.wire.exchange import Application, Exchange, IncomingRequest
 
 SERVICES = "/services/"
+CONSOLE = "/console"
+_SPECIAL = (SERVICES[:-1], CONSOLE)
 
 
 class ServiceHost(Application, Protocol):
@@ -50,11 +57,25 @@ class ServiceRoutes:
         await self._default.hand_over(call, path, hops)
 
 
+class StaticPages(Protocol):
+    """Answers requests of anyone, without reading more of a body than that of a stranger."""
+
+    def handle(self, exchange: Exchange) -> Pending: ...
+
+
 class FrontDoor:
     """The application of a process that serves more than its API."""
 
-    def __init__(self, api: Application, services: ServiceRoutes) -> None:
+    def __init__(
+        self,
+        api: Application,
+        services: ServiceRoutes,
+        make_console: Callable[[], StaticPages] | None = None,
+    ) -> None:
+        """`make_console`: called by the first request; None: there is no console."""
         self._api, self._services = api, services
+        self._make_console = make_console
+        self._console: StaticPages | None = None
 
     def wants_streaming(self, request: IncomingRequest) -> bool:
         return self._find(request).wants_streaming(request)
@@ -63,17 +84,38 @@ class FrontDoor:
         return self._find(exchange.request).identify(exchange)
 
     def handle(self, exchange: Exchange) -> Pending:
-        path = exchange.request.path
-        if not path.startswith(SERVICES):
-            if path == SERVICES[:-1]:
-                _redirect(exchange)
-                return None
+        request = exchange.request
+        if request.method == "POST" and (error := refusal(request)) is not None:
+            refuse(exchange, error)
+            return None
+        path = request.path
+        if not path.startswith(_SPECIAL):
             return self._api.handle(exchange)
-        return self._services.find(path).handle(exchange)
+        if path.startswith(SERVICES):
+            return self._services.find(path).handle(exchange)
+        if path == SERVICES[:-1]:
+            _redirect(exchange)
+            return None
+        if self._make_console is not None and is_console(path):
+            if self._console is None:
+                self._console = self._make_console()
+            return self._console.handle(exchange)
+        return self._api.handle(exchange)
 
     def _find(self, request: IncomingRequest) -> Application:
         path = request.path
         return self._services.find(path) if path.startswith(SERVICES) else self._api
+
+
+def is_console(path: str) -> bool:
+    """Whether a path belongs to the console."""
+    return path.startswith(CONSOLE) and path[len(CONSOLE) : len(CONSOLE) + 1] in ("", "/")
+
+
+def refuse(exchange: Exchange, error: StatusError) -> None:
+    """Answer a request that no application shall see."""
+    headers = (("content-type", "application/json"),)
+    exchange.respond(error.code, headers, orjson.dumps(error.to_json()))
 
 
 def service_name(path: str) -> str:

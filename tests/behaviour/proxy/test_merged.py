@@ -268,4 +268,4 @@ def test_services_about_one_workspace_are_served_by_its_shard(two: Fleet) -> Non
         path = "/apis/access.pykcp.dev/v1alpha1/accessexplanations"
         answer = client.post(path, {**kind, "spec": spec})
         assert answer.status == 201, answer
-        assert "no verb=access permission on /" in answer.json["status"]["message"]
+        assert "the user has no access to the workspace" in answer.json["status"]["message"]

@@ -32,7 +32,7 @@ class _Application:
 
 class _Exchange:
     def __init__(self, path: str) -> None:
-        self.request = SimpleNamespace(path=path)
+        self.request = SimpleNamespace(method="GET", path=path)
         self.answer: tuple[int, dict[str, str]] | None = None
 
     def respond(self, status: int, headers: Any, body: bytes = b"") -> None:

@@ -78,7 +78,7 @@ class OperatorFetcher:
                 tls = verifying_context(self._authority)
                 self._session = OperatorSession(tls, FETCH_SECONDS, connections=4)
             answer = await self._session.send(
-                "GET", url, limit=MAX_DOCUMENT, follows_redirects=True, proxy=_proxy_for(url) or ""
+                "GET", url, limit=MAX_DOCUMENT, follows_redirects=True, proxy=proxy_for(url) or ""
             )
         except TimeoutError:
             raise IssuerError(f"{url}: no answer within {FETCH_SECONDS:g}s") from None
@@ -259,7 +259,7 @@ class RemoteIssuer:
         return keys_url
 
 
-def _proxy_for(url: str) -> str | None:
+def proxy_for(url: str) -> str | None:
     """The proxy that the environment names for it (HTTPS_PROXY, NO_PROXY)."""
     import urllib.request
 

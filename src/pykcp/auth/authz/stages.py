@@ -22,6 +22,7 @@ from pykcp.auth.user import (
 SHARD_PATHS = frozenset({"/metrics"})
 """Paths that belong to the shard rather than to a workspace."""
 
+NO_ACCESS = "no verb=access permission on /"
 _OPEN_PHASES = frozenset({"Initializing", "Ready", "Inactive", "Terminating", "Deleting"})
 _LIFECYCLE_PHASES = frozenset({"Initializing", "Terminating", "Deleting"})
 
@@ -100,7 +101,7 @@ def content(attributes: Attributes, situation: Situation) -> Finding | None:
 def access(is_granted: bool) -> Finding:
     """02, the last of it: whether the user has the verb `access` on `/`."""
     if not is_granted:
-        return Finding(Verdict.NO_OPINION, "no verb=access permission on /")
+        return Finding(Verdict.NO_OPINION, NO_ACCESS)
     return delegate("user logical cluster access")
 
 

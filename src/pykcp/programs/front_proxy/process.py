@@ -16,6 +16,7 @@ from pykcp.observe.process import process_metrics
 from pykcp.programs.front_proxy.options import ANY_SERVER
 from pykcp.programs.front_proxy.settings import FrontProxySettings
 from pykcp.programs.front_proxy.sign_in import ProxySignIn
+from pykcp.programs.kit.groups.authentication import token_settings
 from pykcp.programs.kit.run import run_program
 from pykcp.proxy.app import FrontProxy
 from pykcp.proxy.freshness import RouteFreshness
@@ -69,7 +70,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         return self._listener.port
 
     def _build(self, directory: pathlib.Path) -> None:
-        options = self._settings.proxy
+        settings, options = self._settings, self._settings.proxy
         self._root = connect(options.root_kubeconfig, _NAME)
         self._shards = shards = ShardDirectory(self._root, directory / _REMEMBERED)
         access = PeerAccess(load_endpoint(options.shards_kubeconfig, url=ANY_SERVER))
@@ -78,7 +79,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         self._table = RouteTable(self._freshness.is_live)
         self._lookup = RouteLookup(self._table, shards, self._peers)
         types = TypeIssuerConfigurations(self._table, self._lookup, self._peers)
-        self._sign_in = ProxySignIn(self._settings, self._owner_of, types)
+        self._sign_in = ProxySignIn(settings, self._owner_of, types)
         self._connections = Direct(_CONNECTIONS)
         rules = self._sign_in.rules
         metrics = Registry()
@@ -97,6 +98,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
             OwnPages(self._health, metrics, rules.authentication, self._root),
             ProxyMetrics(metrics),
             self._peers,
+            settings.console.maker("front-proxy", token_settings(settings.tokens, settings.oidc)),
         )
 
     def _start_background(self) -> None:

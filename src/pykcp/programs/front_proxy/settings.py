@@ -10,6 +10,7 @@ from pykcp.programs.front_proxy.options import (
 from pykcp.programs.kit.groups.authentication import OIDCOptions, TokenOptions
 from pykcp.programs.kit.groups.client_ca import ClientCAOptions
 from pykcp.programs.kit.groups.connections import ConnectionOptions
+from pykcp.programs.kit.groups.console import ConsoleOptions
 from pykcp.programs.kit.groups.egress import IssuerEgressOptions
 from pykcp.programs.kit.groups.features import FeatureOptions
 from pykcp.programs.kit.groups.logging import LoggingOptions
@@ -34,5 +35,6 @@ class FrontProxySettings(ProgramSettings):
     service_accounts: ProxyAccountOptions = ProxyAccountOptions()
     egress: IssuerEgressOptions = IssuerEgressOptions()
     features: FeatureOptions = FeatureOptions()
+    console: ConsoleOptions = ConsoleOptions()
     logging: LoggingOptions = LoggingOptions()
     shutdown_seconds: float = 10.0

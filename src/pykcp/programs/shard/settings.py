@@ -12,6 +12,7 @@ from pykcp.programs.kit.groups.authentication import (
 from pykcp.programs.kit.groups.authorization import AuthorizationOptions
 from pykcp.programs.kit.groups.client_ca import ClientCAOptions
 from pykcp.programs.kit.groups.connections import ConnectionOptions
+from pykcp.programs.kit.groups.console import ConsoleOptions
 from pykcp.programs.kit.groups.egress import EgressOptions
 from pykcp.programs.kit.groups.fairness import FairnessOptions
 from pykcp.programs.kit.groups.features import FeatureOptions
@@ -49,6 +50,7 @@ class ShardSettings(ProgramSettings):
     egress: EgressOptions = EgressOptions()
     multicluster: MulticlusterOptions = MulticlusterOptions()
     splitting: SplittingOptions = SplittingOptions()
+    console: ConsoleOptions = ConsoleOptions()
     logging: LoggingOptions = LoggingOptions()
     shutdown_seconds: float = 10.0
 

@@ -18,6 +18,7 @@ from pykcp.registry.watch.verb import (
     watch as follow,
 )
 from pykcp.server.call import Call, integer
+from pykcp.server.console.origins import refusal
 from pykcp.server.handlers.get import parse_revision
 from pykcp.server.media import protobuf_form, transforms
 from pykcp.server.media.answers import CACHE_CONTROL, with_warnings
@@ -43,6 +44,8 @@ async def watch(call: Call) -> None:
     exchange = call.exchange
     stream: Stream
     if exchange.wants_websocket():
+        if (error := refusal(exchange.request)) is not None:
+            raise error
         stream = exchange.websocket(_subprotocol(call))
     else:
         is_protobuf = call.accepted.media_type == PROTOBUF

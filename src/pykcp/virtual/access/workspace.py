@@ -22,6 +22,7 @@ from pykcp.auth.authz.attributes import (
     forbidden,
 )
 from pykcp.auth.authz.role_cache import ADMIN_CLUSTER
+from pykcp.auth.authz.stages import NO_ACCESS
 from pykcp.auth.review_validation import self_review_errors, subject_review_errors
 from pykcp.auth.reviews import review_attributes, spec_user
 from pykcp.auth.user import AUTHENTICATED, MASTERS, User
@@ -47,6 +48,7 @@ from pykcp.virtual.tree import split_path
 _REVIEWS = "authorization.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _ENTRANCE = frozenset(("01-requiredgroups", "02-content"))
+_NOT_ENTERED = 'the user has no access to the workspace (verb "access" on the path "/")'
 _NO_ACCESS = "the workspace does not exist, or the user has no access to it"
 _STAGE_NAMES = {
     "01-requiredgroups": "RequiredGroups",
@@ -277,12 +279,12 @@ def _blocked_by(step: StageFinding) -> str:
     if step.stage == "04-maxpermissionpolicy":
         export = step.reason.partition(" policy:")[0]
         return f"the maximal permission policy of {export} does not allow it"
-    return step.reason
+    return _NOT_ENTERED if step.reason == NO_ACCESS else step.reason
 
 
 def _entrance(user: User, why: str) -> Object:
     return {
-        "message": f"An administrator of the workspace can grant access to it: {why}.",
+        "message": f"An administrator of the workspace can grant access: {why}.",
         "rule": {"verbs": ["access"], "nonResourceURLs": ["/"]},
         "commands": wording.access_commands(user),
     }

@@ -73,7 +73,8 @@ def build_views(
         stores.store, catalog.paths, access.clusters, access.authentication, stores.hub
     )
     api.services.mount("where", where)
-    front: Application = FrontDoor(api.server, api.services)
+    console = base.settings.console.maker("shard", base.settings.sign_in)
+    front: Application = FrontDoor(api.server, api.services, console)
     mappings = base.settings.shard.miniproxy_mapping_file
     if mappings:
         from pykcp.proxy.mapping import load_mappings

@@ -1,0 +1,88 @@
+// APIs that a workspace uses: bindings, their claims, and new ones.
+
+import { h, replace, say, field } from "../core/dom.js";
+import { address, get, patch, post, BINDINGS, EXPORTS } from "../core/api.js";
+import { at } from "../core/router.js";
+import { heading, loading, command, kubectl, badge, problem, act, empty, section } from "../views/parts.js";
+import { claimInWords, risk, sameClaim } from "../core/words.js";
+
+export async function show(main, { workspace }, signal) {
+  replace(main, heading("Bindings", `APIs that ${workspace} uses`), loading());
+  const redraw = async () => {
+    const list = await get(address(workspace, BINDINGS), { signal });
+    replace(content, list.items.length ? list.items.map((b) => one(workspace, b, redraw)) : empty("This workspace binds no APIs."));
+  };
+  const content = h("div.stack");
+  replace(main, heading("Bindings", `APIs that ${workspace} uses`), newBinding(workspace, redraw), section("Bound APIs", content), command(kubectl(workspace, "get", "apibindings")));
+  await redraw();
+}
+
+function one(workspace, binding, redraw) {
+  const { metadata, spec, status } = binding;
+  const claims = (status?.exportPermissionClaims || []).map((claim) => ({ claim, answer: (spec.permissionClaims || []).find((c) => sameClaim(c, claim)) }));
+  const problems = h("div");
+  const resources = (status?.boundResources || []).map((r) => h("span.tag", null, r.group ? `${r.resource}.${r.group}` : r.resource));
+  const failed = (status?.conditions || []).filter((c) => c.status === "False" && c.message);
+  return h("article.card-wide", { "aria-label": metadata.name },
+    h("header", null, h("h3", null, h("a", { href: at.object(workspace, BINDINGS, "", metadata.name) }, metadata.name)), badge(status?.phase || "Binding"),
+      h("span.quiet", null, `${spec.reference?.export?.path || "this workspace"} · ${spec.reference?.export?.name || ""}`)),
+    resources.length > 0 && h("p", null, resources),
+    failed.map((c) => h("p.bad-text", null, c.message)),
+    problems,
+    claims.length > 0 && h("ul.claims", null, claims.map(({ claim, answer }) => claimRow(workspace, binding, claim, answer, redraw, problems))));
+}
+
+function claimRow(workspace, binding, claim, answer, redraw, problems) {
+  const state = answer?.state || "Open";
+  const decide = (to) => async () => {
+    const rest = (binding.spec.permissionClaims || []).filter((c) => !sameClaim(c, claim));
+    const made = { ...plain(claim), selector: answer?.selector || { matchAll: true }, state: to };
+    await patch(address(workspace, BINDINGS, "", binding.metadata.name), { metadata: { resourceVersion: binding.metadata.resourceVersion }, spec: { permissionClaims: [...rest, made] } });
+    say(`Claim ${to.toLowerCase()}.`);
+    await redraw();
+  };
+  return h("li", null, h("div", null, badge(state, state === "Open" ? "warn" : undefined), " ", claimInWords({ ...claim, selector: answer?.selector }), risk(claim) && h("small.risk", null, ` ${risk(claim)}`)),
+    h("div.actions", null, state !== "Accepted" && act("Accept", decide("Accepted"), { problems, class: "small" }), state !== "Rejected" && act("Reject", decide("Rejected"), { problems, class: "small ghost" })));
+}
+
+const plain = ({ group = "", resource, identityHash, verbs }) => ({ group, resource, ...(identityHash ? { identityHash } : {}), verbs });
+
+function newBinding(workspace, redraw) {
+  const path = h("input", { placeholder: "root:provider", autocomplete: "off", spellcheck: "false", required: true, name: "path" });
+  const name = h("input", { placeholder: "name of the export", autocomplete: "off", spellcheck: "false", required: true, name: "export" });
+  const claims = h("div");
+  const problems = h("div");
+  const shown = h("div");
+  const look = act("Show claims", async () => {
+    const found = await get(address(path.value.trim(), EXPORTS, "", name.value.trim())).catch((error) => {
+      if (error.status === 403 || error.status === 404) return null;
+      throw error;
+    });
+    const list = found?.spec?.permissionClaims || [];
+    replace(claims, found ? (list.length ? h("p", null, "The provider asks for this:") : h("p.quiet", null, "The export claims nothing in this workspace.")) : h("p.quiet", null, "You may not read the export. Its claims are shown when it is bound."),
+      h("ul.claims", null, list.map((claim, i) => h("li", null, h("fieldset", null, h("legend", null, claimInWords(claim), risk(claim) && h("small.risk", null, ` ${risk(claim)}`)),
+        ["Accepted", "Rejected"].map((state) => h("label", null, h("input", { type: "radio", name: `claim-${i}`, value: state, checked: state === "Rejected", onchange: () => { claim.state = state; update(); } }), state === "Accepted" ? " Accept " : " Reject ")))))));
+    for (const claim of list) claim.state = "Rejected";
+    chosen = list;
+    update();
+  }, { problems });
+  let chosen = [];
+  const object = () => ({
+    apiVersion: "apis.kcp.io/v1alpha2", kind: "APIBinding", metadata: { name: name.value.trim() },
+    spec: { reference: { export: { path: path.value.trim(), name: name.value.trim() } }, permissionClaims: chosen.map((c) => ({ ...plain(c), selector: { matchAll: true }, state: c.state })) },
+  });
+  const update = () => {
+    const words = ["kcp", "bind", "apiexport", `${path.value.trim()}:${name.value.trim()}`];
+    for (const state of ["Accepted", "Rejected"]) {
+      const list = chosen.filter((c) => c.state === state).map((c) => `${c.resource}.${c.group || "core"}`);
+      if (list.length) words.push(state === "Accepted" ? "--accept-permission-claim" : "--reject-permission-claim", list.join(","));
+    }
+    replace(shown, command(kubectl(workspace, ...words)));
+  };
+  const bind = act("Bind", async () => {
+    await post(address(workspace, BINDINGS), object());
+    say("Bound.");
+    await redraw();
+  }, { problems, class: "primary" });
+  return h("details.panel", null, h("summary", null, "Bind an API"), h("div.toolbar", null, field("Workspace of the provider", path), field("Export", name)), claims, problems, h("div.actions", null, look, bind), shown);
+}
