@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pykcp.auth.certificates import create_ca, issue_client
 from pykcp.testing.client import TestClient
 from pykcp.testing.server import ServerProcess, server
+
+from .browsing import FLAGS, Visitor, find_chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 TOKENS = 'admin-token,admin,1,"system:masters"\nalice-token,alice,2,\nbob-token,bob,3,\n'
 
@@ -67,3 +73,29 @@ def shard(
     )
     with server(*flags, directory=directory) as process:
         yield process
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, one for all tests; every visitor has a profile of their own."""
+    path = find_chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, shard: ServerProcess) -> Iterator[Callable[..., Visitor]]:
+    """Opens the console for a new visitor."""
+    visitors: list[Visitor] = []
+
+    def make(place: str = "", **options: Any) -> Visitor:
+        visitors.append(Visitor(browser, f"https://127.0.0.1:{shard.port}", **options))
+        return visitors[-1].open(place)
+
+    yield make
+    for visitor in visitors:
+        visitor.close()

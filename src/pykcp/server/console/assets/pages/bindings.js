@@ -1,23 +1,35 @@
 // APIs that a workspace uses: bindings, their claims, and new ones.
 
 import { h, replace, say, field } from "../core/dom.js";
-import { address, get, patch, post, BINDINGS, EXPORTS } from "../core/api.js";
+import { address, follow, get, patch, post, BINDINGS, EXPORTS } from "../core/api.js";
 import { at } from "../core/router.js";
 import { heading, loading, command, kubectl, badge, problem, act, empty, section } from "../views/parts.js";
 import { claimInWords, risk, sameClaim } from "../core/words.js";
 
 export async function show(main, { workspace }, signal) {
-  replace(main, heading("Bindings", `APIs that ${workspace} uses`), loading());
-  const redraw = async () => {
-    const list = await get(address(workspace, BINDINGS), { signal });
-    replace(content, list.items.length ? list.items.map((b) => one(workspace, b, redraw)) : empty("This workspace binds no APIs."));
-  };
-  const content = h("div.stack");
-  replace(main, heading("Bindings", `APIs that ${workspace} uses`), newBinding(workspace, redraw), section("Bound APIs", content), command(kubectl(workspace, "get", "apibindings")));
-  await redraw();
+  const known = new Map();
+  const content = h("div.stack", null, loading());
+  const draw = () => replace(content, known.size ? [...known.values()].map((b) => one(workspace, b)) : empty("This workspace binds no APIs."));
+  replace(main, heading("Bindings", `APIs that ${workspace} uses`), newBinding(workspace), section("Bound APIs", content), command(kubectl(workspace, "get", "apibindings")));
+  follow({
+    path: address(workspace, BINDINGS), signal,
+    list: async () => {
+      const list = await get(address(workspace, BINDINGS), { signal });
+      known.clear();
+      for (const binding of list.items) known.set(binding.metadata.name, binding);
+      draw();
+      return list.metadata.resourceVersion;
+    },
+    onEvent: ({ type, object }) => {
+      if (type === "DELETED") known.delete(object.metadata.name);
+      else known.set(object.metadata.name, object);
+      draw();
+    },
+    onState: (state, error) => { if (state === "failed") replace(content, problem(error)); },
+  });
 }
 
-function one(workspace, binding, redraw) {
+function one(workspace, binding) {
   const { metadata, spec, status } = binding;
   const claims = (status?.exportPermissionClaims || []).map((claim) => ({ claim, answer: (spec.permissionClaims || []).find((c) => sameClaim(c, claim)) }));
   const problems = h("div");
@@ -29,17 +41,16 @@ function one(workspace, binding, redraw) {
     resources.length > 0 && h("p", null, resources),
     failed.map((c) => h("p.bad-text", null, c.message)),
     problems,
-    claims.length > 0 && h("ul.claims", null, claims.map(({ claim, answer }) => claimRow(workspace, binding, claim, answer, redraw, problems))));
+    claims.length > 0 && h("ul.claims", null, claims.map(({ claim, answer }) => claimRow(workspace, binding, claim, answer, problems))));
 }
 
-function claimRow(workspace, binding, claim, answer, redraw, problems) {
+function claimRow(workspace, binding, claim, answer, problems) {
   const state = answer?.state || "Open";
   const decide = (to) => async () => {
     const rest = (binding.spec.permissionClaims || []).filter((c) => !sameClaim(c, claim));
     const made = { ...plain(claim), selector: answer?.selector || { matchAll: true }, state: to };
     await patch(address(workspace, BINDINGS, "", binding.metadata.name), { metadata: { resourceVersion: binding.metadata.resourceVersion }, spec: { permissionClaims: [...rest, made] } });
     say(`Claim ${to.toLowerCase()}.`);
-    await redraw();
   };
   return h("li", null, h("div", null, badge(state, state === "Open" ? "warn" : undefined), " ", claimInWords({ ...claim, selector: answer?.selector }), risk(claim) && h("small.risk", null, ` ${risk(claim)}`)),
     h("div.actions", null, state !== "Accepted" && act("Accept", decide("Accepted"), { problems, class: "small" }), state !== "Rejected" && act("Reject", decide("Rejected"), { problems, class: "small ghost" })));
@@ -47,7 +58,7 @@ function claimRow(workspace, binding, claim, answer, redraw, problems) {
 
 const plain = ({ group = "", resource, identityHash, verbs }) => ({ group, resource, ...(identityHash ? { identityHash } : {}), verbs });
 
-function newBinding(workspace, redraw) {
+function newBinding(workspace) {
   const path = h("input", { placeholder: "root:provider", autocomplete: "off", spellcheck: "false", required: true, name: "path" });
   const name = h("input", { placeholder: "name of the export", autocomplete: "off", spellcheck: "false", required: true, name: "export" });
   const claims = h("div");
@@ -82,7 +93,6 @@ function newBinding(workspace, redraw) {
   const bind = act("Bind", async () => {
     await post(address(workspace, BINDINGS), object());
     say("Bound.");
-    await redraw();
   }, { problems, class: "primary" });
   return h("details.panel", null, h("summary", null, "Bind an API"), h("div.toolbar", null, field("Workspace of the provider", path), field("Export", name)), claims, problems, h("div.actions", null, look, bind), shown);
 }

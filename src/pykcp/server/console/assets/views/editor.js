@@ -13,10 +13,9 @@ export class Editor {
   constructor({ path, workspace, kind, namespace, name, signal, done }) {
     Object.assign(this, { path, workspace, kind, namespace, name, signal, done });
     this.key = path;
-    this.area = textArea(() => this.keep());
+    this.area = textArea(() => { this.closePreview(); this.keep(); });
     this.keep = debounce(300, () => {
       if (this.area.value !== this.base) drafts.keep(this.key, { base: this.base, text: this.area.value });
-      this.closePreview();
     });
     this.problems = h("div");
     this.notices = h("div");
