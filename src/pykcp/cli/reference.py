@@ -32,6 +32,7 @@ def flags_page() -> str:
     """Every flag of every server program, by section."""
     from pykcp.programs.backup.settings import BackupSettings, RestoreSettings
     from pykcp.programs.cache.settings import CacheSettings
+    from pykcp.programs.cluster_controller.settings import ClusterControllerSettings
     from pykcp.programs.front_proxy.settings import FrontProxySettings
     from pykcp.programs.operator.cluster.settings import OperatorSettings
     from pykcp.programs.operator.host.settings import UpSettings
@@ -57,6 +58,7 @@ def flags_page() -> str:
         RestoreSettings,
         SyncerSettings,
         OperatorSettings,
+        ClusterControllerSettings,
     )
     for settings in programs:
         lines += ["", f"## `{settings.COMMAND}`", *_flag_sections(settings.flag_set())]

@@ -14,6 +14,7 @@ import pykcp
 from pykcp.auth.settings import SignInSettings
 from pykcp.programs.backup.settings import BackupSettings, RestoreSettings
 from pykcp.programs.cache.settings import CacheSettings
+from pykcp.programs.cluster_controller.settings import ClusterControllerSettings
 from pykcp.programs.front_proxy.settings import FrontProxySettings
 from pykcp.programs.kit.flags import ACTIVE, IGNORED, IGNORED_HELP, PENDING
 from pykcp.programs.kit.options import MappedGroup, OptionGroup, option
@@ -32,6 +33,7 @@ PROGRAMS: tuple[type[ProgramSettings], ...] = (
     VirtualWorkspacesSettings,
     BackupSettings,
     RestoreSettings,
+    ClusterControllerSettings,
 )
 CHECKED = {
     "experimental_bind_free_port": "allows --secure-port=0, which takes a free port by itself",

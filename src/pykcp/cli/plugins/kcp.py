@@ -6,6 +6,7 @@ from pykcp.cli.plugins.session import CONNECTION_FLAGS, LOG_FLAGS, WORKSPACE_FLA
 from pykcp.cli.plugins.shard import shard_command
 from pykcp.cli.plugins.shell.command import Command, CommandInvocation
 from pykcp.cli.plugins.shell.flags import PluginFlag
+from pykcp.cli.plugins.workload.command import workload_command
 from pykcp.cli.plugins.ws import workspace_command
 
 _CLAIMS_EXAMPLES = """# list the claims of all bindings in this workspace, or of one binding
@@ -118,6 +119,7 @@ def kcp_command(version: str) -> Command:
             _crd_command(),
             _pull_command(),
             _compat_command(),
+            workload_command(),
             shard_command(),
             _quickstart_command(),
             Command("options", "List the flags common to all commands.", _options),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 import time
 from collections.abc import Callable
 from hashlib import sha256
@@ -23,7 +24,7 @@ from pykcp.machinery import meta
 from pykcp.machinery.conditions import conditions_of
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import SECRETS
-from pykcp.machinery.status import NotFound
+from pykcp.machinery.status import NotFound, StatusError
 from pykcp.multicluster.clusters import report
 from pykcp.multicluster.clusters.connection import (
     InvalidKubeconfig,
@@ -34,16 +35,27 @@ from pykcp.multicluster.clusters.connection import (
 )
 from pykcp.multicluster.clusters.deletion import ClusterRemoval
 from pykcp.multicluster.clusters.health import NOT_READY, ClusterHealth, Readiness
+from pykcp.multicluster.clusters.installing import NotInstallable, SyncerInstaller
+from pykcp.multicluster.clusters.manifest import PulledCluster, UnlistableTypes
 from pykcp.multicluster.clusters.report import Mark
 from pykcp.multicluster.clusters.session import ClusterSession, ClusterSyncer, RegisteredCluster
-from pykcp.multicluster.clusters.settings import PUSH, ClusterSettings
-from pykcp.multicluster.importing.importer import ImportTarget, TypeImporter, is_built_in
+from pykcp.multicluster.clusters.settings import PULL, PUSH, ClusterSettings
+from pykcp.multicluster.importing.importer import (
+    ImportTarget,
+    TypeImporter,
+    built_in_types,
+    is_built_in,
+)
 from pykcp.multicluster.importing.table import ImportSummary, ImportTable
 from pykcp.multicluster.names import CLUSTER_FINALIZER, CLUSTERS
 from pykcp.types import Object
 
+_log = logging.getLogger(__name__)
+
 NAME = "kcp-cluster-lifecycle"
 _WORKERS = 16
+_INSTALL_AGAIN = 5.0
+"""Seconds until a syncer that could not be installed is tried again."""
 
 MakeSyncer = Callable[[RegisteredCluster, ClusterSession], ClusterSyncer]
 """A syncer for a session, with no types yet."""
@@ -97,6 +109,8 @@ class ClusterLifecycle:
         self._settings, self._make_syncer, self._resolve = settings, make_syncer, resolve
         self._clock = clock
         self._removal = ClusterRemoval(client, settings.deletion_grace, clock)
+        self._installer = SyncerInstaller(client, settings.syncer_image)
+        self._installed: dict[ObjectKey, str] = {}
         self._sessions: dict[ObjectKey, tuple[str, ClusterSession]] = {}
         self._reported: dict[str, tuple[str, ClusterHealth]] = {}
         """Of Clusters by UID: the last heartbeat, and what follows from all."""
@@ -163,7 +177,36 @@ class ClusterLifecycle:
             self._reported.pop(meta.uid(cluster), None)
             return await self._push(cluster, key)
         await self._end(key)
-        return await self._judge_heartbeats(cluster, key)
+        installed, again = await self._install(cluster, key) if mode == PULL else (None, None)
+        left = await self._judge_heartbeats(cluster, key, installed)
+        return min((one for one in (left, again) if one is not None), default=None)
+
+    async def _install(self, cluster: Object, key: ObjectKey) -> tuple[Mark | None, float | None]:
+        """Install the syncer where the kubeconfig is known; otherwise users apply its manifest."""
+        spec = cluster.get("spec") or {}
+        if not (spec.get("kubeconfig") or spec.get("kubeconfigSecretRef")):
+            return None, None
+        wanted = tuple(spec.get("syncResources") or self._settings.resources)
+        try:
+            kubeconfig = await self._kubeconfig(spec, key)
+            print_of = _fingerprint(meta.uid(cluster), kubeconfig, wanted)
+            if self._installed.get(key) == print_of:
+                return report.true(report.SYNCER_READY), None
+            client = await open_client(
+                await parse_kubeconfig(kubeconfig), key.cluster, self._resolve
+            )
+            try:
+                pulled = PulledCluster(key.cluster, key.name, meta.uid(cluster))
+                await self._installer.install(pulled, wanted, client)
+            finally:
+                client.close()
+        except (_Refused, InvalidKubeconfig) as error:
+            return report.false(report.SYNCER_READY, report.INVALID_KUBECONFIG, str(error)), None
+        except (NotInstallable, UnlistableTypes, StatusError, SendFailed) as error:
+            reason = report.ERROR_INSTALLING
+            return report.false(report.SYNCER_READY, reason, str(error)), _INSTALL_AGAIN
+        self._installed[key] = print_of
+        return report.true(report.SYNCER_READY), None
 
     async def _push(self, cluster: Object, key: ObjectKey) -> float | None:
         try:
@@ -223,7 +266,9 @@ class ClusterLifecycle:
             return report.false(report.SYNCER_READY, report.ERROR_SYNCER, session.syncer_error)
         return report.true(report.SYNCER_READY)
 
-    async def _judge_heartbeats(self, cluster: Object, key: ObjectKey) -> float | None:
+    async def _judge_heartbeats(
+        self, cluster: Object, key: ObjectKey, installed: Mark | None
+    ) -> float | None:
         """A syncer elsewhere reports; nothing here connects to the cluster."""
         uid, status = meta.uid(cluster), cluster.get("status") or {}
         beat = status.get("lastSyncerHeartbeatTime") or ""
@@ -239,7 +284,7 @@ class ClusterLifecycle:
         left = health.look(now)
         verdict = health.verdict
         syncer = status.get("syncer") or {}
-        marks = [Mark(report.IMPORTER_READY, None), Mark(report.SYNCER_READY, None)]
+        marks = [Mark(report.IMPORTER_READY, None), installed or Mark(report.SYNCER_READY, None)]
         if not beat:
             marks.append(report.unknown(report.HEARTBEAT_HEALTHY, verdict.reason))
             marks.append(Mark(report.REACHABLE, None))
@@ -258,7 +303,9 @@ class ClusterLifecycle:
             )
         states = self._table.of_location(key.cluster, key.name)
         reported = status.get("syncedResources") or []
-        more = {"syncedResources": _merged(reported, report.synced_resources((), (), states, {}))}
+        wanted = (cluster.get("spec") or {}).get("syncResources") or self._settings.resources
+        types = report.synced_resources((), built_in_types(wanted), states, {})
+        more = {"syncedResources": _merged(reported, types)}
         await self._write(key, cluster, verdict, marks, more)
         return left
 
@@ -271,7 +318,7 @@ class ClusterLifecycle:
         wanted = tuple(spec.get("syncResources") or self._settings.resources)
         strategy = spec.get("schemaUpdateStrategy") or ""
         uid = meta.uid(cluster)
-        print_of = sha256(repr((uid, kubeconfig, wanted, strategy)).encode()).hexdigest()
+        print_of = _fingerprint(uid, kubeconfig, wanted, strategy)
         known = self._sessions.get(key)
         if known is not None and known[0] == print_of:
             return known[1]
@@ -345,6 +392,7 @@ class ClusterLifecycle:
         is_reachable = verdict is not None and verdict.is_ready
         step = await self._removal.step(cluster, key, is_reachable=is_reachable)
         if step.is_done:
+            await self._uninstall(cluster, key)
             await self._end(key)
             self._forget_secrets(key)
             self._reported.pop(meta.uid(cluster), None)
@@ -356,6 +404,24 @@ class ClusterLifecycle:
             )
             await self._write(key, cluster, verdict._replace(message=message), [])
         return step.seconds
+
+    async def _uninstall(self, cluster: Object, key: ObjectKey) -> None:
+        """Remove the syncer that was installed, if the cluster can be reached."""
+        if self._installed.pop(key, None) is None:
+            return
+        try:
+            text = await self._kubeconfig(cluster.get("spec") or {}, key)
+            client = await open_client(await parse_kubeconfig(text), key.cluster, self._resolve)
+        except (_Refused, InvalidKubeconfig, SendFailed) as error:
+            _log.warning("the syncer of cluster %s is left in it: %s", key.name, error)
+            return
+        try:
+            pulled = PulledCluster(key.cluster, key.name, meta.uid(cluster))
+            await self._installer.uninstall(pulled, client)
+        except StatusError as error:
+            _log.warning("the syncer of cluster %s is left in it: %s", key.name, error)
+        finally:
+            client.close()
 
     # --- status
 
@@ -390,6 +456,10 @@ class ClusterLifecycle:
 
 def _add_finalizer(live: Object) -> None:
     meta.add_finalizer(live, CLUSTER_FINALIZER)
+
+
+def _fingerprint(*parts: object) -> str:
+    return sha256(repr(parts).encode()).hexdigest()
 
 
 def _adder(controller: Controller[ObjectKey], key: ObjectKey) -> Callable[[], None]:

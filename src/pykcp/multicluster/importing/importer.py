@@ -59,6 +59,22 @@ def is_built_in(resource: ImportedResource) -> bool:
     )
 
 
+def built_in_types(wanted: Iterable[str]) -> list[ImportedResource]:
+    """The wanted types that every workspace has; those that clusters have, too, are synchronized."""
+    names = frozenset(wanted)
+    found = (
+        ImportedResource(
+            d.group, d.storage_version or d.versions[0], d.plural, d.singular, d.kind, d.namespaced
+        )
+        for d in builtin_definitions()
+    )
+    return [
+        one
+        for one in found
+        if is_wanted(one, names) and (one.group, one.plural) not in _NEVER_IMPORTED
+    ]
+
+
 class CRDSignal:
     """Calls back when a CRD changes; an `ObjectHolder` that keeps versions only."""
 

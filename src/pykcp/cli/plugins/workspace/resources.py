@@ -19,9 +19,11 @@ class Collection:
     def __init__(
         self, client: RestClient, cluster: str, group: str, version: str, plural: str
     ) -> None:
+        """`plural` of kinds with a namespace begins with it: `namespaces/default/secrets`."""
         self._client = client
-        self._path = f"/clusters/{cluster}/apis/{group}/{version}/{plural}"
-        self._about = f"{plural}.{group}"
+        api = f"apis/{group}/{version}" if group else f"api/{version}"
+        self._path = f"/clusters/{cluster}/{api}/{plural}"
+        self._about = f"{plural}.{group}" if group else plural
 
     def list(self, query: str = "") -> list[Object]:
         answer: Object = self._client.get(self._path + query, about=self._about)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _MODES = ("Push", "Pull", "None")
 
 
-class ClusterTimes(OptionGroup):
+class ClusterOptions(OptionGroup):
     TITLE = "Clusters"
 
     cluster_probe_interval: float = option(
@@ -46,7 +46,8 @@ class ClusterTimes(OptionGroup):
         "Image of the syncer that is installed in clusters of the mode Pull.", ""
     )
 
-    def _mode(self) -> str:
+    def default_mode(self) -> str:
+        """The mode of Clusters without `spec.mode`."""
         return _MODES[0]
 
     def cluster_settings(self) -> ClusterSettings:
@@ -54,7 +55,7 @@ class ClusterTimes(OptionGroup):
         from pykcp.multicluster.clusters.settings import DEFAULT_RESOURCES, ClusterSettings
 
         return ClusterSettings(
-            mode=self._mode(),
+            mode=self.default_mode(),
             resources=self.resources_to_sync or DEFAULT_RESOURCES,
             publishes_types=self.auto_publish_apis,
             syncer_image=self.syncer_image,
@@ -65,7 +66,7 @@ class ClusterTimes(OptionGroup):
         )
 
 
-class MulticlusterOptions(ClusterTimes):
+class MulticlusterOptions(ClusterOptions):
     """For shards."""
 
     cluster_mode: str = option(
@@ -74,5 +75,10 @@ class MulticlusterOptions(ClusterTimes):
         check=choice(*_MODES),
     )
 
-    def _mode(self) -> str:
+    cluster_controllers: bool = option(
+        "Run the controllers of Clusters in this server; without them, the program cluster-controller does.",
+        True,
+    )
+
+    def default_mode(self) -> str:
         return self.cluster_mode

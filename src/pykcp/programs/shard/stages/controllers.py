@@ -61,17 +61,18 @@ def build_controllers(
         trash=views.trash,
         moving=views.moving,
     )
-    followers.append(
-        MulticlusterOnDemand(
-            lister,
-            make_client,
-            base.egress.mounts,
-            settings.multicluster.cluster_settings,
-            settings.splitting.splitter_settings,
-            metrics,
-            base.metrics,
+    if settings.multicluster.cluster_controllers:
+        followers.append(
+            MulticlusterOnDemand(
+                lister,
+                make_client,
+                base.egress.mounts,
+                settings.multicluster.cluster_settings,
+                settings.splitting.splitter_settings,
+                metrics,
+                base.metrics,
+            )
         )
-    )
     return join(LogFeed(stores.store), followers)
 
 

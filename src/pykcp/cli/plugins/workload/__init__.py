@@ -1,0 +1,1 @@
+"""`kubectl kcp workload`: clusters behind the current workspace."""
