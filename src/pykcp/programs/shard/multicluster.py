@@ -93,13 +93,11 @@ class MulticlusterOnDemand:
     def _made(self) -> MulticlusterControllers:
         from pykcp.multicluster.all import MulticlusterControllers, MulticlusterParts
         from pykcp.multicluster.clusters.pushing import PushSyncers
-        from pykcp.multicluster.clusters.shard_upstream import LogDemultiplexer, ShardUpstream
+        from pykcp.multicluster.syncer.feed import FeedUpstream
         from pykcp.multicluster.syncer.metrics import SyncMetrics
 
         assert self._feed is not None
-        upstream = ShardUpstream(
-            self._account("syncer"), self._lister, LogDemultiplexer(self._feed)
-        )
+        upstream = FeedUpstream(self._account("syncer"), self._feed)
         return MulticlusterControllers(
             MulticlusterParts(
                 feed=self._feed,
