@@ -62,15 +62,25 @@ RemoteResources = Callable[[Call], Coroutine[Any, Any, None]]
 class StoredVerbs:
     """The verbs of the registry, and creates that are answered without it."""
 
-    def __init__(self, answered: AnsweredVerbs | None = None) -> None:
-        self._answered = answered
+    def __init__(
+        self,
+        answered: AnsweredVerbs | None = None,
+        placed_pods: Callable[[Call], Handler | None] | None = None,
+    ) -> None:
+        """`placed_pods`: finds the handler of requests for pods that run in clusters behind a
+        workspace.
+        """
+        self._answered, self._placed_pods = answered, placed_pods
 
     def find(self, call: Call) -> Handler:
         info = call.info
         handler: Handler | None = None
         definition = call.resource.definition
-        if info.subresource and definition.is_kubernetes and definition.plural == "pods":
-            handler = self._answered.find_of_pod(call) if self._answered is not None else None
+        if definition.is_kubernetes and definition.plural == "pods":
+            if self._placed_pods is not None:
+                handler = self._placed_pods(call)
+            if handler is None and info.subresource and self._answered is not None:
+                handler = self._answered.find_of_pod(call)
         elif info.verb == "create":
             handler = self._answered.find(call) if self._answered is not None else None
         elif info.subresource == "scale":

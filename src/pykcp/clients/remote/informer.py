@@ -23,7 +23,7 @@ from pykcp.clients.remote.client import RemoteClient, pause_before_repeat
 from pykcp.clients.remote.errors import error_of, error_of_status
 from pykcp.clients.remote.paths import with_query
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.machinery.status import BadRequest, Expired, Forbidden, Gone, Invalid, StatusError
+from pykcp.machinery.status import Expired, Gone, StatusError
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ _WATCH_SECONDS = (300, 600)
 _MOST_BYTES = 1 << 20
 """Of an error."""
 _INITIAL_END = "k8s.io/initial-events-end"
+_NOT_ABOUT_STREAMS = frozenset((401, 404, 410, 429, 502, 503, 504))
 
 
 class _WatchEvent(msgspec.Struct):
@@ -166,10 +167,10 @@ class Informer(Generic[Holder]):
         self.held.begin_replacing()
         try:
             await self._watch({"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"})
-        except (Invalid, BadRequest, Forbidden):
-            if self._version:
-                raise  # it had begun: this is about something else
-            self._streams_lists = False
+        except StatusError as error:
+            if self._version or error.code in _NOT_ABOUT_STREAMS:
+                raise  # it had begun, or this is about something else
+            self._streams_lists = False  # servers refuse it with various errors
 
     async def _list(self) -> None:
         found, version = await self._client.list_with_version(

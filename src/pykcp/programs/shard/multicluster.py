@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pykcp.aio.imports import import_aside
 from pykcp.aio.owner import TaskOwner
 from pykcp.clients.errors import SendFailed
-from pykcp.clients.interface import Change, Lister, ShardFeed
+from pykcp.clients.interface import Change, Client, Lister, ShardFeed
 from pykcp.clients.outbound import Outbound, Tenant
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pykcp.multicluster.all import MulticlusterControllers
     from pykcp.multicluster.clusters.settings import ClusterSettings
     from pykcp.multicluster.splitting.parts import SplitterSettings
+    from pykcp.server.call import Call, Handler
+    from pykcp.server.handlers.placed_pods import PlacedPods
 
 _CLUSTERS = GroupVersionResource("workload.kcp.dev", "v1alpha1", "clusters")
 _NAME = "multicluster"
@@ -115,6 +118,32 @@ class MulticlusterOnDemand:
         return self._make_client(f"system:kcp:controller:{name}")
 
     async def _resolve(self, cluster: str, host: str, port: int) -> tuple[str, ...]:
-        if not host:
-            raise SendFailed("no Host in request URL")
-        return await self._egress.addresses(host, port, Tenant(cluster))
+        return await _allowed_addresses(self._egress, cluster, host, port)
+
+
+async def _allowed_addresses(
+    egress: Outbound, cluster: str, host: str, port: int
+) -> tuple[str, ...]:
+    if not host:
+        raise SendFailed("no Host in request URL")
+    return await egress.addresses(host, port, Tenant(cluster))
+
+
+class PodsOnDemand:
+    """Requests for pods of workspaces with Clusters; for others it costs a lookup."""
+
+    def __init__(self, lister: Lister, client: Client, egress: Outbound) -> None:
+        self._lister, self._client, self._egress = lister, client, egress
+        self._placed: PlacedPods | None = None
+
+    def find(self, call: Call) -> Handler | None:
+        """The handler of a request for pods; None if they are all stored."""
+        if not self._lister.keys(_CLUSTERS, call.cluster, limit=1):
+            return None
+        if self._placed is None:
+            from pykcp.multicluster.through.clusters import WorkspaceClusters
+            from pykcp.server.handlers.placed_pods import PlacedPods
+
+            resolve = partial(_allowed_addresses, self._egress)
+            self._placed = PlacedPods(WorkspaceClusters(self._client, resolve))
+        return self._placed.find(call)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from pykcp.admission.plugins.resource_quota import Quotas
 from pykcp.aio.owner import describe
 from pykcp.programs.shard.admission import install_admission
+from pykcp.programs.shard.multicluster import PodsOnDemand
 from pykcp.programs.shard.serving import make_audit, make_flow_control
 from pykcp.programs.shard.stages.access import AccessStage
 from pykcp.programs.shard.stages.catalog import CatalogStage
 from pykcp.programs.shard.stages.foundation import Foundation
 from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.registry.catalog.old_names import WithOldNames
+from pykcp.registry.local_lister import LocalLister
 from pykcp.server.app import ApiServer
 from pykcp.server.chain import OwnParts, SharedParts
 from pykcp.server.dispatch import Dispatcher, RemoteResources, StoredVerbs
@@ -61,7 +63,10 @@ def build_api(
     shared = SharedParts(access.authentication, RequestMetrics(base.metrics), flow, audit)
     services = ServiceRoutes()
     verbs = StoredVerbs(
-        Answered(access.authentication, access.authorizer, base.credentials.policy, catalog.client)
+        Answered(access.authentication, access.authorizer, base.credentials.policy, catalog.client),
+        PodsOnDemand(
+            LocalLister(stores.store, catalog.directory), catalog.client, base.egress.mounts
+        ).find,
     )
     clusters = ClusterResolver(
         access.clusters,

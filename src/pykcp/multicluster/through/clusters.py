@@ -1,0 +1,182 @@
+"""Connections to the clusters of a workspace, for requests about their pods.
+
+They are made when the first request asks for them. Clusters without a kubeconfig, whose syncers
+connect to the control plane from inside, cannot be reached this way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from urllib.parse import quote
+
+import orjson
+
+from pykcp.caching import BoundedCache
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.forwarder import Forwarder
+from pykcp.clients.http.client import HttpClient
+from pykcp.clients.http.interface import Server
+from pykcp.clients.http.trust import Trust
+from pykcp.clients.interface import Client
+from pykcp.clients.outbound import Tenant
+from pykcp.machinery.labels import parse
+from pykcp.machinery.meta import annotations as annotations_of
+from pykcp.machinery.meta import labels as labels_of
+from pykcp.machinery.resources import NAMESPACES, SECRETS, GroupVersionResource
+from pykcp.machinery.status import StatusError
+from pykcp.multicluster.clusters.connection import (
+    ClusterClient,
+    InvalidKubeconfig,
+    Resolve,
+    open_client,
+    parse_kubeconfig,
+    resolve_any,
+)
+from pykcp.multicluster.names import (
+    CLUSTER_LABEL,
+    CLUSTERS,
+    DOWNSTREAM_CLUSTER,
+    NAMESPACE_LOCATOR,
+    Locator,
+    parse_locator,
+)
+from pykcp.multicluster.syncer.settings import Registration
+from pykcp.multicluster.through.pods import shown_pod
+from pykcp.types import Object
+from pykcp.wire.exchange import Header
+
+_PODS = GroupVersionResource("", "v1", "pods")
+_CONNECTIONS = 64
+"""Clusters whose connections are kept; idle ones close by themselves."""
+
+
+class ReachedCluster:
+    """One cluster of a workspace."""
+
+    def __init__(self, registration: Registration, client: ClusterClient) -> None:
+        self.name, self._registration, self._client = registration.name, registration, client
+        self.forwarder = Forwarder(_OneClient(client.http), Trust.of_files(""))
+
+    async def pods(self, namespace: str, labels: str, fields: str) -> list[Object]:
+        # The label of the cluster is added here, so the cluster cannot select by it.
+        is_added = CLUSTER_LABEL in labels
+        asked = "" if is_added else labels
+        found: list[Object] = []
+        for place, origin in (await self._places(namespace)).items():
+            listed = await self._client.list("", _PODS, place, labels=asked, fields=fields)
+            found += [self._shown(pod, origin) for pod in listed]
+        if is_added:
+            selector = parse(labels)
+            found = [pod for pod in found if selector.matches(labels_of(pod))]
+        return found
+
+    async def _places(self, namespace: str) -> dict[str, str]:
+        """Namespaces of the cluster, and those of the workspace that they are for."""
+        if namespace:
+            return {self._locator(namespace).downstream_namespace(): namespace}
+        mine = f"{DOWNSTREAM_CLUSTER}={self._registration.downstream_label}"
+        places: dict[str, str] = {}
+        for found in await self._client.list("", NAMESPACES, labels=mine):
+            locator = parse_locator(annotations_of(found).get(NAMESPACE_LOCATOR, ""))
+            if locator is not None and locator == self._locator(locator.namespace):
+                places[found["metadata"]["name"]] = locator.namespace
+        return places
+
+    async def pod(self, namespace: str, name: str) -> Object | None:
+        found = await self._client.get("", _PODS, name, self._place(namespace))
+        return None if found is None else self._shown(found, namespace)
+
+    async def delete(self, namespace: str, name: str, options: bytes) -> Object:
+        path = f"/api/v1/namespaces/{self._place(namespace)}/pods/{quote(name, safe='')}"
+        answer = await self._client.send("DELETE", path, orjson.loads(options) if options else {})
+        return self._shown(answer, namespace) if answer.get("kind") == "Pod" else answer
+
+    def url(self, namespace: str, name: str, subresource: str, query: str) -> str:
+        place, server = self._place(namespace), self._client.http.server
+        host = f"[{server.host}]" if ":" in server.host else server.host
+        path = f"/api/v1/namespaces/{place}/pods/{quote(name, safe='')}/{subresource}"
+        asked = f"?{query}" if query else ""
+        return f"{server.scheme}://{host}:{server.port}{self._client.prefix}{path}{asked}"
+
+    def headers(self) -> list[Header]:
+        server = self._client.http.server
+        own = [one for one in self._client.headers() if one[0] == "authorization"]
+        return [*own, ("host", f"{server.host}:{server.port}")]
+
+    def _place(self, namespace: str) -> str:
+        return self._locator(namespace).downstream_namespace()
+
+    def _locator(self, namespace: str) -> Locator:
+        registration = self._registration
+        workspace = registration.workspace
+        return Locator(registration.installation, registration.uid, workspace, namespace)
+
+    def _shown(self, pod: Object, namespace: str) -> Object:
+        return shown_pod(pod, self._registration.workspace, namespace, self.name)
+
+
+class _OneClient:
+    """The connections of a forwarder to one server."""
+
+    def __init__(self, http: HttpClient) -> None:
+        self._http = http
+
+    @asynccontextmanager
+    async def borrow(self, server: Server, tenant: Tenant) -> AsyncIterator[HttpClient]:
+        yield self._http
+
+    def ready(self, server: Server) -> HttpClient | None:
+        return self._http
+
+
+class WorkspaceClusters:
+    """The clusters of all workspaces of a shard."""
+
+    def __init__(self, client: Client, resolve: Resolve = resolve_any) -> None:
+        self._client, self._resolve = client, resolve
+        self._reached: BoundedCache[tuple[str, str], ReachedCluster] = BoundedCache(
+            "multicluster_pods", _CONNECTIONS
+        )
+
+    async def reach(self, cluster: str) -> Sequence[ReachedCluster]:
+        found = await asyncio.gather(
+            *(self._connect(one) for one in await self._client.list(cluster, CLUSTERS))
+        )
+        return [one for one in found if one is not None]
+
+    async def _connect(self, cluster: Object) -> ReachedCluster | None:
+        registration = Registration.of(cluster)
+        text = await self._kubeconfig(registration.workspace, cluster.get("spec") or {})
+        if not text:
+            return None
+        key = (registration.uid, sha256(text.encode()).hexdigest())
+        known = self._reached.get(key)
+        if known is not None:
+            return known
+        try:
+            endpoint = await parse_kubeconfig(text)
+            client = await open_client(endpoint, registration.workspace, self._resolve)
+        except (InvalidKubeconfig, SendFailed):
+            return None  # a condition of the Cluster says why
+        return self._reached.put(key, ReachedCluster(registration, client))
+
+    async def _kubeconfig(self, workspace: str, spec: Object) -> str:
+        reference = spec.get("kubeconfigSecretRef")
+        if not reference:
+            return spec.get("kubeconfig") or ""
+        try:
+            secret = await self._client.get(
+                workspace, SECRETS, reference["name"], reference["namespace"]
+            )
+        except StatusError:
+            return ""
+        data = (secret or {}).get("data") or {}
+        try:
+            return base64.b64decode(data.get(reference.get("key") or "kubeconfig", "")).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            return ""

@@ -1,0 +1,183 @@
+"""Pods of a workspace that run in clusters behind it: read there when they are asked for.
+
+They are not stored. A list asks the clusters of the workspace and joins their answers with what is
+stored; logs, commands and ports are carried to the cluster that runs the pod. The workspace has
+authorized the request; the cluster is asked with the credentials of its registration.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
+
+from pykcp.apis.kube.workloads.definition import STREAMED
+from pykcp.auth.authn.bearer import without_token_protocol
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.forwarder import Forwarder, Onward
+from pykcp.clients.outbound import Tenant
+from pykcp.machinery.status import NotFound, ServiceUnavailable, StatusError
+from pykcp.registry.verbs.read import Pager
+from pykcp.server.call import Call, Handler
+from pykcp.server.forwarding import sent_headers, without
+from pykcp.server.handlers import get, listing
+from pykcp.server.media.answers import send_object
+from pykcp.server.media.bodies import body_of
+from pykcp.types import Object
+from pykcp.wire.exchange import Header, IncomingRequest
+
+_SECRET_HEADERS = ("x-remote-", "impersonate-", "authorization", "cookie", "host")
+_PROTOCOLS = "sec-websocket-protocol"
+
+
+class PodCluster(Protocol):
+    """A cluster that runs pods of a workspace."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def pods(self, namespace: str, labels: str, fields: str) -> list[Object]:
+        """Pods of the workspace there, as the workspace shows them. Raises StatusError."""
+
+    async def pod(self, namespace: str, name: str) -> Object | None:
+        """One of them. Raises StatusError."""
+
+    async def delete(self, namespace: str, name: str, options: bytes) -> Object:
+        """Delete one of them; what the cluster answered. Raises StatusError."""
+
+    def url(self, namespace: str, name: str, subresource: str, query: str) -> str:
+        """Where the cluster answers for a subresource."""
+
+    def headers(self) -> list[Header]:
+        """The credentials for the cluster."""
+
+    @property
+    def forwarder(self) -> Forwarder: ...
+
+
+class PodClusters(Protocol):
+    async def reach(self, cluster: str) -> Sequence[PodCluster]:
+        """Those that this server can connect to."""
+
+
+class PlacedPods:
+    def __init__(self, clusters: PodClusters) -> None:
+        self._clusters = clusters
+
+    def find(self, call: Call) -> Handler | None:
+        """The handler of a request for pods in a workspace with clusters; None if they are stored."""
+        info = call.info
+        if info.subresource:
+            return self._stream if info.subresource in STREAMED else None
+        if info.verb == "get":
+            return self._get
+        if info.verb == "delete":
+            return self._delete
+        if info.verb == "list" and not info.param("continue"):
+            return self._list
+        return None
+
+    # --- reading
+
+    async def _get(self, call: Call) -> None:
+        if self._is_stored(call):
+            await _finish(get.get(call))
+            return
+        _, pod = await self._found(call)
+        send_object(call, get.transformed(call, pod) if call.accepted.transform else pod)
+
+    async def _list(self, call: Call) -> None:
+        options = listing.list_options(call)
+        pager = Pager(call.resource, call.context, call.info.namespace, options)
+        stored: list[Object] = []
+        page = await pager.next()
+        while True:
+            stored += [call.resource.object_of(value) for value in page.values]
+            if pager.is_done:
+                break
+            page = await pager.next()
+        clusters = await self._clusters.reach(call.cluster)
+        found = await asyncio.gather(*(self._of(call, one) for one in clusters))
+        known = {(pod["metadata"].get("namespace"), pod["metadata"]["name"]) for pod in stored}
+        placed = [
+            pod
+            for pods in found
+            for pod in pods
+            if (pod["metadata"].get("namespace"), pod["metadata"]["name"]) not in known
+        ]
+        placed.sort(key=lambda pod: (pod["metadata"].get("namespace"), pod["metadata"]["name"]))
+        listing.send_objects(call, stored + placed, {"resourceVersion": str(page.revision)})
+
+    async def _of(self, call: Call, cluster: PodCluster) -> list[Object]:
+        """Those of one cluster; one that does not answer costs a warning, not the others."""
+        info = call.info
+        try:
+            return await cluster.pods(
+                info.namespace, info.param("labelSelector"), info.param("fieldSelector")
+            )
+        except StatusError as error:
+            call.context.warn(f"pods in cluster {cluster.name} cannot be read: {error.message}")
+            return []
+
+    def _is_stored(self, call: Call) -> bool:
+        info = call.info
+        key = call.resource.key(call.cluster, info.namespace, info.name)
+        return call.resource.services.store.get(key) is not None
+
+    async def _found(self, call: Call) -> tuple[PodCluster, Object]:
+        """The pod and the cluster that runs it. Raises NotFound."""
+        info = call.info
+        clusters = await self._clusters.reach(call.cluster)
+        answers = await asyncio.gather(
+            *(one.pod(info.namespace, info.name) for one in clusters), return_exceptions=True
+        )
+        failure: StatusError | None = None
+        for cluster, pod in zip(clusters, answers, strict=True):
+            if isinstance(pod, dict):
+                return cluster, pod
+            if isinstance(pod, StatusError):
+                failure = pod
+            elif isinstance(pod, BaseException):
+                raise pod
+        if failure is not None:  # it may run where the question was not answered
+            raise ServiceUnavailable(f"a cluster does not answer: {failure.message}")
+        raise NotFound.resource("", "pods", info.name)
+
+    # --- changing
+
+    async def _delete(self, call: Call) -> None:
+        if self._is_stored(call):
+            from pykcp.server.handlers import delete
+
+            await _finish(delete.delete(call))
+            return
+        cluster, _ = await self._found(call)
+        info = call.info
+        send_object(call, await cluster.delete(info.namespace, info.name, body_of(call)))
+
+    # --- logs, commands, ports
+
+    async def _stream(self, call: Call) -> None:
+        cluster, _ = await self._found(call)
+        info, request = call.info, call.exchange.request
+        url = cluster.url(info.namespace, info.name, info.subresource, request.query)
+        headers = [*_passed(request), *cluster.headers()]
+        onward = Onward(url, headers, Tenant(call.cluster))
+        try:
+            await cluster.forwarder.forward(call.exchange, onward)
+        except (SendFailed, TimeoutError) as error:
+            if call.exchange.responded:
+                raise
+            raise ServiceUnavailable(f"cluster {cluster.name} does not answer: {error}") from error
+
+
+def _passed(request: IncomingRequest) -> list[Header]:
+    """What the client sent, without its credentials and identity."""
+    headers = without(sent_headers(request), _PROTOCOLS, *_SECRET_HEADERS)
+    offered = without_token_protocol(",".join(request.header_all(_PROTOCOLS)))
+    return [*headers, (_PROTOCOLS, offered)] if offered else headers
+
+
+async def _finish(pending: Coroutine[Any, Any, None] | None) -> None:
+    if pending is not None:
+        await pending
