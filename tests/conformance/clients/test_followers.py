@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 import orjson
 import pytest
+from pykcp.multicluster.clusters.shard_upstream import LogDemultiplexer, ShardUpstream
 from tests.conformance.clients.conftest import NAMESPACE, Seam
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.clients.interface import Change
 from pykcp.clients.remote.client import RemoteClient
 from pykcp.machinery.resources import CONFIG_MAPS
-from pykcp.multicluster.clusters.shard_upstream import LogDemultiplexer, ShardUpstream
 from pykcp.multicluster.names import CLUSTER_LABEL
 from pykcp.multicluster.syncer.servers import Follower, SyncServer, Upstream
 from pykcp.registry.local_lister import LocalLister
