@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 import orjson
 import pytest
-from pykcp.multicluster.clusters.shard_upstream import LogDemultiplexer, ShardUpstream
 from tests.conformance.clients.conftest import NAMESPACE, Seam
 
 from pykcp.aio.owner import TaskOwner
@@ -16,8 +15,8 @@ from pykcp.clients.interface import Change
 from pykcp.clients.remote.client import RemoteClient
 from pykcp.machinery.resources import CONFIG_MAPS
 from pykcp.multicluster.names import CLUSTER_LABEL
+from pykcp.multicluster.syncer.feed import FeedUpstream
 from pykcp.multicluster.syncer.servers import Follower, SyncServer, Upstream
-from pykcp.registry.local_lister import LocalLister
 from pykcp.registry.log_feed import LogFeed
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -71,8 +70,7 @@ async def following(seam: Seam, label: str) -> AsyncIterator[tuple[Told, Followe
         upstream = SyncServer(seam.client)
     else:
         feed.start()
-        lister = LocalLister(seam.shard.stores.store, seam.shard.catalog.directory)
-        upstream = ShardUpstream(seam.client, lister, LogDemultiplexer(feed))
+        upstream = FeedUpstream(seam.client, feed)
     follower = upstream.follow(CONFIG_MAPS, seam.cluster, selector, told)
     async with TaskOwner("conformance") as owner:
         owner.start_restartable("follower", follower.run)
