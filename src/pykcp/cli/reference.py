@@ -33,6 +33,7 @@ def flags_page() -> str:
     from pykcp.programs.backup.settings import BackupSettings, RestoreSettings
     from pykcp.programs.cache.settings import CacheSettings
     from pykcp.programs.cluster_controller.settings import ClusterControllerSettings
+    from pykcp.programs.deployment_splitter.settings import SplitterProgramSettings
     from pykcp.programs.front_proxy.settings import FrontProxySettings
     from pykcp.programs.operator.cluster.settings import OperatorSettings
     from pykcp.programs.operator.host.settings import UpSettings
@@ -59,6 +60,7 @@ def flags_page() -> str:
         SyncerSettings,
         OperatorSettings,
         ClusterControllerSettings,
+        SplitterProgramSettings,
     )
     for settings in programs:
         lines += ["", f"## `{settings.COMMAND}`", *_flag_sections(settings.flag_set())]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.clients.interface import Client, Feed, Lister
+from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.multicluster.clusters.connection import Resolve, resolve_any
 from pykcp.multicluster.clusters.controller import ClusterLifecycle, MakeSyncer
@@ -27,7 +29,8 @@ class MulticlusterParts:
     client: Callable[[str], Client]
     """A client that acts as the controller of this name."""
     settings: ClusterSettings = field(default_factory=ClusterSettings)
-    splitting: SplitterSettings = field(default_factory=SplitterSettings)
+    splitting: SplitterSettings | None = None
+    """None: workloads are placed by another program, or not at all."""
     make_syncer: MakeSyncer | None = None
     resolve: Resolve = resolve_any
     metrics: ControllerMetrics | None = None
@@ -55,26 +58,27 @@ class MulticlusterControllers:
             publishes=parts.settings.publishes_types,
             metrics=parts.metrics,
         )
-        self._splitting = Splitting(
-            parts.lister,
-            parts.client("deployment-splitter"),
-            parts.splitting,
-            parts.metrics,
-        )
-        for one in (self._table, self._clusters, self._negotiator, self._splitting):
+        for one in (self._table, self._clusters, self._negotiator):
             one.follow(parts.feed)
+        self._splitting: Splitting | None = None
+        if parts.splitting is not None:
+            client = parts.client("deployment-splitter")
+            self._splitting = Splitting(parts.lister, client, parts.splitting, parts.metrics)
+            self._splitting.follow(parts.feed)
 
     async def run(self) -> None:
         """Until cancelled."""
         async with TaskOwner("multicluster") as owner:
             try:
                 await self._table.load()
-                await self._splitting.load()
-                for controller in (
+                controllers: list[Controller[Any]] = [
                     self._clusters.controller,
                     self._negotiator.controller,
-                    *self._splitting.controllers,
-                ):
+                ]
+                if self._splitting is not None:
+                    await self._splitting.load()
+                    controllers += self._splitting.controllers
+                for controller in controllers:
                     owner.start_restartable(controller.name, controller.run)
                 self._clusters.add_all()
                 await asyncio.Event().wait()

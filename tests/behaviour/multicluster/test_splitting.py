@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pathlib
+import subprocess
+import sys
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.clusters import make_cluster
+from pykcp.testing.multicluster.downstream import write_kubeconfig
 from pykcp.testing.multicluster.reporting import (
     FLAGS,
     KINDS,
@@ -19,13 +23,14 @@ from pykcp.testing.multicluster.reporting import (
     deployment,
     install_types,
     leaves,
+    place,
     register,
     report,
     shares,
     workspace_with,
 )
 from pykcp.testing.multicluster.workspaces import CLUSTERS
-from pykcp.testing.server import ServerProcess, server
+from pykcp.testing.server import ServerProcess, environment, server
 from pykcp.types import Object
 
 
@@ -42,17 +47,6 @@ EVENTS = "/api/v1/namespaces/default/events"
 def status(client: TestClient, name: str = "web") -> Object:
     found: Object = client.get(f"{DEPLOYMENTS}/{name}").json.get("status") or {}
     return found
-
-
-def place(client: TestClient, name: str = "rules", **spec: Any) -> None:
-    body = {
-        "apiVersion": "workload.kcp.dev/v1alpha1",
-        "kind": "Placement",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-    answer = client.post(PLACEMENTS, body)
-    assert answer.status == 201, answer
 
 
 def settled(client: TestClient, wanted: list[int], seconds: float = 15.0) -> dict[str, int]:
@@ -337,3 +331,28 @@ def test_types_that_no_cluster_accepts_are_not_placed(cluster: TestClient) -> No
     client.post(DEPLOYMENTS, deployment(replicas=2))
     settled(client, [2])
     assert not leaves(client, "widgets.example.io")
+
+
+def test_the_program_places_workloads_like_the_server(tmp_path: pathlib.Path) -> None:
+    with server(*FLAGS, "--split-workloads=false") as process:
+        client = workspace_with(make_cluster(process, "remote"), "a", "b")
+        client.post(DEPLOYMENTS, deployment(replicas=4))
+        access = replace(client.access, path=client.prefix)
+        kubeconfig = write_kubeconfig(tmp_path / "workspace.kubeconfig", access)
+        words = [
+            sys.executable,
+            "-m",
+            "pykcp.cli.deployment_splitter",
+            f"--kubeconfig={kubeconfig}",
+        ]
+        assert binding(client) is None
+        with subprocess.Popen(words, env=environment(), stderr=subprocess.DEVNULL) as program:
+            try:
+                assert settled(client, [2, 2]) == {"a": 2, "b": 2}
+                report(client)
+                eventually(lambda: status(client).get("readyReplicas") == 4)
+                client.patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 7}})
+                settled(client, [3, 4])
+            finally:
+                program.terminate()
+        assert program.returncode == 0

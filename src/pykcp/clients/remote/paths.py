@@ -36,3 +36,8 @@ def with_query(path: str, query: Mapping[str, str | int | None]) -> str:
 def server_root(url: str) -> str:
     """The address of a server, without the logical cluster that a kubeconfig may name."""
     return url.partition(_CLUSTERS)[0].rstrip("/")
+
+
+def cluster_of(url: str) -> str:
+    """The logical cluster that an address names; empty if it names none."""
+    return url.partition(_CLUSTERS)[2].partition("?")[0].strip("/")

@@ -40,8 +40,12 @@ def departure(
     workload: WorkloadView,
     policy: Policy,
     toleration: float = TOLERATION,
+    calm_since: float = 0.0,
 ) -> ClusterDeparture | None:
-    """The first reason for which a workload has to leave; None: it may stay."""
+    """The first reason for which a workload has to leave; None: it may stay.
+
+    `calm_since`: when a time ended in which nothing was evicted because most clusters seemed lost.
+    """
     if cluster is None:
         return ClusterDeparture(name, DELETED, 0.0, is_lost=True, is_limited=False)
     lost = not cluster.is_ready
@@ -51,12 +55,12 @@ def departure(
         return ClusterDeparture(name, AFFINITY, 0.0, is_lost=lost, is_limited=False)
     if separation(cluster, workload):
         return ClusterDeparture(name, SEPARATION, 0.0, is_lost=lost, is_limited=False)
-    found = [one for one in _timed(cluster, policy, toleration) if one is not None]
+    found = [one for one in _timed(cluster, policy, toleration, calm_since) if one is not None]
     return min(found, key=lambda one: one.due, default=None)
 
 
 def _timed(
-    cluster: ClusterView, policy: Policy, toleration: float
+    cluster: ClusterView, policy: Policy, toleration: float, calm_since: float
 ) -> tuple[ClusterDeparture | None, ...]:
     lost = not cluster.is_ready
     drained = cluster.evict_after
@@ -67,16 +71,18 @@ def _timed(
     ]
     return (
         None if drained is None else ClusterDeparture(cluster.name, DRAINED, drained, is_lost=lost),
-        _not_ready(cluster, policy, toleration) if lost else None,
+        _not_ready(cluster, policy, toleration, calm_since) if lost else None,
         *taints,
     )
 
 
-def _not_ready(cluster: ClusterView, policy: Policy, toleration: float) -> ClusterDeparture | None:
+def _not_ready(
+    cluster: ClusterView, policy: Policy, toleration: float, calm_since: float
+) -> ClusterDeparture | None:
     if policy.purge_mode == NEVER:
         return None
     key = TAINT_NOT_READY if cluster.is_reachable else TAINT_UNREACHABLE
-    taint = Taint(key, NO_EXECUTE, since=cluster.ready_since)
+    taint = Taint(key, NO_EXECUTE, since=max(cluster.ready_since, calm_since))
     seconds = toleration if policy.toleration is None else policy.toleration
     return _of_taint(cluster, taint, policy, seconds)
 

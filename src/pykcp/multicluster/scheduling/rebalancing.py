@@ -38,8 +38,8 @@ def next_move(actual: Mapping[str, int], ideal: Mapping[str, int]) -> Move | Non
         return None
     names = sorted({*actual, *ideal})
     surplus = {name: actual.get(name, 0) - ideal.get(name, 0) for name in names}
-    source = max(names, key=lambda name: surplus[name])
-    target = min(names, key=lambda name: surplus[name])
+    source = max(names, key=lambda name: (surplus[name], actual.get(name, 0)))
+    target = min(names, key=lambda name: (surplus[name], actual.get(name, 0)))
     count = min(surplus[source], -surplus[target], step_size(sum(ideal.values())))
     return Move(source, target, count) if count > 0 else None
 

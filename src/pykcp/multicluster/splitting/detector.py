@@ -23,6 +23,7 @@ from pykcp.multicluster.names import (
     CLUSTER_LABEL,
     CLUSTERS,
     EXPORT,
+    NEGOTIATED,
     PLACEMENTS,
     WORKLOAD_BINDINGS,
 )
@@ -66,6 +67,7 @@ class WorkloadDetector:
         feed.on(API_BINDINGS, self._on_api_binding)
         feed.on(WORKLOAD_BINDINGS, self._on_binding)
         feed.on(PLACEMENTS, self._on_placement)
+        feed.on(NEGOTIATED, _ignore)  # read later, so that it has to be at hand
 
     async def load(self) -> None:
         """What there is already; later changes arrive one by one."""
@@ -93,6 +95,7 @@ class WorkloadDetector:
             if found.are_kinds_new:
                 self._follow_types(workspace)
             if found.is_material:
+                self._scheduler.note_clusters(workspace)
                 self._reconsider(workspace)
 
     def _on_api_binding(self, change: Change) -> None:
@@ -233,6 +236,10 @@ class WorkloadDetector:
                     seen.add(follower)
                     waiting.append(follower)
                     self._scheduler.controller.add(follower)
+
+
+def _ignore(_: Change) -> None:
+    """Nothing follows from it."""
 
 
 def _object_of(change: Change) -> Object | None:

@@ -45,9 +45,22 @@ class WorkloadScheduler:
         self._leading = Leading(parts)
         settings = parts.settings
         self._budget = EvictionBudget(settings.evictions_per_cluster, settings.evictions_per_second)
+        self._panics: set[str] = set()
+        self._calm_since: dict[str, float] = {}
+        """When workspaces in which most clusters seemed lost had enough of them again."""
         self.controller: Controller[RootKey] = Controller(
             NAME, self.reconcile, workers=8, metrics=parts.metrics
         )
+
+    def note_clusters(self, workspace: str) -> None:
+        """Clusters of a workspace changed. When many seemed lost and return one after the other,
+        the last ones get the whole toleration again.
+        """
+        if eviction.is_panic(list(self._parts.territory.clusters(workspace).values())):
+            self._panics.add(workspace)
+        elif workspace in self._panics:
+            self._panics.discard(workspace)
+            self._calm_since[workspace] = self._parts.clock()
 
     async def reconcile(self, key: RootKey) -> float | None:
         parts = self._parts
@@ -79,7 +92,7 @@ class WorkloadScheduler:
         leaves = frozenset(parts.inventory.leaves(key))
         placed = placed_of(binding, leaves, ready)
         question = Question(workload, policy, clusters, placed, {}, now, parts.settings.cooldown)
-        departures = self._departures(question)
+        departures = self._departures(question, key.cluster)
         decision = decide(
             Question(
                 workload, policy, clusters, placed, departures.now, now, parts.settings.cooldown
@@ -94,19 +107,24 @@ class WorkloadScheduler:
 
     # --- eviction
 
-    def _departures(self, question: Question) -> _Departures:
+    def _departures(self, question: Question, workspace: str) -> _Departures:
         """What has to leave now, within the brakes."""
         workload, policy, now = question.workload, question.policy, question.now
         found: dict[str, ClusterDeparture] = {}
         waits: list[float] = []
         held: list[str] = []
-        is_panic = eviction.is_panic(list(question.clusters.values()))
+        is_panic = workspace in self._panics
         is_paused = False
         if workload.is_follower and not policy.placement:
             return _Departures({}, None, False)
         for name in question.placed.clusters:
             one = eviction.departure(
-                name, question.clusters.get(name), workload, policy, self._parts.settings.toleration
+                name,
+                question.clusters.get(name),
+                workload,
+                policy,
+                self._parts.settings.toleration,
+                self._calm_since.get(workspace, 0.0),
             )
             if one is None:
                 continue

@@ -70,7 +70,7 @@ class MulticlusterOnDemand:
         make_client: Callable[[str], ShardClient],
         egress: Outbound,
         settings: Callable[[], ClusterSettings],
-        splitting: Callable[[], SplitterSettings],
+        splitting: Callable[[], SplitterSettings | None],
         metrics: ControllerMetrics,
         registry: Registry,
     ) -> None:

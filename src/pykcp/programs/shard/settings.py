@@ -21,7 +21,7 @@ from pykcp.programs.kit.groups.multicluster import MulticlusterOptions
 from pykcp.programs.kit.groups.request_header import RequestHeaderOptions
 from pykcp.programs.kit.groups.service_accounts import ServiceAccountOptions
 from pykcp.programs.kit.groups.serving import ShardServingOptions
-from pykcp.programs.kit.groups.splitting import SplittingOptions
+from pykcp.programs.kit.groups.splitting import ShardSplittingOptions
 from pykcp.programs.kit.groups.store import StoreOptions
 from pykcp.programs.kit.groups.workers import WorkerOptions
 from pykcp.programs.kit.settings import ProgramSettings
@@ -49,8 +49,8 @@ class ShardSettings(ProgramSettings):
     workers: WorkerOptions = WorkerOptions()
     egress: EgressOptions = EgressOptions()
     multicluster: MulticlusterOptions = MulticlusterOptions()
-    splitting: SplittingOptions = SplittingOptions()
     console: ConsoleOptions = ConsoleOptions()
+    splitting: ShardSplittingOptions = ShardSplittingOptions()
     logging: LoggingOptions = LoggingOptions()
     shutdown_seconds: float = 10.0
 

@@ -240,3 +240,15 @@ def binding(client: TestClient, name: str = "deployments.apps.web") -> Object | 
 def condition_of(obj: Object | None, kind: str) -> Object:
     found = ((obj or {}).get("status") or {}).get("conditions") or ()
     return next((one for one in found if one["type"] == kind), {})
+
+
+def place(client: TestClient, name: str = "rules", **spec: Any) -> None:
+    """A Placement of the namespace `default`."""
+    body = {
+        "apiVersion": "workload.kcp.dev/v1alpha1",
+        "kind": "Placement",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    answer = client.post(PLACEMENTS, body)
+    assert answer.status == 201, answer

@@ -17,6 +17,9 @@ KUBECONFIG=east.kubeconfig kubectl apply -f syncer.yaml
 kubectl kcp workload cordon east
 kubectl kcp workload drain east
 kubectl kcp workload uncordon east
+
+# where a workload runs, and why
+kubectl kcp workload explain deployment/web
 """
 
 _SYNC_FLAGS = (
@@ -67,6 +70,12 @@ def _drain(invocation: CommandInvocation) -> None:
     drain(invocation)
 
 
+def _explain(invocation: CommandInvocation) -> None:
+    from pykcp.cli.plugins.workload.explain import explain
+
+    explain(invocation)
+
+
 def workload_command() -> Command:
     common = (WORKSPACE_FLAG, *CONNECTION_FLAGS)
     return Command(
@@ -96,6 +105,13 @@ def workload_command() -> Command:
                 "Place workloads on a cluster again.",
                 _uncordon,
                 usage="<cluster>",
+                flags=common,
+            ),
+            Command(
+                "explain",
+                "Show the clusters of a workload, and why they were chosen.",
+                _explain,
+                usage="<kind>/<name>",
                 flags=common,
             ),
             Command(

@@ -43,3 +43,15 @@ class SplittingOptions(OptionGroup):
             evictions_per_second=self.evictions_per_second,
             evictions_per_cluster=self.cluster_evictions_per_second,
         )
+
+
+class ShardSplittingOptions(SplittingOptions):
+    """For shards."""
+
+    split_workloads: bool = option(
+        "Place the workloads of workspaces that have clusters. Turn it off to run deployment-splitter instead.",
+        True,
+    )
+
+    def shard_settings(self) -> SplitterSettings | None:
+        return self.splitter_settings() if self.split_workloads else None

@@ -68,7 +68,7 @@ def build_controllers(
                 make_client,
                 base.egress.mounts,
                 settings.multicluster.cluster_settings,
-                settings.splitting.splitter_settings,
+                settings.splitting.shard_settings,
                 metrics,
                 base.metrics,
             )

@@ -1,0 +1,196 @@
+"""Clusters are lost, return and join: workloads move, within the brakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.multicluster.reporting import (
+    FLAGS,
+    PATHS,
+    beat,
+    binding,
+    condition_of,
+    deployment,
+    leaves,
+    lose,
+    place,
+    register,
+    report,
+    shares,
+    workspace_with,
+)
+from pykcp.testing.multicluster.workspaces import is_ready
+from pykcp.testing.server import ServerProcess, server
+from pykcp.types import Object
+
+DEPLOYMENTS = PATHS["deployments.apps"]
+SETS = PATHS["statefulsets.apps"]
+EVENTS = "/api/v1/namespaces/default/events"
+QUICK = (
+    *FLAGS,
+    "--eviction-toleration=1s",
+    "--rebalance-cooldown=1s",
+    "--evictions-per-second=20",
+    "--cluster-evictions-per-second=20",
+)
+
+
+@pytest.fixture(scope="module")
+def shard() -> Iterator[ServerProcess]:
+    with server(*QUICK) as process:
+        yield process
+
+
+def have(client: TestClient, wanted: dict[str, int]) -> bool:
+    return shares(client) == wanted
+
+
+def running(client: TestClient, *clusters: str, wanted: dict[str, int]) -> bool:
+    """Syncers of these clusters work until the shares are as wanted."""
+    report(client, *clusters)
+    return shares(client) == wanted
+
+
+def ready_replicas(client: TestClient) -> int:
+    status: Object = client.get(f"{DEPLOYMENTS}/web").json.get("status") or {}
+    return status.get("readyReplicas") or 0
+
+
+def evictions(client: TestClient) -> int:
+    return sum(e["reason"] == "Evicted" for e in client.get(EVENTS).json["items"])
+
+
+def test_a_lost_cluster_is_left_and_cleaned_up_when_it_returns(cluster: TestClient) -> None:
+    client = workspace_with(cluster, "a", "b", "c")
+    client.post(DEPLOYMENTS, deployment(replicas=6))
+    eventually(partial(running, client, wanted={"a": 2, "b": 2, "c": 2}))
+    lose(client, "c")
+    eventually(partial(have, client, {"a": 3, "b": 3, "c": 2}))  # the old replicas stay meanwhile
+    (leaving,) = binding(client)["spec"]["evicting"]  # type: ignore[index]
+    assert (leaving["cluster"], leaving["reason"]) == ("c", "ClusterNotReady")
+    eventually(partial(running, client, "a", "b", wanted={"a": 3, "b": 3}), 30)
+    eventually(lambda: ready_replicas(client) == 6)
+    assert evictions(client) == 1
+    left = leaves(client)["web--c"]["metadata"]
+    assert left["deletionTimestamp"]  # its copy may still run
+    assert left["finalizers"] == ["workloads.kcp.dev/syncer-c"]
+
+    beat(client, "c")
+    eventually(partial(is_ready, client, "c"))
+    report(client, "c")  # its syncer removes the copy
+    eventually(partial(running, client, wanted={"a": 2, "b": 2, "c": 2}), 30)  # rebalanced
+    assert sum(e["reason"] == "Rebalanced" for e in client.get(EVENTS).json["items"]) == 2
+    eventually(lambda: ready_replicas(client) == 6)
+
+
+def test_a_new_cluster_gets_replicas_and_none_is_missing_meanwhile(cluster: TestClient) -> None:
+    client = workspace_with(cluster, "a", "b")
+    client.post(DEPLOYMENTS, deployment(replicas=10))
+    eventually(partial(running, client, wanted={"a": 5, "b": 5}))
+    register(client, "c")
+    seen: set[int] = set()
+
+    def is_balanced() -> bool:
+        report(client)
+        found = shares(client)
+        seen.add(sum(found.values()))
+        spec: Object = binding(client)["spec"]  # type: ignore[index]
+        return not spec.get("evicting") and sorted(found.values()) in ([2, 4, 4], [3, 3, 4])
+
+    eventually(is_balanced, 40)
+    assert min(seen) >= 10
+    assert sum(shares(client).values()) == 10
+
+
+def test_nothing_is_evicted_while_most_clusters_seem_lost(cluster: TestClient) -> None:
+    client = workspace_with(cluster, "a", "b", "c")
+    place(client, failover={"graceSeconds": 3})  # longer than it takes to lose two of them
+    client.post(DEPLOYMENTS, deployment(replicas=6))
+    eventually(partial(running, client, wanted={"a": 2, "b": 2, "c": 2}))
+    lose(client, "a", "b")
+    paused: Object = eventually(lambda: condition_of(binding(client), "EvictionPaused"))
+    assert paused["reason"] == "TooManyClustersNotReady"
+    assert evictions(client) == 0
+    assert have(client, {"a": 2, "b": 2, "c": 2})
+    eventually(
+        lambda: (
+            condition_of(client.get(f"{DEPLOYMENTS}/web").json, "Available")["status"] == "Unknown"
+        )
+    )
+    beat(client, "a")
+    beat(client, "b")
+    eventually(lambda: not condition_of(binding(client), "EvictionPaused"))
+    assert evictions(client) == 0
+
+
+def test_a_link_that_comes_and_goes_evicts_once_at_most(cluster: TestClient) -> None:
+    client = workspace_with(cluster, "a", "b")
+    client.post(DEPLOYMENTS, deployment(replicas=4))
+    eventually(partial(running, client, wanted={"a": 2, "b": 2}))
+    for _ in range(5):
+        lose(client, "b")
+        report(client, "a")
+        beat(client, "b")
+        eventually(partial(is_ready, client, "b"))
+    assert evictions(client) <= 1
+
+
+def placed_set(client: TestClient, **spec: Any) -> str:
+    """A StatefulSet, and the cluster in which it is."""
+    if spec:
+        place(client, **spec)
+    claims = [{"metadata": {"name": "data"}, "spec": {}}]
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "db"},
+        "spec": {"replicas": 3, "volumeClaimTemplates": claims, "template": {"spec": {}}},
+    }
+    assert client.post(SETS, body).status == 201
+    found: list[str] = eventually(lambda: list(leaves(client, "statefulsets.apps")))
+    report(client, type_name="statefulsets.apps")
+    assert len(found) == 1
+    return found[0].removeprefix("db--")
+
+
+def test_what_must_not_run_twice_stays_in_a_lost_cluster(cluster: TestClient) -> None:
+    client = workspace_with(cluster, "a", "b", "c", types=["deployments.apps", "statefulsets.apps"])
+    where = placed_set(client)
+    lose(client, where)
+    held: Object = eventually(
+        lambda: condition_of(binding(client, "statefulsets.apps.db"), "HeldInLostCluster")
+    )
+    assert held["message"].startswith(
+        f"not started in another cluster, since {where} may still run it"
+    )
+    assert list(leaves(client, "statefulsets.apps")) == [f"db--{where}"]
+
+
+def test_it_is_moved_if_its_placement_says_so(cluster: TestClient) -> None:
+    client = workspace_with(cluster, "a", "b", "c", types=["deployments.apps", "statefulsets.apps"])
+    where = placed_set(client, failover={"purgeMode": "Directly"})
+    lose(client, where)
+    eventually(lambda: len(leaves(client, "statefulsets.apps")) == 2)
+    old = f"db--{where}"
+    eventually(
+        lambda: leaves(client, "statefulsets.apps")[old]["metadata"].get("deletionTimestamp")
+    )
+
+
+def test_full_clusters_get_nothing(cluster: TestClient) -> None:
+    client = workspace_with(cluster, "a", "b")
+    full = {"allocatable": {"cpu": "4"}, "requested": {"cpu": "3900m"}}
+    empty = {"allocatable": {"cpu": "4"}, "requested": {"cpu": "500m"}}
+    beat(client, "a", **full)
+    beat(client, "b", **empty)
+    requests = {"resources": {"requests": {"cpu": "500m"}}}
+    containers = [{"name": "c", "image": "nginx", **requests}]
+    client.post(DEPLOYMENTS, deployment(replicas=3, containers=containers))
+    eventually(partial(have, client, {"b": 3}))
+    message = condition_of(binding(client), "Scheduled")["message"]
+    assert "1 cluster(s) had insufficient cpu" in message
