@@ -338,7 +338,7 @@ class ClusterLifecycle:
         )
         target = ImportTarget(key.cluster, key.name, uid, wanted, strategy)
         changed = _adder(self.controller, key)
-        importer = TypeImporter(self._client, client, target, changed)
+        importer = TypeImporter(self._client, client, target, changed, prefix=client.prefix)
         session = ClusterSession(
             RegisteredCluster(key, uid), client, importer, health, self._settings, changed
         )

@@ -21,10 +21,6 @@ from pykcp.types import Object
 class ClusterDocuments(Reader, Protocol):
     """A client that reads objects and documents of a cluster."""
 
-    @property
-    def prefix(self) -> str:
-        """What comes before all paths."""
-
     async def send(self, method: str, target: str, body: Object | None = None) -> Object: ...
 
 
@@ -49,8 +45,9 @@ def _document_of(resource: ImportedResource) -> str:
 class ClusterTypes:
     """One look at the types of a cluster."""
 
-    def __init__(self, client: ClusterDocuments) -> None:
-        self._client = client
+    def __init__(self, client: ClusterDocuments, prefix: str = "") -> None:
+        """`prefix`: what the client puts before all paths."""
+        self._client, self._prefix = client, prefix
         self._crds: dict[str, Object] | None = None
         self._documents: Mapping[str, Object] | None = None
         self._models: dict[str, Mapping[str, Object]] = {}
@@ -123,7 +120,7 @@ class ClusterTypes:
         if entry is None:
             return models_of(await self._client.send("GET", "/openapi/v2"))  # before 1.24
         url = entry["serverRelativeURL"]
-        return models_of(await self._client.send("GET", url.removeprefix(self._client.prefix)))
+        return models_of(await self._client.send("GET", url.removeprefix(self._prefix)))
 
     async def _index(self) -> Mapping[str, Object]:
         try:

@@ -18,13 +18,13 @@ from pykcp.aio.owner import spawn
 from pykcp.apis.catalog import builtin_definitions
 from pykcp.clients.errors import SendFailed
 from pykcp.clients.interface import Change, Client
+from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.informer import Informer
 from pykcp.machinery import meta
 from pykcp.machinery.negotiation.openapi import Unconvertible
 from pykcp.machinery.negotiation.resource import ImportedResource
 from pykcp.machinery.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykcp.machinery.status import StatusError
-from pykcp.multicluster.clusters.connection import ClusterClient
 from pykcp.multicluster.importing.discovery import ClusterTypes, is_wanted
 from pykcp.multicluster.importing.objects import CORE, import_object
 from pykcp.multicluster.names import IMPORTS
@@ -108,15 +108,18 @@ class TypeImporter:
     def __init__(
         self,
         upstream: Client,
-        downstream: ClusterClient,
+        downstream: RemoteClient,
         target: ImportTarget,
         changed: Callable[[], None] = lambda: None,
         *,
+        prefix: str = "",
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        """`changed`: called when `error`, `types` or `failed` changed."""
+        """`changed`: called when `error`, `types` or `failed` changed; `prefix`: what `downstream`
+        puts before all paths.
+        """
         self._upstream, self._downstream, self._target = upstream, downstream, target
-        self._changed, self._poll_seconds = changed, poll_seconds
+        self._changed, self._prefix, self._poll_seconds = changed, prefix, poll_seconds
         self.error: str | None = None
         """None: not known yet."""
         self.types: tuple[ImportedResource, ...] = ()
@@ -163,7 +166,7 @@ class TypeImporter:
         return _AGAIN_SECONDS if self.error or self._missing else self._poll_seconds
 
     async def _look(self) -> None:
-        types = ClusterTypes(self._downstream)
+        types = ClusterTypes(self._downstream, self._prefix)
         named = {name.partition(".")[2] for name in self._target.wanted}
         groups = {"" if group == CORE else group for group in named}
         listed = await types.resources(None if "*" in self._target.wanted else groups)

@@ -52,6 +52,8 @@ from pykcp.types import Object
 
 NAME = "kcp-api-negotiation"
 _MOST_FINDINGS = 50
+_LOOK_AGAIN = 30.0
+"""Seconds until stored objects that keep a type from being narrowed are looked at again."""
 _SETTLE_SECONDS = 0.1
 """Imports of several clusters often come together."""
 
@@ -117,27 +119,28 @@ class Negotiator:
 
     # --- one type
 
-    async def reconcile(self, key: ObjectKey) -> None:
+    async def reconcile(self, key: ObjectKey) -> float | None:
         negotiated = await self._client.get(key.cluster, NEGOTIATED, key.name)
         imports = await self._imports(key)
         if negotiated is None and not imports:
-            return
+            return None
         spec = negotiated["spec"] if negotiated is not None else imports[0]["spec"]
         served = await self._served(key.cluster, spec)
         is_left = negotiated is not None and not imports and not served.is_fixed
         if negotiated is not None and is_left:
             if not await self._is_used(key.cluster, spec, served):
                 await self._remove(key, negotiated, served)
-            return
+            return None
         outcome = await self._negotiate(key.cluster, negotiated, imports, served)
         if outcome.spec is None:
-            return
+            return None
         negotiated = await self._write(key, negotiated, outcome)
         if negotiated["spec"].get("publish") and not served.is_fixed:
             served.crd = await self._publish(key.cluster, negotiated, served.crd)
         await self._report(key.cluster, negotiated, outcome, served)
         for one in imports:
             await self._report_import(key.cluster, one, outcome, served)
+        return _LOOK_AGAIN if outcome.refusal else None
 
     async def _imports(self, key: ObjectKey) -> list[Object]:
         found = []

@@ -16,6 +16,8 @@ from pykcp.clients.kubeconfig import KubeconfigServer, load_endpoint
 from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.connect import client_of
 from pykcp.machinery.status import StatusError
+from pykcp.multicluster.clusters.settings import DEFAULT_RESOURCES
+from pykcp.multicluster.importing.importer import ImportTarget, TypeImporter
 from pykcp.multicluster.names import CLUSTERS, FIELD_MANAGER
 from pykcp.multicluster.syncer.engine import Syncer
 from pykcp.multicluster.syncer.heartbeat import SyncerHeartbeat
@@ -124,6 +126,7 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
         self._upstream.listen(syncer)
         async with TaskOwner("syncer-leading") as owner:
             owner.start_restartable("syncer", syncer.run)
+            owner.start_restartable("import", self._importer(cluster).run)
             while True:
                 try:
                     await heartbeat.beat(syncer.health())
@@ -136,6 +139,19 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
                         return
                     syncer.set_resources(self._resources(cluster))
                 await asyncio.sleep(self._times.heartbeat_interval)
+
+    def _importer(self, cluster: Object) -> TypeImporter:
+        """The control plane does not connect to the cluster: its types are read from here."""
+        spec = cluster.get("spec") or {}
+        wanted = self._settings.sync.resources or spec.get("syncResources") or DEFAULT_RESOURCES
+        target = ImportTarget(
+            self._workspace,
+            cluster["metadata"]["name"],
+            cluster["metadata"]["uid"],
+            tuple(wanted),
+            spec.get("schemaUpdateStrategy") or "",
+        )
+        return TypeImporter(self._upstream.client, self._downstream.client, target)
 
     async def _cluster(self) -> Object:
         """The Cluster object; waits for it."""

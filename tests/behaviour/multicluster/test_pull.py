@@ -1,0 +1,143 @@
+"""A cluster that pulls: the printed manifest has all that its syncer needs, and no more."""
+
+from __future__ import annotations
+
+import base64
+import pathlib
+import subprocess
+import sys
+from dataclasses import replace
+
+import yaml
+
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.kubeconfig import read_access
+from pykcp.testing.multicluster.downstream import PhysicalCluster, write_kubeconfig
+from pykcp.testing.multicluster.syncers import QUICK, SyncerProcess
+from pykcp.testing.multicluster.workspaces import CLUSTERS, cluster_object, is_ready
+from pykcp.testing.server import ServerProcess, environment
+from pykcp.types import Object
+
+PATHS = {
+    "Namespace": "/api/v1/namespaces",
+    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
+    "Secret": "/api/v1/namespaces/{}/secrets",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
+}
+RESOURCES = "deployments.apps,configmaps"
+
+
+class Plugin:
+    """`kubectl kcp workload …` in one workspace."""
+
+    def __init__(self, shard: ServerProcess, client: TestClient) -> None:
+        access = client.access
+        self._server = f"https://{access.host}:{access.port}{client.prefix}"
+        self._kubeconfig = str(shard.kubeconfig)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pykcp.cli.plugins", "kubectl-kcp", "workload", *words]
+        flags = [f"--server={self._server}", f"--kubeconfig={self._kubeconfig}"]
+        flags.append("--context=shard-base")
+        return subprocess.run(
+            [*command, *flags], env=environment(), capture_output=True, text=True, check=False
+        )
+
+    def __call__(self, *words: str) -> str:
+        done = self.run(*words)
+        assert done.returncode == 0, done
+        return done.stdout
+
+
+def applied(physical: PhysicalCluster, manifest: str) -> dict[str, Object]:
+    """The objects of a manifest by kind, made in the cluster."""
+    objects: dict[str, Object] = {}
+    for obj in yaml.safe_load_all(manifest):
+        path = PATHS[obj["kind"]].format(obj["metadata"].get("namespace"))
+        answer = physical.client.post(path, obj)
+        assert answer.status == 201, answer
+        objects[obj["kind"]] = obj
+    return objects
+
+
+def test_the_printed_manifest_runs_a_syncer(
+    workspace: TestClient, physical: PhysicalCluster, shard: ServerProcess, tmp_path: pathlib.Path
+) -> None:
+    plugin = Plugin(shard, workspace)
+    words = ("sync", "east", "--syncer-image=syncer:1", f"--resources={RESOURCES}")
+    output = tmp_path / "syncer.yaml"
+    plugin(*words, f"--output-file={output}")
+    assert output.stat().st_mode & 0o777 == 0o600
+    manifest = output.read_text()
+    assert workspace.get(f"{CLUSTERS}/east").json["spec"]["mode"] == "Pull"
+    assert yaml.safe_load(plugin(*words).split("---\n")[1])["kind"] == "Namespace"
+    objects = applied(physical, manifest)
+    for rule in objects["ClusterRole"]["rules"]:
+        assert "*" not in rule.get("apiGroups", ())
+
+    # The program, with the accounts that the manifest gives it on both sides.
+    config = tmp_path / "from"
+    config.write_bytes(base64.b64decode(objects["Secret"]["data"]["kubeconfig"]))
+    upstream = read_access(config, "kcp")
+    account = objects["ServiceAccount"]["metadata"]
+    path = f"/api/v1/namespaces/{account['namespace']}/serviceaccounts/{account['name']}/token"
+    token = physical.client.post(path, {"spec": {}}).json["status"]["token"]
+    to = write_kubeconfig(tmp_path / "to", replace(physical.client.access, token=token))
+    assert upstream.token != shard.client().access.token
+    syncer = SyncerProcess(tmp_path, "east", upstream, to.read_text(), (), QUICK).start()
+    try:
+        eventually(lambda: is_ready(workspace, "east"), 30)
+        path = "/apis/apps/v1/namespaces/default/deployments"
+        eventually(lambda: workspace.get(path).status == 200, 30)
+        labels = {"workloads.kcp.dev/cluster": "east"}
+        config_map = {"metadata": {"name": "settings", "labels": labels}, "data": {"a": "b"}}
+        assert workspace.post("/api/v1/namespaces/default/configmaps", config_map).status == 201
+        eventually(lambda: "settings" in copied(physical), 30)
+        denied = [line for line in syncer.log().splitlines() if "orbidden" in line]
+        assert not denied, denied
+    finally:
+        syncer.kill()
+
+
+def copied(physical: PhysicalCluster) -> list[str]:
+    items = physical.client.get("/api/v1/configmaps").json["items"]
+    return [one["metadata"]["name"] for one in items]
+
+
+def test_cordon_and_drain(workspace: TestClient, shard: ServerProcess) -> None:
+    plugin = Plugin(shard, workspace)
+    assert workspace.post(CLUSTERS, cluster_object("west", mode="None")).status == 201
+    assert plugin("cordon", "west") == "cluster west cordoned\n"
+    assert plugin("cordon", "west") == "cluster west is cordoned already\n"
+    assert workspace.get(f"{CLUSTERS}/west").json["spec"]["unschedulable"] is True
+    eventually(lambda: has_taint(workspace, "workload.kcp.dev/unschedulable"))
+    assert plugin("uncordon", "west") == "cluster west uncordoned\n"
+    eventually(lambda: not has_taint(workspace, "workload.kcp.dev/unschedulable"))
+    assert plugin("drain", "west") == "cluster west drained\n"
+    found = workspace.get(f"{CLUSTERS}/west").json["spec"]
+    assert found["unschedulable"] is True
+    assert found["evictAfter"]
+    assert plugin("drain", "west") == "cluster west is drained already\n"
+    assert plugin("uncordon", "west") == "cluster west uncordoned\n"
+    assert "evictAfter" not in workspace.get(f"{CLUSTERS}/west").json["spec"]
+
+
+def has_taint(client: TestClient, key: str) -> bool:
+    status = client.get(f"{CLUSTERS}/west").json.get("status") or {}
+    return any(one["key"] == key for one in status.get("taints") or ())
+
+
+def test_what_users_get_wrong(cluster: TestClient, shard: ServerProcess) -> None:
+    plugin = Plugin(shard, cluster)
+    for words, message in (
+        (("sync", "east"), "--syncer-image is required"),
+        (("sync", "East", "--syncer-image=i"), "is not a name for a cluster"),
+        (("sync", "east", "--syncer-image=i"), "kubectl kcp bind apiexport root:workload.kcp.dev"),
+        (("cordon", "east"), "the server could not find the requested resource"),
+    ):
+        done = plugin.run(*words)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert message in done.stderr
