@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from pykcp.observe.metrics import Counter, Histogram, Registry
+from pykcp.observe.slow_requests import THRESHOLD, SlowRequests
 from pykcp.server.call import Call
 
 _SERIES = 4096
@@ -38,6 +39,7 @@ class RequestMetrics:
             _BOUNDS,
         )
         registry.add(self._total, self._lists, self._duration)
+        self.slow = SlowRequests()
 
     def observe(self, call: Call, code: int = 0) -> None:
         info = call.info
@@ -59,6 +61,9 @@ class RequestMetrics:
         if verb == "list" and known and not code:
             self._lists.add((info.group, "", info.resource))
         if verb != "watch":
-            self._duration.observe(
-                (verb if known else "other",), time.perf_counter() - call.started
-            )
+            seconds = time.perf_counter() - call.started
+            self._duration.observe((verb if known else "other",), seconds)
+            if seconds > THRESHOLD:
+                self.slow.note(
+                    seconds, info.method, info.path, call.user.name, call.cluster, code or 200
+                )

@@ -80,7 +80,7 @@ def build_api(
         homes = HomeWorkspaces(
             stores.store, catalog.client, catalog.lookup, access.authorizer, authorization
         )
-    paths = _paths(base, stores.store, catalog, flow)
+    paths = _paths(base, stores.store, catalog, flow, shared.metrics)
     server = ApiServer(
         shared,
         OwnParts(clusters, authorization, access.clusters.check, homes),
@@ -124,13 +124,19 @@ def _virtual_resources(
 
 
 def _paths(
-    base: Foundation, store: Store, catalog: CatalogStage, flow: FlowControl | None
+    base: Foundation,
+    store: Store,
+    catalog: CatalogStage,
+    flow: FlowControl | None,
+    metrics: RequestMetrics,
 ) -> PathHandlers:
     directory = catalog.directory
     shown = WithOldNames(directory) if base.has("CacheAPIs") else directory
     debug: dict[str, DebugView] = {
         "/debug/tasks": describe,
         "/debug/fsck": partial(_consistency, store),
+        "/debug/certificates": partial(_certificates, base),
+        "/debug/slow-requests": metrics.slow.describe,
     }
     if flow is not None:
         debug["/debug/flow"] = flow.describe
@@ -142,6 +148,12 @@ def _paths(
         issuer=base.credentials,
         debug=debug,
     )
+
+
+def _certificates(base: Foundation) -> str:
+    from pykcp.programs.shard.certificates import describe_certificates
+
+    return describe_certificates(base.settings, base.credentials.serving.certificate_file)
 
 
 async def _consistency(store: Store) -> str:

@@ -1,0 +1,140 @@
+"""Every page: what axe finds, in light and dark, on a phone, and within which time it appears."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.server import ServerProcess
+from pykcp.testing.workspaces import make_workspace
+
+from .browsing import Visitor
+
+Visit = Callable[..., Visitor]
+AXE = pathlib.Path(__file__).parents[3] / ".cache/axe/node_modules/axe-core/axe.min.js"
+PAGES = (
+    ("#/w/root", "root"),
+    ("#/w/root/kinds", "Resources"),
+    ("#/w/root/r/tenancy.kcp.io/v1alpha1/workspacetypes", "WorkspaceType"),
+    ("#/w/root/r/-/v1/limitranges", re.compile("limitranges|LimitRange")),
+    ("#/w/root/o/tenancy.kcp.io/v1alpha1/workspaces/-/team", "team"),
+    ("#/w/root/o/tenancy.kcp.io/v1alpha1/workspaces/-/team?edit", "team"),
+    ("#/w/root/new/tenancy.kcp.io/v1alpha1/workspaces", "New Workspace"),
+    ("#/w/root:team/new/-/v1/configmaps", "New ConfigMap"),
+    ("#/w/root:team/bindings", "Bindings"),
+    ("#/w/root/exports", "Exports"),
+    ("#/w/root/exports/tenancy.kcp.io", "tenancy.kcp.io"),
+    ("#/w/root:team/usage", "Usage"),
+    ("#/w/root/trash", "Trash"),
+    ("#/w/root/why?verb=delete&resource=secrets&user=alice", "Why can’t I?"),
+    ("#/admin/shards", "Administration"),
+    ("#/admin/moves", "Administration"),
+    ("#/admin/caches", "Administration"),
+    ("#/admin/placements", "Administration"),
+    ("#/admin/certificates", "Administration"),
+    ("#/admin/requests", "Administration"),
+    ("#/w/root:none", "none"),
+)
+
+
+@pytest.fixture(scope="module")
+def root(shard: ServerProcess) -> TestClient:
+    client = shard.client(cluster="root")
+    make_workspace(client, "team")
+    return client
+
+
+def settled(someone: Visitor) -> None:
+    loading = someone.page.locator("main .loading")
+    eventually(lambda: loading.count() == 0)
+
+
+def findings(someone: Visitor) -> list[str]:
+    """What axe calls serious or critical."""
+    passed = someone.page.evaluate("async () => (await axe.run(document)).passes.length")
+    assert passed > 5, "axe has looked at nothing"
+    found: list[dict[str, Any]] = someone.page.evaluate(
+        """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
+             .filter((one) => ["serious", "critical"].includes(one.impact))
+             .map(({id, nodes}) => ({id, nodes: nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + n.failureSummary)}))"""
+    )
+    return [f"{one['id']}: {one['nodes']}" for one in found]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(visit: Visit, root: TestClient, scheme: str) -> None:
+    if not AXE.exists():
+        pytest.skip("axe is not installed")
+    someone = visit(color_scheme=scheme, bypass_csp=True)
+    someone.page.get_by_label("Token").wait_for()
+    someone.page.add_script_tag(path=AXE)
+    problems = {"sign-in": findings(someone)}
+    someone.sign_in()
+    for place, title in PAGES:
+        someone.go(place, title)
+        settled(someone)
+        problems[place] = findings(someone)
+    someone.page.keyboard.press("Control+k")
+    someone.page.get_by_role("combobox").wait_for()
+    problems["palette"] = findings(someone)
+    bad = {place: found for place, found in problems.items() if found}
+    assert not bad, "\n".join(f"{place}\n  {found}" for place, found in bad.items())
+
+
+def test_pictures(visit: Visit, root: TestClient) -> None:
+    """Of pages that other tests do not take; none has an error in it."""
+    someone = visit().sign_in()
+    for name, place, title in (
+        ("resources", "#/w/root/kinds", "Resources"),
+        ("usage", "#/w/root/usage", "Usage"),
+        ("shards", "#/admin/shards", "Administration"),
+        ("certificates", "#/admin/certificates", "Administration"),
+    ):
+        someone.go(place, title)
+        settled(someone)
+        assert someone.page.locator("main .problem").count() == 0, name
+        someone.picture(name)
+    dark = visit(color_scheme="dark").sign_in()
+    dark.go("#/w/root/o/tenancy.kcp.io/v1alpha1/workspaces/-/team", "team")
+    settled(dark)
+    dark.picture("dark")
+
+
+def test_on_a_phone(visit: Visit, root: TestClient) -> None:
+    someone = visit(viewport={"width": 390, "height": 760}, has_touch=True).open()
+    page = someone.page
+    page.get_by_label("Token").fill("admin-token")
+    page.get_by_role("button", name="Sign in with token").click()
+    page.get_by_role("heading", level=1, name="root").wait_for()
+    assert not page.get_by_role("tree").is_visible()
+    page.get_by_role("button", name="Workspaces").tap()
+    page.get_by_role("treeitem", name="team").tap()
+    page.get_by_role("heading", level=1, name="team").wait_for()
+    settled(someone)
+    someone.picture("phone")
+    for place, title in PAGES:
+        someone.go(place, title)
+        settled(someone)
+        width = page.evaluate("document.documentElement.scrollWidth")
+        assert width <= 390, f"{place} is {width} pixels wide"
+
+
+def test_everything_that_is_loaded_is_small(visit: Visit, root: TestClient) -> None:
+    someone = visit().sign_in()
+    for place, title in PAGES:
+        someone.go(place, title)
+        settled(someone)
+    size = someone.page.evaluate(
+        "performance.getEntriesByType('resource').filter((e) => e.name.includes('/console/'))"
+        ".reduce((sum, e) => sum + e.decodedBodySize, 0)"
+    )
+    assert 50_000 < size < 300_000
+    paint = someone.page.evaluate(
+        "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    )
+    assert paint < 3000  # 300 on a machine that does nothing else; see docs/benchmarks.md
