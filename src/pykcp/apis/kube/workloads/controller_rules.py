@@ -78,7 +78,8 @@ def _selecting_errors(obj: Object, kind: str) -> list[FieldError]:
     elif not parsed.matches(labels):
         why = "`selector` does not match template `labels`"
         errors.append(invalid(f"{_TEMPLATE}.metadata.labels", labels, why))
-    errors += template_errors(template, _TEMPLATE) + _negative(spec, "replicas", "spec")
+    claims = (one["metadata"]["name"] for one in spec.get("volumeClaimTemplates") or ())
+    errors += template_errors(template, _TEMPLATE, claims) + _negative(spec, "replicas", "spec")
     return errors + restart_policy_errors(template, _TEMPLATE, ("Always",))
 
 

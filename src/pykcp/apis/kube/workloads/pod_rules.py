@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pykcp.apis.kube.validation.rules import Facts
@@ -157,12 +157,13 @@ def pod_errors(new: Object, old: Object | None) -> list[FieldError]:
     return []
 
 
-def template_errors(template: Object, path: str) -> list[FieldError]:
-    return pod_spec_errors(template.get("spec") or {}, f"{path}.spec")
+def template_errors(template: Object, path: str, claims: Iterable[str] = ()) -> list[FieldError]:
+    """`claims`: names of volumes that a StatefulSet adds to its pods."""
+    return pod_spec_errors(template.get("spec") or {}, f"{path}.spec", claims)
 
 
-def pod_spec_errors(spec: Object, path: str) -> list[FieldError]:
-    volumes = _volume_names(spec)
+def pod_spec_errors(spec: Object, path: str, claims: Iterable[str] = ()) -> list[FieldError]:
+    volumes = _volume_names(spec) | {*claims}
     errors = _volume_errors(spec, f"{path}.volumes")
     known: set[str] = set()
     if not spec.get("containers"):
