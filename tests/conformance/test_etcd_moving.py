@@ -12,7 +12,7 @@ from pykcp.aio.owner import spawn
 from pykcp.storage.errors import (
     ClockSkew,
     Compacted,
-    NotMovable,
+    MovedAway,
     RevisionMismatch,
     StoreUnavailable,
 )
@@ -91,15 +91,6 @@ def texts(store: Store, *keys: str) -> list[str]:
 
 def ahead(milliseconds: int) -> int:
     return HybridClock(0).now() + at_milliseconds(milliseconds)
-
-
-async def held(store: Store, part: str) -> int:
-    """Hold a part as soon as the store knows that no other server writes."""
-    while True:
-        try:
-            return await store.hold(part)
-        except NotMovable:
-            await asyncio.sleep(0.01)
 
 
 class TestRevisions:
@@ -201,7 +192,7 @@ class TestAdoption:
         base = origin.revision
         page = await origin.export("one", at=base)
         await store.stage("one", [staged(row) for row in page.rows], "copied")
-        last = await held(origin, "one")
+        last = await origin.hold("one")
         deleted = DeleteKey("a/r/one//0", Value(b"gone@", b";"))
         await store.stage("one", [IncomingRow(deleted, last)], "complete")
         return last
@@ -261,12 +252,12 @@ class TestAdoption:
         assert store._writes is not None
         write, writes = store._writes.write, 0
 
-        async def fail_later(operations: list[PutKey]) -> list[int]:
+        async def fail_later(operations: list[PutKey], *, passes_holds: bool) -> list[int]:
             nonlocal writes
             writes += 1
             if writes > 1:
                 raise StoreUnavailable("cut off")
-            return await write(operations)
+            return await write(operations, passes_holds=passes_holds)
 
         monkeypatch.setattr(store._writes, "write", fail_later)
         with pytest.raises(StoreUnavailable):
@@ -279,19 +270,6 @@ class TestAdoption:
         await again.adopt("one", last)
         assert texts(again, "a/r/one//1", "a/r/one//149", LOGICAL_CLUSTER) == ["1", "1", "cluster"]
         await again.stop()
-
-    async def test_nothing_leaves_while_several_servers_write(
-        self, store: EtcdStore, make: Open
-    ) -> None:
-        """The others would go on writing to what is held here."""
-        assert await held(store, "one")
-        store.release("one")
-        second = make("here", "second")
-        await second.start()
-        for server in (store, second):
-            with pytest.raises(NotMovable):
-                await server.hold("one")
-        await second.stop()
 
     async def test_discarded(self, origin: Store, store: EtcdStore) -> None:
         await self.stage(origin, store)
@@ -310,3 +288,67 @@ class TestAdoption:
         assert len(set(revisions)) == 40
         events = await store.history("", store.compacted, store.revision, 1000)
         assert [e.revision for e in events] == sorted({e.revision for e in events})
+
+
+class TestHold:
+    """Several servers on one etcd: what one of them holds is not written by any."""
+
+    @pytest.fixture
+    async def other(self, store: EtcdStore, make: Open) -> AsyncIterator[EtcdStore]:
+        other = make("here", "second")
+        await other.start()
+        yield other
+        await other.stop()
+
+    async def test_nothing_is_written_until_it_is_released(
+        self, store: EtcdStore, other: EtcdStore
+    ) -> None:
+        is_over = False
+        has_written = asyncio.Event()
+
+        async def keep_writing(writer: EtcdStore, name: str) -> None:
+            while not is_over:
+                await writer.write([put(f"a/r/one//{name}", "1")])
+                has_written.set()
+
+        writers = [
+            spawn(keep_writing(server, f"{number}-{index}"), "write")
+            for index, server in enumerate((store, other))
+            for number in range(5)
+        ]
+        for _ in range(20):
+            last = await store.hold("one")
+            await other.write([put("a/r/two//x", "others go on")])
+            await store.barrier()
+            assert not await store.history("a/r/one/", last, store.revision, 10)
+            has_written.clear()
+            store.release("one")
+            await has_written.wait()
+        is_over = True
+        await asyncio.gather(*writers)
+
+    async def test_part_that_has_moved(self, store: EtcdStore, other: EtcdStore) -> None:
+        await store.hold("one")
+        await other.barrier()
+        waiting = spawn(other.write([put("a/r/one//x", "1")]), "write")
+        await other.write([put("a/r/two//x", "others go on")])
+        assert not waiting.done()
+        other.refuse("one", "shard-2")  # as it reads of the departure
+        store.refuse("one", "shard-2")
+        with pytest.raises(MovedAway):
+            await waiting
+        await other.write([put("a/r/two//x", "later")])
+        await other.barrier()
+        with pytest.raises(MovedAway):
+            await other.write([put("a/r/one//x", "2")])
+
+    async def test_hold_ends_with_the_server(self, store: EtcdStore, make: Open) -> None:
+        other = make("here", "second")
+        await other.start()
+        await other.hold("one")
+        await store.barrier()
+        waiting = spawn(store.write([put("a/r/one//x", "1")]), "write")
+        await store.write([put("a/r/two//x", "others go on")])
+        assert not waiting.done()
+        await other.stop()
+        await asyncio.wait_for(waiting, 10)

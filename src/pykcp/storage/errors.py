@@ -71,9 +71,3 @@ class MovedAway(StoreError):
     def __init__(self, part: str, shard: str) -> None:
         super().__init__(f"logical cluster {part} is on shard {shard}")
         self.part, self.shard = part, shard
-
-
-class NotMovable(StoreError):
-    """A logical cluster cannot be moved as long as this holds."""
-
-    is_told = True

@@ -40,6 +40,12 @@ class Holds:
         for answer in hold.waiting if hold is not None else ():
             answer(None)
 
+    def release_held(self, part: str) -> None:
+        """Let them go on, unless they fail because the part has moved."""
+        hold = self._held.get(part)
+        if hold is not None and not hold.moved_to:
+            self.release(part)
+
     def release_all(self) -> None:
         for part in tuple(self._held):
             self.release(part)

@@ -96,8 +96,8 @@ class Movable(Protocol):
     async def adopt(self, part: str, base: int) -> Adoption:
         """Make everything that is staged of a part current. Repeatable.
 
-        Rows keep their revisions, unless one of this store has the same number. Raises NotMovable
-        if it cannot be done by this kind of store.
+        Rows keep their revisions, unless one of this store has the same number, or the store
+        cannot choose them.
         """
 
     async def announce(self, part: str) -> None:

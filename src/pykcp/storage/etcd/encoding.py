@@ -118,6 +118,18 @@ class RequestEncoder:
         value = b"%d" % offset
         return self._own_keys(_put(self._keyspace.numbering, value))
 
+    def hold(self, part: str, lease: int) -> Any:
+        """Let writes to a part wait on all servers, as long as this one lives.
+
+        The numbering is written again, so that requests of servers fail that do not know the hold.
+        """
+        hold = messages.PutRequest(key=self._keyspace.hold_of(part), value=b"1", lease=lease)
+        numbering = _put(self._keyspace.numbering, b"%d" % self._epochs().offset)
+        return self._own_keys(messages.RequestOp(request_put=hold), numbering)
+
+    def release(self, part: str) -> Any:
+        return self._own_keys(_delete(self._keyspace.hold_of(part)))
+
     def imported(self, part: str) -> Any:
         """Store that the history of a part begins here."""
         return self._own_keys(_put(self._keyspace.import_of(part), b"1"))

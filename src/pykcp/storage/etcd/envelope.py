@@ -96,6 +96,9 @@ class Keyspace:
         self.graves = self.start + b"graves/"
         self.graves_end = self.start + b"graves0"
         self.head = self.start + b"head"
+        self.holds = self.start + b"holds/"
+        """One for each logical cluster whose writes wait, on all servers."""
+        self.holds_end = self.start + b"holds0"
         self.imports = self.start + b"imports/"
         """One for each logical cluster that came from another shard a short time ago."""
         self.imports_end = self.start + b"imports0"
@@ -117,9 +120,13 @@ class Keyspace:
         return self.imports + part.encode()
 
     def imported_part(self, etcd_key: bytes) -> str | None:
-        if not etcd_key.startswith(self.imports):
-            return None
-        return etcd_key[len(self.imports) :].decode(errors="replace")
+        return _after(self.imports, etcd_key)
+
+    def hold_of(self, part: str) -> bytes:
+        return self.holds + part.encode()
+
+    def held_part(self, etcd_key: bytes) -> str | None:
+        return _after(self.holds, etcd_key)
 
     def is_data(self, etcd_key: bytes) -> bool:
         return etcd_key.startswith(self.data)
@@ -129,3 +136,7 @@ class Keyspace:
 
     def key_of(self, etcd_key: bytes) -> str:
         return etcd_key[len(self.data) :].decode()
+
+
+def _after(start: bytes, etcd_key: bytes) -> str | None:
+    return etcd_key[len(start) :].decode(errors="replace") if etcd_key.startswith(start) else None

@@ -85,12 +85,15 @@ class EtcdFeed:
             EtcdEvent(found[0].mod_revision, found[0].key, found[0].value) if found else None
         )
         await self._mirror.replace(self._pages(revision), revision, numbering)
-        await self.fetch_imports()
+        await self.fetch_marks()
         self._wake()
 
-    async def fetch_imports(self) -> None:
-        """Changes of them come later, with the rest."""
+    async def fetch_marks(self) -> None:
+        """What is imported and held; changes of it come later, with the rest."""
         keyspace = self._keyspace
+        request = messages.RangeRequest(key=keyspace.holds, range_end=keyspace.holds_end)
+        for kv in (await self._client.range(request, RANGE_SECONDS)).kvs:
+            self._mirror.note_hold(kv.key)
         request = messages.RangeRequest(key=keyspace.imports, range_end=keyspace.imports_end)
         for kv in (await self._client.range(request, RANGE_SECONDS)).kvs:
             part = keyspace.imported_part(kv.key)

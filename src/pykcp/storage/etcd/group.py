@@ -83,6 +83,11 @@ class EtcdGroup:
         return self._is_alone and time.monotonic() < self._valid_until
 
     @property
+    def lease(self) -> int:
+        """What is bound to it in etcd goes when this server does not live any more."""
+        return self._lease
+
+    @property
     def is_leader(self) -> bool:
         return self._is_leader and time.monotonic() < self._valid_until
 

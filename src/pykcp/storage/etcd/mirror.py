@@ -22,6 +22,7 @@ from pykcp.storage.errors import StoreError
 from pykcp.storage.etcd.decoding import EtcdEvent, EtcdOutcome, decode, rendered
 from pykcp.storage.etcd.envelope import Keyspace, unpack
 from pykcp.storage.etcd.epochs import Epoch, Epochs, revision_of
+from pykcp.storage.holds import Holds
 from pykcp.storage.interface import Event
 from pykcp.storage.moving import Adoption
 from pykcp.storage.ring import RecentEvents
@@ -58,6 +59,7 @@ class Mirror(ReadingHalf):
         self.applied = 0
         """The newest revision of etcd's that is here."""
         self.epochs = Epochs()
+        self._holds = Holds()
         self.staged_notes: dict[str, str] = {}
         """Of parts that are on their way here."""
         self._keyspace = keyspace
@@ -135,6 +137,7 @@ class Mirror(ReadingHalf):
                 if is_renumbered:
                     self._store_epochs(connection)
         self.reached(events[-1].revision, [planning.event(change) for change in decoded.changes])
+        self._learn_releases(events)
         if self._checkpoints is not None:
             self.size.note(self._checkpoints.note(decoded.changes))
         return decoded.outcomes
@@ -151,7 +154,22 @@ class Mirror(ReadingHalf):
                 self.note_import(part, event.revision)
             elif part is not None:
                 self._imports.pop(part, None)
+            elif event.value is not None:
+                self.note_hold(event.key)
         return is_renumbered
+
+    def note_hold(self, etcd_key: bytes) -> None:
+        """A server lets writes to a part wait, on all of them."""
+        part = self._keyspace.held_part(etcd_key)
+        if part is not None:
+            self._holds.hold(part)
+
+    def _learn_releases(self, events: Sequence[EtcdEvent]) -> None:
+        """Listeners know by now whether a part that is released has moved away."""
+        for event in events:
+            part = self._keyspace.held_part(event.key) if event.value is None else None
+            if part is not None:
+                self._holds.release_held(part)
 
     def note_import(self, part: str, revision: int) -> None:
         """A part came from another shard; of its history before, nothing is known here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pathlib
 import secrets
 import sqlite3
@@ -10,10 +11,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from pykcp.aio.owner import TaskOwner
-from pykcp.storage.errors import Compacted, FutureRevision, NotMovable, StoreUnavailable
+from pykcp.aio.owner import TaskOwner, spawn_detached
+from pykcp.storage.errors import Compacted, FutureRevision, StoreError, StoreUnavailable
 from pykcp.storage.etcd import messages
 from pykcp.storage.etcd.barriers import SharedBarrier
 from pykcp.storage.etcd.client import EtcdClient
@@ -32,12 +34,13 @@ from pykcp.storage.etcd.imports import ROWS_PER_WRITE, keys_of_part, write_stage
 from pykcp.storage.etcd.mirror import Mirror, transaction
 from pykcp.storage.etcd.settings import EtcdSettings
 from pykcp.storage.etcd.writes import Writes
-from pykcp.storage.holds import Holds
 from pykcp.storage.interface import Revisions
 from pykcp.storage.moving import Adoption, IncomingRow
 from pykcp.storage.numbering import RESERVED_SECONDS, HybridClock, at_milliseconds, is_hybrid
 from pykcp.storage.operations import DeleteKey, Operation
 from pykcp.storage.sqlite import incoming
+
+logger = logging.getLogger(__name__)
 
 COMPACT_SECONDS = 30.0
 STAGED_AT_ONCE = 200
@@ -60,7 +63,9 @@ class EtcdStore(Mirror):
         self._feed: EtcdFeed | None = None
         self._writes: Writes | None = None
         self._owner = TaskOwner("etcd")
-        self._holds = Holds()
+        self._held_for_all: set[str] = set()
+        """Parts whose writes wait on other servers, because this one is moving them."""
+        self._releasing: dict[str, asyncio.Task[None]] = {}
         self._clock = HybridClock(0)
         self._barrier = SharedBarrier(self._reach_newest)
         self._group: EtcdGroup | None = None
@@ -140,27 +145,52 @@ class EtcdStore(Mirror):
         return not answer.failed
 
     async def hold(self, part: str) -> int:
-        if self._group is not None and not self._group.is_alone:
-            raise NotMovable(
-                "several servers write to the etcd of this shard: stop all but one while logical"
-                " clusters are moved to other shards"
-            )
+        releasing = self._releasing.get(part)
+        if releasing is not None:  # or it would end this hold
+            await releasing
         self._holds.hold(part)
         if self._writes is not None:
             await self._writes.settled()
+        if self._group is not None and not self._group.is_alone:
+            self._held_for_all.add(part)
+            try:
+                while not await self._write_own(self._encoder.hold(part, self._group.lease)):
+                    pass
+            except BaseException:
+                self.release(part)
+                raise
         return self.revision
 
     def release(self, part: str) -> None:
         self._holds.release(part)
+        self._release_for_all(part)
 
     def refuse(self, part: str, shard: str) -> None:
         self._holds.refuse(part, shard)
+        self._release_for_all(part)
+
+    def _release_for_all(self, part: str) -> None:
+        """Let other servers go on, too; they refuse writes to a part that has moved."""
+        if part in self._held_for_all:
+            self._held_for_all.discard(part)
+            self._releasing[part] = spawn_detached(self._remove_hold(part), "etcd-release")
+
+    async def _remove_hold(self, part: str) -> None:
+        """If this fails, the hold ends with the lease of this server."""
+        try:
+            while not await self._write_own(self._encoder.release(part)):
+                pass
+        except StoreError as error:
+            logger.warning("writes to logical cluster %s may wait for a while: %s", part, error)
+        finally:
+            del self._releasing[part]
 
     async def evict(self, operations: Sequence[DeleteKey]) -> None:
         if self._writes is None:
             raise StoreUnavailable("the store is not running")
         for start in range(0, len(operations), EVICTED_AT_ONCE):
-            await self._writes.write(operations[start : start + EVICTED_AT_ONCE])
+            batch = operations[start : start + EVICTED_AT_ONCE]
+            await self._writes.write(batch, passes_holds=True)
 
     async def stage(self, part: str, rows: Sequence[IncomingRow], note: str) -> None:
         for start in range(0, max(len(rows), 1), STAGED_AT_ONCE):
@@ -193,7 +223,7 @@ class EtcdStore(Mirror):
             pass
         connection = self._opened()
         left = keys_of_part(connection, part) - await write_staged(
-            connection, part, self._writes.write
+            connection, part, partial(self._writes.write, passes_holds=True)
         )
         remaining = sorted(left)
         while remaining:
@@ -267,7 +297,7 @@ class EtcdStore(Mirror):
         self._encoder = RequestEncoder(self._keyspace, writer, lambda: self.epochs)
         self._writes = Writes(
             self._client, self._feed, self._encoder,
-            get=self.get, seconds=self._settings.write_seconds,
+            get=self.get, holds=self._holds, seconds=self._settings.write_seconds,
         )  # fmt: skip
 
     async def _first_contact(self, deadline: float) -> Newest:
@@ -290,7 +320,7 @@ class EtcdStore(Mirror):
         if self.applied == 0:
             await feed.fetch(newest.revision)
         else:
-            await feed.fetch_imports()
+            await feed.fetch_marks()
         self._owner.start_restartable("feed", feed.run)
         seconds = max(deadline - time.monotonic(), self._settings.write_seconds)
         await feed.reach(newest.head, seconds)

@@ -13,11 +13,12 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from pykcp.aio.owner import spawn_detached
 from pykcp.storage import changes as planning
-from pykcp.storage.errors import RevisionMismatch, StoreError, StoreUnavailable, TooLarge
+from pykcp.storage.errors import MovedAway, RevisionMismatch, StoreError, StoreUnavailable, TooLarge
 from pykcp.storage.etcd.client import EtcdClient, NotSent, UnknownOutcome
 from pykcp.storage.etcd.decoding import EtcdOutcome
 from pykcp.storage.etcd.encoding import Encoded, RequestEncoder, decode_answer, take
@@ -25,6 +26,7 @@ from pykcp.storage.etcd.envelope import PLACE_BITS
 from pykcp.storage.etcd.epochs import revision_of
 from pykcp.storage.etcd.feed import EtcdFeed
 from pykcp.storage.failures import LastFailure
+from pykcp.storage.holds import Holds
 from pykcp.storage.interface import Entry
 from pykcp.storage.operations import Operation
 from pykcp.storage.terms import join_indexes
@@ -37,9 +39,14 @@ RETRY_SECONDS = 0.05
 
 class PendingTransaction:
     def __init__(
-        self, operations: Sequence[Operation], future: asyncio.Future[list[int]], deadline: float
+        self,
+        operations: Sequence[Operation],
+        future: asyncio.Future[list[int]],
+        deadline: float,
+        passes_holds: bool,
     ) -> None:
         self.operations = operations
+        self.passes_holds = passes_holds
         self.future = future
         self.deadline = deadline
 
@@ -62,12 +69,13 @@ class Writes:
         encoder: RequestEncoder,
         *,
         get: Callable[[str], Entry | None],
+        holds: Holds,
         seconds: float,
     ) -> None:
         self._client = client
         self._feed = feed
         self._encoder = encoder
-        self._get = get
+        self._get, self._holds = get, holds
         self._seconds = seconds
         self._queue: deque[PendingTransaction] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,13 +86,16 @@ class Writes:
         self.failure = LastFailure()
         feed.carried_out = self._carried_out
 
-    async def write(self, operations: Sequence[Operation]) -> list[int]:
+    async def write(
+        self, operations: Sequence[Operation], *, passes_holds: bool = False
+    ) -> list[int]:
         planning.refuse_repeated_keys(operations)
         for operation in operations:
             join_indexes(getattr(operation, "indexes", ()))
         self._refuse_made_up_revisions(operations)
         future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
-        self._queue.append(PendingTransaction(operations, future, time.monotonic() + self._seconds))
+        deadline = time.monotonic() + self._seconds
+        self._queue.append(PendingTransaction(operations, future, deadline, passes_holds))
         self._wake()
         return await future
 
@@ -101,7 +112,8 @@ class Writes:
                 await asyncio.wait(self._tasks)
 
     async def settled(self) -> None:
-        """Return when everything that was taken until now has been answered."""
+        """Return when everything that was taken until now, and is not held, has been answered."""
+        self._set_held_aside()
         waiting: list[asyncio.Future[Any]] = [transaction.future for transaction in self._queue]
         waiting += self._tasks
         if waiting:
@@ -128,12 +140,36 @@ class Writes:
         self._is_woken = False
         while self._queue and self._queue[0].future.done():  # its caller has given up
             self._queue.popleft()
+        self._set_held_aside()
         if not self._queue:
             return
         task = spawn_detached(self._carry_out(take(self._queue)), "etcd-write")
         self._tasks.add(task)
         task.add_done_callback(self._sent)
         if self._queue:
+            self._wake()
+
+    def _set_held_aside(self) -> None:
+        """Transactions whose logical cluster is held by now wait outside of the queue."""
+        if not self._holds:
+            return
+        queue, self._queue = self._queue, deque()
+        for transaction in queue:
+            try:
+                is_held = not transaction.passes_holds and self._holds.keeps(
+                    transaction.operations, partial(self._go_on, transaction)
+                )
+            except MovedAway as error:
+                transaction.fail(error)
+            else:
+                if not is_held:
+                    self._queue.append(transaction)
+
+    def _go_on(self, transaction: PendingTransaction, error: MovedAway | None) -> None:
+        if error is not None:
+            transaction.fail(error)
+        else:
+            self._queue.append(transaction)
             self._wake()
 
     def _sent(self, task: asyncio.Task[None]) -> None:
