@@ -1,4 +1,4 @@
-"""`kcp backup` and `kcp restore`."""
+"""`kcp backup`, `kcp restore` and `kcp import`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ RESTORE = """Bring an installation, or one of its stores, back from a backup.
 
 Usage:
   kcp restore --from=DIRECTORY|FILE.tar [flags]
+"""
+IMPORT = """Make a new installation from what a kcp holds: workspaces, exports, bindings, objects, users.
+
+Usage:
+  kcp import --from-etcd=URL,… [--from-root-directory=DIRECTORY] [--dry-run] [flags]
+  kcp import --from-kubeconfig=FILE [--from-root-directory=DIRECTORY] [--dry-run] [flags]
 """
 _HELP = ("--help", "-h", "help")
 
@@ -53,6 +59,21 @@ def restore(words: Sequence[str]) -> int:
     return _run(RestoreSettings, words, run)
 
 
+def import_(words: Sequence[str]) -> int:
+    from pykcp.programs.importing.settings import ImportSettings
+
+    if any(word in _HELP for word in words):
+        print(IMPORT + ImportSettings.flag_set().usage(), end="")
+        return 0
+
+    def run(settings: Any) -> int:
+        from pykcp.programs.importing.process import run
+
+        return run(settings, _say)
+
+    return _run(ImportSettings, words, run)
+
+
 def _show(words: Sequence[str]) -> int:
     from pykcp.programs.backup.settings import RestoreSettings
 
@@ -81,3 +102,10 @@ def _run(kind: Any, words: Sequence[str], run: Callable[[Any], int]) -> int:
 
 def _say(line: str) -> None:
     print(line, flush=True)
+
+
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "backup": backup,
+    "restore": restore,
+    "import": import_,
+}

@@ -25,6 +25,7 @@ Usage:
   kcp admin fsck        check the store for consistency
   kcp backup --to PATH  save an installation while it serves, or add to a backup
   kcp restore --from PATH  bring an installation back from a backup
+  kcp import --from-etcd|--from-kubeconfig  make an installation from what a kcp holds
   kcp completion SHELL  print a script that completes commands and flags: bash, zsh or fish
   kcp version [-o json] print the version
   kcp --help            print this text
@@ -64,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pykcp.cli.admin import main as admin
 
         return admin(rest)
-    if command in ("backup", "restore"):
+    if command in ("backup", "restore") or (command == "import" and _is_from_kcp(rest)):
         from pykcp.cli import backup
 
-        return backup.backup(rest) if command == "backup" else backup.restore(rest)
+        return backup.COMMANDS[command](rest)
     if command == "envtest":
         from pykcp.cli.envtest import main as envtest
 
@@ -85,6 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("Flags of `kcp start`:\n" + flags.usage(), end="")
         return 0
     return start(START, rest)
+
+
+def _is_from_kcp(words: Sequence[str]) -> bool:
+    """Without such a flag, the archive of a shard of another host is imported."""
+    return any(word.startswith("--from-") for word in words)
 
 
 def shard_settings() -> type[ProgramSettings]:

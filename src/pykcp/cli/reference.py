@@ -35,6 +35,7 @@ def flags_page() -> str:
     from pykcp.programs.cluster_controller.settings import ClusterControllerSettings
     from pykcp.programs.deployment_splitter.settings import SplitterProgramSettings
     from pykcp.programs.front_proxy.settings import FrontProxySettings
+    from pykcp.programs.importing.settings import ImportSettings
     from pykcp.programs.operator.cluster.settings import OperatorSettings
     from pykcp.programs.operator.host.settings import UpSettings
     from pykcp.programs.shard.settings import ShardSettings
@@ -57,6 +58,7 @@ def flags_page() -> str:
         VirtualWorkspacesSettings,
         BackupSettings,
         RestoreSettings,
+        ImportSettings,
         SyncerSettings,
         OperatorSettings,
         ClusterControllerSettings,

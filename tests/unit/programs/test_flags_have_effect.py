@@ -16,6 +16,7 @@ from pykcp.programs.backup.settings import BackupSettings, RestoreSettings
 from pykcp.programs.cache.settings import CacheSettings
 from pykcp.programs.cluster_controller.settings import ClusterControllerSettings
 from pykcp.programs.front_proxy.settings import FrontProxySettings
+from pykcp.programs.importing.settings import ImportSettings
 from pykcp.programs.kit.flags import ACTIVE, IGNORED, IGNORED_HELP, PENDING
 from pykcp.programs.kit.options import MappedGroup, OptionGroup, option
 from pykcp.programs.kit.settings import ProgramSettings
@@ -34,6 +35,7 @@ PROGRAMS: tuple[type[ProgramSettings], ...] = (
     BackupSettings,
     RestoreSettings,
     ClusterControllerSettings,
+    ImportSettings,
 )
 CHECKED = {
     "experimental_bind_free_port": "allows --secure-port=0, which takes a free port by itself",

@@ -35,6 +35,7 @@ from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.moving.records import CLUSTER, TravellingRow, row_of
 from pykcp.registry.moving.renaming import (
     Renaming,
+    export_labels,
     new_cluster,
     renamed,
     top_cluster,
@@ -233,7 +234,7 @@ class Copies:
         called = {one: new_cluster(seed, one) if seed else one for one in tree.clusters}
         names = Renaming(
             seed, called, {}, tree.exports, tree.path, clusters.join(path, name),
-            _base_url(above), self._shard, is_foreign,
+            _base_url(above), self._shard, export_labels(tree.exports, called), is_foreign,
         )  # fmt: skip
         return names._replace(identities=self._identities(tree, names))
 

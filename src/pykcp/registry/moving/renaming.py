@@ -26,7 +26,7 @@ from pykcp.machinery.resources import (
     WORKSPACE_TYPES,
     WORKSPACES,
 )
-from pykcp.machinery.terms import TERM_SEPARATOR
+from pykcp.machinery.terms import label_term
 from pykcp.registry import codec, trash
 from pykcp.registry.keys import kind_prefix, object_key, split_key
 from pykcp.registry.moving.records import TravellingRow
@@ -43,7 +43,7 @@ _WITHOUT_STATUS = (_EXPORTS, kind_prefix(API_EXPORT_ENDPOINT_SLICES), kind_prefi
 """Their controllers compute it again: it names addresses and other objects."""
 _EVENTS = "core/events/"
 _TOKENS = "kubernetes.io/service-account-token"
-_EXPORT_LABELS = ("claimed.internal.apis.kcp.io/", "internal.apis.kcp.io/")
+_EXPORT_LABEL = "internal.apis.kcp.io/export"
 _ADDRESS = re.compile(r"https?://[^/]+(/clusters/)([^/]+)")
 
 
@@ -65,6 +65,9 @@ class Renaming(NamedTuple):
     url: str
     """The address of this server."""
     shard: str
+    labels: Mapping[str, str]
+    """Labels that name exports of the tree by hashes of their logical clusters: the keys of
+    claims, and the values of bindings."""
     is_foreign: bool
     """It comes from another installation."""
 
@@ -121,6 +124,8 @@ def _rename(obj: Object, prefix: str, key: str, terms: str, names: Renaming) -> 
     for name, value in annotations.items():
         if "kcp.io/" in name:
             annotations[name] = _text(value, names)
+    if names.labels and metadata.get("labels"):
+        terms = _rename_labels(metadata["labels"], terms, names)
     if prefix == _SECRETS:
         _rename_secret(obj, key, names)
     if not prefix.partition("/")[0].endswith("kcp.io"):
@@ -134,7 +139,18 @@ def _rename(obj: Object, prefix: str, key: str, terms: str, names: Renaming) -> 
         identity = (obj.get("status") or {}).get("identityHash")
         obj["status"] = {"identityHash": identity} if identity else {}
     if prefix == _BINDINGS:
-        return _rename_binding(obj, terms, names)
+        _rename_binding(obj, names)
+    return terms
+
+
+def _rename_labels(labels: dict[str, str], terms: str, names: Renaming) -> str:
+    for key, value in list(labels.items()):
+        new_key = names.labels.get(key, key)
+        new_value = names.labels.get(value, value) if key == _EXPORT_LABEL else value
+        if (new_key, new_value) != (key, value):
+            del labels[key]
+            labels[new_key] = new_value
+            terms = terms.replace(label_term(key, value), label_term(new_key, new_value))
     return terms
 
 
@@ -163,22 +179,14 @@ def _rename_workspace(obj: Object, names: Renaming) -> None:
         owner["uid"] = names.uid(owner["uid"])
 
 
-def _rename_binding(obj: Object, terms: str, names: Renaming) -> str:
+def _rename_binding(obj: Object, names: Renaming) -> None:
     """A binding whose export has other schemas here is bound again."""
     export = ((obj.get("spec") or {}).get("reference") or {}).get("export") or {}
-    path = export.get("path") or names.path(meta.annotation(obj, lifecycle.PATH_ANNOTATION))
+    path = export.get("path") or meta.annotation(obj, lifecycle.PATH_ANNOTATION)
     targets = {clusters.join(names.path(old), name) for old, _, name in _split(names.exports)}
     is_inside = clusters.join(path, export.get("name") or "") in targets
-    if not names.is_foreign and not (names.seed and is_inside):
-        return terms
-    obj.pop("status", None)
-    labels = obj["metadata"].get("labels") or {}
-    gone = [name for name in labels if name.startswith(_EXPORT_LABELS)]
-    for name in gone:
-        del labels[name]
-    dropped = tuple(f"l:{name}=" for name in gone)
-    kept = [term for term in terms.split(TERM_SEPARATOR) if not (term and term.startswith(dropped))]
-    return TERM_SEPARATOR.join(kept)
+    if names.is_foreign or (names.seed and is_inside):
+        obj.pop("status", None)
 
 
 def _split(exports: Mapping[str, str]) -> list[tuple[str, str, str]]:
@@ -220,3 +228,15 @@ def top_cluster(cluster: Object, workspace: Object, parent: str) -> Object:
     owner = cluster["spec"]["owner"]
     owner.update(name=meta.name(workspace), cluster=parent, uid=workspace["metadata"]["uid"])
     return cluster
+
+
+def export_labels(exports: Mapping[str, str], called: Mapping[str, str]) -> dict[str, str]:
+    """See `Renaming.labels`."""
+    found: dict[str, str] = {}
+    for export, secret in exports.items():
+        name, old = export.rpartition(":")[2], secret.partition("/")[0]
+        new = called[old]
+        if new != old:
+            found[hashes.claim_label_key(old, name)] = hashes.claim_label_key(new, name)
+            found[hashes.export_label_value(old, name)] = hashes.export_label_value(new, name)
+    return found

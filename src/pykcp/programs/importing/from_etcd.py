@@ -1,0 +1,50 @@
+"""Reading a kcp's etcd: all objects below its prefix, at one revision."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+
+from pykcp.programs.importing.found import FoundObject, object_of, place_of
+from pykcp.storage.etcd import messages
+from pykcp.storage.etcd.client import EtcdClient
+from pykcp.storage.etcd.settings import EtcdSettings
+
+_log = logging.getLogger(__name__)
+_KEYS_PER_PAGE = 500
+_SECONDS = 30.0
+
+
+async def objects_in_etcd(settings: EtcdSettings) -> AsyncIterator[FoundObject]:
+    """Raises StoreError. What cannot be read is logged."""
+    client = EtcdClient(settings)
+    prefix = f"/{settings.prefix.strip('/')}/"
+    start, end, revision = prefix.encode(), prefix[:-1].encode() + b"0", 0
+    try:
+        while True:
+            request = messages.RangeRequest(
+                key=start, range_end=end, limit=_KEYS_PER_PAGE, revision=revision
+            )
+            page = await client.range(request, _SECONDS)
+            revision = revision or page.header.revision
+            for kv in page.kvs:
+                found = _object(kv.key.decode(), kv.value, prefix)
+                if found is not None:
+                    yield found
+            if not page.more:
+                return
+            start = page.kvs[-1].key + b"\0"
+    finally:
+        await client.close()
+
+
+def _object(key: str, value: bytes, prefix: str) -> FoundObject | None:
+    place = place_of(key, prefix)
+    if place is None:
+        _log.info("%s is not an object", key)
+        return None
+    try:
+        return object_of(place, value)
+    except ValueError as error:
+        _log.error("%s cannot be read: %s", key, error)
+        return None

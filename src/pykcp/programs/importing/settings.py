@@ -1,0 +1,69 @@
+"""The settings of `kcp import`."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pykcp.programs.kit.checks import ca_bundle, key_pairs
+from pykcp.programs.kit.groups.logging import LoggingOptions
+from pykcp.programs.kit.groups.root_directory import RootDirectoryOptions
+from pykcp.programs.kit.options import OptionGroup, option
+from pykcp.programs.kit.settings import ProgramSettings
+
+if TYPE_CHECKING:
+    from pykcp.storage.etcd.settings import EtcdSettings
+
+
+class ImportOptions(OptionGroup):
+    TITLE = "Import"
+
+    from_etcd: tuple[str, ...] = option("Servers of the etcd in which a kcp stores its data.", ())
+    from_etcd_prefix: str = option("Prefix of the keys of that kcp.", "/registry")
+    from_etcd_certfile: str = option("Client certificate (PEM) for that etcd.", "")
+    from_etcd_keyfile: str = option("Key of --from-etcd-certfile.", "")
+    from_etcd_cafile: str = option("CA bundle (PEM) of that etcd's servers.", "", check=ca_bundle)
+    from_kubeconfig: str = option(
+        "Kubeconfig of a running kcp to read from by its API; the context must be that of the shard's administrator (system:admin in kcp's admin.kubeconfig).",
+        "",
+    )
+    from_context: str = option("Context of --from-kubeconfig.", "system:admin")
+    from_root_directory: str = option(
+        "Root directory of that kcp: its certificates, the key of service accounts and the tokens of its kubeconfig are taken over, so that clients go on working.",
+        "",
+    )
+    dry_run: bool = option("Print what would be imported, and change nothing.", False)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if bool(self.from_etcd) == bool(self.from_kubeconfig):
+            yield "one of --from-etcd and --from-kubeconfig must be given"
+        yield from key_pairs(
+            "from-etcd-certfile",
+            self.from_etcd_certfile,
+            "from-etcd-keyfile",
+            self.from_etcd_keyfile,
+        )
+        given = self.from_root_directory
+        if given and not (pathlib.Path(given) / "admin.kubeconfig").is_file():
+            yield f"--from-root-directory: {given} has no admin.kubeconfig"
+
+    def etcd(self) -> EtcdSettings:
+        from pykcp.storage.etcd.settings import EtcdSettings
+
+        return EtcdSettings(
+            servers=self.from_etcd,
+            prefix=self.from_etcd_prefix,
+            certfile=self.from_etcd_certfile,
+            keyfile=self.from_etcd_keyfile,
+            cafile=self.from_etcd_cafile,
+        )
+
+
+class ImportSettings(ProgramSettings):
+    COMMAND = "kcp import"
+
+    importing: ImportOptions = ImportOptions()
+    generic: RootDirectoryOptions = RootDirectoryOptions()
+    logging: LoggingOptions = LoggingOptions()

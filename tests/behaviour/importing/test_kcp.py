@@ -1,0 +1,185 @@
+"""`kcp import`: what a real kcp has stored becomes an installation that its clients go on using.
+
+`kcp.json.gz` is what kcp 0.32 kept in etcd and in its root directory after the tours of its
+documentation: workspaces, a type, an export with its binding and an object of it, a CRD, a service
+account with a token. The keys in it were made for this file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+import pathlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pykcp.storage.testing import EtcdProcess, find_etcd
+from pykcp.testing.apis import BINDINGS, COWBOYS, EXPORTS
+from pykcp.testing.client import TestClient
+from pykcp.testing.kubeconfig import read_access
+from pykcp.testing.programs import kcp
+from pykcp.testing.server import ServerProcess, server
+from pykcp.testing.workspaces import LOGICAL_CLUSTER, WORKSPACES, make_workspace
+
+SAVED = json.loads(gzip.decompress((pathlib.Path(__file__).parent / "kcp.json.gz").read_bytes()))
+MAPS = "/api/v1/namespaces/default/configmaps"
+SECRETS = "/api/v1/namespaces/default/secrets"
+needs_etcd = pytest.mark.skipif(find_etcd() is None, reason="needs etcd")
+
+
+@pytest.fixture
+def etcd(tmp_path: pathlib.Path) -> Iterator[EtcdProcess]:
+    process = EtcdProcess(tmp_path / "etcd")
+    process.start()
+    asyncio.run(_fill(process.url))
+    yield process
+    process.kill()
+
+
+async def _fill(url: str) -> None:
+    from pykcp.storage.etcd import messages
+    from pykcp.storage.etcd.client import EtcdClient
+    from pykcp.storage.etcd.settings import EtcdSettings
+
+    client = EtcdClient(EtcdSettings(servers=(url,)))
+    entries = [(key.encode(), base64.b64decode(value)) for key, value in SAVED["etcd"].items()]
+    for start in range(0, len(entries), 50):
+        puts = [
+            messages.RequestOp(request_put=messages.PutRequest(key=key, value=value))
+            for key, value in entries[start : start + 50]
+        ]
+        await client.txn(messages.TxnRequest(success=puts), 10.0)
+    await client.close()
+
+
+@pytest.fixture
+def old(tmp_path: pathlib.Path) -> pathlib.Path:
+    """The root directory of that kcp."""
+    root = tmp_path / "old"
+    root.mkdir()
+    for name, content in SAVED["files"].items():
+        (root / name).write_bytes(base64.b64decode(content))
+    return root
+
+
+def stored(key: str) -> Any:
+    return json.loads(base64.b64decode(SAVED["etcd"][key]))
+
+
+@needs_etcd
+def test_from_etcd(etcd: EtcdProcess, old: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    root = tmp_path / "new"
+    words = ("import", f"--from-etcd={etcd.url}", f"--root-directory={root}")
+    code, text = kcp(*words, "--dry-run")
+    assert code == 0, text
+    assert (
+        "5 workspaces: root:a, root:a:b, root:consumer, root:typed, root:wildwest-provider" in text
+    )
+    assert "1 cowboys.wild.west" in text
+    assert "nothing was changed" in text
+    assert not root.exists()
+
+    code, text = kcp(*words, f"--from-root-directory={old}")
+    assert code == 0, text
+    assert "fsck: consistent" in text
+    process = ServerProcess(root, [f"--token-auth-file={root / 'imported-tokens.csv'}"]).start()
+    try:
+        port = process.client().access.port
+        masters = TestClient(
+            replace(read_access(old / "admin.kubeconfig", "system:admin"), port=port)
+        )
+        people = TestClient(
+            replace(read_access(old / "admin.kubeconfig", "root"), port=port), "root"
+        )
+        with closing(masters), closing(people):
+            check(masters, people)
+    finally:
+        process.stop()
+
+    code, text = kcp(*words)
+    assert code == 1
+    assert "is not empty; import into a new one" in text
+
+
+def check(masters: TestClient, people: TestClient) -> None:
+    """Clients with its own kubeconfig, of which only the address has changed, find everything."""
+    found = {item["metadata"]["name"]: item for item in people.get(WORKSPACES).json["items"]}
+    assert sorted(found) == ["a", "consumer", "typed", "wildwest-provider"]
+    for key in SAVED["etcd"]:
+        if "/logicalclusters/customresources/" in key and "system:" not in key:
+            _same_cluster(masters, key)
+    team = people.in_cluster("root:a:b")
+    assert team.get(f"{MAPS}/settings").json["data"] == {"k": "v", "u": "ä"}
+    hat = team.get("/apis/shop.io/v1/namespaces/default/hats/h").json
+    assert hat["size"] == 5
+    consumer = people.in_cluster("root:consumer")
+    cowboys = consumer.get(COWBOYS).json["items"]
+    assert [item["metadata"]["name"] for item in cowboys] == ["john-wayne"]
+    (key,) = [key for key in SAVED["etcd"] if "wild.west/cowboys" in key]
+    assert cowboys[0]["metadata"]["uid"] == stored(key)["metadata"]["uid"]
+    identity = key.split("/")[4]
+    provider = people.in_cluster("root:wildwest-provider")
+    assert provider.get(f"{EXPORTS}/cowboys").json["status"]["identityHash"] == identity
+    assert consumer.get(f"{BINDINGS}/cowboys").json["status"]["phase"] == "Bound"
+    # the token of a service account
+    token = base64.b64decode(team.get(f"{SECRETS}/robot-token").json["data"]["token"]).decode()
+    robot = team.with_token(token)
+    assert robot.get(f"{MAPS}/settings").status == 200
+    assert robot.get(f"{SECRETS}/s").status == 403
+    # and it goes on: new workspaces, also of the type that was imported
+    make_workspace(people, "later", type={"name": "special", "path": "root"})
+
+
+def _same_cluster(masters: TestClient, key: str) -> None:
+    before, name = stored(key), key.split("/")[5]
+    after = masters.in_cluster(name).get(LOGICAL_CLUSTER).json
+    assert after["status"]["phase"] == "Ready"
+    if name != "root":
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        path = "kcp.io/path"
+        assert after["metadata"]["annotations"][path] == before["metadata"]["annotations"][path]
+
+
+@pytest.mark.slow
+def test_from_a_running_server(tmp_path: pathlib.Path) -> None:
+    """By the API; any server that serves it will do."""
+    with server() as source:
+        client = source.client(cluster="root")
+        make_workspace(client, "team")
+        team = client.in_cluster("root:team")
+        made = team.post(MAPS, {"metadata": {"name": "m"}, "data": {"a": "b"}}).json
+        root = tmp_path / "new"
+        code, text = kcp(
+            "import",
+            f"--from-kubeconfig={source.kubeconfig}",
+            "--from-context=shard-base",
+            f"--from-root-directory={source.root}",
+            f"--root-directory={root}",
+        )
+    assert code == 0, text
+    process = ServerProcess(root).start()
+    try:
+        found = process.client(cluster="root:team").get(f"{MAPS}/m").json
+        assert found["metadata"]["uid"] == made["metadata"]["uid"]
+    finally:
+        process.stop()
+
+
+def test_bad_input(tmp_path: pathlib.Path) -> None:
+    root = f"--root-directory={tmp_path / 'new'}"
+    for words, text in (
+        (["--from-context=x"], "one of --from-etcd and --from-kubeconfig must be given"),
+        (["--from-etcd=127.0.0.1:1", "--from-kubeconfig=x"], "must be given"),
+        (["--from-kubeconfig=/nonexistent"], "/nonexistent"),
+        (["--from-etcd=127.0.0.1:1", "--from-root-directory=/tmp"], "has no admin.kubeconfig"),
+    ):
+        code, found = kcp("import", root, *words)
+        assert code == 1, words
+        assert text in found
+        assert "Traceback" not in found
