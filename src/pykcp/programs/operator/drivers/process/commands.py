@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pathlib
 import sys
+from collections.abc import Sequence
 
 from pykcp.programs.kit.errors import SettingsError
-from pykcp.programs.operator.compiled import CompiledWorkload
+from pykcp.programs.operator.compiled import FRONT_PROXY, ROOT_SHARD_PROXY, CompiledWorkload
 from pykcp.server.documents.version import KCP
 
 MODULES = {
@@ -60,6 +61,29 @@ def is_own_version(version: str) -> bool:
 def can_share_port(compiled: CompiledWorkload) -> bool:
     """Whether several of its processes may run at once on one port."""
     return compiled.program in MODULES and not compiled.is_single
+
+
+def has_own_data(compiled: CompiledWorkload) -> bool:
+    """Whether each of its processes needs a data directory of its own.
+
+    Proxies share theirs: a new one then knows the shards also while the root shard is away.
+    """
+    return bool(compiled.data_directory) and compiled.component not in (
+        FRONT_PROXY,
+        ROOT_SHARD_PROXY,
+    )
+
+
+def data_directory(compiled: CompiledWorkload, number: int) -> str:
+    """Of one replica."""
+    given = compiled.data_directory
+    return f"{given}-{number}" if number and has_own_data(compiled) else given
+
+
+def replica_words(compiled: CompiledWorkload, words: Sequence[str], number: int) -> list[str]:
+    """The words of a program, with the data directory of one replica."""
+    before, after = compiled.data_directory, data_directory(compiled, number)
+    return [word.replace(before, after) for word in words] if before != after else list(words)
 
 
 def sharing_flags(health_port: int | str) -> list[str]:

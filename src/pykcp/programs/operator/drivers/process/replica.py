@@ -106,13 +106,14 @@ class ReplicaProcess:
 
     async def _launch(self) -> None:
         compiled = self.compiled
-        words = self._place.programs.command(compiled)
+        command = self._place.programs.command(compiled)
+        words = commands.replica_words(compiled, command, self.number)
         host, port = _reached(compiled), compiled.listen.port
         if commands.can_share_port(compiled):
             host, port = _LOCAL, free_port()
             words += commands.sharing_flags(port)
-        if compiled.data_directory:
-            ensure_directory(pathlib.Path(compiled.data_directory))
+        if data := commands.data_directory(compiled, self.number):
+            ensure_directory(pathlib.Path(data))
         out = logfiles.open_log(self._log)
         try:
             self._log_start = os.fstat(out).st_size

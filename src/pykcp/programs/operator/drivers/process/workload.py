@@ -11,7 +11,7 @@ from pykcp.aio.owner import TaskOwner
 from pykcp.clients.credential_files import CredentialError
 from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.operator.compiled import DEFAULT_REPLICAS, CompiledWorkload
-from pykcp.programs.operator.drivers.process.commands import can_share_port
+from pykcp.programs.operator.drivers.process.commands import can_share_port, has_own_data
 from pykcp.programs.operator.drivers.process.ignored import ignored_fields
 from pykcp.programs.operator.drivers.process.materialize import materialize
 from pykcp.programs.operator.drivers.process.records import ReplicaRecord
@@ -98,7 +98,7 @@ class Workload:
         """Replace replicas of older revisions, one after the other, each by one that is ready."""
         revision = self.revision
         for old in sorted(self._outdated(), key=lambda one: one.number):
-            overlaps = can_share_port(self.compiled) and can_share_port(old.compiled)
+            overlaps = _can_overlap(self.compiled) and _can_overlap(old.compiled)
             if not overlaps or not old.is_ready:
                 await self._end(old)
             new = self._replicas.get((old.number, revision))
@@ -160,6 +160,11 @@ class Workload:
             self.problem,
             ignored_fields(compiled),
         )
+
+
+def _can_overlap(compiled: CompiledWorkload) -> bool:
+    """Whether a new process may run beside the one that it replaces."""
+    return can_share_port(compiled) and not has_own_data(compiled)
 
 
 def _marked(found: ReplicaState, revision: str) -> ReplicaState:

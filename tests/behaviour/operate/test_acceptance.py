@@ -1,0 +1,389 @@
+"""What an operator must prove, with processes: one installation with everything switched on."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from pykcp.auth.certificates import KeyPair, create_ca, issue_client
+from pykcp.testing.client import TestClient, eventually
+from pykcp.testing.issuer import AUDIENCE, TestIssuer
+
+from .installations import SHARDS, HostInstallation, installation, kill, variant
+
+pytestmark = pytest.mark.slow
+NAMESPACE = "kcp-dekker"
+NAMESPACES = "/api/v1/namespaces"
+
+
+def _object(kind: str, name: str, spec: Any, version: str = "operator.kcp.io/v1alpha1") -> Any:
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **spec}
+
+
+def _secret(name: str, **data: str) -> Any:
+    return _object("Secret", name, {"stringData": data}, "v1")
+
+
+def _kubeconfig(name: str, target: Any, **more: Any) -> Any:
+    spec = {
+        "username": name,
+        "validity": "24h",
+        "secretRef": {"name": name},
+        "target": target,
+        **more,
+    }
+    return _object("Kubeconfig", name, {"spec": spec})
+
+
+def _encryption(*keys: str) -> str:
+    named = [
+        {"name": key, "secret": base64.b64encode(key.encode().ljust(32, b"-")).decode()}
+        for key in keys
+    ]
+    resources = [
+        {"resources": ["secrets"], "providers": [{"aescbc": {"keys": named}}, {"identity": {}}]}
+    ]
+    return json.dumps(
+        {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "EncryptionConfiguration",
+            "resources": resources,
+        }
+    )
+
+
+POLICY = json.dumps(
+    {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
+)
+
+
+class Everything:
+    """The manifests, which tests change, and the installation."""
+
+    def __init__(self, directory: pathlib.Path, issuer: TestIssuer) -> None:
+        self.directory, self.issuer = directory, issuer
+        self.foreign = create_ca("foreign", time.time(), algorithm="rsa")
+        self.objects = list(yaml.safe_load_all(variant("dekker")))
+        self.kcp = HostInstallation(directory / ".kcp")
+        oidc = {
+            "issuerURL": issuer.url,
+            "clientID": AUDIENCE,
+            "caFileRef": {"name": "issuer-ca"},
+        }
+        for kind in ("RootShard", "Shard", "FrontProxy"):
+            self.spec(kind)["auth"]["oidc"] = oidc
+        audit = {"policy": {"configMap": {"name": "audit-policy"}}}
+        for kind in ("RootShard", "Shard"):
+            path = str(directory / f"{kind}-audit.log")
+            self.spec(kind)["audit"] = {**audit, "log": {"path": path}}
+        self.spec("RootShard")["cache"] = {"ref": {"name": "cache"}}
+        self.spec("RootShard")["clientCABundleRef"] = {"name": "foreign-clients"}
+        self.spec("Shard")["encryption"] = {"configSecretRef": {"name": "encryption"}}
+        self._add()
+
+    def _add(self) -> None:
+        front = {"frontProxyRef": {"name": "frontproxy"}}
+        prepared = self.directory / "prepared"
+        host = self.spec("RootShard")["external"]["hostname"]
+        self.objects += [
+            _object("CacheServer", "cache", {"spec": {"certificates": {}, "replicas": 1}}),
+            _secret("issuer-ca", **{"ca.crt": self.issuer.ca}),
+            _secret("foreign-clients", **{"tls.crt": self.foreign.certificate.decode()}),
+            _secret("encryption", **{"encryption.yaml": _encryption("first")}),
+            _object("ConfigMap", "audit-policy", {"data": {"audit-policy.yaml": POLICY}}, "v1"),
+            _kubeconfig(
+                "root-admin", {"rootShardRef": {"name": "root"}}, groups=["system:kcp:admin"]
+            ),
+            _kubeconfig("nobody", front),
+            _object(
+                "VirtualWorkspace",
+                "own",
+                {
+                    "spec": {
+                        "target": {"shardRef": {"name": "alpha"}},
+                        "external": {"hostname": host, "port": 7444},
+                        "replicas": 1,
+                    }
+                },
+            ),
+            _object(
+                "VirtualWorkspace",
+                "custom",
+                {
+                    "spec": {
+                        "target": {"rootShardRef": {"name": "root"}},
+                        "external": {"hostname": host, "port": 7445},
+                        "replicas": 1,
+                        "command": [sys.executable, "-c", "import signal; signal.pause()"],
+                        "initContainers": [
+                            {"name": "prepare", "command": ["/usr/bin/touch", str(prepared)]}
+                        ],
+                    }
+                },
+            ),
+        ]
+        self.spec("Shard")["kcpVirtualWorkspace"] = {"name": "own"}
+
+    def spec(self, kind: str, name: str = "") -> Any:
+        for one in self.objects:
+            if one["kind"] == kind and name in ("", one["metadata"]["name"]):
+                return one["spec"]
+        raise KeyError(kind)
+
+    def data(self, name: str) -> Any:
+        return next(o for o in self.objects if o["metadata"]["name"] == name)["stringData"]
+
+    def write(self) -> str:
+        text = yaml.safe_dump_all(self.objects)
+        (self.directory / "manifests.yaml").write_text(text)
+        return text
+
+    def apply(self) -> None:
+        self.write()
+        self.kcp.succeed("up", timeout=200)
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everything]:
+    issuer = TestIssuer("RS256")
+    made = Everything(tmp_path_factory.mktemp("all"), issuer)
+    try:
+        with installation(made.directory, made.write()) as kcp:
+            made.kcp = kcp
+            yield made
+    finally:
+        issuer.close()
+
+
+def test_01_the_kubeconfig_of_a_root_shard(everything: Everything) -> None:
+    reply = everything.kcp.client("root-admin").get("/clusters/root/api/v1/secrets")
+    assert reply.status == 200, reply
+
+
+def test_02_a_second_shard_takes_workspaces(everything: Everything) -> None:
+    kcp = everything.kcp
+    cluster = kcp.make_workspace("second", "alpha")
+    shards = {
+        one["metadata"]["name"]: one["spec"]
+        for one in kcp.client().get(f"/clusters/root{SHARDS}").json["items"]
+    }
+    assert set(shards) == {"root", "alpha"}
+    assert kcp.client().get(f"/clusters/{cluster}{NAMESPACES}/default").status == 200
+
+
+def test_03_users_without_roles_are_forbidden(everything: Everything) -> None:
+    kcp = everything.kcp
+    assert kcp.client("nobody").get("/clusters/root/api/v1/secrets").status == 403
+    assert kcp.client().get("/clusters/root/api/v1/secrets").status == 200
+
+
+def test_04_a_cache_server_of_its_own_is_inherited(everything: Everything) -> None:
+    pids = everything.kcp.pids()
+    assert len(pids["cache-cache-server"]) == 1
+    for workload in ("root-kcp", "alpha-shard-kcp"):
+        words = pathlib.Path(f"/proc/{pids[workload][0]}/cmdline").read_text()
+        assert "--cache-kubeconfig=" in words
+        assert "cache" in words
+
+
+def test_05_virtual_workspaces_of_their_own(everything: Everything) -> None:
+    kcp = everything.kcp
+    host = everything.spec("RootShard")["external"]["hostname"]
+    assert len(kcp.pids()["own-virtual-workspace"]) == 1
+    shards = kcp.client().get(f"/clusters/root{SHARDS}/alpha").json["spec"]
+    assert shards["virtualWorkspaceURL"] == f"https://{host}:7444"
+    own = kcp.client()
+    own = TestClient(replace(own.access, port=7444))
+    assert eventually(lambda: own.get("/readyz").status == 200, 30)
+    own.close()
+    assert (everything.directory / "prepared").exists()
+    assert kcp.workload("custom-virtual-workspace")["available"]
+
+
+def _foreign(everything: Everything) -> TestClient:
+    pair: KeyPair = issue_client(everything.foreign, "guest", ["system:kcp:admin"], time.time())
+    files = everything.directory / "guest.crt", everything.directory / "guest.key"
+    files[0].write_bytes(pair.certificate)
+    files[1].write_bytes(pair.key)
+    return everything.kcp.client().with_certificate((str(files[0]), str(files[1])))
+
+
+def test_07_clients_of_a_foreign_authority(everything: Everything) -> None:
+    guest = _foreign(everything)
+    assert guest.get("/clusters/root/api/v1/secrets").status == 200
+    guest.close()
+    bundle = everything.spec("RootShard").pop("clientCABundleRef")
+    try:
+        everything.apply()
+        eventually(lambda: _is_refused(_foreign(everything)), 60)
+    finally:
+        everything.spec("RootShard")["clientCABundleRef"] = bundle
+        everything.apply()
+    eventually(lambda: not _is_refused(_foreign(everything)), 60)
+
+
+def _is_refused(client: TestClient) -> bool:
+    try:
+        return client.get("/clusters/root/api/v1/secrets").status == 401
+    except OSError:  # the handshake is refused
+        return True
+    finally:
+        client.close()
+
+
+def test_09_renewal_under_load(everything: Everything) -> None:
+    kcp = everything.kcp
+    cluster = kcp.make_workspace("renewed", "alpha")
+    token = _service_account_token(kcp, cluster)
+    failures: list[str] = []
+    stop = threading.Event()
+    done = [0]
+
+    def load() -> None:
+        client = kcp.client()
+        while not stop.is_set():
+            try:
+                reply = client.get(f"/clusters/{cluster}{NAMESPACES}/default")
+                if reply.status != 200:
+                    failures.append(repr(reply))
+                done[0] += 1
+                if done[0] % 10 == 0:
+                    client.close()
+                    client = kcp.client()
+            except OSError as error:
+                failures.append(repr(error))
+        client.close()
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        before = kcp.pids()
+        assert "root-server renewed" in kcp.succeed("cert", "renew")
+        count = done[0]
+        eventually(lambda: done[0] > count + 200, 60)
+    finally:
+        stop.set()
+        thread.join()
+    assert failures == []
+    assert kcp.pids() == before  # nothing was restarted
+    assert kcp.succeed("cert", "check")
+    bearer = kcp.client().with_token(token)
+    assert bearer.get(f"/clusters/{cluster}{NAMESPACES}/default").status == 403  # known, no rights
+    bearer.close()
+
+
+def _service_account_token(kcp: HostInstallation, cluster: str) -> str:
+    path = f"/clusters/{cluster}{NAMESPACES}/default/serviceaccounts/default/token"
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    made = eventually(lambda: _made(kcp.client().post(path, body)), 30)
+    return str(made["status"]["token"])
+
+
+def _made(reply: Any) -> Any:
+    return reply.json if reply.status == 201 else None
+
+
+def test_10_oidc_at_the_proxy_and_at_a_shard(everything: Everything) -> None:
+    kcp = everything.kcp
+    token = everything.issuer.token(sub="alice")
+    at_proxy = kcp.client().with_token(token)
+    at_shard = kcp.client("root-admin").with_token(token)
+    for client in (at_proxy, at_shard):
+        reply = client.get("/clusters/root/api/v1/secrets")
+        assert reply.status == 403, reply
+        assert 'User "oidc:alice"' in reply.json["message"]
+        assert client.with_token("nonsense").get("/clusters/root/api/v1/secrets").status == 401
+        client.close()
+    for shard in ("root", "alpha"):
+        cluster = kcp.make_workspace(f"accounts-{shard}", shard)
+        account = kcp.client().with_token(_service_account_token(kcp, cluster))
+        assert account.get(f"/clusters/{cluster}{NAMESPACES}/default").status == 403
+        account.close()
+
+
+def test_11_audit_events_name_the_workspace(everything: Everything) -> None:
+    kcp = everything.kcp
+    cluster = kcp.make_workspace("audited", "alpha")
+    kcp.client().get(f"/clusters/{cluster}{NAMESPACES}/audited-name")
+    log = everything.directory / "Shard-audit.log"
+
+    def event() -> Any:
+        events = [json.loads(line) for line in log.read_text().splitlines()]
+        return next((e for e in events if "audited-name" in e["requestURI"]), None)
+
+    notes = eventually(event, 30)["annotations"]
+    assert notes["kcp.io/path"] == "root:audited"
+    assert notes["kcp.io/cluster"] == notes["tenancy.kcp.io/workspace"] == cluster
+
+
+def test_12_secrets_are_encrypted_and_keys_rotate(everything: Everything) -> None:
+    kcp = everything.kcp
+    cluster = kcp.make_workspace("sealed", "alpha")
+    _put_secret(kcp, cluster, "one")
+    assert b"k8s:enc:aescbc:v1:first:" in _stored(everything)
+    before = kcp.pids()["alpha-shard-kcp"]
+    everything.data("encryption")["encryption.yaml"] = _encryption("second", "first")
+    everything.apply()
+    assert kcp.pids()["alpha-shard-kcp"] == before  # the configuration is reloaded
+
+    def is_rotated() -> bool:
+        _put_secret(kcp, cluster, f"more-{time.monotonic_ns()}")
+        return b"k8s:enc:aescbc:v1:second:" in _stored(everything)
+
+    eventually(is_rotated, 90)
+    path = f"/clusters/{cluster}{NAMESPACES}/default/secrets/one"
+    assert kcp.client().get(path).json["data"]["key"] == base64.b64encode(b"plain").decode()
+
+
+def _put_secret(kcp: HostInstallation, cluster: str, name: str) -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name},
+        "stringData": {"key": "plain"},
+    }
+    made = kcp.client().post(f"/clusters/{cluster}{NAMESPACES}/default/secrets", body)
+    assert made.status == 201, made
+
+
+def _stored(everything: Everything) -> bytes:
+    """Every value of the store, as it is on disk."""
+    path = everything.kcp.root / NAMESPACE / "alpha-shard-kcp" / "data" / "store.db"
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table'"
+        ).fetchall()
+        found = b""
+        for (table,) in tables:
+            for row in connection.execute(f'SELECT * FROM "{table}"'):
+                found += b"".join(value for value in row if isinstance(value, bytes))
+    finally:
+        connection.close()
+    return found
+
+
+def test_14_killed_processes_are_restarted_and_lose_nothing(everything: Everything) -> None:
+    kcp = everything.kcp
+    cluster = kcp.make_workspace("kept", "alpha")
+    for name, pids in kcp.pids().items():
+        (pid,) = pids
+        kill(pid)
+        assert eventually(lambda name=name: not kcp.workload(name)["available"], 30)  # type: ignore[misc]
+        eventually(lambda name=name: kcp.workload(name)["available"], 60)  # type: ignore[misc]
+        assert kcp.pids()[name] != [pid]
+    assert kcp.client().get(f"/clusters/{cluster}{NAMESPACES}/default").status == 200
+    problems = [line for line in kcp.fail("doctor").splitlines() if "PROBLEM" in line]
+    assert [line.split(": ")[0].split()[-1] for line in problems] == ["custom-virtual-workspace"]
