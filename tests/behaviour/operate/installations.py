@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import pathlib
 import random
 import signal
@@ -152,6 +153,13 @@ def host(root: pathlib.Path) -> Iterator[HostInstallation]:
 
 
 def kill(pid: int) -> None:
-    import os
-
     os.kill(pid, signal.SIGKILL)
+
+
+def pause(pid: int) -> None:
+    """It neither runs nor closes its connections."""
+    os.kill(pid, signal.SIGSTOP)
+
+
+def resume(pid: int) -> None:
+    os.kill(pid, signal.SIGCONT)

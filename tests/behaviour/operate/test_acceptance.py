@@ -20,7 +20,7 @@ from pykcp.auth.certificates import KeyPair, create_ca, issue_client
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.issuer import AUDIENCE, TestIssuer
 
-from .installations import SHARDS, HostInstallation, installation, kill, variant
+from .installations import SHARDS, HostInstallation, installation, kill, pause, resume, variant
 
 pytestmark = pytest.mark.slow
 NAMESPACE = "kcp-dekker"
@@ -183,10 +183,30 @@ def test_02_a_second_shard_takes_workspaces(everything: Everything) -> None:
     assert kcp.client().get(f"/clusters/{cluster}{NAMESPACES}/default").status == 200
 
 
-def test_03_users_without_roles_are_forbidden(everything: Everything) -> None:
+def test_03_roles_of_a_kubeconfig_are_granted_moved_and_revoked(everything: Everything) -> None:
     kcp = everything.kcp
-    assert kcp.client("nobody").get("/clusters/root/api/v1/secrets").status == 403
     assert kcp.client().get("/clusters/root/api/v1/secrets").status == 200
+    cluster = kcp.make_workspace("granted", "alpha")
+
+    def may_read(path: str) -> bool:
+        client = kcp.client("nobody")
+        status = client.get(f"/clusters/{path}/api/v1/secrets").status
+        client.close()
+        assert status in (200, 403), status
+        return status == 200
+
+    assert not may_read("root")
+    assert not may_read("root:granted")
+    spec = everything.spec("Kubeconfig", "nobody")
+    spec["authorization"] = {"clusterRoleBindings": {"clusterRoles": ["cluster-admin"]}}
+    everything.apply()
+    eventually(lambda: may_read("root"), 60)
+    spec["targetWorkspace"] = "root:granted"
+    everything.apply()
+    eventually(lambda: may_read(cluster) and not may_read("root"), 60)
+    del spec["authorization"]
+    everything.apply()
+    eventually(lambda: not may_read(cluster), 60)
 
 
 def test_04_a_cache_server_of_its_own_is_inherited(everything: Everything) -> None:
@@ -210,6 +230,34 @@ def test_05_virtual_workspaces_of_their_own(everything: Everything) -> None:
     own.close()
     assert (everything.directory / "prepared").exists()
     assert kcp.workload("custom-virtual-workspace")["available"]
+
+
+def test_06_a_deleted_shard_is_unregistered(everything: Everything) -> None:
+    kcp = everything.kcp
+    host = everything.spec("RootShard")["external"]["hostname"]
+    spec = {"rootShard": {"ref": {"name": "root"}}, "shardBaseURL": f"https://{host}:6555"}
+    everything.objects.append(_object("Shard", "short", {"spec": spec}))
+    everything.apply()
+    eventually(lambda: "short" in _registered(kcp), 60)
+    (root,) = kcp.pids()["root-kcp"]
+    everything.objects.pop()
+    everything.write()
+    pause(root)  # deletion waits for the root shard
+    try:
+        kcp.command("up", "--timeout=1s")
+        eventually(lambda: "Shard/short" in kcp.status()["waiting"], 60)
+        phases = {one["name"]: one["status"]["phase"] for one in kcp.status()["objects"]}
+        assert phases["short"] == "Deleting"
+    finally:
+        resume(root)
+    eventually(lambda: "short" not in _registered(kcp), 60)
+    eventually(lambda: "short-shard-kcp" not in kcp.pids(), 60)
+    assert "short" not in {one["name"] for one in kcp.status()["objects"]}
+
+
+def _registered(kcp: HostInstallation) -> list[str]:
+    items = kcp.client().get(f"/clusters/root{SHARDS}").json["items"]
+    return [one["metadata"]["name"] for one in items]
 
 
 def _foreign(everything: Everything) -> TestClient:

@@ -63,6 +63,7 @@ def status_lines(status: Object, is_running: bool, now: float) -> Iterator[str]:
         for one in those:
             yield from _workload_lines(one, is_running)
     yield from (f"{name}  runs on another host" for name in status["remote"])
+    yield from (f"waiting: {name}: {text}" for name, text in status.get("waiting", {}).items())
     yield from (f"problem: {text}" for text in status["problems"])
 
 

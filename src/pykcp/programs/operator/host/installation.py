@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import pathlib
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +10,7 @@ from pykcp.auth.files import write_private
 from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.operator.compiled import CompiledWorkload
 from pykcp.programs.operator.configuration.stage import Configuration, configure
+from pykcp.programs.operator.configuration.world import World
 from pykcp.programs.operator.host.layout import (
     HostChoices,
     HostFiles,
@@ -22,7 +20,9 @@ from pykcp.programs.operator.host.layout import (
     write_json,
 )
 from pykcp.programs.operator.host.manifests import Manifests, load_manifests
+from pykcp.programs.operator.host.objects import HostObjects
 from pykcp.programs.operator.names import GROUP
+from pykcp.programs.operator.pki.engine import CertificateEngine
 from pykcp.programs.operator.platform import HostPlatform, WorkloadPlace
 from pykcp.programs.operator.records import Records
 from pykcp.types import Object
@@ -53,10 +53,12 @@ class ConfiguredHost:
     """What is to run, and where the rest is."""
 
     manifests: Manifests
+    objects: HostObjects
     configuration: Configuration | None = None
     local: list[CompiledWorkload] = field(default_factory=list)
     remote: list[CompiledWorkload] = field(default_factory=list)
     """Workloads of other hosts: to be exported."""
+    world: World | None = None
     kubeconfigs: dict[str, str] = field(default_factory=dict)
     """Files by the name of the Kubeconfig object."""
 
@@ -89,8 +91,9 @@ class Installation:
         """
         self._check_clock(now)
         manifests = self._manifests()
-        found = ConfiguredHost(manifests, None, self._imported())
-        if manifests.objects:
+        objects = HostObjects(self.files.root / "objects.json")
+        found = ConfiguredHost(manifests, objects, None, self._imported())
+        if manifests.objects or objects.entries:
             self._configure(found, now, saves)
         if self.choices.version:
             found.local = [replace(one, version=self.choices.version) for one in found.local]
@@ -109,7 +112,7 @@ class Installation:
 
     def _configure(self, found: ConfiguredHost, now: float, saves: bool) -> None:
         manifests = found.manifests
-        self._number(manifests.objects, saves)
+        manifests.objects = found.objects.complete(manifests.objects, saves=saves)
         ports = SavedPorts(self.files.root / "ports.json")
         records = self.files.records()
         for record in manifests.records:
@@ -132,6 +135,8 @@ class Installation:
             is_local = not self.choices.host or host in ("", self.choices.host)
             (found.local if is_local else found.remote).append(workload)
         found.configuration = configuration
+        engine = CertificateEngine(records, now, platform.settle_seconds)
+        found.world = World.of(manifests.namespace, manifests.objects, records, platform, engine)
 
     def _save(self, records: Records, namespace: str) -> None:
         for record in records.changed.values():
@@ -140,23 +145,6 @@ class Installation:
             key = (record.kind, record.name)
             if key not in records.wanted and record.owner is not None:
                 self.files.remove_record(*key)
-
-    def _number(self, objects: Sequence[Object], saves: bool) -> None:
-        """Give objects the identity and generation that an API server would give them."""
-        path = self.files.root / "objects.json"
-        known: Object = read_json(path) or {}
-        kept: Object = {}
-        for obj in objects:
-            name = f"{obj['kind']}/{obj['metadata']['name']}"
-            text = json.dumps(obj["spec"], sort_keys=True).encode()
-            digest = hashlib.sha256(text).hexdigest()
-            entry = known.get(name) or {"uid": str(uuid.uuid4()), "generation": 0, "digest": ""}
-            if entry["digest"] != digest:
-                entry = {**entry, "digest": digest, "generation": entry["generation"] + 1}
-            kept[name] = entry
-            obj["metadata"] |= {"uid": entry["uid"], "generation": entry["generation"]}
-        if saves and kept != known:
-            write_json(path, kept)
 
     def _write_kubeconfigs(self, objects: Sequence[Object], records: Records) -> dict[str, str]:
         written = {}

@@ -9,10 +9,16 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractContextManager
+from typing import cast
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.clients.credential_files import CredentialError
+from pykcp.clients.errors import SendFailed
+from pykcp.clients.interface import Client
+from pykcp.machinery.status import StatusError
 from pykcp.programs.kit.errors import SettingsError
+from pykcp.programs.operator.cluster.cleanup import Cleanup
+from pykcp.programs.operator.configuration.world import NotConfigurable
 from pykcp.programs.operator.drivers.process.state import WorkloadReport, all_available
 from pykcp.programs.operator.drivers.process.supervisor import Supervisor
 from pykcp.programs.operator.host.certificates import request_renewal
@@ -27,6 +33,10 @@ _RETRY_SECONDS = 5.0
 _LONGEST_WAIT = 3600.0
 """Clocks are set, and machines sleep: what is due is looked up at least so often."""
 _STATUS_SECONDS = 0.2
+
+
+def _name(obj: Object) -> str:
+    return f"{obj['kind']}/{obj['metadata']['name']}"
 
 
 class running_host:  # noqa: N801  # a context, as those of other programs
@@ -47,6 +57,8 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         self.problem = ""
         """Why the last run of the configuration stage failed."""
         self._passes = 0
+        self.waiting: dict[str, str] = {}
+        """What could not be done inside of the installation, by object."""
 
     async def __aenter__(self) -> HostFiles:
         if not self._lock.__enter__():
@@ -65,6 +77,7 @@ class running_host:  # noqa: N801  # a context, as those of other programs
             raise
         self._owner.start_restartable("configuration", self._follow)
         self._owner.start_restartable("status", self._write_status)
+        self._owner.start_restartable("access", self._tend)
         return self.files
 
     async def _use(self, configured: ConfiguredHost) -> None:
@@ -105,6 +118,47 @@ class running_host:  # noqa: N801  # a context, as those of other programs
             return
         await self._use(configured)
 
+    # -- inside of the installation ----------------------------------------------------------------
+
+    async def _tend(self) -> None:
+        """Give users their roles and unregister shards, as soon as servers answer."""
+        while True:
+            seen = (self._passes, self._available())
+            is_done = await self._tend_all()
+            try:
+                async with asyncio.timeout(None if is_done else _RETRY_SECONDS):
+                    await self.supervisor.until(
+                        lambda: (self._passes, self._available()) != seen  # noqa: B023
+                    )
+            except TimeoutError:
+                pass
+
+    def _available(self) -> frozenset[str]:
+        return frozenset(one.owner for one in self.reports() if one.is_available)
+
+    async def _tend_all(self) -> bool:
+        """Whether nothing is left to do."""
+        configured = self.configured
+        if configured is None or configured.world is None:
+            return True
+        cleanup = Cleanup(cast("Client", configured.objects), configured.world)
+        is_done, available = True, self._available()
+        async with self._configuring:
+            for obj in configured.manifests.objects:
+                name = _name(obj)
+                try:
+                    await cleanup.tend(obj, is_available=name in available)
+                except (SendFailed, StatusError, NotConfigurable, CredentialError) as error:
+                    _log.info("%s: %s", name, error)
+                    self.waiting[name] = str(error)
+                    is_done = False
+                else:
+                    self.waiting.pop(name, None)
+        known = configured.objects.entries
+        if any(_name(one) not in known for one in configured.manifests.objects):
+            self._wake.set()  # what was deleted is gone: its programs are stopped
+        return is_done
+
     # -- state -----------------------------------------------------------------------------------
 
     def _changed(self) -> None:
@@ -120,7 +174,8 @@ class running_host:  # noqa: N801  # a context, as those of other programs
         return is_right and all_available(self.reports())
 
     def status(self) -> Object:
-        return host_status(self.configured, self.reports(), self.problem, time.time())
+        found = host_status(self.configured, self.reports(), self.problem, time.time())
+        return {**found, "waiting": self.waiting}
 
     async def _write_status(self) -> None:
         while True:
