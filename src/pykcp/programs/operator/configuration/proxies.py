@@ -132,7 +132,7 @@ class _ProxyWorkload:
             component,
             self._place,
             files,
-            authority,
+            backend,
             program="kcp-front-proxy",
             arguments=(*words, *extra_arguments(spec)),
             data_directory=world.platform.data(self._place),

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pykcp.programs.operator.compiled import CompiledWorkload
 from pykcp.programs.operator.drivers.process.commands import can_share_port
 
-_VOLUMES = frozenset(("hostPath", "secret", "configMap", "emptyDir"))
-
 
 def ignored_fields(compiled: CompiledWorkload) -> tuple[str, ...]:
     """The names of the fields, as they are in the object's spec."""
@@ -28,7 +26,6 @@ def _ignored(compiled: CompiledWorkload) -> Iterator[str]:
     for name in sorted(template):
         yield f"deploymentTemplate.spec.template.spec.{name}"
     for volume in compiled.volumes:
-        if not _VOLUMES & set(volume):
-            yield f"extraVolumes[{volume.get('name', '')}]"
+        yield f"extraVolumes[{volume.get('name', '')}] (name files of this host in extraArgs)"
     if compiled.service.cluster_ip:
         yield "serviceTemplate.spec.clusterIP"

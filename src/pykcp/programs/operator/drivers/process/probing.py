@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from functools import partial
 from typing import NamedTuple
 
 from pykcp.clients.errors import SendFailed
@@ -11,6 +12,7 @@ from pykcp.clients.http.client import HttpClient
 from pykcp.clients.http.interface import Server
 from pykcp.clients.http.trust import Trust
 from pykcp.programs.operator.compiled import Listen, Probe
+from pykcp.wire.tls_trust import verifying_context
 
 _MOST = 1 << 16
 _SHOWN = 300
@@ -27,7 +29,9 @@ async def probe(listen: Listen, host: str, port: int, what: Probe) -> ProbeOutco
     """Ask a process of the workload that listens there."""
     # As a kubelet does, a server whose authority is unknown is asked without verifying it:
     # a probe sends no credentials, and its answer says only how the server fares.
-    trust = Trust.of_files(listen.authority) if listen.authority else Trust.unverified()
+    trust = (
+        Trust(partial(_chain_only, listen.authority)) if listen.authority else Trust.unverified()
+    )
     server = Server("https", host, port, trust, listen.server_name)
     try:
         async with asyncio.timeout(what.timeout), HttpClient(server) as client:
@@ -42,6 +46,13 @@ async def probe(listen: Listen, host: str, port: int, what: Probe) -> ProbeOutco
     if response.status == 200:
         return ProbeOutcome("")
     return ProbeOutcome(f"{what.path} answered {response.status}: {_failed_checks(body)}")
+
+
+def _chain_only(authority: str) -> ssl.SSLContext:
+    """The certificate must be valid; its names are those for users, not for this host."""
+    context = verifying_context(cafile=authority)
+    context.check_hostname = False
+    return context
 
 
 def is_certificate_error(error: BaseException) -> bool:
