@@ -37,6 +37,8 @@ ELSEWHERE: dict[str, str] = {
     "operate/moving.md": "tests/behaviour/moves/test_tour.py",
     "design/virtual-workspaces.md": "tests/unit/virtual/test_writing_one.py",
     "guides/envtest.md": "tests/behaviour/envtest/test_envtest.py",
+    "operate/up.md": "tests/behaviour/operate/test_up.py",
+    "operate/variants/dekker.md": "tests/behaviour/operate/test_up.py",
     "tutorials/provider-go.md": "tests/docs/test_pages.py",
 }
 """Pages with a test of their own."""
@@ -54,6 +56,7 @@ NOT_RUN: dict[str, str] = {
     "operate/health.md": "shows a server with a full disk",
     "operate/limits.md": "excerpts of answers to requests above a limit",
     "operate/sign-in.md": "needs an identity provider",
+    "reference/configuration.md": "starts servers; files are tested with the settings",
     "reference/plugins.md": "one example; the plugins have tests of their own",
     "reference/clients.md": "scripts of the repository that take minutes",
     "reference/virtual-workspaces.md": "addresses of exports and types that the reader has",
@@ -165,6 +168,7 @@ def test_the_ten_minutes_have_their_blocks() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("go") is None, reason="there is no Go on this machine")
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
 def test_the_provider_in_go(tmp_path: pathlib.Path) -> None:

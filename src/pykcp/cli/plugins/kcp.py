@@ -101,6 +101,12 @@ def _quickstart(invocation: CommandInvocation) -> None:
     quickstart(invocation)
 
 
+def _doctor(invocation: CommandInvocation) -> int:
+    from pykcp.cli.plugins.doctor import doctor
+
+    return doctor(invocation)
+
+
 def _options(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.shell.help import flag_lines
 
@@ -122,6 +128,12 @@ def kcp_command(version: str) -> Command:
             workload_command(),
             shard_command(),
             _quickstart_command(),
+            Command(
+                "doctor",
+                "Check the kubeconfig, the server, the current workspace and its APIs.",
+                _doctor,
+                flags=(WORKSPACE_FLAG, *CONNECTION_FLAGS),
+            ),
             Command("options", "List the flags common to all commands.", _options),
         ),
         version=version,

@@ -123,6 +123,10 @@ class Session:
             self._client = RestClient(self.target(), self.invocation.get("v") or 0)
         return self._client
 
+    def namespace(self) -> str:
+        """The namespace of the context; `default` if it has none."""
+        return self.config.namespace() or "default"
+
     def current(self, words: str = "does not point to a workspace") -> str:
         """The path of the workspace that the server's URL points to."""
         host = self.target().host

@@ -6,9 +6,12 @@ import time
 from collections.abc import Callable
 
 from pykcp.cli.plugins.errors import DeadlineExceeded
+from pykcp.cli.plugins.shell.terminal import ProgressLine
 
 FIRST_PAUSE = 0.02
 LONGEST_PAUSE = 0.5
+QUIET = 1.0
+"""Seconds after which a terminal shows what is waited for."""
 
 
 def poll(
@@ -24,11 +27,16 @@ def poll(
 
     `waited_for` says what is missing, for the error if time runs out.
     """
-    deadline = clock() + seconds
-    between = FIRST_PAUSE
-    while not is_done():
-        left = deadline - clock()
-        if left <= 0:
-            raise DeadlineExceeded(waited_for())
-        pause(min(between, left))
-        between = min(between * 1.5, longest_pause)
+    began = clock()
+    between, progress = FIRST_PAUSE, ProgressLine()
+    try:
+        while not is_done():
+            passed = clock() - began
+            if passed >= seconds:
+                raise DeadlineExceeded(waited_for())
+            if passed > QUIET:
+                progress.show(waited_for(), passed)
+            pause(min(between, seconds - passed))
+            between = min(between * 1.5, longest_pause)
+    finally:
+        progress.clear()

@@ -114,6 +114,12 @@ def _clone(invocation: CommandInvocation) -> None:
     clone(invocation)
 
 
+def _why(invocation: CommandInvocation) -> int:
+    from pykcp.cli.plugins.workspace.why import why
+
+    return why(invocation)
+
+
 def _create_context(invocation: CommandInvocation) -> None:
     from pykcp.cli.plugins.workspace.context import create_context
 
@@ -271,6 +277,21 @@ def _create_context_command() -> Command:
     )
 
 
+def _why_command(typed: str) -> Command:
+    return Command(
+        "why",
+        "Explain why a request is allowed or denied, and which grant is missing.",
+        _why,
+        usage="<verb> <resource>[.<group>][/<subresource>] [<name>] | <verb> <path>",
+        examples=f"{typed} why create configmaps -n prod\n{typed} why list deployments.apps --as jane\n{typed} why access /",
+        flags=(
+            PluginFlag("all-namespaces", "bool", "Ask about all namespaces.", False, "A"),
+            WORKSPACE_FLAG,
+            *CONNECTION_FLAGS,
+        ),
+    )
+
+
 def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
     """`typed` is the command as users type it, for the examples."""
     return Command(
@@ -308,6 +329,7 @@ def workspace_command(version: str, typed: str = "kubectl ws") -> Command:
             ),
             _undelete_command(typed),
             *_copy_commands(typed),
+            _why_command(typed),
             _create_context_command(),
         ),
         version=version,

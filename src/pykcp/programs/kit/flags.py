@@ -189,7 +189,7 @@ class FlagSet:
         name, value = self._split(word)
         flag = self._flags.get(name)
         if flag is None:
-            raise FlagError(f"unknown flag: {word.split('=', maxsplit=1)[0]}{self._similar(name)}")
+            raise FlagError(f"unknown flag: {word.split('=', maxsplit=1)[0]}{self.similar(name)}")
         if flag.effect == REFUSED:
             raise FlagError(f"--{name} is not supported yet by this version")
         if value is None:
@@ -218,7 +218,8 @@ class FlagSet:
         value = word[2:]
         return name, value.removeprefix("=") if value else None
 
-    def _similar(self, name: str) -> str:
+    def similar(self, name: str) -> str:
+        """A hint at the flag that a mistyped name may mean; empty if there is none."""
         from difflib import get_close_matches  # only for mistakes: not worth a start's time
 
         shown = [flag.name for flag in self.flags if not flag.is_hidden]

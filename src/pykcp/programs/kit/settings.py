@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
+from pykcp.programs.kit.config_file import CONFIG, read_config
 from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.kit.flags import FlagError, FlagSet
 from pykcp.programs.kit.frozen import Frozen
@@ -22,7 +23,7 @@ class ProgramSettings(Frozen):
     @classmethod
     def flag_set(cls) -> FlagSet:
         sections = [(group.TITLE, group.flags()) for _, group in cls()._groups()]
-        return FlagSet(sections, cls.SHORT)
+        return FlagSet([*sections, ("Configuration", [CONFIG])], cls.SHORT)
 
     @classmethod
     def parse(cls, words: Sequence[str]) -> tuple[Self, list[str]]:
@@ -31,6 +32,8 @@ class ProgramSettings(Frozen):
         given, rest = flags.parse(words)
         if rest:
             raise FlagError(f'unknown command "{rest[0]}" for "{cls.COMMAND}"')
+        if given.get(CONFIG.name):
+            given = {**read_config(given[CONFIG.name], flags), **given}
         changes, problems = {}, []
         for name, group in cls()._groups():
             try:

@@ -65,6 +65,13 @@ class ClientConfig:
             self._loaded = load(self.files)
         return self._loaded
 
+    def namespace(self) -> str:
+        """The namespace of the current context; "" if it has none."""
+        return str(self._context(self.raw()).get("namespace") or "")
+
+    def context_name(self) -> str:
+        return str(self._context_name(self.raw()))
+
     def target(self) -> ServerTarget:
         target = self._target()
         return target.at(self._redirect(target.host)) if self._redirect else target

@@ -75,6 +75,19 @@ class RestClient:
         """A discovery document; of an error, only the code is used."""
         return self.request("GET", path, reads_status=False)
 
+    def text(self, path: str) -> tuple[int, str]:
+        """The status and text of a path that has no JSON."""
+        self._authenticate("GET", path)
+        response, data = self._exchange("GET", path, None)
+        return response.status, data.decode("utf-8", "replace")
+
+    def certificate_end(self) -> str:
+        """Until when the server's certificate is valid; "" if that is not known."""
+        connection = self._connection
+        if connection is None or not isinstance(connection.sock, ssl.SSLSocket):
+            return ""
+        return str((connection.sock.getpeercert() or {}).get("notAfter", ""))
+
     def request(
         self,
         method: str,

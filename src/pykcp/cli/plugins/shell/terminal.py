@@ -1,0 +1,51 @@
+"""What a terminal can show that a file cannot: colours, and a line that changes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+RED, GREEN, YELLOW = "31", "32", "33"
+_CLEAR = "\r\x1b[K"
+
+
+def is_terminal(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """The text in a colour, on a terminal; `NO_COLOR` turns colours off, as in other programs."""
+    if os.environ.get("NO_COLOR") or not is_terminal(stream or sys.stdout):
+        return text
+    return f"\x1b[{colour}m{text}\x1b[0m"
+
+
+class ProgressLine:
+    """One line on the terminal that says what a command waits for; nothing in a file."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._is_shown = False
+
+    def show(self, text: str, seconds: float) -> None:
+        if is_terminal(self._stream):
+            line = (
+                f"waiting for {seconds:.0f} s: {text}" if text else f"waiting for {seconds:.0f} s"
+            )
+            self._stream.write(_CLEAR + line[: _width() - 1])
+            self._stream.flush()
+            self._is_shown = True
+
+    def clear(self) -> None:
+        if self._is_shown:
+            self._stream.write(_CLEAR)
+            self._stream.flush()
+            self._is_shown = False
+
+
+def _width() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except OSError:
+        return 80
