@@ -14,6 +14,7 @@ from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.multicluster.clusters.connection import Resolve, resolve_any
 from pykcp.multicluster.clusters.controller import ClusterLifecycle, MakeSyncer
 from pykcp.multicluster.clusters.settings import ClusterSettings
+from pykcp.multicluster.importing.exporting import TypeExports
 from pykcp.multicluster.importing.negotiator import Negotiator
 from pykcp.multicluster.importing.table import ImportTable
 from pykcp.multicluster.splitting.engine import Splitting
@@ -58,7 +59,10 @@ class MulticlusterControllers:
             publishes=parts.settings.publishes_types,
             metrics=parts.metrics,
         )
-        for one in (self._table, self._clusters, self._negotiator):
+        self._exports = TypeExports(
+            parts.lister, parts.client("api-exporting"), metrics=parts.metrics
+        )
+        for one in (self._table, self._clusters, self._negotiator, self._exports):
             one.follow(parts.feed)
         self._splitting: Splitting | None = None
         if parts.splitting is not None:
@@ -74,6 +78,7 @@ class MulticlusterControllers:
                 controllers: list[Controller[Any]] = [
                     self._clusters.controller,
                     self._negotiator.controller,
+                    self._exports.controller,
                 ]
                 if self._splitting is not None:
                     await self._splitting.load()
@@ -81,6 +86,7 @@ class MulticlusterControllers:
                 for controller in controllers:
                     owner.start_restartable(controller.name, controller.run)
                 self._clusters.add_all()
+                self._exports.add_all()
                 await asyncio.Event().wait()
             finally:
                 await self._clusters.stop()

@@ -11,8 +11,10 @@ from typing import Any
 
 import yaml
 
+from pykcp.testing.apis import BINDINGS, EXPORTS, binding, export
+from pykcp.testing.binding import made
 from pykcp.testing.client import TestClient, eventually
-from pykcp.testing.clusters import make_cluster
+from pykcp.testing.clusters import make_cluster, name_of
 from pykcp.testing.multicluster.workspaces import (
     CLUSTERS,
     IMPORTS,
@@ -64,8 +66,7 @@ class Behind:
             eventually(lambda: inside.get("/apis/example.com/v1/things").status == 200)
         kubeconfig = self._kubeconfig(inside)
         obj = cluster_object(name, kubeconfig=kubeconfig, syncResources=["*.example.com"], **spec)
-        made = self.workspace.post(CLUSTERS, obj)
-        assert made.status == 201, made
+        made(self.workspace, CLUSTERS, obj)
         return inside
 
     def _kubeconfig(self, inside: TestClient) -> str:
@@ -202,3 +203,35 @@ def test_conflicts_concern_one_cluster(shard: ServerProcess, workspace: TestClie
     eventually(lambda: behind.condition("Published") == "True")
     findings = workspace.get(f"{IMPORTS}/things.b.v1.example.com").json["status"]["findings"]
     assert any("properties[x]" in one["path"] for one in findings)
+
+
+def test_other_workspaces_bind_the_types(shard: ServerProcess, workspace: TestClient) -> None:
+    behind = Behind(shard, workspace)
+    annotations = {"apiresource.kcp.dev/export": "negotiated"}
+    assert workspace.post(EXPORTS, export("compute")).status == 201
+    patch = {"metadata": {"annotations": annotations}}
+    assert workspace.patch(f"{EXPORTS}/compute", patch).status == 200
+    inside = behind.add("a", {"x": STRING})
+
+    def exported() -> list[str]:
+        spec = workspace.get(f"{EXPORTS}/compute").json["spec"]
+        return [one["schema"] for one in spec.get("resources") or ()]
+
+    (first,) = eventually(exported)
+    assert first.startswith("rev-")
+    assert first.endswith(".things.example.com")
+    consumer = make_cluster(shard, f"consumer{next(_numbers)}")
+    made(consumer, BINDINGS, binding("compute", "compute", name_of(workspace)))
+    eventually(lambda: consumer.get(THINGS).status == 200)
+    assert consumer.post(THINGS, thing("one", x="1")).status == 201
+    # The type is widened: consumers follow.
+    crd = inside.get(CRD).json
+    crd["spec"] = definition({"x": STRING, "y": STRING})["spec"]
+    assert inside.put(CRD, crd).status == 200
+    eventually(lambda: exported() not in ([], [first]))
+    eventually(
+        lambda: consumer.patch(f"{THINGS}/one", {"spec": {"y": "2"}}).json["spec"].get("y") == "2"
+    )
+    # It is not narrowed any longer, whatever a cluster asks for.
+    behind.add("b", {"x": STRING}, schemaUpdateStrategy="UpdatePublished")
+    eventually(lambda: behind.is_compatible("b", "APIExport compute exports the type"))

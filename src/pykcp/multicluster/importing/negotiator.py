@@ -24,6 +24,7 @@ from pykcp.machinery.negotiation.meet import meet
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import (
     API_BINDINGS,
+    API_EXPORTS,
     CUSTOM_RESOURCE_DEFINITIONS,
     GroupVersionResource,
 )
@@ -204,6 +205,10 @@ class Negotiator:
         met = meet(base["openAPIV3Schema"], outcome.spec["openAPIV3Schema"])
         if not problems(met.findings, may_narrow=False):
             return outcome
+        exporter = await self._exporter(cluster, base)
+        if exporter:
+            why = f"APIExport {exporter} exports the type, and objects of consumers may not fit"
+            return negotiate(types, base, is_fixed=False, is_published=True, refusal=lambda _: why)
         count, names = await misfits(
             self._client, cluster, _kind_of(base), outcome.spec["openAPIV3Schema"]
         )
@@ -212,6 +217,15 @@ class Negotiator:
         more = ", …" if count > len(names) else ""
         why = f"{count} stored objects do not fit: {', '.join(names)}{more}"
         return negotiate(types, base, is_fixed=False, is_published=True, refusal=lambda _: why)
+
+    async def _exporter(self, cluster: str, spec: Object) -> str:
+        """An APIExport by which other workspaces may have the type."""
+        resource = resource_of(spec)
+        for export in await self._client.list(cluster, API_EXPORTS):
+            for one in (export.get("spec") or {}).get("resources") or ():
+                if (one.get("group") or "", one["name"]) == (resource.group, resource.plural):
+                    return meta.name(export)
+        return ""
 
     async def _write(
         self, key: ObjectKey, negotiated: Object | None, outcome: NegotiationOutcome
