@@ -34,6 +34,11 @@ RUN = (
 
 ELSEWHERE: dict[str, str] = {
     "operate/fleet.md": "tests/behaviour/fleet/test_command.py",
+    "operate/up.md": "tests/behaviour/operate/test_up.py",
+    "operate/variants/dekker.md": "tests/behaviour/operate/test_up.py",
+    "operate/variants/vespucci.md": "tests/behaviour/operate/test_variants.py",
+    "operate/variants/comer.md": "tests/behaviour/operate/test_variants.py",
+    "operate/variants/zheng.md": "tests/behaviour/operate/test_zheng.py",
     "operate/moving.md": "tests/behaviour/moves/test_tour.py",
     "design/virtual-workspaces.md": "tests/unit/virtual/test_writing_one.py",
     "guides/envtest.md": "tests/behaviour/envtest/test_envtest.py",
