@@ -69,3 +69,9 @@ def test_other_origins_get_no_header(browser: TestClient, origin: str) -> None:
 @pytest.mark.parametrize("path", [MAPS, "/openapi/v3"])
 def test_transport_security(browser: TestClient, path: str) -> None:
     assert browser.get(path).header("strict-transport-security") == "max-age=600; includeSubDomains"
+
+
+def test_allowed_origins_may_write(browser: TestClient) -> None:
+    body = {"metadata": {"name": "of-a-page"}}
+    assert browser.post(MAPS, body, headers={"origin": ALLOWED}).status == 201
+    assert browser.delete(f"{MAPS}/of-a-page", headers={"origin": ALLOWED}).status == 200
