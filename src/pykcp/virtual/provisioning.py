@@ -2,12 +2,14 @@
 
     POST …/clusters   provision the logical cluster of a Workspace of another shard
     POST …/reports    a logical cluster on another shard has changed: its Workspace follows
+    POST …/protected  the workspaces below some paths that are protected from deletion
 
 Only other shards have access: system:masters, and administrators of logical clusters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pykcp.auth.authz.attributes import Decision, Verdict
@@ -24,28 +26,35 @@ from pykcp.virtual.framework import DENIED, VirtualView, Visit
 
 _KIND = "Provisioning"
 
+ProtectedBelow = Callable[[list[str]], list[str]]
+"""The paths of protected workspaces in those with these paths."""
+
 
 class ProvisioningWorkspace:
     name = "provisioning"
     checks: tuple[str, ...] = ()
 
-    def __init__(self, hosted: HostedClusters) -> None:
-        self._view = ProvisioningView(hosted)
+    def __init__(self, hosted: HostedClusters, protected_below: ProtectedBelow) -> None:
+        self._view = ProvisioningView(hosted, protected_below)
 
     def visit(self, path: str) -> Visit | None:
         return Visit(self._view, clusters.SYSTEM_SHARD, path)
 
 
 class ProvisioningView(VirtualView):
-    def __init__(self, hosted: HostedClusters) -> None:
-        self._hosted = hosted
+    def __init__(self, hosted: HostedClusters, protected_below: ProtectedBelow) -> None:
+        self._hosted, self._protected_below = hosted, protected_below
         self.paths = self
 
     async def authorize(self, call: Call) -> Decision:
         return Decision(Verdict.ALLOW) if LOGICAL_CLUSTER_ADMIN in call.user.groups else DENIED
 
     def handle(self, call: Call) -> Pending:
-        action = {"/clusters": self._provision, "/reports": self._report}.get(call.info.path)
+        action = {
+            "/clusters": self._provision,
+            "/reports": self._report,
+            "/protected": self._list_protected,
+        }.get(call.info.path)
         if action is None:
             raise PageNotFound
         if call.info.method != "POST":
@@ -78,6 +87,12 @@ class ProvisioningView(VirtualView):
             found,
         )
         send_object(call, {"known": await self._hosted.report(report)})
+
+    async def _list_protected(self, call: Call, body: Object) -> None:
+        paths = body.get("paths")
+        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+            raise BadRequest("paths must be a list of strings")
+        send_object(call, {"protected": self._protected_below(paths)})
 
 
 def _text(body: Object, part: str) -> str:

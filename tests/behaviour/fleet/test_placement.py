@@ -180,3 +180,28 @@ def test_initializers_run_on_the_shard_of_the_workspace(
     shard = shared_fleet.client("shard-1")
     assert shard.patch(f"{view}/status", {"status": {"initializers": []}}).status == 200
     eventually(is_ready(root, "prepared"))
+
+
+PROTECTION = "tenancy.pykcp.io/deletion-protection"
+
+
+def test_a_protected_workspace_on_another_shard(root: TestClient) -> None:
+    """Parent on one shard, child on the other, and the protected one back on the first."""
+    make_workspace(root, "keeps", **on("root"))
+    keeps = inside(root, "keeps")
+    make_workspace(keeps, "child", **on("shard-1"))
+    child = inside(keeps, "child")
+    make_workspace(child, "deep", **on("root"))
+    protect = {"metadata": {"annotations": {PROTECTION: "true"}}}
+    assert child.patch(f"{WORKSPACES}/deep", protect).status == 200
+    message = "workspace root:keeps:child:deep in it is protected from deletion"
+    for client, path in ((root, f"{WORKSPACES}/keeps"), (keeps, f"{WORKSPACES}/child")):
+        refused = client.delete(path)
+        assert refused.status == 403
+        assert message in refused.json["message"]
+    assert message in root.delete(WORKSPACES, labelSelector="!nothing").json["message"]
+    assert keeps.get(f"{WORKSPACES}/child").json["metadata"].get("deletionTimestamp") is None
+    unprotect = {"metadata": {"annotations": {PROTECTION: None}}}
+    assert child.patch(f"{WORKSPACES}/deep", unprotect).status == 200
+    assert root.delete(f"{WORKSPACES}/keeps").status == 200
+    eventually(lambda: root.get(f"{WORKSPACES}/keeps").status == 404)

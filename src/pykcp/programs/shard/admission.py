@@ -21,6 +21,7 @@ from pykcp.admission.plugins.kcp.cluster_cached_resource import ClusterCachedRes
 from pykcp.admission.plugins.kcp.cluster_count import LogicalClusterLimit
 from pykcp.admission.plugins.kcp.deletion_protection import (
     LogicalClusterProtection,
+    OtherShards,
     ProtectedWorkspaces,
     WorkspaceProtection,
 )
@@ -125,7 +126,7 @@ def _validating(
     limits: Sequence[Validating],
 ) -> list[Validating]:
     lookup = catalog.lookup
-    protected = ProtectedWorkspaces(store, lookup)
+    protected, others = ProtectedWorkspaces(store, lookup), OtherShards(catalog.peers)
     return [
         RoleEscalation(authorizer),
         CertificateApproval(authorizer),
@@ -151,6 +152,6 @@ def _validating(
         *limits,
         ClusterCachedResourceRules(lookup, catalog.directory),
         CachedResourceSliceRules(lookup, authorizer),
-        WorkspaceProtection(protected),
-        LogicalClusterProtection(protected),
+        WorkspaceProtection(protected, others),
+        LogicalClusterProtection(protected, others),
     ]

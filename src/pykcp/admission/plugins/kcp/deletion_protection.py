@@ -4,17 +4,21 @@ Annotation `tenancy.pykcp.io/deletion-protection: "true"`; not in kcp. Anyone wh
 workspace can remove it: it prevents mistakes, it is not access control.
 
 Protection is checked when a deletion starts. The content of a terminating workspace is deleted
-with it, so an annotation that is added later has no effect.
+with it, so an annotation that is added later has no effect. Other shards are asked if the workspace
+may have content there; one that does not answer does not block the deletion.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pykcp.machinery import meta
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
-from pykcp.machinery.status import Forbidden
+from pykcp.machinery.status import Forbidden, StatusError
 from pykcp.registry.codec import decode
 from pykcp.registry.indexes.entries import PROTECTED_WORKSPACES, PROTECTION, is_protected
 from pykcp.registry.keys import kind_prefix, split_key
@@ -23,8 +27,16 @@ from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
+if TYPE_CHECKING:
+    from pykcp.clients.peers import Peers
+
+_log = logging.getLogger(__name__)
+
 _PREFIX = kind_prefix(WORKSPACES)
 _MARK = PROTECTION.encode()
+PROTECTED_SERVICE = "/services/provisioning/protected"
+_ASK_SECONDS = 2.0
+_PATHS_AT_ONCE = 1000
 _HOW = f"remove the annotation {PROTECTION} from it first"
 
 
@@ -87,8 +99,16 @@ class ProtectedWorkspaces:
             cluster = ((found.get("spec") or {}).get("owner") or {}).get("cluster") or ""
 
     def _path(self, key: str) -> str:
-        parts = split_key(key)
-        return clusters.join(self._lookup.canonical_path(parts.cluster), parts.name)
+        return _path_of(self._lookup, key)
+
+    def path(self, cluster: str, name: str = "") -> str:
+        path = self._lookup.canonical_path(cluster)
+        return clusters.join(path, name) if name else path
+
+    def is_empty(self, cluster: str) -> bool:
+        """Whether a logical cluster is on this shard and has no child workspaces."""
+        is_here = self._lookup.logical_cluster(cluster) is not None
+        return is_here and not self._store.keys(f"{_PREFIX}{cluster}/", limit=1)
 
     def is_going(self, cluster: str) -> bool:
         """Whether a logical cluster is being deleted, with all that is in it."""
@@ -104,12 +124,65 @@ class ProtectedWorkspaces:
         return found if found is not None and meta.uid(found) == owner.get("uid") else None
 
 
+def protected_below(store: Store, lookup: ObjectLookup, paths: Sequence[str]) -> list[str]:
+    """The paths of the protected workspaces of this shard in the workspaces with these paths."""
+    wanted = set(paths)
+    found = (_path_of(lookup, key) for key in store.lookup(PROTECTED_WORKSPACES))
+    return sorted(path for path in found if not wanted.isdisjoint(_ancestors(path)))
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    while ":" in path:
+        path = path.rpartition(":")[0]
+        yield path
+
+
+def _path_of(lookup: ObjectLookup, key: str) -> str:
+    parts = split_key(key)
+    return clusters.join(lookup.canonical_path(parts.cluster), parts.name)
+
+
+class OtherShards:
+    """Asks other shards what they protect."""
+
+    def __init__(self, peers: Peers | None) -> None:
+        self._peers = peers
+
+    @property
+    def exist(self) -> bool:
+        return self._peers is not None
+
+    async def protected_below(self, paths: Sequence[str]) -> list[str]:
+        """The paths of their protected workspaces in the workspaces with these paths, as far as
+        they answer.
+        """
+        if self._peers is None:
+            return []
+        asked = [
+            self._ask(name, paths[start : start + _PATHS_AT_ONCE])
+            for name in self._peers.names()
+            for start in range(0, len(paths), _PATHS_AT_ONCE)
+        ]
+        return sorted(found for answer in await asyncio.gather(*asked) for found in answer)
+
+    async def _ask(self, shard: str, paths: Sequence[str]) -> list[str]:
+        assert self._peers is not None
+        try:
+            async with asyncio.timeout(_ASK_SECONDS):
+                client = self._peers.client(shard)
+                answer = await client.send("POST", PROTECTED_SERVICE, {"paths": paths})
+        except (StatusError, TimeoutError) as error:
+            _log.warning("shard %s does not say what it protects: %s", shard, error)
+            return []
+        return [str(found) for found in answer.get("protected") or ()]
+
+
 class WorkspaceProtection:
     name = "tenancy.pykcp.io/DeletionProtection"
     kind = WORKSPACES
 
-    def __init__(self, protected: ProtectedWorkspaces) -> None:
-        self._protected = protected
+    def __init__(self, protected: ProtectedWorkspaces, others: OtherShards) -> None:
+        self._protected, self._others = protected, others
 
     def wants(self, request: AdmissionRequest) -> bool:
         return request.operation == "DELETE"
@@ -118,13 +191,20 @@ class WorkspaceProtection:
         assert request.old is not None
         if self._protected.is_going(request.context.cluster):
             return
-        self._check(request.old)
-        for value in request.collection or ():
-            self._check(decode(value))
+        parent = request.context.cluster
+        checked = (request.old, *(decode(value) for value in request.collection or ()))
+        elsewhere = {
+            self._protected.path(parent, name): name for name in map(self._check, checked) if name
+        }
+        held = await self._others.protected_below(list(elsewhere)) if elsewhere else []
+        if held:
+            name = next(elsewhere[path] for path in _ancestors(held[0]) if path in elsewhere)
+            raise _refused(WORKSPACES.group, WORKSPACES.resource, name, held)
 
-    def _check(self, workspace: Object) -> None:
+    def _check(self, workspace: Object) -> str:
+        """Raise Forbidden, or return the name if it may have content on other shards."""
         if meta.is_deleting(workspace):
-            return
+            return ""
         name = meta.name(workspace)
         if is_protected(workspace):
             raise _refused(WORKSPACES.group, WORKSPACES.resource, name, [])
@@ -132,6 +212,8 @@ class WorkspaceProtection:
         held = self._protected.below(cluster) if cluster else []
         if held:
             raise _refused(WORKSPACES.group, WORKSPACES.resource, name, held)
+        is_whole = not cluster or not self._others.exist or self._protected.is_empty(cluster)
+        return "" if is_whole else name
 
 
 class LogicalClusterProtection:
@@ -140,8 +222,8 @@ class LogicalClusterProtection:
     name = "tenancy.pykcp.io/DeletionProtection"
     kind = LOGICAL_CLUSTERS
 
-    def __init__(self, protected: ProtectedWorkspaces) -> None:
-        self._protected = protected
+    def __init__(self, protected: ProtectedWorkspaces, others: OtherShards) -> None:
+        self._protected, self._others = protected, others
 
     def wants(self, request: AdmissionRequest) -> bool:
         return request.operation == "DELETE"
@@ -153,7 +235,10 @@ class LogicalClusterProtection:
         owner = self._protected.owner(request.old)
         if owner is not None and meta.is_deleting(owner):
             return
-        held = self._protected.below(request.context.cluster)
+        cluster = request.context.cluster
+        held = self._protected.below(cluster)
+        if not held and not self._protected.is_empty(cluster):
+            held = await self._others.protected_below([self._protected.path(cluster)])
         if held or (owner is not None and is_protected(owner)):
             name = meta.name(request.old)
             raise _refused(LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource, name, held)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from pykcp.cache.server import make_server as make_cache_server
 from pykcp.clients.http.trust import Trust
@@ -19,6 +20,7 @@ from pykcp.registry.local import LocalClient
 from pykcp.registry.moving.parts import ShardMoves, shard_moves
 from pykcp.registry.verbs.restore import Trash
 from pykcp.server.mount import FrontDoor
+from pykcp.storage.interface import Store
 from pykcp.virtual.all import VirtualSettings, virtual_workspaces
 from pykcp.virtual.framework import VirtualWorkspace
 from pykcp.virtual.remote import RemoteServer, RemoteWorkspaces
@@ -62,7 +64,7 @@ def build_views(
         cache = make_cache_server(stores.cache, access.authentication, Registry(), address)
         api.services.mount("cache", cache)
     if catalog.peers is not None:
-        api.services.mount("provisioning", _provisioning(base, catalog, access, api))
+        api.services.mount("provisioning", _provisioning(base, stores.store, catalog, access, api))
     moving = shard_moves(stores.store, stores.hub, stores.moves, stores.sources.now)
     if catalog.peers is not None and base.has("LogicalClusterMigration"):
         from pykcp.virtual.moving import MovingWorkspace
@@ -86,9 +88,10 @@ def build_views(
 
 
 def _provisioning(
-    base: Foundation, catalog: CatalogStage, access: AccessStage, api: ApiStage
+    base: Foundation, store: Store, catalog: CatalogStage, access: AccessStage, api: ApiStage
 ) -> VirtualWorkspaces:
     """What other shards ask of this one; served here even if virtual workspaces are not."""
+    from pykcp.admission.plugins.kcp.deletion_protection import protected_below
     from pykcp.controllers.kube.root_ca import ca_map
     from pykcp.controllers.tenancy.hosting import HostedClusters
     from pykcp.controllers.tenancy.provisioning import WorkspaceProvisioning
@@ -101,7 +104,8 @@ def _provisioning(
     )
     client = LocalClient(catalog.directory, "system:serviceaccount:kube-system:kcp-workspace")
     hosted = HostedClusters(client, catalog.lookup, provisioning, shard, now)
-    return VirtualWorkspaces(_host(base, access, api), (ProvisioningWorkspace(hosted),))
+    served = ProvisioningWorkspace(hosted, partial(protected_below, store, catalog.lookup))
+    return VirtualWorkspaces(_host(base, access, api), (served,))
 
 
 def _host(base: Foundation, access: AccessStage, api: ApiStage) -> Host:
