@@ -267,9 +267,13 @@ def _meet_object(left: Object, right: Object, out: Object, at: Findings) -> None
 
 
 def _meet_map_type(left: Object, right: Object, out: Object, at: Findings) -> None:
+    """It decides how applies are merged, not which objects are valid: servers that publish the same
+    type differ in it, so one side is enough to make a map atomic.
+    """
     mine, other = (side.get(_MAP_TYPE) or "granular" for side in (left, right))
     if mine != other:
-        at.at(_MAP_TYPE).conflict(f"{_MAP_TYPE} value has been changed in an incompatible way")
+        at.at(_MAP_TYPE).warn("the map is replaced as a whole")
+        out[_MAP_TYPE] = "atomic"
     elif _MAP_TYPE in left or _MAP_TYPE in right:
         out[_MAP_TYPE] = mine
 

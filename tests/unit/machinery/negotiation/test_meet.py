@@ -101,7 +101,8 @@ CASES: list[tuple[str, Object, Object, str, Object | None]] = [
     ("atomic is the default", ARRAY, {**ARRAY, "x-kubernetes-list-type": "atomic"}, SAME, {**ARRAY, "x-kubernetes-list-type": "atomic"}),
     ("list keys in another order", {**ARRAY, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"]}, {**ARRAY, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["b", "a"]}, SAME, {**ARRAY, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a", "b"]}),
     ("other list keys", {**ARRAY, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]}, {**ARRAY, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["b"]}, CONFLICT, None),
-    ("map types", {**obj(), "x-kubernetes-map-type": "atomic"}, obj(), CONFLICT, None),
+    ("map types", {**obj(), "x-kubernetes-map-type": "atomic"}, obj(), SAME, {**obj(), "x-kubernetes-map-type": "atomic"}),
+    ("map types the other way", obj(), {**obj(), "x-kubernetes-map-type": "atomic"}, SAME, {**obj(), "x-kubernetes-map-type": "atomic"}),
     # the rest
     ("int or string", {INT_OR_STRING: True}, {INT_OR_STRING: True}, SAME, {INT_OR_STRING: True}),
     ("int or string, string", {INT_OR_STRING: True}, STRING, CONFLICT, None),
