@@ -89,7 +89,7 @@ export function address(workspace, kind, namespace, name) {
 
 const prefix = () => (session.config?.server === "front-proxy" ? "/services/merged" : "/services");
 export const services = {
-  tree: (path, query) => `${prefix()}/tree/clusters/${path}?${new URLSearchParams(query)}`,
+  tree: (path, query) => `/services/tree/clusters/${path}?${new URLSearchParams(query)}`,
   readable: (rest) => `${prefix()}/readable/clusters/*${rest}`,
   access: (path, plural) => `/services/access/clusters/${path}/apis/access.pykcp.dev/v1alpha1/${plural}`,
   usage: (path) => `/services/usage/clusters/${path}/apis/usage.pykcp.dev/v1alpha1/resourceusages`,
