@@ -17,6 +17,7 @@ from pykcp.admission.plugins.kcp.api_export import APIExportRules
 from pykcp.admission.plugins.kcp.api_export_endpoint_slice import APIExportEndpointSliceRules
 from pykcp.admission.plugins.kcp.api_resource_schema import APIResourceSchemaRules
 from pykcp.admission.plugins.kcp.cached_resource_slice import CachedResourceSliceRules
+from pykcp.admission.plugins.kcp.cluster_assignment import ClusterAssignment
 from pykcp.admission.plugins.kcp.cluster_cached_resource import ClusterCachedResourceRules
 from pykcp.admission.plugins.kcp.cluster_count import LogicalClusterLimit
 from pykcp.admission.plugins.kcp.deletion_protection import (
@@ -154,4 +155,5 @@ def _validating(
         CachedResourceSliceRules(lookup, authorizer),
         WorkspaceProtection(protected, others),
         LogicalClusterProtection(protected, others),
+        ClusterAssignment(authorizer),
     ]
