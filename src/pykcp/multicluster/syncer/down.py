@@ -160,7 +160,7 @@ class DownSync:
 
     async def _hold(self, synced: TypeSync, leaf: Leaf) -> Leaf:
         """The finalizer first: a copy may exist from now on."""
-        finalizer = self._context.registration.finalizer
+        finalizer = self._finalizer(leaf.key.cluster)
         if finalizer in leaf.finalizers:
             return leaf
         patch = _metadata_patch(leaf, {"finalizers": [*leaf.finalizers, finalizer]})
@@ -228,7 +228,7 @@ class DownSync:
 
     async def _withdraw(self, synced: TypeSync, leaf: Leaf) -> float | None:
         """The object is being deleted."""
-        if self._context.registration.finalizer not in leaf.finalizers:
+        if self._finalizer(leaf.key.cluster) not in leaf.finalizers:
             return None
         if not await self._is_gone(synced, leaf.target, leaf.uid, "deleted"):
             return self._context.settings.deleting_retry
@@ -267,7 +267,7 @@ class DownSync:
         if last is None:
             return None
         obj = await self._context.upstream.get(key.cluster, synced.kind, key.name, key.namespace)
-        if obj is not None and uid(obj) == last.uid and self._is_assigned(obj):
+        if obj is not None and uid(obj) == last.uid and self._is_assigned(obj, key.cluster):
             synced.leaves.released.pop(key.key, None)
             if synced.leaves.get(key.key) is None:
                 synced.leaves.note(obj)  # it was assigned again meanwhile
@@ -280,8 +280,11 @@ class DownSync:
         synced.leaves.released.pop(key.key, None)
         return None
 
-    def _is_assigned(self, obj: Object) -> bool:
-        return labels(obj).get(CLUSTER_LABEL) == self._context.registration.assigned
+    def _is_assigned(self, obj: Object, workspace: str) -> bool:
+        return labels(obj).get(CLUSTER_LABEL) == self._context.registration.label_in(workspace)
+
+    def _finalizer(self, workspace: str) -> str:
+        return self._context.registration.finalizer_in(workspace)
 
     async def remove_orphan(
         self, synced: TypeSync, target: CopyName, copy: SyncedCopy, key: SyncKey
@@ -292,7 +295,7 @@ class DownSync:
         """
         obj = await self._context.upstream.get(key.cluster, synced.kind, key.name, key.namespace)
         is_same = obj is not None and uid(obj) == copy.origin_uid
-        if obj is not None and is_same and self._is_assigned(obj):
+        if obj is not None and is_same and self._is_assigned(obj, key.cluster):
             return False
         if await self._is_gone(synced, target, copy.origin_uid, "orphan") and obj and is_same:
             await self._strip(synced, key, obj)
@@ -300,7 +303,7 @@ class DownSync:
 
     async def _strip(self, synced: TypeSync, key: SyncKey, obj: Object) -> None:
         """Take the finalizer off an object that is assigned to another cluster."""
-        finalizer = self._context.registration.finalizer
+        finalizer = self._finalizer(key.cluster)
         kept = [one for one in finalizers(obj) if one != finalizer]
         if len(kept) == len(finalizers(obj)):
             return
@@ -317,7 +320,7 @@ class DownSync:
     async def strip_finalizer(self, synced: TypeSync, key: SyncKey) -> None:
         """The finalizer of an object that is not assigned here, if no copy of it is left."""
         obj = await self._context.upstream.get(key.cluster, synced.kind, key.name, key.namespace)
-        if obj is None or self._is_assigned(obj):
+        if obj is None or self._is_assigned(obj, key.cluster):
             return
         for target, copy in synced.copies.items():
             if copy.origin_uid == uid(obj):
@@ -326,7 +329,7 @@ class DownSync:
         await self._strip(synced, key, obj)
 
     async def _let_go(self, synced: TypeSync, leaf: Leaf) -> None:
-        finalizer = self._context.registration.finalizer
+        finalizer = self._finalizer(leaf.key.cluster)
         kept = [one for one in leaf.finalizers if one != finalizer]
         try:
             await self._patch(synced, leaf, _metadata_patch(leaf, {"finalizers": kept}))
@@ -368,7 +371,7 @@ class DownSync:
     async def _patch(self, synced: TypeSync, leaf: Leaf, patch: Any) -> Leaf:
         cluster, namespace, name = leaf.key
         obj = await self._context.upstream.patch(cluster, synced.kind, name, patch, namespace)
-        if self._is_assigned(obj) and not (is_deleting(obj) and not finalizers(obj)):
+        if self._is_assigned(obj, cluster) and not (is_deleting(obj) and not finalizers(obj)):
             return synced.leaves.note(obj)
         return leaf
 

@@ -79,7 +79,7 @@ class Syncer:
         )
         self._down = DownSync(self._context, self._rediscover)
         self._up = UpSync(self._context)
-        self._sweeper = Sweeper(self._context, self._down)
+        self._sweeper = Sweeper(self._context, self._down, upstream.consumers)
         workers = self._settings.workers
         self.down: Controller[SyncKey] = Controller(
             "syncer-down", self._down.reconcile, workers=workers, lane=_one_lane
@@ -342,9 +342,13 @@ class _FollowedType:
     ) -> None:
         self._synced, self._name, self._owner, self._ready = context.types[name], name, owner, ready
         registration, kind = context.registration, self._synced.kind
-        assigned = f"{CLUSTER_LABEL}={registration.assigned}"
+        own, shared = (
+            f"{CLUSTER_LABEL}={name}" for name in (registration.name, registration.shared)
+        )
         mine = f"{DOWNSTREAM_CLUSTER}={registration.downstream_label}"
-        self._leaves = upstream.follow(kind, registration.upstream, assigned, self._synced.leaves)
+        workspace, leaves = registration.workspace, self._synced.leaves
+        self._leaves = upstream.follow(kind, workspace, own, leaves)
+        self._shared = upstream.follow_consumers(kind, workspace, shared, leaves)
         self._downstream, self._mine = downstream, mine
         self._copies_known = asyncio.Event()
         self.is_watching = False
@@ -355,7 +359,8 @@ class _FollowedType:
 
     @property
     def is_known(self) -> bool:
-        return self._leaves.is_synced.is_set()
+        is_shared_known = self._shared is None or self._shared.is_synced.is_set()
+        return self._leaves.is_synced.is_set() and is_shared_known
 
     @property
     def is_settled(self) -> bool:
@@ -363,11 +368,15 @@ class _FollowedType:
 
     async def wait_until_known(self) -> None:
         await self._leaves.is_synced.wait()
+        if self._shared is not None:
+            await self._shared.is_synced.wait()
         if self._synced.leaves:
             await self._copies_known.wait()
 
     def start(self) -> None:
         self._owner.start_restartable(f"leaves/{self._text}", self._leaves.run)
+        if self._shared is not None:
+            self._owner.start_restartable(f"shared/{self._text}", self._shared.run)
 
     @property
     def _text(self) -> str:
@@ -399,6 +408,7 @@ class _FollowedType:
 
     async def stop(self) -> None:
         await self._owner.stop_one(f"leaves/{self._text}")
+        await self._owner.stop_one(f"shared/{self._text}")
         await self._owner.stop_one(f"copies/{self._text}")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterable
 
 import orjson
 
@@ -17,14 +18,14 @@ from pykcp.machinery.labels import parse
 from pykcp.machinery.meta import CLUSTER_ANNOTATION
 from pykcp.machinery.meta import labels as labels_of
 from pykcp.machinery.object_keys import ObjectKey, resource_id
-from pykcp.machinery.resources import GroupVersionResource
-from pykcp.machinery.status import StatusError
+from pykcp.machinery.resources import API_BINDINGS, GroupVersionResource
+from pykcp.machinery.status import NotFound, StatusError
 from pykcp.machinery.terms import label_key_term
 from pykcp.multicluster.names import CLUSTER_LABEL
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
-_ALL = "*"
+_BINDINGS = resource_id(API_BINDINGS.group, API_BINDINGS.resource)
 _ASSIGNED = label_key_term(CLUSTER_LABEL)
 _FIRST_PAUSE, _LAST_PAUSE = 0.1, 30.0
 
@@ -32,8 +33,14 @@ _FIRST_PAUSE, _LAST_PAUSE = 0.1, 30.0
 class FeedUpstream:
     """The upstream of all syncers of a process."""
 
-    def __init__(self, client: Client, feed: ShardFeed) -> None:
-        self.client = client
+    def __init__(
+        self,
+        client: Client,
+        feed: ShardFeed,
+        consumers: Callable[[str], Iterable[str]] = lambda _: (),
+    ) -> None:
+        """`consumers`: other workspaces that the clusters of a workspace serve."""
+        self.client, self.consumers = client, consumers
         self._feed, self._is_listening = feed, False
         self._followers: dict[str, list[FeedFollower]] = {}
 
@@ -42,6 +49,12 @@ class FeedUpstream:
     ) -> FeedFollower:
         """The objects of a kind with these labels, in one logical cluster or in all."""
         return FeedFollower(self, kind, cluster, labels, held)
+
+    def follow_consumers(
+        self, kind: GroupVersionResource, workspace: str, labels: str, held: ObjectHolder
+    ) -> ConsumerFollower:
+        """The same in all workspaces that the clusters of a workspace serve."""
+        return ConsumerFollower(self, kind, workspace, labels, held)
 
     def register(self, resource: str, follower: FeedFollower) -> None:
         """Tell a follower about changes from now on."""
@@ -60,6 +73,10 @@ class FeedUpstream:
     def _on_change(self, change: Change) -> None:
         if not self._followers:
             return
+        if change.resource.startswith(_BINDINGS):
+            for followers in self._followers.values():
+                for one in followers:
+                    one.bindings_changed()
         for follower in self._followers.get(change.resource.partition(":")[0], ()):
             follower.heard(change)
 
@@ -81,19 +98,28 @@ class FeedFollower:
         self._known: set[ObjectKey] = set()
         self._changed: dict[ObjectKey, None] = {}
         self._wake = asyncio.Event()
+        self._workspaces: set[str] = set()
+        """Workspaces whose objects were read."""
 
     def heard(self, change: Change) -> None:
         """A change of an object of this type."""
-        if self._cluster not in (_ALL, change.cluster):
+        if not self._is_within(change):
             return
         if _ASSIGNED in change.terms or change.key in self._known:
             self._changed[change.key] = None
             self._wake.set()
 
+    def _is_within(self, change: Change) -> bool:
+        return change.cluster == self._cluster
+
+    def bindings_changed(self) -> None:
+        """Some workspace has other APIs."""
+
     async def run(self) -> None:
         """Until cancelled."""
         resource = resource_id(self._kind.group, self._kind.resource)
         pause = _FIRST_PAUSE
+        self._workspaces.clear()
         self._upstream.register(resource, self)
         try:
             while True:
@@ -155,3 +181,36 @@ class FeedFollower:
             group, version, _ = self._kind
             obj = {"apiVersion": f"{group}/{version}" if group else version, **obj}
         self._held.put(orjson.dumps(obj))
+
+
+class ConsumerFollower(FeedFollower):
+    """Follows the workspaces that the clusters of a workspace serve.
+
+    An object of any other workspace is ignored, whatever its label says. Objects of a workspace
+    that is served no longer stay known, until they are deleted or assigned to another cluster.
+    """
+
+    def _is_within(self, change: Change) -> bool:
+        if change.cluster == self._cluster or _ASSIGNED not in change.terms:
+            return change.key in self._known
+        return change.key in self._known or change.cluster in self._consumers()
+
+    def _consumers(self) -> set[str]:
+        return set(self._upstream.consumers(self._cluster)) - {self._cluster}
+
+    def bindings_changed(self) -> None:
+        if self._consumers() - self._workspaces:
+            self.is_synced.clear()
+            self._wake.set()
+
+    async def _read_all(self) -> None:
+        client = self._upstream.client
+        for workspace in sorted(self._consumers() - self._workspaces):
+            try:
+                async for page in client.pages(workspace, self._kind, labels=self._labels):
+                    for obj in page:
+                        self._tell(obj)
+            except NotFound:
+                continue  # it does not have the type, or not yet
+            self._workspaces.add(workspace)
+        self.is_synced.set()

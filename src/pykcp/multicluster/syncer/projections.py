@@ -184,7 +184,9 @@ class LeafStore:
             self._rivals.pop(leaf.target, None)
 
     def begin_replacing(self) -> None:
-        self._unseen = set(self._leaves)
+        """All objects of the Cluster's own workspace follow."""
+        own = self._registration.workspace
+        self._unseen = {key for key in self._leaves if key.cluster == own}
 
     def end_replacing(self) -> Iterable[Change]:
         for key in self._unseen or ():
@@ -200,7 +202,7 @@ class LeafStore:
 
     def _key(self, obj: Object) -> ObjectKey:
         metadata = obj["metadata"]
-        cluster = annotations_of(obj).get(CLUSTER_ANNOTATION) or self._registration.upstream
+        cluster = annotations_of(obj).get(CLUSTER_ANNOTATION) or self._registration.workspace
         return ObjectKey(cluster, metadata.get("namespace") or "", metadata["name"])
 
     def _project(self, key: ObjectKey, obj: Object, before: Leaf | None) -> Leaf:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Protocol
 
@@ -51,6 +52,14 @@ class Upstream(Protocol):
         self, kind: GroupVersionResource, cluster: str, labels: str, held: ObjectHolder
     ) -> Follower: ...
 
+    def consumers(self, workspace: str) -> Iterable[str]:
+        """Other workspaces that the clusters of a workspace serve."""
+
+    def follow_consumers(
+        self, kind: GroupVersionResource, workspace: str, labels: str, held: ObjectHolder
+    ) -> Follower | None:
+        """Their objects; None if this connection does not show them."""
+
 
 class DownstreamClient(Client, Discovering, Protocol):
     """Verbs and documents of a cluster."""
@@ -83,6 +92,15 @@ class SyncServer:
 
     def listen(self, events: FollowEvents) -> None:
         self._events = events
+
+    def consumers(self, workspace: str) -> Iterable[str]:
+        return ()
+
+    def follow_consumers(
+        self, kind: GroupVersionResource, workspace: str, labels: str, held: ObjectHolder
+    ) -> Follower | None:
+        """None: an account of one workspace does not see others."""
+        return None
 
     async def readiness(self) -> str:
         """Why the server is not ready; empty if it is."""

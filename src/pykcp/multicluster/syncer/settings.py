@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pykcp.machinery.meta import CLUSTER_ANNOTATION, name, uid
 from pykcp.machinery.meta import annotations as annotations_of
-from pykcp.multicluster.names import registration_label, syncer_finalizer
+from pykcp.multicluster.names import registration_label, shared_name, syncer_finalizer
 from pykcp.types import Object
 
 
@@ -20,32 +20,27 @@ class Registration:
     uid: str
     installation: str
     """Identity of the control plane: the same name and UID in another one is another owner."""
-    scope: str = ""
-    """Logical cluster whose objects are synced: `*` for all that the upstream address shows; the
-    workspace of the Cluster if empty."""
-    label: str = ""
-    """Value of the cluster label that selects the objects; the name of the Cluster if empty."""
 
     @classmethod
-    def of(cls, cluster: Object, *, scope: str = "", label: str = "") -> Registration:
+    def of(cls, cluster: Object) -> Registration:
         """That of a Cluster object as it was read.
 
         Its installation is the logical cluster of the object, which all modes know.
         """
         workspace = annotations_of(cluster).get(CLUSTER_ANNOTATION, "")
-        return cls(workspace, name(cluster), uid(cluster), workspace, scope, label)
+        return cls(workspace, name(cluster), uid(cluster), workspace)
 
     @property
-    def upstream(self) -> str:
-        return self.scope or self.workspace
+    def shared(self) -> str:
+        """The name of the Cluster in workspaces that bind an API of its own one."""
+        return shared_name(self.workspace, self.name)
 
-    @property
-    def assigned(self) -> str:
-        return self.label or self.name
+    def label_in(self, workspace: str) -> str:
+        """The value of the cluster label that assigns an object of a workspace."""
+        return self.name if workspace == self.workspace else self.shared
 
-    @property
-    def finalizer(self) -> str:
-        return syncer_finalizer(self.assigned)
+    def finalizer_in(self, workspace: str) -> str:
+        return syncer_finalizer(self.label_in(workspace))
 
     @property
     def downstream_label(self) -> str:

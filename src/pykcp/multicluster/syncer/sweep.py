@@ -8,13 +8,11 @@ Nothing is removed before all assigned objects are known, and a copy only with t
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 
-from pykcp.machinery.meta import cluster as cluster_of
-from pykcp.machinery.meta import has_finalizer, name, namespace
 from pykcp.machinery.object_keys import ObjectKey
 from pykcp.machinery.resources import GroupVersionResource
-from pykcp.machinery.status import StatusError
+from pykcp.machinery.status import NotFound, StatusError
 from pykcp.multicluster.names import DOWNSTREAM_CLUSTER, parse_locator
 from pykcp.multicluster.syncer.down import DownSync
 from pykcp.multicluster.syncer.projections import CopyStore, SyncedCopy, target_of
@@ -23,15 +21,17 @@ from pykcp.multicluster.syncer.work import SyncContext, SyncKey, TypeSync
 
 _log = logging.getLogger(__name__)
 
-ALL = "*"
 _EVERY_NAMESPACE_HAS = frozenset(
     (("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default"))
 )
 
 
 class Sweeper:
-    def __init__(self, context: SyncContext, down: DownSync) -> None:
-        self._context, self._down = context, down
+    def __init__(
+        self, context: SyncContext, down: DownSync, consumers: Callable[[str], Iterable[str]]
+    ) -> None:
+        """`consumers`: other workspaces that the clusters of a workspace serve."""
+        self._context, self._down, self._consumers = context, down, consumers
 
     async def sweep(self) -> None:
         """Look at everything once. Raises StatusError if a server cannot be asked."""
@@ -87,18 +87,16 @@ class Sweeper:
                 await self._down.strip_finalizer(synced, SyncKey(kind, *found))
 
     async def _finalized(self, synced: TypeSync) -> AsyncIterator[ObjectKey]:
-        registration, client = self._context.registration, self._context.upstream
-        cluster, finalizer = registration.upstream, registration.finalizer
-        if cluster != ALL:
-            async for page in client.metadata(cluster, synced.kind):
-                for one in page:
-                    if one.has_finalizer(finalizer):
-                        yield ObjectKey(cluster, one.namespace, one.name)
-            return
-        async for objects in client.pages(cluster, synced.kind):
-            for obj in objects:
-                if has_finalizer(obj, finalizer):
-                    yield ObjectKey(cluster_of(obj), namespace(obj), name(obj))
+        registration = self._context.registration
+        for workspace in {registration.workspace, *self._consumers(registration.workspace)}:
+            finalizer = registration.finalizer_in(workspace)
+            try:
+                async for page in self._context.upstream.metadata(workspace, synced.kind):
+                    for one in page:
+                        if one.has_finalizer(finalizer):
+                            yield ObjectKey(workspace, one.namespace, one.name)
+            except NotFound:
+                continue  # the workspace does not have the type
 
     # --- namespaces
 

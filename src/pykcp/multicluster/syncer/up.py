@@ -58,17 +58,20 @@ class UpSync:
             self._context.metrics.reported.add((str(error.code),))
             raise
         self._context.metrics.reported.add(("200",))
-        if labels(obj).get(CLUSTER_LABEL) == self._context.registration.assigned:
+        if labels(obj).get(CLUSTER_LABEL) == self._label(leaf):
             leaf = synced.leaves.note(obj)
         leaf.reported = (copy.status_hash, leaf.status)
         return None
+
+    def _label(self, leaf: Leaf) -> str:
+        return self._context.registration.label_in(leaf.key.cluster)
 
     async def _write(self, synced: TypeSync, leaf: Leaf, copy: SyncedCopy) -> Object:
         cluster, namespace, name = leaf.key
         assert copy.status is not None
         patch = [
             {"op": "test", "path": "/metadata/uid", "value": leaf.uid},
-            {"op": "test", "path": _LABEL_PATH, "value": self._context.registration.assigned},
+            {"op": "test", "path": _LABEL_PATH, "value": self._label(leaf)},
             {"op": "add", "path": "/status", "value": msgspec.json.decode(copy.status)},
         ]
         client = self._context.upstream

@@ -14,8 +14,11 @@ from pykcp.clients.outbound import Outbound, Tenant
 from pykcp.controllers.runtime.controller import Controller
 from pykcp.controllers.runtime.metrics import ControllerMetrics
 from pykcp.controllers.runtime.shard_client import ShardClient
-from pykcp.machinery.resources import GroupVersionResource
+from pykcp.machinery.kcp.clusters import ROOT
+from pykcp.machinery.kcp.hashes import export_label_value
+from pykcp.machinery.resources import API_BINDINGS, API_EXPORTS, GroupVersionResource
 from pykcp.observe.metrics import Registry
+from pykcp.registry.indexes.apis import bindings_of
 
 if TYPE_CHECKING:
     from pykcp.multicluster.all import MulticlusterControllers
@@ -100,7 +103,7 @@ class MulticlusterOnDemand:
         from pykcp.multicluster.syncer.metrics import SyncMetrics
 
         assert self._feed is not None
-        upstream = FeedUpstream(self._account("syncer"), self._feed)
+        upstream = FeedUpstream(self._account("syncer"), self._feed, self._consumers)
         return MulticlusterControllers(
             MulticlusterParts(
                 feed=self._feed,
@@ -113,6 +116,18 @@ class MulticlusterOnDemand:
                 metrics=self._metrics,
             )
         )
+
+    def _consumers(self, workspace: str) -> set[str]:
+        """Workspaces that bind an API of a workspace; those of root are bound by all."""
+        if workspace == ROOT:
+            return set()
+        return {
+            ref.cluster
+            for export in self._lister.keys(API_EXPORTS, workspace)
+            for ref in self._lister.find(
+                bindings_of(export_label_value(workspace, export.name)), API_BINDINGS
+            )
+        }
 
     def _account(self, name: str) -> ShardClient:
         return self._make_client(f"system:kcp:controller:{name}")

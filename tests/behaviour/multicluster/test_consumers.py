@@ -1,0 +1,57 @@
+"""A cluster of one workspace serves others that bind an API of it, and no workspace beside them."""
+
+from __future__ import annotations
+
+from pykcp.multicluster.names import shared_name
+from pykcp.testing.apis import BINDINGS, binding
+from pykcp.testing.binding import made
+from pykcp.testing.client import eventually
+from pykcp.testing.multicluster.downstream import PhysicalCluster
+from pykcp.testing.multicluster.syncers import config_map
+from pykcp.testing.multicluster.workspaces import CLUSTERS, bind_workload, cluster_object, is_ready
+from pykcp.testing.server import ServerProcess
+from pykcp.testing.workspaces import LOGICAL_CLUSTER, inside, make_workspace
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+EXPORTS = "/apis/apis.kcp.io/v1alpha2/apiexports"
+
+
+def test_objects_of_consumers_are_synchronized_and_of_others_not(
+    shard: ServerProcess, physical: PhysicalCluster
+) -> None:
+    root = shard.client(cluster="root")
+    for name in ("provider", "consumer", "stranger"):
+        make_workspace(root, name)
+    workspace, consumer, stranger = (
+        inside(root, name) for name in ("provider", "consumer", "stranger")
+    )
+    bind_workload(workspace)
+    registered = cluster_object(
+        "east", kubeconfig=physical.kubeconfig_text(), syncResources=["configmaps"]
+    )
+    assert workspace.post(CLUSTERS, registered).status == 201
+    eventually(lambda: is_ready(workspace, "east"), 30)
+    provider = workspace.get(LOGICAL_CLUSTER).json["metadata"]["annotations"]["kcp.io/cluster"]
+    export = {
+        "apiVersion": "apis.kcp.io/v1alpha2",
+        "kind": "APIExport",
+        "metadata": {"name": "compute"},
+        "spec": {},
+    }
+    assert workspace.post(EXPORTS, export).status == 201
+    made(consumer, BINDINGS, binding("compute", "compute", "root:provider"))
+    name = shared_name(provider, "east")
+    for client, text in ((stranger, "stranger"), (consumer, "consumer"), (workspace, "own")):
+        label = "east" if client is workspace else name
+        created = client.post(CONFIG_MAPS, config_map("settings", label, of=text))
+        assert created.status == 201, created
+    eventually(lambda: _texts(physical) == ["consumer", "own"])
+    assert consumer.delete(f"{CONFIG_MAPS}/settings").status == 200
+    eventually(lambda: consumer.get(f"{CONFIG_MAPS}/settings").status == 404)
+    assert _texts(physical) == ["own"]
+    assert not stranger.get(f"{CONFIG_MAPS}/settings").json["metadata"].get("finalizers")
+
+
+def _texts(physical: PhysicalCluster) -> list[str]:
+    items = physical.client.get("/api/v1/configmaps").json["items"]
+    return sorted(item["data"]["of"] for item in items if "of" in (item.get("data") or {}))
