@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pykcp.clients.kubeconfig import load_endpoint
-from pykcp.programs.kit.checks import kubeconfig_file, loaded_by
+from pykcp.programs.kit.checks import choice, kubeconfig_file, loaded_by
 from pykcp.programs.kit.flags import ignored
 from pykcp.programs.kit.groups.service_accounts import AccountTokenOptions
 from pykcp.programs.kit.options import OptionGroup, option
@@ -53,6 +53,11 @@ class GroupOptions(OptionGroup):
     authentication_drop_groups: tuple[str, ...] = option(
         "Groups that are not passed on to the shards. A name that ends in * stands for all that begin like it.",
         DROPPED_GROUPS,
+    )
+    authentication_anonymous: str = option(
+        "What happens to requests without credentials: pass forwards them as anonymous, deny answers 401, auto denies them if any way to sign in by a token is configured.",
+        "auto",
+        check=choice("auto", "pass", "deny"),
     )
 
 

@@ -70,7 +70,7 @@ class ProxySignIn:
         self.rules = SignInRules(
             authentication,
             groups,
-            is_required=bool(tokens),
+            is_required=_denies_anonymous(settings.groups.authentication_anonymous, bool(tokens)),
             has_workspace_tokens=self._of_workspaces is not None,
         )
 
@@ -116,6 +116,10 @@ class ProxySignIn:
         if self._of_workspaces is not None:
             yield "workspace-sign-in", self._of_workspaces.run
             yield "egress", self._outbound.run
+
+
+def _denies_anonymous(choice: str, has_tokens: bool) -> bool:
+    return {"pass": False, "deny": True}.get(choice, has_tokens)
 
 
 class AccountObjects:

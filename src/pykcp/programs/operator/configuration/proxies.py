@@ -205,6 +205,8 @@ class _ProxyWorkload:
         if more or kept:
             dropped = [group for group in (*DROPPED_GROUPS, *more) if group not in kept]
             yield f"--authentication-drop-groups={','.join(dict.fromkeys(dropped))}"
+        if anonymous := at(self._owner, "auth.anonymous"):
+            yield f"--authentication-anonymous={anonymous.lower()}"
         if passed := at(self._owner, "auth.passOnGroups"):
             yield f"--authentication-pass-on-groups={','.join(passed)}"
 
