@@ -15,6 +15,7 @@ from pykcp.testing.multicluster.workspaces import (
 from pykcp.types import Object
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
 
@@ -58,6 +59,10 @@ def test_a_registered_cluster_is_ready_and_its_types_are_served(
             },
         },
     }
+    columns = workspace.get(DEPLOYMENTS, accept=TABLE).json["columnDefinitions"]
+    assert [one["name"] for one in columns][:5] == [
+        "Name", "Ready", "Up-to-date", "Available", "Age"
+    ]  # fmt: skip
     answer = workspace.post(DEPLOYMENTS, deployment)
     assert answer.status == 201, answer
     assert answer.json["spec"]["template"]["metadata"]["labels"] == {"app": "web"}

@@ -45,7 +45,8 @@ def resource_schemas(negotiated: Iterable[Object]) -> list[Object]:
 
 
 def _schema(name: str, versions: list[Object]) -> Object:
-    spec = publishing.definition(versions)["spec"]
+    crd = publishing.definition(versions)
+    spec = crd["spec"]
     made = {
         "group": spec["group"],
         "names": spec["names"],
@@ -62,10 +63,13 @@ def _schema(name: str, versions: list[Object]) -> Object:
     if len(versions) > 1:
         made["conversion"] = {"strategy": "None"}
     content = orjson.dumps(made, option=orjson.OPT_SORT_KEYS)
+    metadata: Object = {"name": f"rev-{sha256(content).hexdigest()[:12]}.{name}"}
+    if meta.annotations(crd):
+        metadata["annotations"] = dict(meta.annotations(crd))
     return {
         "apiVersion": "apis.kcp.io/v1alpha1",
         "kind": "APIResourceSchema",
-        "metadata": {"name": f"rev-{sha256(content).hexdigest()[:12]}.{name}"},
+        "metadata": metadata,
         "spec": made,
     }
 

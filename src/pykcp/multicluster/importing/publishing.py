@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pykcp.apis.kube.workloads import workload_names
 from pykcp.machinery import meta
 from pykcp.machinery.discovery import version_priority
 from pykcp.machinery.negotiation.resource import crd_of
+from pykcp.machinery.schema.crd import KUBERNETES_KIND
 from pykcp.multicluster.importing.objects import CORE, resource_of
 from pykcp.types import Object
 
@@ -39,6 +41,8 @@ def definition(negotiated: Sequence[Object]) -> Object:
             version["additionalPrinterColumns"] = columns
         versions.append(version)
     made["metadata"]["labels"] = {NEGOTIATED_LABEL: "true"}
+    if made["metadata"]["name"] in workload_names():  # with the columns and defaults of Kubernetes
+        made["metadata"].setdefault("annotations", {})[KUBERNETES_KIND] = "true"
     made["spec"]["versions"] = versions
     return made
 

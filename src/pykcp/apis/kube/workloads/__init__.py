@@ -93,6 +93,12 @@ def workload_crds() -> Iterator[Object]:
     yield from found.values()
 
 
+@cache
+def workload_names() -> frozenset[str]:
+    """The names of their CRDs: `deployments.apps`, `pods.core`."""
+    return frozenset(resource.name for resource in _resources())
+
+
 EXPORT = "kubernetes"
 """The export of `root` that brings these kinds to a workspace."""
 _SCHEMA_PREFIX = "v1360"
