@@ -16,6 +16,8 @@ from typing import NamedTuple
 from pykcp.clients.kubeconfig import KubeconfigServer
 from pykcp.clients.remote.client import RemoteClient
 from pykcp.clients.remote.connect import client_of
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.resources import SHARDS
 from pykcp.machinery.status import ServiceUnavailable
 from pykcp.types import Object
 
@@ -136,6 +138,18 @@ class Peers:
         if not connected.is_alive and time.monotonic() < connected.failed_at + _PAUSE_SECONDS:
             raise DeadPeer(name)
         return connected.client
+
+    async def listed(self) -> list[Object]:
+        """The Shard objects of all others, as the root shard has them now. Raises StatusError."""
+        if self._access.root is None:
+            shards = list(self._list_all())
+        else:
+            shards = await self.root().list(clusters.ROOT, SHARDS)
+        return [shard for shard in shards if shard["metadata"]["name"] != self.own]
+
+    def client_at(self, shard: Object) -> RemoteClient:
+        """A client for a Shard object, whether or not the shard is known here."""
+        return self._connection(Peer.of(shard)).client
 
     def _connection(self, peer: Peer) -> _Connected:
         connected = self._connected.get(peer.name)

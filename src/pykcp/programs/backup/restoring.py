@@ -12,7 +12,9 @@ import os
 import pathlib
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from pykcp.programs.backup.backing_up import Say
 from pykcp.programs.backup.installation import MIRROR_FILE, is_served
@@ -20,6 +22,7 @@ from pykcp.programs.backup.reindexing import reindexing
 from pykcp.programs.backup.settings import RestoreSettings
 from pykcp.programs.kit.groups.store import FILE as STORE_FILE
 from pykcp.programs.shard.consistency import Report, check
+from pykcp.programs.shard.ownership import mark_restored
 from pykcp.programs.shard.stages.stores import start_store
 from pykcp.storage.backup.archive import BLOBS, Archive, existing, opened_archive
 from pykcp.storage.backup.manifest import BackupError, Manifest, Member, Point, SavedFile, point_of
@@ -36,7 +39,7 @@ _IN_PROGRESS = ("unbound", "stale-lock")
 def run(settings: RestoreSettings, say: Say) -> int:
     """The exit code: 0, or 1 if the restored state has problems and was not put in place."""
     options = settings.restore
-    root = settings.generic.root_directory.absolute()
+    root = settings.generic.root_directory.absolute() / options.member
     _check_target(settings, root)
     beside = root.with_name(f"{root.name}.restoring")
     shutil.rmtree(beside, ignore_errors=True)
@@ -45,9 +48,13 @@ def run(settings: RestoreSettings, say: Say) -> int:
         manifest = existing(archive, path)
         points = _points(settings, manifest)
         moment = max(point.time for point in points.values())
-        _restore_files(archive, manifest, moment, beside, say)
+        files = _below(manifest.files_at(moment), options.member)
+        _restore_files(archive, files, beside, say)
         for directory, point in points.items():
             say(_restore_store(settings, archive, beside, directory, point))
+        if options.member and len(manifest.members) > 1:
+            mark_restored(beside)
+            say("it asks the other shards which logical clusters they have before it serves")
     is_well = all(_is_consistent(settings, beside / name, say) for name in points)
     if not is_well and not options.accept_problems:
         say(f"not put in place: see {beside}, or repeat with --accept-problems")
@@ -84,6 +91,8 @@ def _points(settings: RestoreSettings, manifest: Manifest) -> dict[str, Point]:
             " since --to-revision and --etcd-servers are for one store"
         )
     revision, moment = options.to_revision, options.moment()
+    if options.member:
+        return {"": _point(members[0], revision, moment)}
     return {one.directory: _point(one, revision, moment) for one in members}
 
 
@@ -91,12 +100,21 @@ def _point(member: Member, revision: int, moment: float | None) -> Point:
     return point_of(member, revision=revision, time=moment)
 
 
+def _below(files: Sequence[SavedFile], member: str) -> list[SavedFile]:
+    """The files of a member, relative to its directory; all files without one."""
+    if not member:
+        return list(files)
+    head = f"{member}/"
+    found = [file for file in files if file.path.startswith(head)]
+    return [msgspec.structs.replace(one, path=one.path.removeprefix(head)) for one in found]
+
+
 def _restore_files(
-    archive: Archive, manifest: Manifest, moment: float, target: pathlib.Path, say: Say
+    archive: Archive, files: Sequence[SavedFile], target: pathlib.Path, say: Say
 ) -> None:
     target.mkdir(mode=0o700, parents=True)
     moved = []
-    for file in manifest.files_at(moment):
+    for file in files:
         name = file.path
         if name.startswith("/"):
             name = f"{OUTSIDE}{name}"

@@ -136,6 +136,7 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         shard.base.metrics.add(*connection_metrics(self._listener))
         try:
             self._start_background(shard)
+            await self._settle_ownership(shard)
             await self._listen(shard)
             await self._finish_start(shard, credentials)
         except BaseException:  # a failed start must leave nothing behind
@@ -185,6 +186,15 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         if self._processes is not None:
             self._processes.stop_accepting()
             await self._processes.stop(seconds)
+
+    async def _settle_ownership(self, shard: Shard) -> None:
+        """A shard of several that was restored serves nothing that another one has."""
+        root = self._settings.generic.root_directory
+        if shard.catalog.peers is None or not (root / "restored.json").exists():
+            return
+        from pykcp.programs.shard.ownership import RestoredShard
+
+        await RestoredShard(root, shard.catalog.peers, shard.views.moving.outgoing).settle()
 
     def _start_background(self, shard: Shard) -> None:
         if shard.api.audit is not None:

@@ -162,6 +162,20 @@ class OutgoingMoves:
             raise translate(error) from error
         return departure
 
+    def has(self, cluster: str) -> bool:
+        """Whether a logical cluster is stored here and has not departed."""
+        stored = self._store.get(object_key(_LAST, cluster, "", "cluster"))
+        return stored is not None and cluster not in self._moves.departed
+
+    async def disown(self, cluster: str, shard: str) -> None:
+        """Give up a cluster that another shard has: this copy is out of date."""
+        departure = Departure(cluster, shard, self._store.revision, "", self._now())
+        try:
+            await self._store.write((PutKey(departure.key, departure.encoded()),))
+        except StoreError as error:
+            raise translate(error) from error
+        await self.clean(cluster)
+
     def departure(self, cluster: str) -> Departure | None:
         return self._moves.departed.get(cluster)
 
