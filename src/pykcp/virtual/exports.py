@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 
 from pykcp.apis.catalog import ResourceDefinition
 from pykcp.apis.kcp.logical_clusters import PATH_ANNOTATION
-from pykcp.apis.loader import shared_type
 from pykcp.auth.authz.attributes import Decision
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.kcp.hashes import export_label_value
 from pykcp.machinery.resources import API_BINDINGS
-from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.registry.catalog.make import make_custom
 from pykcp.registry.cluster_content import measure
 from pykcp.registry.indexes.apis import bindings_of
@@ -30,7 +27,7 @@ from pykcp.server.handlers.listing import send_objects
 from pykcp.types import Object
 from pykcp.virtual.apiexport.view import ExportView
 from pykcp.virtual.apiexport.workspace import ApiExportWorkspace
-from pykcp.virtual.framework import Parts, VirtualView, Visit, split_head
+from pykcp.virtual.framework import OwnKind, Parts, VirtualView, Visit, split_head
 from pykcp.wire.exchange import Stream
 
 GROUP, VERSION, PLURAL = "usage.pykcp.dev", "v1alpha1", "consumers"
@@ -172,40 +169,21 @@ def _definition() -> ResourceDefinition:
         "path": {**text, "description": "Path of the consumer's workspace."},
         "binding": {**text, "description": "Name of its APIBinding."},
     }
-    columns = [
+    columns = (
         ("Path", "string", ".spec.path"),
         ("Phase", "string", ".status.phase"),
         ("Objects", "integer", ".status.objects"),
         ("Bytes", "integer", ".status.bytes"),
-    ]
-    crd: Object = {
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Cluster",
-            "names": {"plural": PLURAL, "singular": "consumer", "kind": "Consumer"},
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    "additionalPrinterColumns": [
-                        {"name": name, "type": form, "jsonPath": path}
-                        for name, form, path in columns
-                    ],
-                    "schema": {
-                        "openAPIV3Schema": {
-                            "type": "object",
-                            "description": "A workspace that binds an export, and what it holds.",
-                            "properties": {
-                                "spec": {"type": "object", "properties": spec},
-                                "status": {"type": "object", "properties": status},
-                            },
-                        }
-                    },
-                }
-            ],
-        },
-    }
-    found = definition_from_crd(crd, SchemaStore(shared_type))
-    return replace(found, verbs=("list",), fingerprint=f"{PLURAL}.{GROUP}")
+    )
+    made = OwnKind(
+        GROUP,
+        VERSION,
+        PLURAL,
+        "Consumer",
+        "A workspace that binds an export, and what it holds.",
+        {"type": "object", "properties": spec},
+        {"type": "object", "properties": status},
+        columns,
+        verbs=("list",),
+    )
+    return made.definition()

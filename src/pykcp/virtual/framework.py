@@ -13,15 +13,18 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from pykcp.apis.catalog import ResourceDefinition
+from pykcp.apis.loader import shared_type
 from pykcp.auth.authz.attributes import Decision, Verdict
 from pykcp.auth.authz.chain import Authorizer
 from pykcp.machinery.kcp import clusters
+from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.resource import Resource
 from pykcp.server.app import ApiServer
 from pykcp.server.call import Call, Handler
 from pykcp.server.dispatch import Paths
+from pykcp.types import Object
 from pykcp.wire.exchange import Stream
 
 ResourceKey = tuple[str, str, str]
@@ -152,6 +155,52 @@ def restricted(
     return replace(
         definition, all_versions=versions, verbs=verbs, origin=origin, fingerprint=fingerprint
     )
+
+
+class OwnKind(NamedTuple):
+    """A kind that only a view has: it is computed, never stored."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    description: str
+    spec: Object
+    """Schema of its spec."""
+    status: Object
+    columns: tuple[tuple[str, str, str], ...]
+    """Name, type and path of each column that kubectl shows."""
+    verbs: tuple[str, ...]
+
+    def definition(self) -> ResourceDefinition:
+        version: Object = {
+            "name": self.version,
+            "served": True,
+            "storage": True,
+            "additionalPrinterColumns": [
+                {"name": name, "type": form, "jsonPath": path} for name, form, path in self.columns
+            ],
+            "schema": {
+                "openAPIV3Schema": {
+                    "type": "object",
+                    "description": self.description,
+                    "properties": {"spec": self.spec, "status": self.status},
+                }
+            },
+        }
+        names = {"plural": self.plural, "singular": self.kind.lower(), "kind": self.kind}
+        name = f"{self.plural}.{self.group}"
+        crd: Object = {
+            "metadata": {"name": name},
+            "spec": {
+                "group": self.group,
+                "scope": "Cluster",
+                "names": names,
+                "versions": [version],
+            },
+        }
+        found = definition_from_crd(crd, SchemaStore(shared_type))
+        return replace(found, verbs=self.verbs, fingerprint=name)
 
 
 class FixedView(VirtualView):

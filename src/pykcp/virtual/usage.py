@@ -1,30 +1,33 @@
 """`/services/usage/clusters/<workspace>/…`: what a workspace holds. Not in kcp.
 
 Objects and bytes are counted in the store when they are requested: nothing is kept up to date for
-workspaces that are not asked about.
+workspaces that are not asked about. In `root` the reports of shards are listed, too.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
 from functools import cache
 
 from pykcp.apis.catalog import ResourceDefinition
-from pykcp.apis.loader import shared_type
+from pykcp.apis.kcp.shard_load import ShardLoad
 from pykcp.auth.authz.attributes import Attributes, Decision
-from pykcp.machinery.resources import API_BINDINGS
-from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
+from pykcp.machinery import meta
+from pykcp.machinery.kcp import clusters
+from pykcp.machinery.resources import API_BINDINGS, SHARDS
 from pykcp.registry.catalog.make import make_custom
 from pykcp.registry.cluster_content import HeldContent, measure
 from pykcp.registry.keys import range_prefix, resource_prefix
 from pykcp.registry.resource import Resource
+from pykcp.registry.shards import KnownShards
 from pykcp.server.call import Call, Handler
 from pykcp.server.handlers.listing import send_objects
 from pykcp.types import Object
-from pykcp.virtual.framework import Parts, VirtualView, Visit
+from pykcp.virtual.framework import OwnKind, Parts, VirtualView, Visit
 from pykcp.virtual.tree import split_path
 
 GROUP, VERSION, PLURAL = "usage.pykcp.dev", "v1alpha1", "resourceusages"
+SHARD_PLURAL = "shardusages"
 
 
 class UsageWorkspace:
@@ -45,26 +48,40 @@ class UsageWorkspace:
 
 class UsageView(VirtualView):
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._resource: Resource | None = None
+        self._parts, self._shards = parts, KnownShards(parts.lookup)
+        self._resources: dict[str, Resource] = {}
 
     def definitions(self, cluster: str) -> tuple[ResourceDefinition, ...]:
-        return (_definition(),)
+        usages = _usage_definition()
+        return (usages, _shard_definition()) if cluster == clusters.ROOT else (usages,)
 
     def find(self, call_cluster: str, group: str, version: str, plural: str) -> Resource | None:
-        if (group, version, plural) != (GROUP, VERSION, PLURAL):
+        if (group, version) != (GROUP, VERSION):
             return None
-        if self._resource is None:
+        if plural not in self._resources:
             services = self._parts.directory.builtin(*API_BINDINGS).services
-            self._resource = make_custom(_definition(), VERSION, 0, services)
-        return self._resource
+            for one in self.definitions(call_cluster):
+                self._resources[one.plural] = make_custom(one, VERSION, 0, services)
+        is_here = plural != SHARD_PLURAL or call_cluster == clusters.ROOT
+        return self._resources.get(plural) if is_here else None
 
     async def authorize(self, call: Call) -> Decision:
-        question = Attributes(call.user, "list", group=GROUP, resource=PLURAL, version=VERSION)
+        if call.info.resource == SHARD_PLURAL:
+            question = Attributes(call.user, "list", group=SHARDS.group, resource=SHARDS.resource)
+        else:
+            question = Attributes(call.user, "list", group=GROUP, resource=PLURAL)
         return await self._parts.authorizer.authorize(call.cluster, question)
 
     def handler(self, call: Call) -> Handler:
-        return self._list
+        return self._list_shards if call.info.resource == SHARD_PLURAL else self._list
+
+    def _list_shards(self, call: Call) -> None:
+        now, found = time.time(), []
+        for shard in self._shards.all():
+            name = shard["metadata"]["name"]
+            found.append(_shard_usage(name, self._shards.load(name), now))
+        store = call.resource.services.store
+        send_objects(call, found, {"resourceVersion": str(store.revision)})
 
     async def _list(self, call: Call) -> None:
         store, directory = call.resource.services.store, self._parts.directory
@@ -84,6 +101,19 @@ class UsageView(VirtualView):
         send_objects(call, found, {"resourceVersion": str(store.revision)})
 
 
+def _shard_usage(name: str, load: ShardLoad | None, now: float) -> Object:
+    status: Object = {}
+    if load is not None:
+        status = {
+            "logicalClusters": load.logical_clusters,
+            "storeBytes": load.store_bytes,
+            "reportedAt": meta.now_rfc3339(load.reported),
+            "alive": load.is_alive(now),
+        }
+    head = {"kind": "ShardUsage", "apiVersion": f"{GROUP}/{VERSION}"}
+    return {**head, "metadata": {"name": name}, "status": status}
+
+
 def _usage(definition: ResourceDefinition, held: HeldContent) -> Object:
     plural, group = definition.plural, definition.group
     return {
@@ -96,36 +126,50 @@ def _usage(definition: ResourceDefinition, held: HeldContent) -> Object:
 
 
 @cache
-def _definition() -> ResourceDefinition:
+def _usage_definition() -> ResourceDefinition:
     text, number = {"type": "string"}, {"type": "integer"}
-    spec = {"group": text, "resource": text}
     status = {
         "objects": {**number, "description": "Number of objects."},
         "bytes": {**number, "description": "Their size as JSON in the store."},
     }
-    version: Object = {
-        "name": VERSION,
-        "served": True,
-        "storage": True,
-        "additionalPrinterColumns": [
-            {"name": "Objects", "type": "integer", "jsonPath": ".status.objects"},
-            {"name": "Bytes", "type": "integer", "jsonPath": ".status.bytes"},
-        ],
-        "schema": {
-            "openAPIV3Schema": {
-                "type": "object",
-                "description": "What a workspace holds of a resource.",
-                "properties": {
-                    "spec": {"type": "object", "properties": spec},
-                    "status": {"type": "object", "properties": status},
-                },
-            }
-        },
+    columns = (("Objects", "integer", ".status.objects"), ("Bytes", "integer", ".status.bytes"))
+    spec = {"type": "object", "properties": {"group": text, "resource": text}}
+    return OwnKind(
+        GROUP,
+        VERSION,
+        PLURAL,
+        "ResourceUsage",
+        "What a workspace holds of a resource.",
+        spec,
+        {"type": "object", "properties": status},
+        columns,
+        verbs=("list",),
+    ).definition()
+
+
+@cache
+def _shard_definition() -> ResourceDefinition:
+    number = {"type": "integer"}
+    status = {
+        "logicalClusters": {**number, "description": "Logical clusters on the shard."},
+        "storeBytes": {**number, "description": "Size of its store."},
+        "reportedAt": {"type": "string", "description": "Time of its last report."},
+        "alive": {"type": "boolean", "description": "Whether the last report is recent."},
     }
-    names = {"plural": PLURAL, "singular": "resourceusage", "kind": "ResourceUsage"}
-    crd: Object = {
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
-        "spec": {"group": GROUP, "scope": "Cluster", "names": names, "versions": [version]},
-    }
-    found = definition_from_crd(crd, SchemaStore(shared_type))
-    return replace(found, verbs=("list",), fingerprint=f"{PLURAL}.{GROUP}")
+    columns = (
+        ("Alive", "boolean", ".status.alive"),
+        ("Clusters", "integer", ".status.logicalClusters"),
+        ("Bytes", "integer", ".status.storeBytes"),
+        ("Reported", "date", ".status.reportedAt"),
+    )
+    return OwnKind(
+        GROUP,
+        VERSION,
+        SHARD_PLURAL,
+        "ShardUsage",
+        "What a shard last reported of itself.",
+        {"type": "object"},
+        {"type": "object", "properties": status},
+        columns,
+        verbs=("list",),
+    ).definition()

@@ -72,5 +72,6 @@ def test_workspaces_of_all_shards(browser: Browser, two: Fleet) -> None:
     page.get_by_text('User "alice" may not list secrets').wait_for()
     someone.go("#/admin/shards", "Administration")
     page.get_by_role("link", name=two.shards[-1], exact=True).wait_for()
+    page.get_by_role("cell", name="KiB").first.wait_for()  # the shards report their load
     someone.picture("fleet")
     someone.close()

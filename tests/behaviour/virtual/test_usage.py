@@ -51,3 +51,13 @@ def test_it_needs_permission(at: Callable[..., TestClient], cluster: TestClient)
     missing = at("/services/usage/clusters/root:no:such", "alice").get(USAGES)
     assert refused.status == missing.status == 403
     assert refused.body == missing.body
+
+
+def test_shards_are_listed_in_root(at: Callable[..., TestClient], cluster: TestClient) -> None:
+    path = USAGES.replace("resourceusages", "shardusages")
+    found = at("/services/usage/clusters/root").get(path)
+    assert found.status == 200, found
+    assert [item["metadata"]["name"] for item in found.json["items"]] == ["root"]
+    name = cluster.prefix.rpartition("/")[2]
+    assert at(f"/services/usage/clusters/{name}").get(path).status == 404
+    assert at("/services/usage/clusters/root", "alice").get(path).status == 403

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 from pykcp.apis.catalog import ResourceDefinition
-from pykcp.apis.loader import shared_type
-from pykcp.machinery.schema.crd import SchemaStore, definition_from_crd
 from pykcp.types import Object
+from pykcp.virtual.framework import OwnKind
 
 GROUP, VERSION = "access.pykcp.dev", "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
@@ -113,24 +111,7 @@ def _definition(
     status: Object,
     columns: tuple[tuple[str, str, str], ...],
 ) -> ResourceDefinition:
-    version: Object = {
-        "name": VERSION,
-        "served": True,
-        "storage": True,
-        "additionalPrinterColumns": [
-            {"name": name, "type": form, "jsonPath": path} for name, form, path in columns
-        ],
-        "schema": {
-            "openAPIV3Schema": {
-                **_fields(spec=spec, status=status),
-                "description": description,
-            }
-        },
-    }
-    names = {"plural": plural, "singular": kind.lower(), "kind": kind}
-    crd: Object = {
-        "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": {"group": GROUP, "scope": "Cluster", "names": names, "versions": [version]},
-    }
-    found = definition_from_crd(crd, SchemaStore(shared_type))
-    return replace(found, verbs=("create",), fingerprint=f"{plural}.{GROUP}")
+    made = OwnKind(
+        GROUP, VERSION, plural, kind, description, spec, status, columns, verbs=("create",)
+    )
+    return made.definition()

@@ -19,32 +19,28 @@ export async function show(main, { tab }, signal) {
   }
 }
 
-const HEARTBEAT = "internal.kcp.io/heartbeat";
-
 async function shards(signal) {
   const list = await get(`${inWorkspace("root")}/apis/core.kcp.io/v1alpha1/shards`, { signal });
+  const reports = new Map((await get(services.shardUsage, { signal })).items.map((one) => [one.metadata.name, one.status || {}]));
   const rows = list.items.map((shard) => {
     const notes = shard.metadata.annotations || {};
-    const load = parse(notes["internal.kcp.io/load"]);
-    const beat = notes[HEARTBEAT];
-    const isAlive = !beat || Date.now() - Date.parse(beat) < 60_000;
+    const load = reports.get(shard.metadata.name) || {};
+    const beat = load.reportedAt;
+    const isAlive = load.alive !== false;
     const isCordoned = Object.entries(notes).some(([k, v]) => /unschedulable/.test(k) && v === "true");
     return [
       h("a", { href: at.object("root", { group: "core.kcp.io", version: "v1alpha1", plural: "shards" }, "", shard.metadata.name) }, shard.metadata.name),
       [badge(isAlive ? "Alive" : "Silent", isAlive ? "good" : "bad"), isCordoned && badge("Cordoned", "warn")],
-      number(load.logicalClusters), size(load.storeBytes), limits(notes, shard.status?.capacity), shard.spec?.baseURL || "", beat ? age(beat) : "",
+      number(load.logicalClusters), size(load.storeBytes), limits(notes), shard.spec?.baseURL || "", beat ? age(beat) : "",
     ];
   });
   return [plainTable(["Name", "State", "Logical clusters", "Store", "Limits", "Address", "Report"], rows, "Shards"),
-    rows.length === 1 && h("p.quiet", null, "A shard that runs alone does not report its load."), command("kubectl ws :root && kubectl get shards"), command("kubectl kcp shard drain NAME")];
+    rows.length === 1 && h("p.quiet", null, "A shard that runs alone does not report its load."), command("kubectl ws :root && kubectl get shards"), command("kubectl kcp shard drain NAME"), command("kubectl kcp shard rebalance")];
 }
 
-const parse = (text) => { try { return JSON.parse(text) || {}; } catch { return {}; } };
-
-function limits(notes, capacity) {
-  const found = Object.entries(notes).filter(([k]) => /limit/.test(k)).map(([k, v]) => h("span.tag", null, `${k.split("/").pop()}: ${v}`));
-  for (const [name, value] of Object.entries(capacity || {})) found.push(h("span.tag", null, `${name}: ${typeof value === "object" ? Object.values(value).join(" / ") : value}`));
-  return found;
+function limits(notes) {
+  const [preferred, most] = [notes["core.kcp.io/preferred-max-logical-clusters"], notes["core.kcp.io/max-logical-clusters"]];
+  return [preferred && `prefers ${number(Number(preferred))}`, most && `at most ${number(Number(most))}`].filter(Boolean).join(", ");
 }
 
 // Everything of a kind that the user may list, in any workspace; null if the kind is not served.

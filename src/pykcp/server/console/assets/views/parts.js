@@ -84,7 +84,7 @@ export function plainTable(columns, rows, caption) {
 }
 
 export function pairs(...items) {
-  return h("dl.pairs", null, items.filter((i) => i && i[1] !== undefined && i[1] !== "").map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+  return h("dl.pairs", null, items.filter((i) => i && i[1] !== undefined && i[1] !== "" && i[1].length !== 0).map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
 }
 
 export const section = (title, ...content) => h("section", null, h("h2", null, title), content);
