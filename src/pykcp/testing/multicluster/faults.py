@@ -45,9 +45,17 @@ class _Looping:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def end(self) -> None:
+        self.call(self._cancel_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
+
+    async def _cancel_all(self) -> None:
+        """Requests that are still answered, such as watches."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 class TcpFaults:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import pathlib
 import random
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from tests.behaviour.multicluster.syncer.conftest import Setup
+from tests.behaviour.multicluster.syncer.conftest import Setup, make_setup
 from tests.behaviour.multicluster.syncer.test_sync import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -26,10 +27,12 @@ from tests.behaviour.multicluster.syncer.test_sync import (
 from pykcp.machinery.meta import parse_rfc3339
 from pykcp.testing.client import eventually
 from pykcp.testing.multicluster.checker import delete_problems
+from pykcp.testing.multicluster.downstream import own_cluster
 from pykcp.testing.multicluster.faults import HttpFaults, TcpFaults, status_answer
 from pykcp.testing.multicluster.syncers import QUICK, config_map, deployment, running
 from pykcp.testing.multicluster.workloads import WorkloadController
 from pykcp.testing.multicluster.workspaces import CLUSTERS, cluster_object
+from pykcp.testing.server import server
 from pykcp.types import Object
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/syncer-east"
@@ -233,24 +236,34 @@ def test_a_connection_that_went_silent_is_noticed(setup: Setup) -> None:
             eventually(lambda: not checker(setup).problems(), 40)
 
 
+POINTS = 50
+
+
 @pytest.mark.slow
-def test_kills_at_random_points_leave_nothing_behind(setup: Setup) -> None:
-    """F12: SIGKILL of the syncer while objects come, change and go."""
+def test_kills_at_random_points_leave_nothing_behind(tmp_path: pathlib.Path) -> None:
+    """F12: SIGKILL of server, syncer or cluster while objects come, change and go."""
     chance = random.Random(4)
-    syncer = setup.syncer(flags=QUICK)
-    with running(syncer), WorkloadController(setup.physical.client):
-        for point in range(12):
-            for number in range(4):
-                name = f"w-{point}-{number}"
-                create(setup.workspace, DEPLOYMENTS, deployment(name, "east", replicas=number))
-            if point:
-                setup.workspace.delete(f"{DEPLOYMENTS}/w-{point - 1}-0")
-                scaled = {"spec": {"replicas": 7}}
-                setup.workspace.patch(f"{DEPLOYMENTS}/w-{point - 1}-1", scaled)
-            time.sleep(chance.random() * 0.4)  # the point is what is random here
-            syncer.kill()
-            syncer.start()
-        eventually(lambda: not checker(setup).problems(), 30)
+    with server() as hub, own_cluster("east", tmp_path) as physical:
+        setup = make_setup(hub, physical, tmp_path)
+        assert physical.process is not None
+        syncer = setup.syncer(flags=QUICK)
+        victims = (hub, syncer, physical.process)
+        with running(syncer), WorkloadController(physical.client):
+            for point in range(POINTS):
+                for number in range(3):
+                    name = f"w-{point}-{number}"
+                    create(setup.workspace, DEPLOYMENTS, deployment(name, "east", replicas=number))
+                if point:
+                    setup.workspace.delete(f"{DEPLOYMENTS}/w-{point - 1}-0")
+                    scaled = {"spec": {"replicas": 7}}
+                    setup.workspace.patch(f"{DEPLOYMENTS}/w-{point - 1}-1", scaled)
+                time.sleep(chance.random() * 0.4)  # the point is what is random here
+                victim = chance.choice(victims)
+                victim.kill()
+                victim.start()
+                setup.workspace.drop()
+                physical.client.drop()
+            eventually(lambda: not checker(setup).problems(), 60)
 
 
 # --- helpers
