@@ -143,9 +143,9 @@ def test_a_published_type_is_kept_until_a_cluster_may_narrow_it(
     assert workspace.delete(f"{THINGS}/one").status == 200
 
     def is_narrowed() -> bool:
-        """Any change of the import is a reason to look again, otherwise it takes a while."""
-        labels = {"metadata": {"labels": {"look": str(next(_numbers))}}}
-        assert workspace.patch(path, labels).status == 200
+        """Any change of the type is a reason to look again, otherwise it takes a while."""
+        names = {"spec": {"shortNames": [f"t{next(_numbers)}"]}}
+        assert workspace.patch(path, names).status == 200
         return behind.fields() == {"x"}
 
     eventually(is_narrowed)

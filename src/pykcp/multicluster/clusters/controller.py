@@ -158,7 +158,7 @@ class ClusterLifecycle:
         for key in self._secrets.get(change.key, ()):
             self.controller.add(key)
 
-    def _on_import(self, key: ObjectKey, state: ImportSummary) -> None:
+    def _on_import(self, key: ObjectKey, state: ImportSummary, _: bool) -> None:
         self.controller.add(ObjectKey(key.cluster, "", state.location))
 
     # --- one Cluster

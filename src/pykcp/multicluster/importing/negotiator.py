@@ -55,7 +55,7 @@ NAME = "kcp-api-negotiation"
 _MOST_FINDINGS = 50
 _LOOK_AGAIN = 30.0
 """Seconds until stored objects that keep a type from being narrowed are looked at again."""
-_SETTLE_SECONDS = 0.1
+_SETTLE_SECONDS = 0.3
 """Imports of several clusters often come together."""
 
 
@@ -102,7 +102,10 @@ class Negotiator:
         feed.on(NEGOTIATED, self._on_negotiated)
         feed.on(CUSTOM_RESOURCE_DEFINITIONS, self._on_crd)
 
-    def _on_import(self, key: ObjectKey, state: ImportSummary) -> None:
+    def _on_import(self, key: ObjectKey, state: ImportSummary, is_other: bool) -> None:
+        """Reports are this controller's own: only types count."""
+        if not is_other:
+            return
         self.controller.add_after(ObjectKey(key.cluster, "", state.negotiated), _SETTLE_SECONDS)
 
     def _on_negotiated(self, change: Change) -> None:

@@ -7,7 +7,7 @@ be used, is answered from this table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,8 @@ class ImportSummary(NamedTuple):
     is_compatible: bool | None
     is_available: bool
     message: str
+    generation: int
+    """Changes with the type, not with what is reported about it."""
 
 
 class _Condition(msgspec.Struct):
@@ -55,6 +57,7 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 class _Metadata(msgspec.Struct):
     name: str
+    generation: int = 0
     annotations: dict[str, str] = {}
 
 
@@ -82,7 +85,12 @@ def state_of(value: bytes) -> ImportSummary:
         None if compatible is None else compatible.status == "True",
         available is not None and available.status == "True",
         "" if compatible is None else compatible.message,
+        found.metadata.generation,
     )
+
+
+ImportListener: TypeAlias = Callable[[ObjectKey, ImportSummary, bool], None]
+"""Is told the last state, and whether the type itself changed, came or went."""
 
 
 class ImportTable:
@@ -93,10 +101,10 @@ class ImportTable:
         self._states: dict[ObjectKey, ImportSummary] = {}
         self._of_type: dict[tuple[str, str], set[ObjectKey]] = {}
         self._of_location: dict[tuple[str, str], set[ObjectKey]] = {}
-        self._listeners: list[Callable[[ObjectKey, ImportSummary], None]] = []
+        self._listeners: list[ImportListener] = []
 
-    def listen(self, changed: Callable[[ObjectKey, ImportSummary], None]) -> None:
-        """Call back for every import that changed or went, with its last state."""
+    def listen(self, changed: ImportListener) -> None:
+        """Call back for every import that changed or went."""
         self._listeners.append(changed)
 
     def follow(self, feed: Feed) -> None:
@@ -122,7 +130,7 @@ class ImportTable:
         if change.deleted:
             state = self._drop(change.key)
             if state is not None:
-                self._tell(change.key, state)
+                self._tell(change.key, state, True)
         else:
             self._put(change.key, state_of(change.value))
 
@@ -133,7 +141,7 @@ class ImportTable:
         self._states[key] = state
         self._of_type.setdefault((key.cluster, state.negotiated), set()).add(key)
         self._of_location.setdefault((key.cluster, state.location), set()).add(key)
-        self._tell(key, state)
+        self._tell(key, state, before is None or before.generation != state.generation)
 
     def _drop(self, key: ObjectKey) -> ImportSummary | None:
         state = self._states.pop(key, None)
@@ -149,6 +157,6 @@ class ImportTable:
                 index.pop(entry, None)
         return state
 
-    def _tell(self, key: ObjectKey, state: ImportSummary) -> None:
+    def _tell(self, key: ObjectKey, state: ImportSummary, is_other: bool) -> None:
         for listener in self._listeners:
-            listener(key, state)
+            listener(key, state, is_other)
