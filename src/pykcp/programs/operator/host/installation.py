@@ -90,6 +90,7 @@ class Installation:
         `saves`: False to see what the outcome is; then nothing is written.
         """
         self._check_clock(now)
+        self.choices = self.files.choices() or self.choices  # another command may have changed them
         manifests = self._manifests()
         objects = HostObjects(self.files.root / "objects.json")
         found = ConfiguredHost(manifests, objects, None, self._imported())

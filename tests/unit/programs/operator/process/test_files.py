@@ -18,7 +18,7 @@ from pykcp.programs.operator.drivers.process.identity import (
     marked_processes,
 )
 from pykcp.programs.operator.drivers.process.logfiles import last_lines, open_log, rotate
-from pykcp.programs.operator.drivers.process.materialize import materialize
+from pykcp.programs.operator.drivers.process.materialize import materialize, remove_files
 from pykcp.programs.operator.drivers.process.ports import PortRegistry
 from pykcp.programs.operator.drivers.process.records import ReplicaRecord, ReplicaRecords
 
@@ -49,6 +49,15 @@ def test_a_file_that_is_not_wanted_any_more_is_removed(tmp_path: pathlib.Path) -
     materialize(_files(tmp_path, b"1")[:1])
     assert not (tmp_path / "tls.key").exists()
     assert (tmp_path / "tls.crt").read_bytes() == b"certificate 1"
+
+
+def test_files_of_a_workload_are_removed_with_it(tmp_path: pathlib.Path) -> None:
+    files = _files(tmp_path / "a" / "tls", b"1")
+    (tmp_path / "data").mkdir()
+    materialize(files)
+    remove_files(files)
+    assert [one.name for one in tmp_path.iterdir()] == ["data"]
+    remove_files(files)
 
 
 def test_a_removed_file_is_written_again(tmp_path: pathlib.Path) -> None:

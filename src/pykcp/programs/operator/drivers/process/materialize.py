@@ -15,7 +15,7 @@ import os
 import pathlib
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pykcp.auth.files import ensure_directory
 from pykcp.clients.credential_files import CredentialError
@@ -39,6 +39,24 @@ def materialize(files: Iterable[CompiledFile]) -> list[str]:
             what = error.strerror or str(error)
             raise CredentialError(f"cannot write {directory}: {what}") from error
     return changed
+
+
+def remove_files(files: Sequence[CompiledFile]) -> None:
+    """Remove files that were written, and the directories that are empty then."""
+    for directory in {pathlib.Path(file.path).parent for file in files}:
+        if not directory.is_dir():
+            continue
+        for path in directory.iterdir():
+            if path.is_symlink():
+                path.unlink()
+            elif path.is_dir() and path.name.startswith(".."):
+                shutil.rmtree(path)
+    for directory in {pathlib.Path(file.path).parent for file in files}:
+        for one in (directory, *directory.parents):
+            try:
+                one.rmdir()
+            except OSError:  # not empty, or gone
+                break
 
 
 def _write_directory(directory: pathlib.Path, files: Mapping[str, CompiledFile]) -> bool:

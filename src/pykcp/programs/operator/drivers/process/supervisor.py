@@ -16,6 +16,7 @@ from pykcp.auth.files import write_private
 from pykcp.programs.operator.compiled import START_ORDER, UPGRADE_ORDER, CompiledWorkload
 from pykcp.programs.operator.drivers.process import identity
 from pykcp.programs.operator.drivers.process.commands import InstalledPrograms
+from pykcp.programs.operator.drivers.process.materialize import remove_files
 from pykcp.programs.operator.drivers.process.records import ReplicaRecord, ReplicaRecords
 from pykcp.programs.operator.drivers.process.replica import MARKER, ReplicaPlace
 from pykcp.programs.operator.drivers.process.state import WorkloadReport
@@ -80,6 +81,7 @@ class Supervisor:
         await self._stop_strangers()
         for workload in _ordered(gone, reversed(START_ORDER)):
             await workload.stop()
+            remove_files(workload.compiled.files)  # they contain keys; data stays
             del self._workloads[workload.name]
             self.notify()
         runnable = await self._start_all()
