@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,7 +32,7 @@ class HostInstallation:
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
-        self._clients: list[Any] = []
+        self._clients: list[TestClient] = []
 
     def command(self, *words: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
         command, *rest = words
@@ -77,14 +78,16 @@ class HostInstallation:
 
     def client(self, name: str = "kcp-admin-frontproxy", context: str = "base") -> TestClient:
         path = self.root / "kubeconfigs" / f"{name}.kubeconfig"
-        return TestClient(self._access(path, context), "", self._clients)
+        made = TestClient(self._access(path, context))
+        self._clients.append(made)
+        return made
 
     def _access(self, path: pathlib.Path, context: str) -> Access:
         """As `read_access`, with the client certificate that the kubeconfig contains."""
         (user,) = yaml.safe_load(path.read_text())["users"]
         files = []
         for part in ("client-certificate", "client-key"):
-            file = self.root.parent / f"{path.stem}.{part}"
+            file = self.root.parent / f"{path.stem}.{threading.get_ident()}.{part}"
             file.write_bytes(base64.b64decode(user["user"][f"{part}-data"]))
             files.append(str(file))
         return replace(read_access(path, context), certificate=(files[0], files[1]))
@@ -108,8 +111,8 @@ class HostInstallation:
         return str(found["spec"]["cluster"])
 
     def close(self) -> None:
-        for connection in self._clients:
-            connection.close()
+        for client in self._clients:
+            client.close()
         self.command("down")
 
 

@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import yaml
 
 from pykcp.auth.certificates import KeyPair, create_ca, issue_client
+from pykcp.programs.operator.host.layout import HostFiles
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.issuer import AUDIENCE, TestIssuer
 
@@ -291,45 +292,83 @@ def _is_refused(client: TestClient) -> bool:
         client.close()
 
 
+class Load:
+    """Reads through the front-proxy in a thread, with new connections now and then."""
+
+    def __init__(self, kcp: HostInstallation, cluster: str) -> None:
+        self._kcp, self._path = kcp, f"/clusters/{cluster}{NAMESPACES}/default"
+        self.count = 0
+        self.failures: list[str] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        client = self._kcp.client()
+        while not self._stop.is_set():
+            try:
+                reply = client.get(self._path)
+                if reply.status != 200:
+                    self.failures.append(repr(reply))
+                self.count += 1
+                if self.count % 10 == 0:
+                    client.close()
+                    client = self._kcp.client()
+            except OSError as error:
+                self.failures.append(repr(error))
+        client.close()
+
+    def more(self, number: int) -> None:
+        """Until so many more requests were sent."""
+        wanted = self.count + number
+        eventually(lambda: self.count > wanted, 120)
+
+
 def test_09_renewal_under_load(everything: Everything) -> None:
     kcp = everything.kcp
     cluster = kcp.make_workspace("renewed", "alpha")
     token = _service_account_token(kcp, cluster)
-    failures: list[str] = []
-    stop = threading.Event()
-    done = [0]
-
-    def load() -> None:
-        client = kcp.client()
-        while not stop.is_set():
-            try:
-                reply = client.get(f"/clusters/{cluster}{NAMESPACES}/default")
-                if reply.status != 200:
-                    failures.append(repr(reply))
-                done[0] += 1
-                if done[0] % 10 == 0:
-                    client.close()
-                    client = kcp.client()
-            except OSError as error:
-                failures.append(repr(error))
-        client.close()
-
-    thread = threading.Thread(target=load)
-    thread.start()
-    try:
-        before = kcp.pids()
+    before = kcp.pids()
+    with Load(kcp, cluster) as load:
         assert "root-server renewed" in kcp.succeed("cert", "renew")
-        count = done[0]
-        eventually(lambda: done[0] > count + 200, 60)
-    finally:
-        stop.set()
-        thread.join()
-    assert failures == []
+        load.more(200)
+    assert load.failures == []
     assert kcp.pids() == before  # nothing was restarted
     assert kcp.succeed("cert", "check")
     bearer = kcp.client().with_token(token)
     assert bearer.get(f"/clusters/{cluster}{NAMESPACES}/default").status == 403  # known, no rights
     bearer.close()
+
+
+def test_09_authorities_are_replaced_under_load(everything: Everything) -> None:
+    kcp = everything.kcp
+    cluster = kcp.make_workspace("rotated", "alpha")
+    token = _service_account_token(kcp, cluster)
+    before, old = kcp.pids(), _authority(kcp, "root-client-ca")
+    with Load(kcp, cluster) as load:
+        kcp.succeed("cert", "rotate-ca")
+        eventually(lambda: _authority(kcp, "root-client-ca") != old, 120)
+        load.more(200)
+        kcp.make_workspace("afterwards", "alpha")
+    assert load.failures == []
+    assert kcp.pids() == before
+    assert kcp.succeed("cert", "check")
+    bearer = kcp.client().with_token(token)
+    assert bearer.get(f"/clusters/{cluster}{NAMESPACES}/default").status == 403
+    bearer.close()
+
+
+def _authority(kcp: HostInstallation, name: str) -> bytes:
+    record = HostFiles(kcp.root).records().secret(name)
+    assert record is not None
+    return record.data["tls.crt"]
 
 
 def _service_account_token(kcp: HostInstallation, cluster: str) -> str:

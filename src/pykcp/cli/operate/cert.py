@@ -60,7 +60,8 @@ CERT = HostCommand(
     "Usage:\n"
     "  kcp cert check [NAME…]       print and check every certificate with its chain\n"
     "  kcp cert renew [NAME…]       issue them anew; all that are not authorities if none is named\n"
-    "  kcp cert rotate-ca [NAME…]   replace authorities in three phases: trust the new one, issue from it, drop the old one\n",
+    "  kcp cert rotate-ca [NAME…]   replace authorities in three phases: trust the new one, issue from it, drop the old one;\n"
+    "                               all but self-signed ones if none is named: a new root restarts shards\n",
     _cert,
     least=1,
 )

@@ -113,12 +113,18 @@ def _is_authority(leaf: x509.Certificate) -> bool:
 def request_renewal(
     files: HostFiles, namespace: str, names: Iterable[str], *, authorities: bool
 ) -> list[str]:
-    """Mark certificates to be renewed by the next run; all if none is named. Raises SettingsError."""
-    found = {
-        one.name: one.is_authority
-        for one in certificate_reports(files.records(), datetime.now(UTC))
-    }
-    wanted = list(names) or [name for name, is_ca in found.items() if is_ca == authorities]
+    """Mark certificates to be renewed by the next run. Raises SettingsError.
+
+    If none is named: all leaves, or all authorities but the self-signed ones. A new root makes
+    shards restart, so it has to be asked for by name.
+    """
+    reports = list(certificate_reports(files.records(), datetime.now(UTC)))
+    found = {one.name: one.is_authority for one in reports}
+    wanted = list(names) or [
+        one.name
+        for one in reports
+        if one.is_authority == authorities and not (authorities and one.subject == one.issuer)
+    ]
     for name in wanted:
         if name not in found:
             raise SettingsError(f"certificate {name} does not exist; see: kcp cert check")
