@@ -55,8 +55,8 @@ def test_an_installation_becomes_objects_of_the_names_that_kcp_has(
         "root-logical-cluster-admin-kubeconfig", "alpha-client-kubeconfig",
         "root-frontproxy-dynamic-kubeconfig", "frontproxy-merged-client-ca",
     ):  # fmt: skip
-        assert namespace.secret(name), name
-    assert namespace.config_map("frontproxy-config")["data"]["path-mapping.yaml"]
+        assert eventually(lambda name=name: namespace.secret(name)), name
+    assert eventually(lambda: namespace.config_map("frontproxy-config"))["data"]["path-mapping.yaml"]
     words = _container(namespace.deployment("alpha-shard-kcp"))["args"]
     assert "--shard-name=alpha" in words
     url = f"https://alpha-shard-kcp.{namespace.name}.svc.cluster.local:6443"
@@ -222,3 +222,28 @@ def test_nothing_is_written_when_nothing_changes(namespace: OperatorNamespace) -
     namespace.create("Shard", "beta", **OF_ROOT, **ETCD)
     eventually(lambda: namespace.deployment("beta-shard-kcp"))
     assert versions() == before
+
+
+def test_keys_are_kept_while_an_object_cannot_be_configured(namespace: OperatorNamespace) -> None:
+    _installation(namespace)
+    eventually(lambda: namespace.deployment("alpha-shard-kcp"), 60)
+    key = namespace.secret("alpha-service-account")["data"]["tls.key"]
+    path = f"{namespace.collection('Shard')}/alpha"
+    patch = {"spec": {"cache": {"ref": {"name": "absent"}}, "caBundleSecretRef": None}}
+    assert namespace.client.patch(path, patch).status == 200
+    eventually(lambda: namespace.condition("Shard", "alpha", "Available").get("reason") == "InputMissing")  # fmt: skip
+    assert namespace.client.patch(path, {"spec": {"cache": None}}).status == 200
+    eventually(lambda: namespace.condition("Shard", "alpha", "Available").get("reason") != "InputMissing")  # fmt: skip
+    assert namespace.secret("alpha-service-account")["data"]["tls.key"] == key
+
+
+def test_what_is_not_needed_any_more_is_deleted(namespace: OperatorNamespace) -> None:
+    data = {"tls.crt": base64.b64encode(b"extra").decode()}
+    secrets = f"/api/v1/namespaces/{namespace.name}/secrets"
+    namespace.client.post(secrets, {"metadata": {"name": "extra"}, "data": data})
+    namespace.create("RootShard", "root", **ROOT, clientCABundleRef={"name": "extra"})
+    eventually(lambda: namespace.secret("root-merged-client-ca"), 60)
+    path = f"{namespace.collection('RootShard')}/root"
+    assert namespace.client.patch(path, {"spec": {"clientCABundleRef": None}}).status == 200
+    eventually(lambda: not namespace.secret("root-merged-client-ca"))
+    assert namespace.secret("extra")  # the user's own

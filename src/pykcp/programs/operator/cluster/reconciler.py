@@ -29,7 +29,6 @@ from pykcp.programs.operator.names import KINDS, OWNER_LABELS
 from pykcp.programs.operator.pki.cert_manager import CertManagerIssuance
 from pykcp.programs.operator.pki.engine import CertificateEngine
 from pykcp.programs.operator.platform import Platform
-from pykcp.programs.operator.records import Records
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)
@@ -85,7 +84,7 @@ class NamespaceReconciler:
             self._reader.wrote(namespace, written)
         await self._apply_certificates(issuance)
         await self._run(out)
-        await self._prune(namespace, objects, records)
+        await self._prune(out)
         states = self._states(namespace, out.workloads)
         pause = await self._finish(world, out, states)
         return min(pause, max(1.0, out.next_time - now), _LONGEST)
@@ -116,9 +115,14 @@ class NamespaceReconciler:
         wanted = workload_objects(workload, replicas)[0]
         return _contains(live, wanted)
 
-    async def _prune(self, namespace: str, objects: Iterable[Object], records: Records) -> None:
-        """Delete what the operator made for an object and that object no longer needs."""
-        owners = {(obj["kind"], obj["metadata"]["name"]) for obj in objects}
+    async def _prune(self, out: Configuration) -> None:
+        """Delete what the operator made for an object and that object no longer needs.
+
+        Of an object that cannot be configured now everything is kept: its keys are needed again
+        when the reason is gone.
+        """
+        records, namespace = out.records, out.namespace
+        owners = out.made.keys() - out.problems.keys()
         for record in records:
             owner = record.owner
             if owner is None or (owner.kind, owner.name) not in owners:
