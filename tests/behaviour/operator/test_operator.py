@@ -56,7 +56,9 @@ def test_an_installation_becomes_objects_of_the_names_that_kcp_has(
         "root-frontproxy-dynamic-kubeconfig", "frontproxy-merged-client-ca",
     ):  # fmt: skip
         assert eventually(lambda name=name: namespace.secret(name)), name
-    assert eventually(lambda: namespace.config_map("frontproxy-config"))["data"]["path-mapping.yaml"]
+    assert eventually(lambda: namespace.config_map("frontproxy-config"))["data"][
+        "path-mapping.yaml"
+    ]
     words = _container(namespace.deployment("alpha-shard-kcp"))["args"]
     assert "--shard-name=alpha" in words
     url = f"https://alpha-shard-kcp.{namespace.name}.svc.cluster.local:6443"

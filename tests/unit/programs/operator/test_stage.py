@@ -173,6 +173,22 @@ def test_an_object_that_is_wrong_does_not_hold_up_the_others() -> None:
     assert [one.name for one in out.workloads] == ["root-kcp", "alpha-shard-kcp"]
 
 
+def test_records_of_an_object_that_cannot_be_configured_are_kept() -> None:
+    platform = HostPlatform("/r")
+    out = configured(root_shard(), shard(), kubeconfig(), front_proxy(), platform=platform)
+    broken = again(
+        out, root_shard(), shard(cache={"ref": {"name": "absent"}}), front_proxy(),
+        now=1_800_000_060.0, platform=platform,
+    )  # fmt: skip
+    names = {record.name for record in broken.unneeded(of_deleted=True)}
+    assert names == {"kubeconfig-cert-admin", "admin"}  # of the Kubeconfig, which is gone
+    assert not list(broken.unneeded(of_deleted=False))
+    orphaned = again(out, shard(), now=1_800_000_060.0, platform=platform)
+    gone = {record.name for record in orphaned.unneeded(of_deleted=True)}
+    assert "alpha-service-account" not in gone
+    assert "root-ca" in gone
+
+
 def test_ports_are_kept_when_workloads_come_and_go() -> None:
     platform = HostPlatform("/r")
     first = configured(root_shard(), shard("alpha"), shard("beta"), platform=platform)

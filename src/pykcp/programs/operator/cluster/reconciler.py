@@ -25,7 +25,7 @@ from pykcp.programs.operator.drivers.kubernetes.driver import (
     deployment_state,
 )
 from pykcp.programs.operator.drivers.kubernetes.objects import workload_objects
-from pykcp.programs.operator.names import KINDS, OWNER_LABELS
+from pykcp.programs.operator.names import KINDS
 from pykcp.programs.operator.pki.cert_manager import CertManagerIssuance
 from pykcp.programs.operator.pki.engine import CertificateEngine
 from pykcp.programs.operator.platform import Platform
@@ -116,21 +116,10 @@ class NamespaceReconciler:
         return _contains(live, wanted)
 
     async def _prune(self, out: Configuration) -> None:
-        """Delete what the operator made for an object and that object no longer needs.
-
-        Of an object that cannot be configured now everything is kept: its keys are needed again
-        when the reason is gone.
-        """
-        records, namespace = out.records, out.namespace
-        owners = out.made.keys() - out.problems.keys()
-        for record in records:
-            owner = record.owner
-            if owner is None or (owner.kind, owner.name) not in owners:
-                continue  # garbage collection deletes it with its owner
-            is_made = record.labels.get(OWNER_LABELS[owner.kind]) == owner.name
-            if is_made and (record.kind, record.name) not in records.wanted:
-                _log.info("%s %s/%s is not needed any more", record.kind, namespace, record.name)
-                await self._client.delete(HOST, APPLIED[record.kind], record.name, namespace)
+        """Delete what objects no longer need; what belonged to deleted ones is garbage."""
+        for record in out.unneeded(of_deleted=False):
+            _log.info("%s %s/%s is not needed any more", record.kind, out.namespace, record.name)
+            await self._client.delete(HOST, APPLIED[record.kind], record.name, out.namespace)
 
     def _states(
         self, namespace: str, workloads: Iterable[CompiledWorkload]

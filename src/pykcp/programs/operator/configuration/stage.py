@@ -6,7 +6,7 @@ renewed on the way, so it takes a while the first time; run it in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from pykcp.programs.operator import compiled
@@ -35,6 +35,7 @@ from pykcp.programs.operator.configuration.world import (
     name_of,
     shard_url,
 )
+from pykcp.programs.operator.names import OWNER_LABELS
 from pykcp.programs.operator.pki.engine import (
     CertificateEngine,
     IssuedCertificate,
@@ -43,7 +44,7 @@ from pykcp.programs.operator.pki.engine import (
 from pykcp.programs.operator.pki.issuance import Issuance, NotIssuedYet
 from pykcp.programs.operator.pki.requests import LEAF_SECONDS, duration_seconds
 from pykcp.programs.operator.platform import Platform
-from pykcp.programs.operator.records import Records
+from pykcp.programs.operator.records import ConfigRecord, Records
 from pykcp.types import Object
 
 ObjectId = tuple[str, str]
@@ -63,6 +64,24 @@ class Configuration:
     """Objects that cannot be configured now, and why."""
     next_time: float = float("inf")
     """When to run the stage again although nothing has changed."""
+
+    def unneeded(self, *, of_deleted: bool) -> Iterator[ConfigRecord]:
+        """Secrets and ConfigMaps that were made for an object which no longer needs them.
+
+        Of an object that cannot be configured now everything is kept: its keys are needed again
+        when the reason is gone. `of_deleted`: also those of objects that do not exist any more;
+        Kubernetes deletes them by itself.
+        """
+        known = self.made.keys() | self.problems.keys()
+        for record in list(self.records):
+            owner = record.owner
+            if owner is None or (record.kind, record.name) in self.records.wanted:
+                continue
+            key = (owner.kind, owner.name)
+            is_ours = record.labels.get(OWNER_LABELS[owner.kind]) == owner.name
+            is_configured = key in self.made and key not in self.problems
+            if is_ours and (is_configured or (of_deleted and key not in known)):
+                yield record
 
     def workloads_of(self, kind: str, name: str) -> tuple[CompiledWorkload, ...]:
         made = self.made.get((kind, name))

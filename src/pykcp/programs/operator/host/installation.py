@@ -128,7 +128,7 @@ class Installation:
         )
         configuration = configure(manifests.namespace, manifests.objects, records, platform, now)
         if saves:
-            self._save(records, manifests.namespace)
+            self._save(configuration)
             found.kubeconfigs = self._write_kubeconfigs(manifests.objects, records)
         hosts = {(one["kind"], one["metadata"]["name"]): _host_of(one) for one in manifests.objects}
         for workload in configuration.workloads:
@@ -139,13 +139,11 @@ class Installation:
         engine = CertificateEngine(records, now, platform.settle_seconds)
         found.world = World.of(manifests.namespace, manifests.objects, records, platform, engine)
 
-    def _save(self, records: Records, namespace: str) -> None:
-        for record in records.changed.values():
-            self.files.save_record(record, namespace)
-        for record in list(records):
-            key = (record.kind, record.name)
-            if key not in records.wanted and record.owner is not None:
-                self.files.remove_record(*key)
+    def _save(self, configuration: Configuration) -> None:
+        for record in configuration.records.changed.values():
+            self.files.save_record(record, configuration.namespace)
+        for record in configuration.unneeded(of_deleted=True):
+            self.files.remove_record(record.kind, record.name)
 
     def _write_kubeconfigs(self, objects: Sequence[Object], records: Records) -> dict[str, str]:
         written = {}
