@@ -83,6 +83,7 @@ def test_names_in_every_script(visit: Visit, root: TestClient) -> None:
     eventually(lambda: big.get(f"{MAPS}/scripts").json["data"] == wanted)
 
 
+@pytest.mark.slow
 def test_an_object_of_a_megabyte(visit: Visit, root: TestClient) -> None:
     big = root.in_cluster("root:big")
     data = {f"key-{n:05}": "x" * 80 for n in range(9500)}
@@ -126,6 +127,7 @@ def test_ten_thousand_rows(visit: Visit, root: TestClient) -> None:
     page.get_by_text(re.compile("1 of 10,00.")).wait_for()
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_workspaces(visit: Visit, root: TestClient) -> None:
     """The answers are made here: what is tested is what the page does with them."""
     total, size = 100_000, 1000

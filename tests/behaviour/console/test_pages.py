@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pykcp.testing.apis import BINDINGS, binding
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.workspaces import make_workspace
@@ -56,17 +57,19 @@ def settled(someone: Visitor) -> None:
 
 def findings(someone: Visitor) -> list[str]:
     """What axe calls serious or critical."""
-    passed = someone.page.evaluate("async () => (await axe.run(document)).passes.length")
-    assert passed > 5, "axe has looked at nothing"
-    found: list[dict[str, Any]] = someone.page.evaluate(
-        """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
-             .filter((one) => ["serious", "critical"].includes(one.impact))
-             .map(({id, nodes}) => ({id, nodes: nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + n.failureSummary)}))"""
+    result: dict[str, Any] = someone.page.evaluate(
+        """async () => {
+          const {passes, violations} = await axe.run(document);
+          const bad = violations.filter((one) => ["serious", "critical"].includes(one.impact));
+          const shown = ({html, failureSummary}) => `${html.slice(0, 200)} ${failureSummary}`;
+          return {passed: passes.length, bad: bad.map(({id, nodes}) => [id, nodes.slice(0, 3).map(shown)])};
+        }"""
     )
-    return [f"{one['id']}: {one['nodes']}" for one in found]
+    assert result["passed"] > 5, "axe has looked at nothing"
+    return [f"{rule}: {nodes}" for rule, nodes in result["bad"]]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing_serious(visit: Visit, root: TestClient, scheme: str) -> None:
     if not AXE.exists():
         pytest.skip("axe is not installed")
@@ -103,6 +106,21 @@ def test_pictures(visit: Visit, root: TestClient) -> None:
     dark.go("#/w/root/o/tenancy.kcp.io/v1alpha1/workspaces/-/team", "team")
     settled(dark)
     dark.picture("dark")
+
+
+def test_placements(visit: Visit, root: TestClient) -> None:
+    team = root.in_cluster("root:team")
+    made = team.post(BINDINGS, binding("workload", "workload.kcp.dev", "root"))
+    assert made.status == 201, made
+    kind = {"apiVersion": "workload.kcp.dev/v1alpha1", "kind": "Placement"}
+    body = {**kind, "metadata": {"name": "everywhere"}, "spec": {"strategy": "Duplicated"}}
+    path = "/apis/workload.kcp.dev/v1alpha1/namespaces/default/placements"
+    eventually(lambda: team.post(path, body).status in (201, 409))
+    someone = visit().sign_in()
+    page = someone.go("#/admin/placements", "Administration")
+    page.get_by_role("cell", name="everywhere").wait_for()
+    page.get_by_role("cell", name="Duplicated").wait_for()
+    page.get_by_text("No cluster is registered.").wait_for()
 
 
 def test_on_a_phone(visit: Visit, root: TestClient) -> None:

@@ -91,6 +91,7 @@ const prefix = () => (session.config?.server === "front-proxy" ? "/services/merg
 export const services = {
   tree: (path, query) => `/services/tree/clusters/${path}?${new URLSearchParams(query)}`,
   readable: (rest) => `${prefix()}/readable/clusters/*${rest}`,
+  exported: (name, rest) => `${prefix()}/apiexport/root/${name}/clusters/*${rest}`,
   access: (path, plural) => `/services/access/clusters/${path}/apis/access.pykcp.dev/v1alpha1/${plural}`,
   usage: (path) => `/services/usage/clusters/${path}/apis/usage.pykcp.dev/v1alpha1/resourceusages`,
   shardUsage: "/services/usage/clusters/root/apis/usage.pykcp.dev/v1alpha1/shardusages",

@@ -56,8 +56,8 @@ async function everywhere(group, version, plural, signal) {
 async function moves(signal) {
   const found = await everywhere("migration.kcp.io", "v1alpha1", "logicalclustermigrations", signal);
   if (!found) return empty("Moves between shards are not enabled.", h("p", null, "Start the shards with ", h("code", null, "--feature-gates=LogicalClusterMigration=true"), "."));
-  const rows = found.map((m) => [m.metadata.name, m.spec?.logicalCluster || m.metadata.annotations?.["kcp.io/cluster"] || "", m.spec?.originShard || m.status?.originShard || "", m.spec?.destinationShard || m.spec?.targetShard || "", badge(m.status?.phase || "Pending"), (m.status?.conditions || []).find((c) => c.status === "False")?.message || "", age(m.metadata.creationTimestamp)]);
-  return [rows.length ? plainTable(["Name", "Logical cluster", "From", "To", "Phase", "Message", "Age"], rows, "Moves") : empty("No workspace is being moved."), command("kubectl kcp shard move WORKSPACE --to SHARD"), command("kubectl kcp shard drain SHARD")];
+  const rows = found.map((m) => [m.metadata.name, m.spec?.logicalCluster || "", m.status?.originShard || "", m.spec?.destinationShard || "", badge(m.status?.phase || "Preparing", m.status?.phase === "Completed" ? "good" : undefined), number(m.status?.entriesCopied), (m.status?.conditions || []).find((c) => c.status === "False")?.message || "", age(m.metadata.creationTimestamp)]);
+  return [rows.length ? plainTable(["Name", "Logical cluster", "From", "To", "Phase", "Entries", "Message", "Age"], rows, "Moves") : empty("No workspace is being moved."), command("kubectl kcp shard move WORKSPACE --to SHARD"), command("kubectl kcp shard drain SHARD")];
 }
 
 async function caches(signal) {
@@ -72,15 +72,29 @@ async function caches(signal) {
   ];
 }
 
+// Of all workspaces that bind multi-cluster's export; null if the user may not see them.
+async function workload(plural, signal) {
+  try {
+    return (await get(services.exported("workload.kcp.dev", `/apis/workload.kcp.dev/v1alpha1/${plural}`), { signal })).items;
+  } catch (error) {
+    if (error.status === 404 || error.status === 403) return null;
+    throw error;
+  }
+}
+
 async function placements(signal) {
-  const [clusters, list] = await Promise.all(["clusters", "placements"].map((plural) => everywhere("workload.kcp.dev", "v1alpha1", plural, signal)));
-  if (!clusters && !list) return empty("No workspace uses multi-cluster placement.", h("p", null, "Bind the export ", h("code", null, "workload.kcp.dev"), " of root to register clusters."));
+  const [clusters, list, decisions] = await Promise.all(["clusters", "placements", "workloadbindings"].map((plural) => workload(plural, signal)));
+  if (!clusters) return empty("There is no multi-cluster placement that you may see.", h("p", null, "Bind the export ", h("code", null, "workload.kcp.dev"), " of root to register clusters. Seeing those of all workspaces requires ", h("code", null, "apiexports/content"), " of that export."));
   const where = (o) => o.metadata.annotations?.["kcp.io/path"] || o.metadata.annotations?.["kcp.io/cluster"] || "";
-  const why = (o) => (o.status?.conditions || []).filter((c) => c.status !== "True").map((c) => c.message || c.reason).join("; ");
+  const why = (o) => (o.status?.conditions || []).filter((c) => c.status !== "True").map((c) => c.message || c.reason).filter(Boolean).join("; ");
+  const ready = (o) => badge((o.status?.conditions || []).find((x) => x.type === "Ready" || x.type === "Scheduled")?.status || "Unknown");
+  const verdicts = (o) => (o.status?.explanation || []).map((v) => h("div", null, `${v.name}: ${v.chosen ? "chosen" : "not chosen"}${v.reason ? `, ${v.reason}` : ""}`));
+  const shares = (o) => (o.spec?.clusters || []).map((c) => h("span.tag", null, c.replicas === undefined ? c.name : `${c.name}: ${c.replicas}`));
   return [
-    section("Clusters", clusters?.length ? plainTable(["Name", "Workspace", "Ready", "Why not", "Age"], clusters.map((c) => [c.metadata.name, where(c), badge((c.status?.conditions || []).find((x) => x.type === "Ready")?.status || "Unknown"), why(c), age(c.metadata.creationTimestamp)]), "Clusters") : h("p.quiet", null, "No cluster is registered.")),
-    section("Placements", list?.length ? plainTable(["Name", "Workspace", "Selected", "Why", "Age"], list.map((p) => [p.metadata.name, where(p), JSON.stringify(p.status?.selectedClusters || p.status?.clusters || []), why(p), age(p.metadata.creationTimestamp)]), "Placements") : h("p.quiet", null, "There are no placements.")),
-    command("kubectl get clusters.workload.kcp.dev,placements.workload.kcp.dev"),
+    section("Clusters", clusters.length ? plainTable(["Name", "Workspace", "Ready", "Why not", "Version", "Waiting", "Age"], clusters.map((c) => [c.metadata.name, where(c), ready(c), c.spec?.unschedulable ? [badge("Cordoned", "warn"), " ", why(c)] : why(c), c.status?.version || "", number(c.status?.syncer?.queueDepth), age(c.metadata.creationTimestamp)]), "Clusters") : h("p.quiet", null, "No cluster is registered.")),
+    section("Placements", list?.length ? plainTable(["Name", "Workspace", "Strategy", "Workloads", "Why", "Age"], list.map((p) => [p.metadata.name, where(p), p.spec?.strategy || "by kind", number(p.status?.selected), why(p), age(p.metadata.creationTimestamp)]), "Placements") : h("p.quiet", null, "There are no placements.")),
+    section("Decisions", decisions?.length ? plainTable(["Workload", "Workspace", "Clusters", "Why", "Age"], decisions.map((b) => [`${b.spec?.ref?.kind || ""} ${b.spec?.ref?.name || b.metadata.name}`, where(b), shares(b), [verdicts(b), why(b)], age(b.metadata.creationTimestamp)]), "Decisions") : h("p.quiet", null, "No workload is placed.")),
+    command("kubectl kcp workload explain KIND NAME"),
   ];
 }
 
