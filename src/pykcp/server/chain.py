@@ -20,6 +20,7 @@ from pykcp.server.filters.clusters import ClusterPresence, Clusters, ExistingClu
 from pykcp.server.filters.fairness import ChargeCosts, FairShares, WaitForSeat
 from pykcp.server.filters.homes import HomeWorkspaces
 from pykcp.server.filters.status import AnswerErrors
+from pykcp.server.filters.tracing import PassTrace
 from pykcp.server.metrics import RequestMetrics
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def build_chain(handler: Handler, shared: SharedParts, own: OwnParts) -> Chain:
         ChargeCosts(flow.meter) if flow else None,  # measures everything below
         audit,  # records a request whatever becomes of it
         AnswerErrors(shared.metrics),  # the only place where errors become answers
+        PassTrace(),  # around everything that may call other servers
         ConnectionUsers(shared.authentication, flow),  # before anything costly is done
         FindCluster(own.clusters, sign_in),  # authentication may depend on the cluster
         RequireUser(sign_in),

@@ -43,6 +43,8 @@ class HookServer:
         self._transports: set[asyncio.Transport] = set()
         self.reviews: list[tuple[str, Object]] = []
         """Path and review, in the order in which they came."""
+        self.traces: list[str] = []
+        """The header `traceparent` of each."""
         self.port = 0
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -69,6 +71,7 @@ class HookServer:
             self._transports.add(request.transport)
         review = json.loads(await request.read())
         self.reviews.append((request.path, review))
+        self.traces.append(request.headers.get("traceparent", ""))
         answer = self._responders[request.path](review)
         if asyncio.iscoroutine(answer):
             answer = await answer

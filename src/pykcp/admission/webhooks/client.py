@@ -18,6 +18,7 @@ from pykcp.clients.errors import SendFailed
 from pykcp.clients.outbound import Outbound, OutboundResponse, Outgoing, Tenant
 from pykcp.clients.trust import BadBundle
 from pykcp.machinery.status import go_quote
+from pykcp.observe.tracing import HEADER, calling
 from pykcp.types import Object
 
 MAX_ANSWER = 8 * 1024 * 1024
@@ -92,19 +93,20 @@ class AdmissionWebhookClient:
         """An answer that is a success; CallFailed if none is."""
         shown, url, server_name = await self._place(webhook)
         try:
-            answer = await self._outbound.send(
-                Outgoing(
-                    url,
-                    tenant,
-                    await self._outbound.bundles.context(webhook.ca_bundle, tenant.cluster),
-                    webhook.timeout,
-                    max_answer,
-                    "POST",
-                    _HEADERS,
-                    body,
-                    server_name,
+            with calling("webhook", **{"server.address": shown}) as trace:
+                answer = await self._outbound.send(
+                    Outgoing(
+                        url,
+                        tenant,
+                        await self._outbound.bundles.context(webhook.ca_bundle, tenant.cluster),
+                        webhook.timeout,
+                        max_answer,
+                        "POST",
+                        {**_HEADERS, HEADER: trace} if trace else _HEADERS,
+                        body,
+                        server_name,
+                    )
                 )
-            )
         except (SendFailed, BadBundle) as error:
             raise WebhookCallFailed(f'Post "{shown}": {error}') from error
         if not 200 <= answer.status <= 206:

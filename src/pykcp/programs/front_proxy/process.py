@@ -58,7 +58,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         self._build(directory)
         serving = settings.serving
         tls = serving.tls(serving.files(directory))
-        application = serving.for_browsers(self._application)
+        application = settings.tracing.traced(serving.for_browsers(self._application), _NAME)
         self._listener = Listener(application, settings.connections.wire, tls)
         await self._owner.__aenter__()
         try:
@@ -125,6 +125,7 @@ class running_front_proxy:  # noqa: N801  # a context, as those of other program
         await self._listener.drain(self._settings.shutdown_seconds)
         await self._owner.stop()
         self._root.http.close()
+        self._settings.tracing.stop()
 
     def announcement(self) -> Iterable[str]:
         yield f"serving on {self._settings.serving.bind_address}:{self._listener.port}"

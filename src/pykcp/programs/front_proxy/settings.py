@@ -17,6 +17,7 @@ from pykcp.programs.kit.groups.logging import LoggingOptions
 from pykcp.programs.kit.groups.request_header import RequestHeaderOptions
 from pykcp.programs.kit.groups.root_directory import RootDirectoryOptions
 from pykcp.programs.kit.groups.serving import ServingOptions
+from pykcp.programs.kit.groups.tracing import TracingOptions
 from pykcp.programs.kit.settings import ProgramSettings
 
 
@@ -36,5 +37,6 @@ class FrontProxySettings(ProgramSettings):
     egress: IssuerEgressOptions = IssuerEgressOptions()
     features: FeatureOptions = FeatureOptions()
     console: ConsoleOptions = ConsoleOptions()
+    tracing: TracingOptions = TracingOptions()
     logging: LoggingOptions = LoggingOptions()
     shutdown_seconds: float = 10.0

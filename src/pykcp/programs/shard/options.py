@@ -37,7 +37,6 @@ class GenericOptions(RootDirectoryOptions):
         ignored("contention-profiling", "bool", False),
         ignored("debug-socket-path"),
         ignored("enable-logs-handler", "bool", True),
-        ignored("tracing-config-file"),
         ignored("show-hidden-metrics-for-version"),
         ignored("allow-metric-labels", "strings", ()),
         ignored("allow-metric-labels-manifest"),

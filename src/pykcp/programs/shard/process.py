@@ -128,7 +128,9 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         for hook in (*_POLICY, *_ROOT, *_CONTROLLERS):
             shard.base.health.await_hook(hook)
         self._listener = Listener(
-            settings.serving.for_browsers(self._application(shard)),
+            settings.tracing.traced(
+                settings.serving.for_browsers(self._application(shard)), self.NAME
+            ),
             settings.connections.wire,
             settings.serving.tls(credentials.serving),
             self._meter,
@@ -292,3 +294,4 @@ class running_shard:  # noqa: N801  # used as `async with running_shard(settings
         await self._stop_processes(self._settings.shutdown_seconds)
         await self._stop_background(shard)
         await self._stop_stores()
+        self._settings.tracing.stop()

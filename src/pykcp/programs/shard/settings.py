@@ -23,6 +23,7 @@ from pykcp.programs.kit.groups.service_accounts import ServiceAccountOptions
 from pykcp.programs.kit.groups.serving import ShardServingOptions
 from pykcp.programs.kit.groups.splitting import ShardSplittingOptions
 from pykcp.programs.kit.groups.store import StoreOptions
+from pykcp.programs.kit.groups.tracing import TracingOptions
 from pykcp.programs.kit.groups.workers import WorkerOptions
 from pykcp.programs.kit.settings import ProgramSettings
 from pykcp.programs.shard.options import GenericOptions, ShardOptions, TenancyOptions
@@ -51,6 +52,7 @@ class ShardSettings(ProgramSettings):
     multicluster: MulticlusterOptions = MulticlusterOptions()
     console: ConsoleOptions = ConsoleOptions()
     splitting: ShardSplittingOptions = ShardSplittingOptions()
+    tracing: TracingOptions = TracingOptions()
     logging: LoggingOptions = LoggingOptions()
     shutdown_seconds: float = 10.0
 
