@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from pykcp.testing.apis import BINDINGS, binding
 from pykcp.testing.client import TestClient
-from pykcp.testing.multicluster.workspaces import CLUSTERS, bind_workload, cluster_object
+from pykcp.testing.multicluster.workspaces import (
+    CLUSTERS,
+    EXPORT,
+    bind_workload,
+    cluster_object,
+)
+from pykcp.testing.rights import grant
 
 WORKLOAD = "/apis/workload.kcp.dev/v1alpha1"
 TYPES = "/apis/apiresource.kcp.dev/v1alpha1"
@@ -21,6 +28,15 @@ def test_they_are_served_where_they_are_bound(cluster: TestClient) -> None:
     kinds = {r["name"]: r["kind"] for r in cluster.get(TYPES).json["resources"]}
     assert kinds["apiresourceimports"] == "APIResourceImport"
     assert kinds["negotiatedapiresources"] == "NegotiatedAPIResource"
+
+
+def test_every_user_may_bind_them(cluster: TestClient) -> None:
+    grant(cluster, "alice", "*", "apibindings", "apis.kcp.io")
+    alice = {"Impersonate-User": "alice", "Impersonate-Group": "system:authenticated"}
+    answer = cluster.post(BINDINGS, binding(EXPORT, EXPORT, "root"), headers=alice)
+    assert answer.status == 201, answer
+    denied = cluster.get(CLUSTERS, headers=alice)
+    assert denied.status == 403
 
 
 def test_a_cluster_has_defaults(cluster: TestClient) -> None:

@@ -30,8 +30,13 @@ class ProbeResult:
         return not self.reason
 
 
-async def probe(client: ClusterClient, seconds: float) -> ProbeResult:
-    """One look; it fails with a reason, never with an error."""
+async def probe(
+    client: ClusterClient, seconds: float, known: ProbeResult | None = None
+) -> ProbeResult:
+    """One look; it fails with a reason, never with an error.
+
+    `known`: a recent result, whose identity and version need not be read again.
+    """
     try:
         status, body = await client.read("/readyz", seconds)
         if status == 404:  # servers before 1.16
@@ -40,6 +45,8 @@ async def probe(client: ClusterClient, seconds: float) -> ProbeResult:
             return ProbeResult(UNAUTHORIZED, f"GET /readyz: status {status}")
         if status != 200:
             return ProbeResult(NOT_READY, f"GET /readyz: status {status}: {_shown(body)}")
+        if known is not None:
+            return known
         _, version = await client.read("/version", seconds)
         return ProbeResult(uid=await _identity(client), version=_version(version))
     except StatusError as error:

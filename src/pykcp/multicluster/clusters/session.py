@@ -19,6 +19,8 @@ from pykcp.multicluster.importing.importer import TypeImporter
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
+_IDENTITY_SECONDS = 60.0
+"""Between two looks at which cluster it is, and at its version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +115,15 @@ class ClusterSession:
             self._changed()
 
     async def _probe(self) -> None:
-        settings = self._settings
+        settings, read_at = self._settings, 0.0
         while True:
-            result = await probe(self.client, settings.probe_timeout)
+            now = time.monotonic()
+            known = self.result if self.result is not None and self.result.is_ready else None
+            if now - read_at >= _IDENTITY_SECONDS:
+                known = None
+            result = await probe(self.client, settings.probe_timeout, known)
+            if known is None:
+                read_at = now
             now = time.monotonic()
             before = (self.health.verdict, self.result)
             self.result = result
