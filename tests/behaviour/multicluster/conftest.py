@@ -19,14 +19,14 @@ TIMES = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def shard() -> Iterator[ServerProcess]:
     """A control plane with short times."""
     with server(*TIMES) as process:
         yield process
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def physical(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PhysicalCluster]:
     """A server like a Kubernetes cluster."""
     with own_cluster("physical", tmp_path_factory.mktemp("physical")) as found:
