@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pathlib
 
+import pytest
+
 from pykcp.programs.operator.drivers.process.identity import identify
 from pykcp.testing.client import eventually
 
@@ -38,6 +40,7 @@ def _goes_on_without_its_supervisor(kcp: HostInstallation, before: dict[str, lis
     assert kcp.pids() == before
 
 
+@pytest.mark.slow
 def test_leftovers_of_a_killed_supervisor_are_stopped(tmp_path: pathlib.Path) -> None:
     with installation(tmp_path, variant("dekker")) as kcp:
         pids = [pid for pids in kcp.pids().values() for pid in pids]

@@ -128,7 +128,7 @@ def _is_locked(file: IO[bytes]) -> bool:
 
 
 class SavedPorts(MutableMapping[str, int]):
-    """Ports of workloads, kept in a file; those of other programs count as taken."""
+    """Ports of workloads, kept in a file: the same name has the same port from start to start."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
@@ -153,8 +153,15 @@ class SavedPorts(MutableMapping[str, int]):
 
 
 def first_free(host: str, port: int, taken: set[int]) -> int:
-    """The lowest port from this one on that is free."""
-    return next(n for n in range(port, 65536) if n not in taken and is_free(host, n))
+    """The lowest port from this one on that no workload and no other program has.
+
+    Raises SettingsError.
+    """
+    candidates = range(port, 65536)
+    found = next((n for n in candidates if n not in taken and is_free(host, n)), 0)
+    if not found:
+        raise SettingsError(f"no port from {port} on is free on {host}")
+    return found
 
 
 def read_json(path: pathlib.Path) -> Object | None:

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from pykcp.clients.credential_files import CredentialError
+from pykcp.programs.kit.errors import SettingsError
 from pykcp.programs.operator.compiled import CompiledFile
 from pykcp.programs.operator.drivers.process.identity import (
     ProcessIdentity,
@@ -19,8 +20,8 @@ from pykcp.programs.operator.drivers.process.identity import (
 )
 from pykcp.programs.operator.drivers.process.logfiles import last_lines, open_log, rotate
 from pykcp.programs.operator.drivers.process.materialize import materialize, remove_files
-from pykcp.programs.operator.drivers.process.ports import PortRegistry
 from pykcp.programs.operator.drivers.process.records import ReplicaRecord, ReplicaRecords
+from pykcp.programs.operator.host.layout import SavedPorts, first_free
 
 
 def _files(directory: pathlib.Path, text: bytes) -> list[CompiledFile]:
@@ -97,18 +98,19 @@ def test_last_lines_begin_where_the_last_run_began(tmp_path: pathlib.Path) -> No
     assert last_lines(tmp_path / "absent", 5) == []
 
 
-def test_ports_are_kept(tmp_path: pathlib.Path) -> None:
+def test_ports_are_kept_and_those_of_other_programs_left_out(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "ports.json"
+    ports = SavedPorts(path)
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         first = other.getsockname()[1]
-        ports = PortRegistry(path, first)
-        one = ports.port("one")
-        assert one > first  # another program has the first one
-        assert ports.port("two") > one
-    assert PortRegistry(path, first).port("two") == ports.port("two")
-    ports.keep_only({"two"})
-    assert PortRegistry(path, first).port("three") == first
+        ports["one"] = first_free("127.0.0.1", first, set(ports.values()))
+        assert ports["one"] > first
+        ports["two"] = first_free("127.0.0.1", first, set(ports.values()))
+        assert ports["two"] > ports["one"]
+    assert dict(SavedPorts(path)) == dict(ports)
+    with pytest.raises(SettingsError, match="no port from 65535 on is free"):
+        first_free("127.0.0.1", 65535, {65535})
 
 
 def test_a_process_is_known_by_its_start_too() -> None:

@@ -192,7 +192,7 @@ class ReplicaProcess:
             while not ended.done():
                 await asyncio.wait((ended,), timeout=health.wait(clock()))
                 if not ended.done():
-                    await self._probe(record, health)
+                    await self._probe_until(ended, record, health)
                 if health.restart_reason:
                     _log.warning("%s is restarted: %s", self.name, health.restart_reason)
                     await self._terminate(record.identity)
@@ -200,6 +200,19 @@ class ReplicaProcess:
             return "the process has ended"
         finally:
             ended.cancel()
+
+    async def _probe_until(
+        self, ended: asyncio.Task[None], record: ReplicaRecord, health: ReplicaHealth
+    ) -> None:
+        """Send the probes that are due, unless the process ends: they may hang then."""
+        probing = spawn(self._probe(record, health), f"probe of {self.name}")
+        try:
+            await asyncio.wait((probing, ended), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not probing.done():
+                probing.cancel()
+        if not probing.cancelling():
+            await probing
 
     async def _probe(self, record: ReplicaRecord, health: ReplicaHealth) -> None:
         clock = asyncio.get_running_loop().time
