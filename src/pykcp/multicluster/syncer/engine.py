@@ -110,10 +110,12 @@ class Syncer:
             self._changed.set()
 
     def health(self) -> SyncHealth:
-        queued = len(self.down.queue) + len(self.up.queue)
-        queued += self.down.queue.running + self.up.queue.running
         unavailable = tuple(sorted(str(w) for w in self._wanted if _name(w) not in self._followed))
-        return SyncHealth(queued, self._oldest_unsynced(), unavailable)
+        return SyncHealth(self._queued(), self._oldest_unsynced(), unavailable)
+
+    def _queued(self) -> int:
+        queues = (self.down.queue, self.up.queue)
+        return sum(len(queue) + queue.running for queue in queues)
 
     def _oldest_unsynced(self) -> float | None:
         if self.down.queue.is_idle:
@@ -133,15 +135,15 @@ class Syncer:
             bool(self._followed)
             and len(self._followed) == len(self._wanted)
             and all(followed.is_settled for followed in self._followed.values())
-            and not (len(self.down.queue) or self.down.queue.running)
-            and not (len(self.up.queue) or self.up.queue.running)
+            and not self._queued()
         )
 
     async def run(self) -> None:
         """Until cancelled."""
         async with TaskOwner("syncer") as owner:
             self._owner = owner
-            registration = self._context.registration
+            registration, metrics = self._context.registration, self._context.metrics
+            metrics.follow(registration.uid, self._queued)
             mine = f"{DOWNSTREAM_CLUSTER}={registration.downstream_label}"
             namespaces = self._downstream.follow(NAMESPACES, "", mine, self._context.namespaces)
             owner.start_restartable("namespaces", namespaces.run)
@@ -153,6 +155,7 @@ class Syncer:
             try:
                 await asyncio.Event().wait()
             finally:
+                metrics.forget(registration.uid)
                 self._owner = None
                 self._followed.clear()
 

@@ -1,6 +1,8 @@
-"""Numbers about syncers. Those of one process share them; the label is the Cluster."""
+"""Numbers about syncers. Those of one process share them: nothing here grows with Clusters."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from pykcp.observe.metrics import Counter, Gauge, Histogram, Registry
 
@@ -9,9 +11,9 @@ _SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 
 class SyncMetrics:
     def __init__(self, registry: Registry | None = None) -> None:
-        self.orphans = 0
-        """Copies whose origin could not be found at the last sweep and that were not deleted."""
-        self.queued = 0
+        self.orphans: dict[str, int] = {}
+        """By UID of the Cluster: copies that the last sweep kept for lack of proof."""
+        self._queues: dict[str, Callable[[], int]] = {}
         self.sync_lag = Histogram(
             "pykcp_sync_lag_seconds",
             "Time from a change of an assigned object until it is applied in the cluster.",
@@ -49,11 +51,19 @@ class SyncMetrics:
                 Gauge(
                     "pykcp_sync_orphans",
                     "Copies without an origin that are kept for lack of proof.",
-                    lambda: self.orphans,
+                    lambda: sum(self.orphans.values()),
                 ),
                 Gauge(
                     "pykcp_sync_queue_depth",
                     "Objects waiting to be synced in either direction.",
-                    lambda: self.queued,
+                    lambda: sum(read() for read in self._queues.values()),
                 ),
             )
+
+    def follow(self, cluster: str, queued: Callable[[], int]) -> None:
+        """Count the queue of a syncer; `cluster`: UID of its Cluster."""
+        self._queues[cluster] = queued
+
+    def forget(self, cluster: str) -> None:
+        self._queues.pop(cluster, None)
+        self.orphans.pop(cluster, None)

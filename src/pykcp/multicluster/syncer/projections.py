@@ -80,6 +80,8 @@ class SyncedCopy:
     status_hash: str = ""
     locator: str = ""
     """Of a copy without a namespace."""
+    changed_at: float = 0.0
+    """When this status was first seen."""
 
 
 def reported_status(live: Object) -> Any:
@@ -270,6 +272,8 @@ class CopyStore:
             if before.version == version and not is_applied:
                 return before
         copy = self._project(target, live, is_applied=is_applied)
+        is_same = before is not None and before.status_hash == copy.status_hash
+        copy.changed_at = before.changed_at if before and is_same else time.monotonic()
         self._copies[target] = copy
         self._changed(target)
         return copy

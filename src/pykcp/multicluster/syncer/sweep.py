@@ -39,7 +39,7 @@ class Sweeper:
         for kind, synced in list(self._context.types.items()):
             kept += await self._sweep_copies(kind, synced)
             await self._sweep_finalizers(kind, synced)
-        self._context.metrics.orphans = kept
+        self._context.metrics.orphans[self._context.registration.uid] = kept
 
     async def _sweep_copies(self, kind: TypeName, synced: TypeSync) -> int:
         copies = synced.copies if synced.is_ready else await self._listed(synced)

@@ -58,6 +58,7 @@ class UpSync:
             self._context.metrics.reported.add((str(error.code),))
             raise
         self._context.metrics.reported.add(("200",))
+        self._context.metrics.status_lag.observe((), time.monotonic() - copy.changed_at)
         if labels(obj).get(CLUSTER_LABEL) == self._label(leaf):
             leaf = synced.leaves.note(obj)
         leaf.reported = (copy.status_hash, leaf.status)

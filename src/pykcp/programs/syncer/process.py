@@ -22,13 +22,17 @@ from pykcp.multicluster.names import CLUSTERS, FIELD_MANAGER
 from pykcp.multicluster.syncer.engine import Syncer
 from pykcp.multicluster.syncer.heartbeat import SyncerHeartbeat
 from pykcp.multicluster.syncer.lease import SyncerLease
+from pykcp.multicluster.syncer.metrics import SyncMetrics
 from pykcp.multicluster.syncer.servers import SyncServer
 from pykcp.multicluster.syncer.settings import Registration, SyncSettings
+from pykcp.observe.metrics import Registry
 from pykcp.programs.kit.run import run_program
 from pykcp.programs.syncer.credentials import FreshKubeconfig
+from pykcp.programs.syncer.endpoint import StatusEndpoint
 from pykcp.programs.syncer.settings import IN_CLUSTER, SyncerSettings
 from pykcp.server.documents.version import GIT_VERSION
 from pykcp.types import Object
+from pykcp.wire.listener import Listener
 
 _log = logging.getLogger(__name__)
 _REQUEST_SECONDS = 30.0
@@ -49,6 +53,10 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
     def __init__(self, settings: SyncerSettings) -> None:
         self._settings = settings
         self._owner = TaskOwner("syncer-program")
+        self._registry = Registry()
+        self._metrics = SyncMetrics(self._registry)
+        self._listener: Listener | None = None
+        self._problem = "it does not hold the lease"
         self._identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
 
     async def __aenter__(self) -> None:
@@ -73,6 +81,10 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
             self._identity,
             self._times.lease_seconds,
         )
+        address = self._settings.status.address
+        if address is not None:
+            application = StatusEndpoint(self._registry, lambda: self._problem)
+            self._listener = await Listener(application).start(*address)
         await self._owner.__aenter__()
         self._owner.start_restartable("lease", lambda: self._lease.run(self._lead))
 
@@ -99,12 +111,16 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
                 await self._lease.release()
         except (StatusError, TimeoutError) as error:
             _log.debug("the lease is left to expire: %s", error)
+        if self._listener is not None:
+            await self._listener.drain(0)
         self._upstream.client.http.close()
         self._downstream.client.http.close()
 
     def announcement(self) -> Iterator[str]:
         name = self._settings.control_plane.workload_cluster_name
         yield f"synchronizing {self._workspace} with cluster {name}"
+        if self._listener is not None:
+            yield f"health and metrics are served on port {self._listener.port}"
 
     # --- while the lease is held
 
@@ -113,7 +129,12 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
         cluster = await self._cluster()
         registration = Registration.of(cluster)
         syncer = Syncer(
-            registration, self._upstream, self._downstream, self._resources(cluster), self._times
+            registration,
+            self._upstream,
+            self._downstream,
+            self._resources(cluster),
+            self._times,
+            self._metrics,
         )
         heartbeat = SyncerHeartbeat(
             registration,
@@ -132,8 +153,10 @@ class running_syncer:  # noqa: N801  # a context, as those of other programs
                     await heartbeat.beat(syncer.health())
                     cluster = await self._cluster()
                 except StatusError as error:
-                    _log.warning("the report was not written: %s", error)
+                    self._problem = f"the report was not written: {error}"
+                    _log.warning("%s", self._problem)
                 else:
+                    self._problem = ""
                     if Registration.of(cluster) != registration:
                         _log.warning("the Cluster was created anew: its syncer starts again")
                         return

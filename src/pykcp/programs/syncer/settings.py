@@ -87,10 +87,30 @@ class SyncOptions(OptionGroup):
     )
 
 
+class StatusOptions(OptionGroup):
+    TITLE = "Health and metrics"
+
+    metrics_bind_address: str = option(
+        "HOST:PORT to serve /healthz, /readyz and /metrics on, without TLS. Not served if empty.",
+        "",
+    )
+
+    def problems(self) -> Iterator[str]:
+        host, _, port = self.metrics_bind_address.rpartition(":")
+        if self.metrics_bind_address and not (host and port.isdigit()):
+            yield f"--metrics-bind-address: {self.metrics_bind_address!r} is not HOST:PORT"
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        host, _, port = self.metrics_bind_address.rpartition(":")
+        return (host.strip("[]"), int(port)) if host else None
+
+
 class SyncerSettings(ProgramSettings):
     COMMAND = "syncer"
 
     control_plane: ControlPlaneOptions = ControlPlaneOptions()
     downstream: DownstreamOptions = DownstreamOptions()
     sync: SyncOptions = SyncOptions()
+    status: StatusOptions = StatusOptions()
     logging: LoggingOptions = LoggingOptions()

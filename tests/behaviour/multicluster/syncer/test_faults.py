@@ -79,6 +79,7 @@ def test_without_the_control_plane_the_cluster_stays_as_it_is(setup: Setup) -> N
         assert not delete_problems(cluster.requests, proven=("deleted", "recreated"))
 
 
+@pytest.mark.slow
 def test_a_cluster_that_fails_often_is_synchronized_all_the_same(setup: Setup) -> None:
     """F13, F14."""
     with HttpFaults(setup.physical.client.access) as cluster:
@@ -100,6 +101,7 @@ def test_a_cluster_that_fails_often_is_synchronized_all_the_same(setup: Setup) -
         assert not delete_problems(cluster.requests)
 
 
+@pytest.mark.slow
 def test_broken_connections_lose_no_change(setup: Setup) -> None:
     with TcpFaults(setup.physical.port) as link, upstream_link(setup) as upper:
         access = replace(setup.workspace.access, port=upper.port, path=setup.workspace.prefix)
@@ -240,6 +242,7 @@ POINTS = 50
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_kills_at_random_points_leave_nothing_behind(tmp_path: pathlib.Path) -> None:
     """F12: SIGKILL of server, syncer or cluster while objects come, change and go."""
     chance = random.Random(4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from http.client import HTTPConnection
 from typing import Any
 
 from tests.behaviour.multicluster.syncer.conftest import RESOURCES, Setup
@@ -10,9 +11,16 @@ from tests.behaviour.multicluster.syncer.conftest import RESOURCES, Setup
 from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.multicluster.checker import Checker
 from pykcp.testing.multicluster.faults import HttpFaults
-from pykcp.testing.multicluster.syncers import CLUSTER_LABEL, config_map, deployment, running
+from pykcp.testing.multicluster.syncers import (
+    CLUSTER_LABEL,
+    QUICK,
+    config_map,
+    deployment,
+    running,
+)
 from pykcp.testing.multicluster.workloads import WorkloadController
 from pykcp.testing.multicluster.workspaces import CLUSTERS
+from pykcp.testing.sharded import free_ports
 from pykcp.types import Object
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -162,7 +170,34 @@ def test_a_restart_with_everything_in_sync_writes_nothing(setup: Setup) -> None:
         assert _versions(setup.workspace) == versions
 
 
+def test_the_program_serves_its_health_and_metrics(setup: Setup) -> None:
+    (port,) = free_ports(1)
+    create(setup.workspace, CONFIG_MAPS, config_map("settings", "east", a="1"))
+    flags = (*QUICK, f"--metrics-bind-address=127.0.0.1:{port}")
+    with running(setup.syncer(flags=flags)):
+        eventually(lambda: _read(port, "/readyz") == (200, "ok"))
+        eventually(lambda: not checker(setup).problems())
+        assert _read(port, "/healthz") == (200, "ok")
+        assert _read(port, "/absent")[0] == 404
+        text = _read(port, "/metrics")[1]
+        assert 'pykcp_sync_apply_total{code="200"} 1' in text
+        assert "pykcp_sync_lag_seconds_count 1" in text
+        assert "pykcp_sync_queue_depth 0" in text
+
+
 # --- helpers
+
+
+def _read(port: int, path: str) -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        reply = connection.getresponse()
+        return reply.status, reply.read().decode()
+    except OSError:
+        return 0, ""
+    finally:
+        connection.close()
 
 
 def create(client: TestClient, path: str, obj: Object) -> Object:
