@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pykcp.multicluster.names import shared_name
 from pykcp.testing.apis import BINDINGS, binding
 from pykcp.testing.binding import made
-from pykcp.testing.client import eventually
+from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.multicluster.downstream import PhysicalCluster
-from pykcp.testing.multicluster.syncers import config_map
+from pykcp.testing.multicluster.syncers import config_map, deployment, serve_workloads
+from pykcp.testing.multicluster.workloads import WorkloadController
 from pykcp.testing.multicluster.workspaces import CLUSTERS, bind_workload, cluster_object, is_ready
 from pykcp.testing.server import ServerProcess
 from pykcp.testing.workspaces import LOGICAL_CLUSTER, inside, make_workspace
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 EXPORTS = "/apis/apis.kcp.io/v1alpha2/apiexports"
 
 
@@ -55,3 +59,43 @@ def test_objects_of_consumers_are_synchronized_and_of_others_not(
 def _texts(physical: PhysicalCluster) -> list[str]:
     items = physical.client.get("/api/v1/configmaps").json["items"]
     return sorted(item["data"]["of"] for item in items if "of" in (item.get("data") or {}))
+
+
+def test_workloads_of_consumers_with_equal_names_run_side_by_side(
+    shard: ServerProcess, physical: PhysicalCluster
+) -> None:
+    root = shard.client(cluster="root")
+    names = ("compute", "team-a", "team-b")
+    for name in names:
+        make_workspace(root, name)
+    provider, first, second = (inside(root, name) for name in names)
+    bind_workload(provider)
+    text = physical.kubeconfig_text()
+    east = cluster_object("east", kubeconfig=text, syncResources=["deployments.apps"])
+    assert provider.post(CLUSTERS, east).status == 201
+    eventually(lambda: is_ready(provider, "east"), 30)
+    export = {
+        "apiVersion": "apis.kcp.io/v1alpha2",
+        "kind": "APIExport",
+        "metadata": {"name": "compute"},
+        "spec": {},
+    }
+    assert provider.post(EXPORTS, export).status == 201
+    with WorkloadController(physical.client):
+        for number, client in enumerate((first, second), 2):
+            bind_workload(client)
+            serve_workloads(client, "deployments.apps")
+            made(client, BINDINGS, binding("compute", "compute", "root:compute"))
+            created = client.post(DEPLOYMENTS, deployment("web", replicas=number))
+            assert created.status == 201, created
+        for number, client in enumerate((first, second), 2):
+            eventually(partial(_has_ready, client, number), 30)
+    copies = physical.client.get("/apis/apps/v1/deployments").json["items"]
+    assert sorted(one["spec"]["replicas"] for one in copies) == [2, 3]
+    assert {one["metadata"]["name"] for one in copies} == {"web"}
+    assert len({one["metadata"]["namespace"] for one in copies}) == 2
+
+
+def _has_ready(client: TestClient, wanted: int) -> bool:
+    status = client.get(f"{DEPLOYMENTS}/web").json.get("status") or {}
+    return bool(status.get("readyReplicas") == wanted)

@@ -61,6 +61,12 @@ def ready_replicas(client: TestClient) -> int:
     return status.get("readyReplicas") or 0
 
 
+def all_ready(client: TestClient, *clusters: str, wanted: int) -> bool:
+    """Syncers of these clusters work until so many replicas are ready."""
+    report(client, *clusters)
+    return ready_replicas(client) == wanted
+
+
 def evictions(client: TestClient) -> int:
     return sum(e["reason"] == "Evicted" for e in client.get(EVENTS).json["items"])
 
@@ -74,7 +80,7 @@ def test_a_lost_cluster_is_left_and_cleaned_up_when_it_returns(cluster: TestClie
     (leaving,) = binding(client)["spec"]["evicting"]  # type: ignore[index]
     assert (leaving["cluster"], leaving["reason"]) == ("c", "ClusterNotReady")
     eventually(partial(running, client, "a", "b", wanted={"a": 3, "b": 3}), 30)
-    eventually(lambda: ready_replicas(client) == 6)
+    eventually(partial(all_ready, client, "a", "b", wanted=6))
     assert evictions(client) == 1
     left = leaves(client)["web--c"]["metadata"]
     assert left["deletionTimestamp"]  # its copy may still run
@@ -85,7 +91,7 @@ def test_a_lost_cluster_is_left_and_cleaned_up_when_it_returns(cluster: TestClie
     report(client, "c")  # its syncer removes the copy
     eventually(partial(running, client, wanted={"a": 2, "b": 2, "c": 2}), 30)  # rebalanced
     assert sum(e["reason"] == "Rebalanced" for e in client.get(EVENTS).json["items"]) == 2
-    eventually(lambda: ready_replicas(client) == 6)
+    eventually(partial(all_ready, client, wanted=6))
 
 
 def test_a_new_cluster_gets_replicas_and_none_is_missing_meanwhile(cluster: TestClient) -> None:

@@ -1,0 +1,105 @@
+"""The tour through multi-cluster, with kubectl alone, as a new user takes it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+
+from pykcp.testing.multicluster.downstream import (
+    PhysicalCluster,
+    make_node,
+    missing_for_real_cluster,
+    own_cluster,
+    real_cluster,
+)
+from pykcp.testing.multicluster.workloads import Kubelet, WorkloadController
+from pykcp.testing.server import server
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "guides" / "multicluster.md"
+SECONDS = 300
+
+
+def steps() -> list[str]:
+    """The shell blocks of the page, and its marks."""
+    found = re.findall(
+        r"^```sh\n(.*?)^```$|^<!-- (west \w+) -->$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    return [block or mark for block, mark in found]
+
+
+def flags() -> list[str]:
+    """Those with which the page starts the server."""
+    found = re.search(r"^kcp start (.*)$", PAGE.read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1].split()
+
+
+def walk(folder: pathlib.Path, west: PhysicalCluster) -> str:
+    """All blocks in order; `west` stops and starts where the page says so."""
+    assert west.process is not None
+    actions: dict[str, Callable[[], object]] = {
+        "west stops": west.process.stop,
+        "west starts": west.process.start,
+    }
+    home = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    printed = ""
+    kept = "export KUBECONFIG=.kcp/admin.kubeconfig\n"
+    for step in steps():
+        if step in actions:
+            actions[step]()
+            continue
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", kept + step],
+            cwd=folder,
+            env=home,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"{step}\n{done.stdout}{done.stderr}"
+        printed += done.stdout
+    return printed
+
+
+def check(printed: str) -> None:
+    assert 'deployment "web" successfully rolled out' in printed
+    assert re.search(r"^web +6 +6 +6 +6 ", printed, re.MULTILINE), printed
+    assert re.search(r"^east +yes +3 +Healthy", printed, re.MULTILINE)
+    assert re.search(r"^east +yes +6 +Healthy", printed, re.MULTILINE)
+    assert "configmap/settings--west" in printed
+    assert "Evicted" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
+def test_the_tour(tmp_path: pathlib.Path) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(server(*flags(), directory=tmp_path))
+        east = stack.enter_context(own_cluster("east", tmp_path))
+        west = stack.enter_context(own_cluster("west", tmp_path))
+        for cluster in (east, west):
+            stack.enter_context(WorkloadController(cluster.client))
+        check(walk(tmp_path, west))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on this machine")
+@pytest.mark.skipif(bool(missing_for_real_cluster()), reason=f"no {missing_for_real_cluster()}")
+def test_the_tour_with_a_cluster_of_kubernetes(tmp_path: pathlib.Path) -> None:
+    """`east` is kube-apiserver with its controllers: ReplicaSets and Pods are made."""
+    with ExitStack() as stack:
+        stack.enter_context(server(*flags(), directory=tmp_path))
+        east = stack.enter_context(real_cluster("east", tmp_path))
+        west = stack.enter_context(own_cluster("west", tmp_path))
+        make_node(east.client)
+        stack.enter_context(Kubelet(east.client))
+        stack.enter_context(WorkloadController(west.client))
+        check(walk(tmp_path, west))
