@@ -108,6 +108,27 @@ def test_the_whole_installation(tmp_path: pathlib.Path) -> None:
         assert [item["metadata"]["name"] for item in items] == ["one", "two"]
 
 
+def test_a_workspace_comes_back_on_the_shard_of_its_parent(tmp_path: pathlib.Path) -> None:
+    """Through the front-proxy, which finds the shards."""
+    with fleet(tmp_path / "fleet") as made:
+        client = make_on(made, "one", "shard-1")
+        assert client.post(CONFIG_MAPS, {"metadata": {"name": "kept"}}).status == 201
+        proxy = made.client()
+        tree = proxy.get("/services/copies/clusters/root:one/tree").json
+        (cluster,) = tree["clusters"]
+        rows = proxy.get(f"/services/copies/clusters/root:one/rows?cluster={cluster}").json["rows"]
+        service, body = "/services/copies/clusters/root", {"name": "copy", "tree": tree}
+        begun = proxy.post(f"{service}/begin", {**body, "isNew": True}).json
+        assert proxy.post(f"{service}/add", {"copy": begun["copy"], "rows": rows}).status == 200
+        assert proxy.post(f"{service}/finish", {"copy": begun["copy"]}).status == 200
+        copy = made.client(cluster="root:copy")
+        names = [i["metadata"]["name"] for i in copy.get(CONFIG_MAPS).json["items"]]
+        assert names == ["kept", "kube-root-ca.crt"]
+        found = made.client(cluster="root").get(f"{WORKSPACES}/copy").json
+        assert found["status"]["phase"] == "Ready"
+        assert found["metadata"]["annotations"]["core.kcp.io/shard"] == "root"
+
+
 def second_proxy(two: Fleet) -> FleetProcess:
     member = two["front-proxy"].member
     (port,) = free_ports(1)

@@ -111,10 +111,10 @@ class Copies:
         owner = (cluster or {}).get("spec", {}).get("owner") or {}
         if cluster is None or owner.get("resource") != WORKSPACES.resource:
             raise NotFound.resource(WORKSPACES.group, WORKSPACES.resource, top)
-        workspace = self._stored(object_key(_WORKSPACES, owner["cluster"], "", owner["name"]))
-        if workspace is None:
-            raise Conflict(f"the workspace of {top} is on another shard")
         path = self._lookup.canonical_path(top)
+        workspace = self._stored(object_key(_WORKSPACES, owner["cluster"], "", owner["name"]))
+        if workspace is None:  # it is on the shard of its parent
+            workspace = _workspace_of(cluster, path)
         slices, exports, identities = Slices(top), dict[str, str](), dict[str, str]()
         found, waiting = list[str](), [(top, path)]
         while waiting:
@@ -385,6 +385,33 @@ def _put(copy: str, record: Mapping[str, Any], expect: int) -> PutKey:
 
 def _names(record: Object) -> Renaming:
     return Renaming(**record["names"])
+
+
+def _workspace_of(cluster: Object, path: str) -> Object:
+    """The Workspace of a LogicalCluster, as far as the LogicalCluster tells."""
+    owner, name = cluster["spec"]["owner"], meta.cluster(cluster)
+    kind_path, kind_name = clusters.split(meta.annotation(cluster, lifecycle.TYPE_ANNOTATION))
+    status = cluster.get("status") or {}
+    return {
+        "metadata": {
+            "name": owner["name"],
+            "uid": owner["uid"],
+            "creationTimestamp": cluster["metadata"].get("creationTimestamp"),
+            "labels": {lifecycle.PHASE_LABEL: lifecycle.phase_of(cluster)},
+            "annotations": {
+                lifecycle.SHARD_ANNOTATION: "",
+                lifecycle.SHARD_HASH_ANNOTATION: "",
+                lifecycle.CLUSTER_ANNOTATION: name,
+            },
+            "finalizers": [lifecycle.WORKSPACE_FINALIZER],
+        },
+        "spec": {
+            "type": {"name": kind_name, "path": kind_path},
+            "cluster": name,
+            "URL": f"{_base_url(cluster)}{clusters.request_path(path)}",
+        },
+        "status": {"phase": status.get("phase"), "conditions": status.get("conditions") or []},
+    }
 
 
 def _base_url(cluster: Object) -> str:
