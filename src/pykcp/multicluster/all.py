@@ -72,21 +72,24 @@ class MulticlusterControllers:
 
     async def run(self) -> None:
         """Until cancelled."""
-        async with TaskOwner("multicluster") as owner:
-            try:
-                await self._table.load()
-                controllers: list[Controller[Any]] = [
-                    self._clusters.controller,
-                    self._negotiator.controller,
-                    self._exports.controller,
-                ]
-                if self._splitting is not None:
-                    await self._splitting.load()
-                    controllers += self._splitting.controllers
-                for controller in controllers:
-                    owner.start_restartable(controller.name, controller.run)
-                self._clusters.add_all()
-                self._exports.add_all()
+        try:
+            async with TaskOwner("multicluster") as owner:
+                await self._start(owner)
                 await asyncio.Event().wait()
-            finally:
-                await self._clusters.stop()
+        finally:
+            await self._clusters.stop()  # after the controllers, which could begin new sessions
+
+    async def _start(self, owner: TaskOwner) -> None:
+        await self._table.load()
+        controllers: list[Controller[Any]] = [
+            self._clusters.controller,
+            self._negotiator.controller,
+            self._exports.controller,
+        ]
+        if self._splitting is not None:
+            await self._splitting.load()
+            controllers += self._splitting.controllers
+        for controller in controllers:
+            owner.start_restartable(controller.name, controller.run)
+        self._clusters.add_all()
+        self._exports.add_all()

@@ -55,6 +55,15 @@ def test_a_restart_is_no_outage(physical: PhysicalCluster) -> None:
         assert root.post(CONFIG_MAPS, {"metadata": metadata}).status == 201
         eventually(lambda: "after-restart" in copies(physical))
 
+        # A deletion that a crash interrupts goes on: the syncer starts again for it.
+        assert root.delete(f"{CLUSTERS}/east").status == 200
+        shard.kill()
+        shard.start()
+        root = shard.client(cluster="root")
+        eventually(lambda: root.get(f"{CLUSTERS}/east").status == 404, 30)
+        assert "after-restart" not in copies(physical)
+        assert "finalizers" not in root.get(f"{CONFIG_MAPS}/after-restart").json["metadata"]
+
 
 def copies(physical: PhysicalCluster) -> list[str]:
     items = physical.client.get("/api/v1/configmaps").json["items"]

@@ -173,6 +173,20 @@ def test_deletion_waits_for_a_cluster_that_cannot_be_reached_for_a_while(
         assert not left.get("labels")
 
 
+def test_a_syncer_that_falls_silent_does_not_block_the_deletion(workspace: TestClient) -> None:
+    register(workspace, mode="None")
+    beat(workspace, time.time(), downstreamReady=True)
+    eventually(lambda: is_ready(workspace, "east"))
+    finalizer = "workloads.kcp.dev/syncer-east"
+    path = "/api/v1/namespaces/default/configmaps"
+    assert (
+        workspace.post(path, {"metadata": {"name": "c", "finalizers": [finalizer]}}).status == 201
+    )
+    assert workspace.delete(f"{CLUSTERS}/east").status == 200
+    eventually(lambda: workspace.get(f"{CLUSTERS}/east").status == 404)
+    assert "finalizers" not in workspace.get(f"{path}/c").json["metadata"]
+
+
 def test_deletion_can_be_forced(workspace: TestClient) -> None:
     register(workspace, mode="None")
     finalizer = "workloads.kcp.dev/syncer-east"

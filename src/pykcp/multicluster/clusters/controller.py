@@ -270,17 +270,10 @@ class ClusterLifecycle:
         self, cluster: Object, key: ObjectKey, installed: Mark | None
     ) -> float | None:
         """A syncer elsewhere reports; nothing here connects to the cluster."""
-        uid, status = meta.uid(cluster), cluster.get("status") or {}
+        status = cluster.get("status") or {}
         beat = status.get("lastSyncerHeartbeatTime") or ""
         now = time.monotonic()
-        if uid not in self._reported:
-            before = report.verdict_of(cluster)
-            health = ClusterHealth(self._settings, now, before, probes=False)
-            self._reported[uid] = (beat if before is not None else "", health)
-            self._hear(
-                _Reported(_ReportMetadata(uid), msgspec.convert(_heartbeat(status), _ReportStatus))
-            )
-        health = self._reported[uid][1]
+        health = self._heartbeat_health(cluster, now)
         left = health.look(now)
         verdict = health.verdict
         syncer = status.get("syncer") or {}
@@ -308,6 +301,19 @@ class ClusterLifecycle:
         more = {"syncedResources": _merged(reported, types)}
         await self._write(key, cluster, verdict, marks, more)
         return left
+
+    def _heartbeat_health(self, cluster: Object, now: float) -> ClusterHealth:
+        """What is known of a Cluster that reports by itself; after a restart, as its object says."""
+        uid, status = meta.uid(cluster), cluster.get("status") or {}
+        if uid not in self._reported:
+            before = report.verdict_of(cluster)
+            beat = status.get("lastSyncerHeartbeatTime") or ""
+            health = ClusterHealth(self._settings, now, before, probes=False)
+            self._reported[uid] = (beat if before is not None else "", health)
+            self._hear(
+                _Reported(_ReportMetadata(uid), msgspec.convert(_heartbeat(status), _ReportStatus))
+            )
+        return self._reported[uid][1]
 
     # --- sessions
 
@@ -386,9 +392,7 @@ class ClusterLifecycle:
     async def _delete(self, cluster: Object, key: ObjectKey) -> float | None:
         if not meta.has_finalizer(cluster, CLUSTER_FINALIZER):
             return None
-        before = report.verdict_of(cluster)
-        known = self._sessions.get(key)
-        verdict = known[1].health.verdict if known is not None else before
+        verdict = await self._verdict_at_deletion(cluster, key)
         is_reachable = verdict is not None and verdict.is_ready
         step = await self._removal.step(cluster, key, is_reachable=is_reachable)
         if step.is_done:
@@ -404,6 +408,28 @@ class ClusterLifecycle:
             )
             await self._write(key, cluster, verdict._replace(message=message), [])
         return step.seconds
+
+    async def _verdict_at_deletion(self, cluster: Object, key: ObjectKey) -> Readiness | None:
+        """Whether the syncer of a Cluster that is being deleted can still remove its objects.
+
+        The control plane may have been restarted meanwhile: then its syncer starts again.
+        """
+        if ((cluster.get("spec") or {}).get("mode") or self._settings.mode) != PUSH:
+            now = time.monotonic()
+            health = self._heartbeat_health(cluster, now)
+            health.look(now)
+            return health.verdict
+        known = self._sessions.get(key)
+        if known is not None:
+            session = known[1]
+        else:
+            try:
+                session = await self._session(cluster, key)
+            except _Refused as error:
+                return error.verdict
+        if session.result is not None and session.result.is_ready:
+            self._synchronize(session, (cluster.get("status") or {}).get("syncedResources") or [])
+        return session.health.verdict
 
     async def _uninstall(self, cluster: Object, key: ObjectKey) -> None:
         """Remove the syncer that was installed, if the cluster can be reached."""
