@@ -56,7 +56,9 @@ EVERYTHING: Object = {
     "oidc": {"enabled": True, "issuerUrl": "https://auth", "clientId": "kcp", "caSecretName": "ca"},
     "audit": {"enabled": True},
     "letsEncrypt": {"staging": {"enabled": True, "email": "a@example.com"}},
-    "development": {"rootIdentities": [{"export": "a", "identity": "b"}]},
+    "development": {
+        "rootIdentities": {"enabled": True, "identities": [{"export": "a", "identity": "b"}]}
+    },
     "networkPolicy": {"enabled": True},
     "monitoring": {"alerts": {"enabled": True}, "dashboard": {"enabled": True}},
 }

@@ -56,10 +56,21 @@ https://{{ include "kcp.fullname" . }}.{{ .Release.Namespace }}.svc:6443
 {{- end }}
 {{- end -}}
 
-{{- define "kcp.containerSecurity" -}}
-readOnlyRootFilesystem: true
-allowPrivilegeEscalation: false
-capabilities: {drop: [ALL]}
+{{/* Fields of a pod that users set: include "kcp.podFields" .Values.kcp */}}
+{{- define "kcp.podFields" -}}
+securityContext: {{ toYaml (mergeOverwrite (deepCopy .podSecurityContext) .securityContext) | nindent 2 }}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .affinity }}
+affinity: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations: {{ toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "kcp.authenticationFlags" -}}

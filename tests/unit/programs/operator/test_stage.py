@@ -198,3 +198,31 @@ def test_ports_are_kept_when_workloads_come_and_go() -> None:
     assert after["beta-shard-kcp"] == before["beta-shard-kcp"]
     assert after["aaa-shard-kcp"] not in before.values()
     assert only(second, "root-kcp").listen.port == before["root-kcp"]
+
+
+def test_a_virtual_workspace_of_the_user_has_steps_and_no_flags_of_kcp() -> None:
+    image = {"repository": "example.com/setup", "tag": "v1"}
+    server = made(
+        "VirtualWorkspace",
+        "mine",
+        target={"rootShardRef": {"name": "root"}},
+        external={"hostname": "mine.example.com", "port": 7443},
+        command=["/bin/mine", "serve"],
+        initContainers=[
+            {"name": "setup", "image": image, "command": ["/bin/setup"], "args": ["--now"]},
+            {"name": "check", "kubeconfigSecretRef": {"name": "own"}},
+        ],
+    )
+    records = Records([secret("own", kubeconfig=KUBECONFIG)])
+    workload = only(configured(root_shard(), server, records=records), "mine-virtual-workspace")
+    assert workload.program == "/bin/mine"
+    assert workload.arguments[0] == "serve"
+    assert not any("shard-external-url" in word for word in workload.arguments)
+    first, second = workload.init
+    assert (first.image, first.command, first.arguments) == (
+        "example.com/setup:v1",
+        ("/bin/setup",),
+        ("--now",),
+    )
+    assert second.image == ""
+    assert second.files[0].path.endswith("/etc/kcp/init-kubeconfig/kubeconfig")

@@ -164,7 +164,7 @@ class _VirtualWorkload:
                 given["name"],
                 tuple(given.get("command") or ()),
                 tuple(given.get("args") or ()),
-                given.get("image") or "",
+                _image(given.get("image")),
                 merged_resources(given, {}),
                 tuple(self._init_files(given)),
                 tuple(given.get("volumes") or ()),
@@ -179,3 +179,8 @@ class _VirtualWorkload:
             source = FileSource(compiled.SECRET, ref["name"], "kubeconfig")
             where = self._files.path("/etc/kcp/init-kubeconfig/kubeconfig")
             yield CompiledFile(where, content, source)
+
+
+def _image(given: Object | None) -> str:
+    """Of a step that has one of its own; "" for that of the workload."""
+    return f"{given['repository']}:{given['tag']}" if given else ""

@@ -117,7 +117,7 @@ _CACHE_SERVER = p.record(
 _INIT_CONTAINER = p.record(
     {
         "name": p.text(minLength=1),
-        "image": p.text(),
+        "image": {key: value for key, value in p.IMAGE.items() if key != "default"},
         "command": p.listed(p.text()),
         "args": p.listed(p.text()),
         "kubeconfigSecretRef": p.NAME_REFERENCE,
