@@ -6,9 +6,11 @@ import { showSignIn, askAgain } from "./pages/signin.js";
 import { Shell } from "./views/shell.js";
 
 applyTheme();
-session.config = await get("/console/api/config").catch(() => ({ server: "shard", oidc: false }));
-
+const configured = get("/console/api/config").catch(() => ({ server: "shard", oidc: false }));
 const answer = returned();
+const known = answer ? null : whoAmI().catch((error) => error);  // asked at the same time
+session.config = await configured;
+
 let trouble = answer?.error || "";
 if (answer?.code) {
   try {
@@ -21,8 +23,9 @@ if (answer?.code) {
   }
 }
 
-export async function enter() {
-  const user = await whoAmI();
+export async function enter(asked = whoAmI()) {
+  const user = await asked;
+  if (user instanceof Error) throw user;
   if (user.username === "system:anonymous") {
     throw Object.assign(new Error("The server does not know who you are."), { reason: "Unauthorized", status: 401 });
   }
@@ -33,7 +36,7 @@ export async function enter() {
 
 try {
   if (trouble) throw new Error(trouble);
-  await enter();
+  await (known ? enter(known) : enter());
 } catch (error) {
   if (trouble || error.status === 401) forget(false);
   showSignIn(enter, trouble || (error.status && error.status !== 401 && error.status !== 403 ? error.message : ""));
