@@ -50,10 +50,36 @@ def test_objects_of_consumers_are_synchronized_and_of_others_not(
         created = client.post(CONFIG_MAPS, config_map("settings", label, of=text))
         assert created.status == 201, created
     eventually(lambda: _texts(physical) == ["consumer", "own"])
+    _check_pods(consumer, stranger, physical, name)
     assert consumer.delete(f"{CONFIG_MAPS}/settings").status == 200
     eventually(lambda: consumer.get(f"{CONFIG_MAPS}/settings").status == 404)
     assert _texts(physical) == ["own"]
     assert not stranger.get(f"{CONFIG_MAPS}/settings").json["metadata"].get("finalizers")
+
+
+def _check_pods(
+    consumer: TestClient, stranger: TestClient, physical: PhysicalCluster, name: str
+) -> None:
+    """Pods in the consumer's namespace of the cluster are seen in its workspace, and only there."""
+    for client in (consumer, stranger):
+        serve_workloads(client, "pods")
+    copies = physical.client.get("/api/v1/configmaps").json["items"]
+    place = next(
+        item["metadata"]["namespace"]
+        for item in copies
+        if (item.get("data") or {}).get("of") == "consumer"
+    )
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+    }
+    assert physical.client.post(f"/api/v1/namespaces/{place}/pods", pod).status == 201
+    seen = consumer.get("/api/v1/namespaces/default/pods").json["items"]
+    assert [one["metadata"]["labels"] for one in seen] == [{"workloads.kcp.dev/cluster": name}]
+    assert consumer.get("/api/v1/namespaces/default/pods/web").status == 200
+    assert stranger.get("/api/v1/namespaces/default/pods").json["items"] == []
 
 
 def _texts(physical: PhysicalCluster) -> list[str]:

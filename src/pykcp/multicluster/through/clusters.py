@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from urllib.parse import quote
@@ -24,10 +24,11 @@ from pykcp.clients.http.interface import Server
 from pykcp.clients.http.trust import Trust
 from pykcp.clients.interface import Client
 from pykcp.clients.outbound import Tenant
+from pykcp.machinery.kcp.clusters import ROOT
 from pykcp.machinery.labels import parse
 from pykcp.machinery.meta import annotations as annotations_of
 from pykcp.machinery.meta import labels as labels_of
-from pykcp.machinery.resources import NAMESPACES, SECRETS, GroupVersionResource
+from pykcp.machinery.resources import API_BINDINGS, NAMESPACES, SECRETS, GroupVersionResource
 from pykcp.machinery.status import StatusError
 from pykcp.multicluster.clusters.connection import (
     ClusterClient,
@@ -58,8 +59,10 @@ _CONNECTIONS = 64
 class ReachedCluster:
     """One cluster of a workspace."""
 
-    def __init__(self, registration: Registration, client: ClusterClient) -> None:
-        self.name, self._registration, self._client = registration.name, registration, client
+    def __init__(self, registration: Registration, client: ClusterClient, workspace: str) -> None:
+        """`workspace`: whose pods are asked for, that of the registration or one it serves."""
+        self._registration, self._client, self._workspace = registration, client, workspace
+        self.name = registration.label_in(workspace)
         self.forwarder = Forwarder(_OneClient(client.http), Trust.of_files(""))
 
     async def pods(self, namespace: str, labels: str, fields: str) -> list[Object]:
@@ -113,11 +116,10 @@ class ReachedCluster:
 
     def _locator(self, namespace: str) -> Locator:
         registration = self._registration
-        workspace = registration.workspace
-        return Locator(registration.installation, registration.uid, workspace, namespace)
+        return Locator(registration.installation, registration.uid, self._workspace, namespace)
 
     def _shown(self, pod: Object, namespace: str) -> Object:
-        return shown_pod(pod, self._registration.workspace, namespace, self.name)
+        return shown_pod(pod, self._workspace, namespace, self.name)
 
 
 class _OneClient:
@@ -137,33 +139,52 @@ class _OneClient:
 class WorkspaceClusters:
     """The clusters of all workspaces of a shard."""
 
-    def __init__(self, client: Client, resolve: Resolve = resolve_any) -> None:
-        self._client, self._resolve = client, resolve
-        self._reached: BoundedCache[tuple[str, str], ReachedCluster] = BoundedCache(
+    def __init__(
+        self,
+        client: Client,
+        has_clusters: Callable[[str], bool],
+        resolve: Resolve = resolve_any,
+    ) -> None:
+        """`has_clusters`: whether a logical cluster of this shard has Cluster objects."""
+        self._client, self._has_clusters, self._resolve = client, has_clusters, resolve
+        self._clients: BoundedCache[tuple[str, str], ClusterClient] = BoundedCache(
             "multicluster_pods", _CONNECTIONS
         )
 
     async def reach(self, cluster: str) -> Sequence[ReachedCluster]:
+        """The clusters of a workspace, and of those whose APIs it binds."""
+        providers = {
+            one for one in (cluster, *await self._bound(cluster)) if self._has_clusters(one)
+        }
+        listed = [await self._client.list(one, CLUSTERS) for one in sorted(providers)]
         found = await asyncio.gather(
-            *(self._connect(one) for one in await self._client.list(cluster, CLUSTERS))
+            *(self._connect(one, cluster) for clusters in listed for one in clusters)
         )
         return [one for one in found if one is not None]
 
-    async def _connect(self, cluster: Object) -> ReachedCluster | None:
+    async def _bound(self, cluster: str) -> set[str]:
+        """Workspaces whose APIs a workspace binds; those of root are bound by all."""
+        found = {
+            (binding.get("status") or {}).get("apiExportClusterName") or ""
+            for binding in await self._client.list(cluster, API_BINDINGS)
+        }
+        return found - {"", ROOT}
+
+    async def _connect(self, cluster: Object, workspace: str) -> ReachedCluster | None:
         registration = Registration.of(cluster)
         text = await self._kubeconfig(registration.workspace, cluster.get("spec") or {})
         if not text:
             return None
         key = (registration.uid, sha256(text.encode()).hexdigest())
-        known = self._reached.get(key)
-        if known is not None:
-            return known
-        try:
-            endpoint = await parse_kubeconfig(text)
-            client = await open_client(endpoint, registration.workspace, self._resolve)
-        except (InvalidKubeconfig, SendFailed):
-            return None  # a condition of the Cluster says why
-        return self._reached.put(key, ReachedCluster(registration, client))
+        client = self._clients.get(key)
+        if client is None:
+            try:
+                endpoint = await parse_kubeconfig(text)
+                client = await open_client(endpoint, registration.workspace, self._resolve)
+            except (InvalidKubeconfig, SendFailed):
+                return None  # a condition of the Cluster says why
+            client = self._clients.put(key, client)
+        return ReachedCluster(registration, client, workspace)
 
     async def _kubeconfig(self, workspace: str, spec: Object) -> str:
         reference = spec.get("kubeconfigSecretRef")

@@ -153,12 +153,28 @@ class PodsOnDemand:
 
     def find(self, call: Call) -> Handler | None:
         """The handler of a request for pods; None if they are all stored."""
-        if not self._lister.keys(_CLUSTERS, call.cluster, limit=1):
+        if not (self._has_clusters(call.cluster) or self._is_served(call.cluster)):
             return None
         if self._placed is None:
             from pykcp.multicluster.through.clusters import WorkspaceClusters
             from pykcp.server.handlers.placed_pods import PlacedPods
 
             resolve = partial(_allowed_addresses, self._egress)
-            self._placed = PlacedPods(WorkspaceClusters(self._client, resolve))
+            self._placed = PlacedPods(WorkspaceClusters(self._client, self._has_clusters, resolve))
         return self._placed.find(call)
+
+    def _has_clusters(self, cluster: str) -> bool:
+        return bool(self._lister.keys(_CLUSTERS, cluster, limit=1))
+
+    def _is_served(self, cluster: str) -> bool:
+        """Whether the logical cluster binds an API of one that has Clusters."""
+        if not self._lister.keys(_CLUSTERS, limit=1):
+            return False
+        bindings = (
+            self._lister.get(cluster, API_BINDINGS, key.name) or {}
+            for key in self._lister.keys(API_BINDINGS, cluster)
+        )
+        providers = {
+            (one.get("status") or {}).get("apiExportClusterName") or "" for one in bindings
+        }
+        return any(self._has_clusters(one) for one in providers - {"", ROOT})
