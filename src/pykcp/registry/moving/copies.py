@@ -335,9 +335,8 @@ class Copies:
             if self._record(name)[1]["at"] + older_than <= time.time():
                 await self.cancel(name)
 
-    async def clone(self, source: str, parent: str, name: str, user: User) -> Object:
-        """A copy beside the original, at one revision."""
-        tree = await self.tree(source)
+    async def clone(self, tree: CopiedTree, parent: str, name: str, user: User) -> Object:
+        """A copy beside the original, at the revision of the tree."""
         copy = await self.begin(tree, parent, name, user, is_new=True)
         try:
             waiting: list[TravellingRow] = []
