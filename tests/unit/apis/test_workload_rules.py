@@ -55,6 +55,10 @@ def path(**given: Any) -> Object:
 JOB: Object = {"template": {"spec": {**POD, "restartPolicy": "Never"}}}
 
 
+_MOUNTED = container(volumeMounts=[{"name": "data", "mountPath": "/data"}])
+MOUNTING = {**TEMPLATE, "spec": pod(**_MOUNTED)}
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "expected"),
     [
@@ -72,6 +76,8 @@ JOB: Object = {"template": {"spec": {**POD, "restartPolicy": "Never"}}}
         ("apps/deployments", deployment(strategy={"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}), ["spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"]),
         ("apps/deployments", deployment(template={**TEMPLATE, "spec": pod(restartPolicy="Never")}), ['spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"']),
         ("apps/statefulsets", deployment(), []),
+        ("apps/statefulsets", deployment(template=MOUNTING, volumeClaimTemplates=[{"metadata": {"name": "data"}}]), []),
+        ("apps/statefulsets", deployment(template=MOUNTING), ['spec.template.spec.containers[0].volumeMounts[0].name: Not found: "data"']),
         ("apps/daemonsets", deployment(), []),
         ("batch/jobs", JOB, []),
         ("batch/jobs", {"template": {"spec": POD}}, ['spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"']),
