@@ -16,6 +16,7 @@ TIMES = (
     "--cluster-heartbeat-threshold=2s",
     "--cluster-recovery=1s",
     "--cluster-deletion-grace=2s",
+    "--syncer-image=registry.example.com/syncer:1",
 )
 
 

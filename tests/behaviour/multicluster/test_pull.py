@@ -14,7 +14,12 @@ from pykcp.testing.client import TestClient, eventually
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.multicluster.downstream import PhysicalCluster, write_kubeconfig
 from pykcp.testing.multicluster.syncers import QUICK, SyncerProcess
-from pykcp.testing.multicluster.workspaces import CLUSTERS, cluster_object, is_ready
+from pykcp.testing.multicluster.workspaces import (
+    CLUSTERS,
+    cluster_object,
+    condition_of,
+    is_ready,
+)
 from pykcp.testing.server import ServerProcess, environment
 from pykcp.types import Object
 
@@ -99,6 +104,35 @@ def test_the_printed_manifest_runs_a_syncer(
         assert not denied, denied
     finally:
         syncer.kill()
+
+
+def test_the_control_plane_installs_the_syncer(
+    workspace: TestClient, physical: PhysicalCluster
+) -> None:
+    obj = cluster_object(
+        "south",
+        mode="Pull",
+        kubeconfig=physical.kubeconfig_text(),
+        syncResources=RESOURCES.split(","),
+    )
+    assert workspace.post(CLUSTERS, obj).status == 201
+
+    def installed() -> list[Object]:
+        items = physical.client.get("/apis/apps/v1/deployments").json["items"]
+        marks = {"app": "kcp-syncer", "workload.kcp.dev/cluster": "south"}
+        return [one for one in items if one["metadata"].get("labels") == marks]
+
+    (deployment,) = eventually(installed)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example.com/syncer:1"
+    eventually(
+        lambda: condition_of(workspace, CLUSTERS, "south", "SyncerReady").get("status") == "True"
+    )
+    # The syncer has not reported yet: that alone decides whether the cluster is ready.
+    assert condition_of(workspace, CLUSTERS, "south", "Ready")["reason"] == "ClusterStatusUnknown"
+    assert workspace.delete(f"{CLUSTERS}/south").status == 200
+    eventually(lambda: workspace.get(f"{CLUSTERS}/south").status == 404)
+    eventually(lambda: installed() == [])
 
 
 def copied(physical: PhysicalCluster) -> list[str]:
