@@ -43,6 +43,7 @@ ELSEWHERE: dict[str, str] = {
     "design/virtual-workspaces.md": "tests/unit/virtual/test_writing_one.py",
     "guides/envtest.md": "tests/behaviour/envtest/test_envtest.py",
     "guides/gitops.md": "tests/clients/test_helm.py",
+    "guides/multicluster.md": "tests/docs/test_multicluster_tour.py",
     "tutorials/provider-go.md": "tests/docs/test_pages.py",
 }
 """Pages with a test of their own."""
