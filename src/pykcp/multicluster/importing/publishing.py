@@ -10,7 +10,6 @@ from pykcp.machinery.discovery import version_priority
 from pykcp.machinery.negotiation.resource import crd_of
 from pykcp.machinery.schema.crd import KUBERNETES_KIND
 from pykcp.multicluster.importing.objects import CORE, resource_of
-from pykcp.multicluster.interpreter.columns import usual_columns
 from pykcp.types import Object
 
 NEGOTIATED_LABEL = "apiresource.kcp.dev/negotiated"
@@ -38,7 +37,6 @@ def definition(negotiated: Sequence[Object]) -> Object:
         version = crd["spec"]["versions"][0]
         version["storage"] = number == 0
         columns = [_column(column) for column in spec.get("columnDefinitions") or ()]
-        columns = columns or usual_columns(crd["metadata"]["name"].removesuffix(".core"))
         if columns:
             version["additionalPrinterColumns"] = columns
         versions.append(version)
