@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pykcp.apis.kube.workloads import workload_names
+from pykcp.apis.kube.workloads import workload_names, workload_schema
 from pykcp.machinery import meta
 from pykcp.machinery.discovery import version_priority
 from pykcp.machinery.negotiation.resource import crd_of
@@ -36,6 +36,10 @@ def definition(negotiated: Sequence[Object]) -> Object:
         made = made or crd
         version = crd["spec"]["versions"][0]
         version["storage"] = number == 0
+        known = workload_schema(crd["metadata"]["name"], version["name"])
+        if known is not None:
+            served = version["schema"]["openAPIV3Schema"]
+            version["schema"] = {"openAPIV3Schema": _with_defaults(served, known)}
         columns = [_column(column) for column in spec.get("columnDefinitions") or ()]
         if columns:
             version["additionalPrinterColumns"] = columns
@@ -44,6 +48,25 @@ def definition(negotiated: Sequence[Object]) -> Object:
     if made["metadata"]["name"] in workload_names():  # with the columns and defaults of Kubernetes
         made["metadata"].setdefault("annotations", {})[KUBERNETES_KIND] = "true"
     made["spec"]["versions"] = versions
+    return made
+
+
+def _with_defaults(schema: Object, known: Object) -> Object:
+    """A schema with the defaults of Kubernetes' own one: OpenAPI documents of clusters lack most
+    of them, and what they stand for is required by Kubernetes' checks.
+    """
+    made = dict(schema)
+    if "default" in known and made.get("default") is None:
+        made["default"] = known["default"]
+    for part in ("items", "additionalProperties"):
+        if isinstance(made.get(part), dict) and isinstance(known.get(part), dict):
+            made[part] = _with_defaults(made[part], known[part])
+    if made.get("properties") and known.get("properties"):
+        ours = known["properties"]
+        made["properties"] = {
+            name: _with_defaults(one, ours[name]) if name in ours else one
+            for name, one in made["properties"].items()
+        }
     return made
 
 

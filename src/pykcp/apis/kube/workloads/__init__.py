@@ -93,6 +93,14 @@ def workload_crds() -> Iterator[Object]:
     yield from found.values()
 
 
+def workload_schema(name: str, version: str) -> Object | None:
+    """The schema of one of them by the name of its CRD; None if it is none of them."""
+    for resource in _resources():
+        if (resource.name, resource.version) == (name, version):
+            return _Writer().kind(resource)
+    return None
+
+
 @cache
 def workload_names() -> frozenset[str]:
     """The names of their CRDs: `deployments.apps`, `pods.core`."""
