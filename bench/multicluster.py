@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import re
 import statistics
 import tempfile
 import threading
@@ -265,12 +266,10 @@ class Fleet:
         return sum(_count(one.client, "/apis/apps/v1/deployments") for one in self.clusters)
 
     def ready(self) -> int:
+        """Replicas that are ready, of the workloads of `cold`."""
         found = self.client.get(DEPLOYMENTS).json["items"]
-        return sum(
-            (o.get("status") or {}).get("readyReplicas", 0)
-            for o in found
-            if "--" not in o["metadata"]["name"]
-        )
+        roots = [o for o in found if re.fullmatch(r"d[0-9]+", o["metadata"]["name"])]
+        return sum((o.get("status") or {}).get("readyReplicas", 0) for o in roots)
 
 
 def cold(fleet: Fleet, objects: int) -> None:
