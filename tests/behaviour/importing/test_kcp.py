@@ -1,79 +1,59 @@
-"""`kcp import`: what a real kcp has stored becomes an installation that its clients go on using.
+"""`kcp import`: what a kcp has stored becomes an installation that its clients go on using.
 
-`kcp.json.gz` is what kcp 0.32 kept in etcd and in its root directory after the tours of its
-documentation: workspaces, a type, an export with its binding and an object of it, a CRD, a service
-account with a token. The keys in it were made for this file.
+What it has stored is made for the test, in kcp's form: see `stored.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import gzip
-import json
 import pathlib
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from tests.behaviour.importing.stored import HATS, SECRETS, StoredContent, stored_content
 
 from pykcp.storage.testing import EtcdProcess, find_etcd
-from pykcp.testing.apis import BINDINGS, COWBOYS, EXPORTS
+from pykcp.testing.apis import BINDINGS, COWBOYS, EXPORTS, MAPS
 from pykcp.testing.client import TestClient
 from pykcp.testing.kubeconfig import read_access
 from pykcp.testing.programs import kcp
 from pykcp.testing.server import ServerProcess, server
 from pykcp.testing.workspaces import LOGICAL_CLUSTER, WORKSPACES, make_workspace
 
-SAVED = json.loads(gzip.decompress((pathlib.Path(__file__).parent / "kcp.json.gz").read_bytes()))
-MAPS = "/api/v1/namespaces/default/configmaps"
-SECRETS = "/api/v1/namespaces/default/secrets"
 needs_etcd = pytest.mark.skipif(find_etcd() is None, reason="needs etcd")
 
 
 @pytest.fixture
-def etcd(tmp_path: pathlib.Path) -> Iterator[EtcdProcess]:
-    process = EtcdProcess(tmp_path / "etcd")
-    process.start()
-    asyncio.run(_fill(process.url))
-    yield process
-    process.kill()
-
-
-async def _fill(url: str) -> None:
-    from pykcp.storage.etcd import messages
-    from pykcp.storage.etcd.client import EtcdClient
-    from pykcp.storage.etcd.settings import EtcdSettings
-
-    client = EtcdClient(EtcdSettings(servers=(url,)))
-    entries = [(key.encode(), base64.b64decode(value)) for key, value in SAVED["etcd"].items()]
-    for start in range(0, len(entries), 50):
-        puts = [
-            messages.RequestOp(request_put=messages.PutRequest(key=key, value=value))
-            for key, value in entries[start : start + 50]
-        ]
-        await client.txn(messages.TxnRequest(success=puts), 10.0)
-    await client.close()
+def content(tmp_path: pathlib.Path) -> StoredContent:
+    return stored_content(tmp_path / "source")
 
 
 @pytest.fixture
-def old(tmp_path: pathlib.Path) -> pathlib.Path:
+def etcd(content: StoredContent, tmp_path: pathlib.Path) -> Iterator[EtcdProcess]:
+    process = EtcdProcess(tmp_path / "etcd")
+    process.start()
+    try:
+        asyncio.run(content.write_etcd(process.url))
+        yield process
+    finally:
+        process.kill()
+
+
+@pytest.fixture
+def old(content: StoredContent, tmp_path: pathlib.Path) -> pathlib.Path:
     """The root directory of that kcp."""
     root = tmp_path / "old"
-    root.mkdir()
-    for name, content in SAVED["files"].items():
-        (root / name).write_bytes(base64.b64decode(content))
+    content.write_files(root)
     return root
 
 
-def stored(key: str) -> Any:
-    return json.loads(base64.b64decode(SAVED["etcd"][key]))
-
-
 @needs_etcd
-def test_from_etcd(etcd: EtcdProcess, old: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_from_etcd(
+    content: StoredContent, etcd: EtcdProcess, old: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
     root = tmp_path / "new"
     words = ("import", f"--from-etcd={etcd.url}", f"--root-directory={root}")
     code, text = kcp(*words, "--dry-run")
@@ -98,7 +78,7 @@ def test_from_etcd(etcd: EtcdProcess, old: pathlib.Path, tmp_path: pathlib.Path)
             replace(read_access(old / "admin.kubeconfig", "root"), port=port), "root"
         )
         with closing(masters), closing(people):
-            check(masters, people)
+            check(content, masters, people)
     finally:
         process.stop()
 
@@ -107,22 +87,22 @@ def test_from_etcd(etcd: EtcdProcess, old: pathlib.Path, tmp_path: pathlib.Path)
     assert "is not empty; import into a new one" in text
 
 
-def check(masters: TestClient, people: TestClient) -> None:
+def check(content: StoredContent, masters: TestClient, people: TestClient) -> None:
     """Clients with its own kubeconfig, of which only the address has changed, find everything."""
     found = {item["metadata"]["name"]: item for item in people.get(WORKSPACES).json["items"]}
     assert sorted(found) == ["a", "consumer", "typed", "wildwest-provider"]
-    for key in SAVED["etcd"]:
+    for key in content.etcd:
         if "/logicalclusters/customresources/" in key and "system:" not in key:
-            _same_cluster(masters, key)
+            _same_cluster(content, masters, key)
     team = people.in_cluster("root:a:b")
     assert team.get(f"{MAPS}/settings").json["data"] == {"k": "v", "u": "ä"}
-    hat = team.get("/apis/shop.io/v1/namespaces/default/hats/h").json
+    hat = team.get(f"{HATS}/h").json
     assert hat["size"] == 5
     consumer = people.in_cluster("root:consumer")
     cowboys = consumer.get(COWBOYS).json["items"]
     assert [item["metadata"]["name"] for item in cowboys] == ["john-wayne"]
-    (key,) = [key for key in SAVED["etcd"] if "wild.west/cowboys" in key]
-    assert cowboys[0]["metadata"]["uid"] == stored(key)["metadata"]["uid"]
+    (key,) = [key for key in content.etcd if "wild.west/cowboys" in key]
+    assert cowboys[0]["metadata"]["uid"] == content.load(key)["metadata"]["uid"]
     identity = key.split("/")[4]
     provider = people.in_cluster("root:wildwest-provider")
     assert provider.get(f"{EXPORTS}/cowboys").json["status"]["identityHash"] == identity
@@ -136,8 +116,8 @@ def check(masters: TestClient, people: TestClient) -> None:
     make_workspace(people, "later", type={"name": "special", "path": "root"})
 
 
-def _same_cluster(masters: TestClient, key: str) -> None:
-    before, name = stored(key), key.split("/")[5]
+def _same_cluster(content: StoredContent, masters: TestClient, key: str) -> None:
+    before, name = content.load(key), key.split("/")[5]
     after = masters.in_cluster(name).get(LOGICAL_CLUSTER).json
     assert after["status"]["phase"] == "Ready"
     if name != "root":
