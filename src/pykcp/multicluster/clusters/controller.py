@@ -11,7 +11,7 @@ import base64
 import binascii
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -295,11 +295,9 @@ class ClusterLifecycle:
                 else report.false(report.REACHABLE, NOT_READY, message)
             )
         states = self._table.of_location(key.cluster, key.name)
-        reported = status.get("syncedResources") or []
         wanted = (cluster.get("spec") or {}).get("syncResources") or self._settings.resources
         types = report.synced_resources((), built_in_types(wanted), states, {})
-        more = {"syncedResources": _merged(reported, types)}
-        await self._write(key, cluster, verdict, marks, more)
+        await self._write(key, cluster, verdict, marks, imported=types)
         return left
 
     def _heartbeat_health(self, cluster: Object, now: float) -> ClusterHealth:
@@ -458,12 +456,17 @@ class ClusterLifecycle:
         verdict: Readiness,
         marks: list[Mark],
         more: Object | None = None,
+        imported: Sequence[Object] = (),
     ) -> None:
+        """`imported`: the verdicts on imports, to add to what a syncer elsewhere reports."""
         now = meta.now_rfc3339(self._clock())
         is_cordoned = bool((cluster.get("spec") or {}).get("unschedulable"))
 
         def change(live: Object) -> Object:
             status = {**(live.get("status") or {}), **(more or {})}
+            if imported:
+                reported = status.get("syncedResources") or ()
+                status["syncedResources"] = _merged(reported, imported)
             all_marks = [report.ready_mark(verdict), *marks]
             status["conditions"] = report.with_marks(conditions_of(live), all_marks, now)
             before = status.pop("taints", None) or []
@@ -509,7 +512,7 @@ def _heartbeat(status: Object) -> Object:
     }
 
 
-def _merged(reported: list[Object], imported: list[Object]) -> list[Object]:
+def _merged(reported: Sequence[Object], imported: Sequence[Object]) -> list[Object]:
     """What a syncer elsewhere reported, with the verdicts on imports."""
     found = {(one.get("group") or "", one["resource"]): one for one in reported}
     found |= {(one["group"], one["resource"]): one for one in imported}

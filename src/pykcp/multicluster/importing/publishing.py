@@ -88,7 +88,7 @@ def is_served(crd: Object, version: str) -> bool:
     """Whether the workspace serves a version of the CRD."""
     conditions = {
         one.get("type"): one.get("status")
-        for one in (crd.get("status") or {}).get("conditions", ())
+        for one in (crd.get("status") or {}).get("conditions") or ()
     }
     versions = {one["name"] for one in crd["spec"].get("versions") or () if one.get("served")}
     return (
