@@ -75,7 +75,7 @@ def shard(
         yield process
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Chromium, one for all tests; every visitor has a profile of their own."""
     path = find_chromium()

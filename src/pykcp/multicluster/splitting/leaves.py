@@ -13,6 +13,7 @@ from pykcp.multicluster.names import (
     OWNED_BY,
     ROOT_GENERATION,
     ROOT_UID,
+    SYNC_STATE,
     leaf_name,
     owned_by,
     syncer_finalizer,
@@ -21,7 +22,8 @@ from pykcp.multicluster.scheduling.division import Share, divide
 from pykcp.types import Object
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_NOT_PASSED = frozenset((_LAST_APPLIED, meta.CLUSTER_ANNOTATION, DEPENDS_ON))
+_NOT_PASSED = frozenset((_LAST_APPLIED, meta.CLUSTER_ANNOTATION, DEPENDS_ON, SYNC_STATE))
+"""A root that was assigned by hand before has the state of its syncer, which is not that of leaves."""
 
 
 def render_leaf(

@@ -113,7 +113,7 @@ class Writes:
 
     async def settled(self) -> None:
         """Return when everything that was taken until now, and is not held, has been answered."""
-        self._set_held_aside()
+        self._queue = deque(self._without_held(self._queue))
         waiting: list[asyncio.Future[Any]] = [transaction.future for transaction in self._queue]
         waiting += self._tasks
         if waiting:
@@ -140,7 +140,6 @@ class Writes:
         self._is_woken = False
         while self._queue and self._queue[0].future.done():  # its caller has given up
             self._queue.popleft()
-        self._set_held_aside()
         if not self._queue:
             return
         task = spawn_detached(self._carry_out(take(self._queue)), "etcd-write")
@@ -149,12 +148,12 @@ class Writes:
         if self._queue:
             self._wake()
 
-    def _set_held_aside(self) -> None:
-        """Transactions whose logical cluster is held by now wait outside of the queue."""
-        if not self._holds:
-            return
-        queue, self._queue = self._queue, deque()
-        for transaction in queue:
+    def _without_held(
+        self, transactions: Iterable[PendingTransaction]
+    ) -> list[PendingTransaction]:
+        """Those whose logical cluster is not held by now; the others wait outside of the queue."""
+        free: list[PendingTransaction] = []
+        for transaction in transactions:
             try:
                 is_held = not transaction.passes_holds and self._holds.keeps(
                     transaction.operations, partial(self._go_on, transaction)
@@ -163,7 +162,8 @@ class Writes:
                 transaction.fail(error)
             else:
                 if not is_held:
-                    self._queue.append(transaction)
+                    free.append(transaction)
+        return free
 
     def _go_on(self, transaction: PendingTransaction, error: MovedAway | None) -> None:
         if error is not None:
@@ -178,6 +178,10 @@ class Writes:
             self._wake()
 
     async def _carry_out(self, transactions: list[PendingTransaction]) -> None:
+        # No await from here until the request is encoded: a hold that is learned later makes it fail.
+        transactions = self._without_held(transactions) if self._holds else transactions
+        if not transactions:
+            return
         self._requests += 1
         request = self._requests & 0xFFFFFFFF
         self._outcomes[request] = None
