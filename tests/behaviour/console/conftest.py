@@ -75,9 +75,12 @@ def shard(
         yield process
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, one for all tests; every visitor has a profile of their own."""
+    """Chromium; every visitor has a profile of their own.
+
+    It ends with the module: asynchronous tests cannot run in this process meanwhile.
+    """
     path = find_chromium()
     from playwright.sync_api import sync_playwright
 
