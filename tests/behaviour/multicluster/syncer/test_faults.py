@@ -26,6 +26,7 @@ from tests.behaviour.multicluster.syncer.test_sync import (
 
 from pykcp.machinery.meta import parse_rfc3339
 from pykcp.testing.client import eventually
+from pykcp.multicluster.names import CLUSTER_LABEL
 from pykcp.testing.multicluster.checker import delete_problems
 from pykcp.testing.multicluster.downstream import own_cluster
 from pykcp.testing.multicluster.faults import HttpFaults, TcpFaults, status_answer
@@ -165,6 +166,9 @@ def test_a_cluster_that_is_registered_again_owns_nothing_of_the_first(setup: Set
         setup.workspace.patch(f"{CLUSTERS}/east", {"metadata": {"finalizers": None}})
         eventually(lambda: setup.workspace.get(f"{CLUSTERS}/east").status == 404)
         create(setup.workspace, CLUSTERS, cluster_object("east", mode="None"))
+        # With the first one its assignments went, too, if its deletion got that far.
+        assign = {"metadata": {"labels": {CLUSTER_LABEL: "east"}}}
+        assert setup.workspace.patch(f"{CONFIG_MAPS}/settings", assign).status == 200
         syncer.start()
         after = setup.downstream_namespace()
         assert after != before
