@@ -25,8 +25,8 @@ from tests.behaviour.multicluster.syncer.test_sync import (
 )
 
 from pykcp.machinery.meta import parse_rfc3339
-from pykcp.testing.client import eventually
 from pykcp.multicluster.names import CLUSTER_LABEL
+from pykcp.testing.client import eventually
 from pykcp.testing.multicluster.checker import delete_problems
 from pykcp.testing.multicluster.downstream import own_cluster
 from pykcp.testing.multicluster.faults import HttpFaults, TcpFaults, status_answer
