@@ -148,9 +148,7 @@ class Writes:
         if self._queue:
             self._wake()
 
-    def _without_held(
-        self, transactions: Iterable[PendingTransaction]
-    ) -> list[PendingTransaction]:
+    def _without_held(self, transactions: Iterable[PendingTransaction]) -> list[PendingTransaction]:
         """Those whose logical cluster is not held by now; the others wait outside of the queue."""
         free: list[PendingTransaction] = []
         for transaction in transactions:
