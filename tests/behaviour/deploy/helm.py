@@ -16,10 +16,7 @@ CHARTS = pathlib.Path(__file__).parents[3] / "deploy" / "charts"
 
 def find_helm() -> str | None:
     """On the path, or where the environment says."""
-    for given in (os.environ.get("HELM"), shutil.which("helm"), "/ref/operator/helm"):
-        if given and os.access(given, os.X_OK):
-            return given
-    return None
+    return os.environ.get("PYKCP_HELM") or shutil.which("helm")
 
 
 HELM = find_helm()

@@ -28,7 +28,6 @@ from pykcp.testing.server import ServerProcess
 from pykcp.testing.sharded import free_ports
 
 CLUSTER = "physical"
-CONTROLLER_MANAGERS = (pathlib.Path("/ref/syncer/kube-controller-manager"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +99,20 @@ def missing_for_real_cluster() -> str:
 
 
 def apiserver() -> str | None:
-    return shutil.which("kube-apiserver") or _existing(pathlib.Path("/ref/bin/kube-apiserver"))
+    return program("kube-apiserver", "PYKCP_KUBE_APISERVER")
 
 
 def etcd() -> str | None:
-    return shutil.which("etcd")
+    return program("etcd", "PYKCP_ETCD")
 
 
 def manager() -> str | None:
-    found = shutil.which("kube-controller-manager")
-    return found or next(filter(None, map(_existing, CONTROLLER_MANAGERS)), None)
+    return program("kube-controller-manager", "PYKCP_KUBE_CONTROLLER_MANAGER")
 
 
-def _existing(path: pathlib.Path) -> str | None:
-    return str(path) if os.access(path, os.X_OK) else None
+def program(name: str, variable: str) -> str | None:
+    """A program that an environment variable names, or that is on the path."""
+    return os.environ.get(variable) or shutil.which(name)
 
 
 @contextmanager

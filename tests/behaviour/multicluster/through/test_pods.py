@@ -20,6 +20,7 @@ from pykcp.testing.multicluster.downstream import (
     make_node,
     missing_for_real_cluster,
     own_cluster,
+    program,
     real_cluster,
 )
 from pykcp.testing.multicluster.syncers import deployment, serve_workloads
@@ -29,7 +30,8 @@ from pykcp.testing.server import ServerProcess, server
 from pykcp.testing.sharded import free_ports
 from pykcp.testing.workspaces import inside, make_workspace
 
-STANDIN = pathlib.Path("/ref/syncer/kubelet-standin")
+STANDIN = program("kubelet-standin", "PYKCP_KUBELET_STANDIN")
+"""Built from `kubelet.go`, which is beside this file."""
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -100,7 +102,7 @@ def test_pods_of_a_placed_workload_are_seen_in_the_workspace(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not STANDIN.exists(), reason="the stand-in of the kubelet is not built")
+@pytest.mark.skipif(STANDIN is None, reason="the stand-in of the kubelet is not built")
 @pytest.mark.skipif(bool(missing_for_real_cluster()), reason="no Kubernetes on this machine")
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on this machine")
 def test_logs_commands_files_and_ports_of_pods(hub: ServerProcess, tmp_path: pathlib.Path) -> None:
