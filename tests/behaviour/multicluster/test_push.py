@@ -50,7 +50,7 @@ def test_a_registered_cluster_is_ready_and_its_types_are_served(
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": "web", "labels": {"workloads.kcp.dev/cluster": "east"}},
+        "metadata": {"name": "pushed", "labels": {"workloads.kcp.dev/cluster": "east"}},
         "spec": {
             "selector": {"matchLabels": {"app": "web"}},
             "template": {
@@ -69,24 +69,25 @@ def test_a_registered_cluster_is_ready_and_its_types_are_served(
     copy = eventually(lambda: copies(physical))[0]
     status = {"status": {"replicas": 1, "readyReplicas": 1, "observedGeneration": 1}}
     namespace = copy["metadata"]["namespace"]
-    copied = f"/apis/apps/v1/namespaces/{namespace}/deployments/web"
+    copied = f"/apis/apps/v1/namespaces/{namespace}/deployments/pushed"
     assert physical.client.patch(f"{copied}/status", status).status == 200
     eventually(
         lambda: (
-            (workspace.get(f"{DEPLOYMENTS}/web").json.get("status") or {}).get("readyReplicas") == 1
+            (workspace.get(f"{DEPLOYMENTS}/pushed").json.get("status") or {}).get("readyReplicas")
+            == 1
         )
     )
-    finalizers = workspace.get(f"{DEPLOYMENTS}/web").json["metadata"]["finalizers"]
+    finalizers = workspace.get(f"{DEPLOYMENTS}/pushed").json["metadata"]["finalizers"]
     assert finalizers == ["workloads.kcp.dev/syncer-east"]
     eventually(lambda: workspace.get(f"{CLUSTERS}/east").json["status"].get("syncer"))
     # The Cluster goes: its copies are removed, the object stays.
     assert workspace.delete(f"{CLUSTERS}/east").status == 200
     eventually(lambda: workspace.get(f"{CLUSTERS}/east").status == 404)
     assert copies(physical) == []
-    left = workspace.get(f"{DEPLOYMENTS}/web").json["metadata"]
+    left = workspace.get(f"{DEPLOYMENTS}/pushed").json["metadata"]
     assert "finalizers" not in left
     eventually(lambda: workspace.get(IMPORTS).json["items"] == [])
-    assert workspace.get(f"{DEPLOYMENTS}/web").status == 200
+    assert workspace.get(f"{DEPLOYMENTS}/pushed").status == 200
     assert condition_of(workspace, NEGOTIATED, "deployments.v1.apps", "Published")
     eventually(lambda: workspace.get(f"{NEGOTIATED}/statefulsets.v1.apps").status == 404)
     eventually(lambda: workspace.get(f"{CRDS}/statefulsets.apps").status == 404)
@@ -95,4 +96,4 @@ def test_a_registered_cluster_is_ready_and_its_types_are_served(
 def copies(physical: PhysicalCluster) -> list[Object]:
     """The copies of the Deployment; other tests use the same cluster."""
     found: list[Object] = physical.client.get("/apis/apps/v1/deployments").json["items"]
-    return [one for one in found if one["metadata"]["name"] == "web"]
+    return [one for one in found if one["metadata"]["name"] == "pushed"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
 import yaml
 
 from pykcp.machinery.meta import now_rfc3339
@@ -204,14 +205,17 @@ def test_deletion_can_be_forced(workspace: TestClient) -> None:
     assert "finalizers" not in workspace.get(f"{path}/c").json["metadata"]
 
 
+@pytest.mark.slow
 def test_a_kubeconfig_that_leads_to_another_cluster_is_noticed(
     workspace: TestClient, physical: PhysicalCluster
 ) -> None:
+    """The identity of a cluster is read once a minute."""
     register(workspace, kubeconfig=physical.kubeconfig_text())
     eventually(lambda: is_ready(workspace, "east"))
     status = {"status": {"uid": "another-cluster"}}
     assert workspace.patch(f"{CLUSTERS}/east/status", status).status == 200
-    eventually(lambda: has(workspace, reason="ClusterIdentityChanged", message="another-cluster"))
+    changed = {"reason": "ClusterIdentityChanged", "message": "another-cluster"}
+    eventually(lambda: has(workspace, **changed), 75)
     assert workspace.patch(f"{CLUSTERS}/east", {"spec": {"adopt": True}}).status == 200
     eventually(lambda: is_ready(workspace, "east"))
     assert workspace.get(f"{CLUSTERS}/east").json["status"]["uid"] != "another-cluster"
