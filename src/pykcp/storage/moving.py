@@ -88,7 +88,7 @@ class Movable(Protocol):
         """Store rows of a part that is not adopted yet, and with them how far it is."""
 
     def staged(self, part: str) -> str | None:
-        """The last note of a part that is being staged."""
+        """How far a part is that is being staged, as `stage` stored it last."""
 
     async def discard(self, part: str) -> None:
         """Forget what is staged of a part."""
