@@ -41,6 +41,12 @@ def test_the_site_builds(tmp_path: pathlib.Path) -> None:
         }
 
 
+def test_no_page_is_listed_twice() -> None:
+    yaml = pytest.importorskip("yaml")
+    pages = hook().pages_of(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    assert [page for page in sorted(set(pages)) if pages.count(page) > 1] == []
+
+
 def test_pages_that_are_not_listed_are_added() -> None:
     site = hook()
     nav = [{"Guides": ["guides/a.md"]}, {"About": []}]

@@ -1,5 +1,5 @@
 """Patches and field ownership: JSON patch, merge patch, strategic merge, server-side apply.
 
 Pure code over plain dicts; imports nothing above `machinery`.
-`docs/design/apply.md` explains how the parts fit together.
+`docs/design/api/apply.md` explains how the parts fit together.
 """

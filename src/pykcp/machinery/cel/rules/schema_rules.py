@@ -2,7 +2,7 @@
 
 `SchemaRules` mirrors the schema where it holds rules. A rule runs with `self` (the value at
 its node) and `oldSelf` (the value it follows, if there is one). Evaluation is counted
-only when an object is so large that the counting could matter; see `docs/design/cel.md`.
+only when an object is so large that the counting could matter; see `docs/design/api/cel.md`.
 """
 
 from __future__ import annotations
