@@ -22,8 +22,8 @@ from pykcp.machinery.resources import GroupVersionResource
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import resource_prefix, split_key
 from pykcp.registry.lookup import Replica
+from pykcp.registry.stored import Event, Query, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest
-from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 if TYPE_CHECKING:  # what parses them compiles CEL: imported when there is something to parse
@@ -71,7 +71,7 @@ def _parsed_policy(parse: Callable[[Object], AdmissionPolicy], obj: Object) -> A
 class Configurations:
     def __init__(
         self,
-        store: Store,
+        store: StoreReader,
         provider_of: ProviderOf | None = None,
         replica: Replica | None = None,
     ) -> None:

@@ -12,7 +12,7 @@ from pykcp.registry import codec
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix
 from pykcp.registry.resource import Resource
-from pykcp.storage.interface import Query, Store
+from pykcp.registry.stored import Query, StoreReader
 from pykcp.types import Object
 
 _NAMESPACES = resource_prefix("", "namespaces")
@@ -31,7 +31,7 @@ _NAMESPACE_METADATA = (
 class AdmissionLookups:
     """Reads the store and the directory; the latter is made after admission."""
 
-    def __init__(self, store: Store, directory: Directory) -> None:
+    def __init__(self, store: StoreReader, directory: Directory) -> None:
         self._store = store
         self._directory = directory
 

@@ -20,9 +20,9 @@ from pykcp.machinery.schema.model import Schema
 from pykcp.machinery.status import FieldError
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import Replica
+from pykcp.registry.stored import StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest
 from pykcp.steps import Steps
-from pykcp.storage.interface import Store
 from pykcp.types import Object
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class TenantAdmission:
 
     def __init__(
         self,
-        store: Store,
+        store: StoreReader,
         directory: Directory,
         authorizer: Authorizer,
         outbound: Outbound,

@@ -25,7 +25,7 @@ from pykcp.registry import codec
 from pykcp.registry.catalog.kinds import Verdict
 from pykcp.registry.catalog.schema_kind import SchemaKind
 from pykcp.registry.resource import Resource, Services
-from pykcp.storage.interface import Value
+from pykcp.registry.stored import Value
 from pykcp.types import Object
 
 SHARD_ANNOTATION = "kcp.io/shard"

@@ -34,7 +34,7 @@ from pykcp.machinery.status import StatusError
 from pykcp.registry.codec import CLUSTER_ANNOTATION, decode
 from pykcp.registry.keys import SHARD_END, object_key, resource_prefix, split_key
 from pykcp.registry.mirroring import MirroredObject, MirrorWriter
-from pykcp.storage.interface import Event
+from pykcp.registry.stored import Event
 from pykcp.types import Object
 
 _log = logging.getLogger(__name__)

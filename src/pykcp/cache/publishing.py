@@ -19,9 +19,9 @@ from pykcp.machinery.status import NotFound
 from pykcp.registry.codec import decode
 from pykcp.registry.context import RequestContext
 from pykcp.registry.keys import SHARD_END, object_key, resource_prefix, split_key
+from pykcp.registry.stored import Event
 from pykcp.registry.verbs.delete import delete
 from pykcp.registry.verbs.deletion import DeleteOptions
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 
 _SYSTEM = User("system:kcp:cache", groups=(MASTERS,))

@@ -18,14 +18,14 @@ from pykcp.machinery.kcp.clusters import WILDCARD
 from pykcp.machinery.resources import API_EXPORTS, GroupVersionResource
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import SHARD_END, resource_prefix, split_key
-from pykcp.storage.interface import Entry, Event, Store
+from pykcp.registry.stored import Entry, Event, StoreReader
 from pykcp.types import Object
 
 _KEEP = 1024
 
 
 class CacheReplica:
-    def __init__(self, store: Store, own_shard: str) -> None:
+    def __init__(self, store: StoreReader, own_shard: str) -> None:
         """What is of `own_shard` is left out: it is here anyway, and newer."""
         self._store = store
         self._own = f"/{own_shard}{SHARD_END}"

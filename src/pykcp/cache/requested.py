@@ -8,7 +8,7 @@ from typing import Any
 
 from pykcp.aio.owner import TaskOwner
 from pykcp.cache.synthesized import RequestedResource, requested_resources
-from pykcp.storage.interface import Store
+from pykcp.registry.stored import StoreReader
 
 Run = Callable[[], Coroutine[Any, Any, None]]
 
@@ -23,7 +23,7 @@ class RequestedFollowers:
     def __init__(
         self,
         name: str,
-        store: Store,
+        store: StoreReader,
         follow: Callable[[RequestedResource], Run],
         forget: Callable[[RequestedResource, set[RequestedResource]], Awaitable[None]]
         | None = None,

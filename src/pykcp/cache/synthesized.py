@@ -18,7 +18,7 @@ from pykcp.machinery.discovery import version_priority
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import is_wildcard, resource_prefix
 from pykcp.registry.resource import Resource
-from pykcp.storage.interface import Store
+from pykcp.registry.stored import StoreReader
 from pykcp.types import Object
 
 KIND_ANNOTATION = "cache.kcp.io/resource-kind"
@@ -61,7 +61,7 @@ Make = Callable[[ResourceDefinition, str], Resource]
 class SynthesizedResources:
     """A source of the cache server's directory."""
 
-    def __init__(self, store: Store, make: Make) -> None:
+    def __init__(self, store: StoreReader, make: Make) -> None:
         self._store = store
         self._make = make
         self._made: BoundedCache[RequestedResource, dict[str, Resource]] = BoundedCache(
@@ -131,7 +131,7 @@ class SynthesizedResources:
         return made
 
 
-def requested_resources(store: Store) -> Iterator[RequestedResource]:
+def requested_resources(store: StoreReader) -> Iterator[RequestedResource]:
     """Everything that ClusterCachedResources ask for, of all shards."""
     by_identity: dict[tuple[str, str, str], list[Object]] = {}
     for key in store.keys(_PREFIX):

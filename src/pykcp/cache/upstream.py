@@ -31,7 +31,7 @@ from pykcp.machinery.resources import CLUSTER_CACHED_RESOURCES, GroupVersionReso
 from pykcp.machinery.status import AlreadyExists, Conflict, NotFound
 from pykcp.registry.codec import CLUSTER_ANNOTATION
 from pykcp.registry.keys import resource_prefix, split_key
-from pykcp.storage.interface import Event
+from pykcp.registry.stored import Event
 from pykcp.types import Object
 
 _TOGETHER = 0.2

@@ -125,29 +125,16 @@ class Size(Protocol):
         """Bytes that may be in use before writes that add to them raise StoreFull; 0: any."""
 
 
-class Store(Movable, Protocol):
+class StoreReader(Protocol):
+    """What can be read of a store: values, ranges, indexes, history, and changes as they happen."""
+
     @property
     def group(self) -> ServerGroup | None:
         """The servers that share this store; None: there can be only this one."""
 
     @property
-    def size(self) -> Size: ...
-
-    @property
     def revision(self) -> int:
         """The newest revision whose events have been delivered to listeners."""
-
-    @property
-    def compacted(self) -> int:
-        """Reads and watches below this revision raise Compacted."""
-
-    async def start(self) -> None: ...
-
-    async def drain(self) -> None:
-        """Reject new writes; return when accepted ones are committed and announced to listeners."""
-
-    async def stop(self) -> None:
-        """Commit what was accepted, then close."""
 
     def get(self, key: str) -> Entry | None: ...
 
@@ -169,14 +156,6 @@ class Store(Movable, Protocol):
     def lookup(self, index: str, *, after: str = "", limit: int = 0) -> Keys:
         """Keys whose current value carries this index entry, in order."""
 
-    async def write(self, operations: Sequence[Operation]) -> Revisions:
-        """All or nothing; returns each operation's revision (a Check gets 0).
-
-        A transaction names each key at most once.
-        Returns after the data is safe on disk and events are delivered to listeners.
-        Raises Mismatch (key, revision found), Unavailable, or StoreFull.
-        """
-
     def listen(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
         """Be called with every committed batch, in order; returns how to stop."""
 
@@ -191,6 +170,31 @@ class Store(Movable, Protocol):
         """Return when reads here see everything that any server has acknowledged until now.
 
         Only where several servers share a store is there anything to wait for.
+        """
+
+
+class Store(StoreReader, Movable, Protocol):
+    @property
+    def size(self) -> Size: ...
+
+    @property
+    def compacted(self) -> int:
+        """Reads and watches below this revision raise Compacted."""
+
+    async def start(self) -> None: ...
+
+    async def drain(self) -> None:
+        """Reject new writes; return when accepted ones are committed and announced to listeners."""
+
+    async def stop(self) -> None:
+        """Commit what was accepted, then close."""
+
+    async def write(self, operations: Sequence[Operation]) -> Revisions:
+        """All or nothing; returns each operation's revision (a Check gets 0).
+
+        A transaction names each key at most once.
+        Returns after the data is safe on disk and events are delivered to listeners.
+        Raises Mismatch (key, revision found), Unavailable, or StoreFull.
         """
 
     async def compact(self, revision: int) -> None:

@@ -10,8 +10,8 @@ from pykcp.registry.catalog.bound import BoundResources
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.moving.copies import Copies
+from pykcp.registry.stored import StoreReader
 from pykcp.registry.verbs.restore import Trash
-from pykcp.storage.interface import Store
 from pykcp.virtual.access import AccessWorkspace
 from pykcp.virtual.apiexport import ApiExportWorkspace
 from pykcp.virtual.apiexport.surface import ViewKinds
@@ -38,7 +38,7 @@ class VirtualSettings(NamedTuple):
 
 
 def virtual_workspaces(
-    store: Store,
+    store: StoreReader,
     directory: Directory,
     bound: BoundResources,
     lookup: ObjectLookup,
@@ -46,6 +46,7 @@ def virtual_workspaces(
     cache: Cache,
     inactive: Inactive,
     trash: Trash,
+    copies: Copies,
     settings: VirtualSettings,
 ) -> tuple[VirtualWorkspace, ...]:
     parts = Parts(directory, lookup, authorizer)
@@ -61,7 +62,7 @@ def virtual_workspaces(
         ReadableWorkspace(parts, inactive),
         AccessWorkspace(parts),
         UsageWorkspace(parts),
-        CopiesWorkspace(parts, Copies(store, lookup, trash, settings.shard)),
+        CopiesWorkspace(parts, copies),
     ]
     if trash.window:
         made.append(TrashWorkspace(parts, trash))

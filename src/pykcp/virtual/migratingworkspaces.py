@@ -17,10 +17,10 @@ from pykcp.machinery.status import Forbidden, NotFound
 from pykcp.registry.keys import resource_prefix
 from pykcp.registry.moving.outgoing import MIGRATING
 from pykcp.registry.resource import Resource
+from pykcp.registry.stored import StoreReader
 from pykcp.server.call import Call, Handler
 from pykcp.server.media.answers import PageNotFound, send_object
 from pykcp.server.media.bodies import read_object
-from pykcp.storage.interface import Store
 from pykcp.types import Object
 from pykcp.virtual.framework import FixedView, Parts, Visit, restricted, split_clusters
 
@@ -99,7 +99,7 @@ class DumpView(FixedView):
 
 
 def page(
-    store: Store, prefixes: list[str], token: str, limit: int, size: int
+    store: StoreReader, prefixes: list[str], token: str, limit: int, size: int
 ) -> tuple[list[Object], str]:
     """Entries from a key on, and the key where the next page begins; at least one if any."""
     limit, size = limit if limit > 0 else _ENTRIES, size if size > 0 else _BYTES

@@ -20,9 +20,9 @@ from pykcp.machinery import labels
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.machinery.status import BadRequest, Forbidden, MethodNotAllowed, NotFound
+from pykcp.registry.stored import StoreReader
 from pykcp.server.call import Call, integer
 from pykcp.server.media.answers import is_plain_json, send_long, send_object
-from pykcp.storage.interface import Store
 from pykcp.virtual.framework import Parts, VirtualView, Visit
 from pykcp.virtual.tree_visibility import Inactive, TreeVisibility
 from pykcp.virtual.tree_walk import TreeItem, Walk
@@ -36,7 +36,7 @@ class TreeWorkspace:
     name = "tree"
     checks: tuple[str, ...] = ()
 
-    def __init__(self, parts: Parts, store: Store, inactive: Inactive) -> None:
+    def __init__(self, parts: Parts, store: StoreReader, inactive: Inactive) -> None:
         self._lookup = parts.lookup
         self._view = TreeView(parts, store, inactive)
 
@@ -57,7 +57,7 @@ def split_path(path: str) -> tuple[str, str] | None:
 
 
 class TreeView(VirtualView):
-    def __init__(self, parts: Parts, store: Store, inactive: Inactive) -> None:
+    def __init__(self, parts: Parts, store: StoreReader, inactive: Inactive) -> None:
         self._parts, self._store, self._inactive = parts, store, inactive
         self.paths = self
 

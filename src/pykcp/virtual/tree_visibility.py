@@ -15,7 +15,7 @@ from pykcp.auth.authz.role_cache import ClusterFacts
 from pykcp.auth.user import User
 from pykcp.machinery.resources import LOGICAL_CLUSTERS, WORKSPACES
 from pykcp.registry.keys import kind_prefix, object_key
-from pykcp.storage.interface import Store
+from pykcp.registry.stored import StoreReader
 from pykcp.virtual.framework import Parts
 
 _PREFIX = kind_prefix(LOGICAL_CLUSTERS)
@@ -45,7 +45,7 @@ class TreeVisibility:
     """What one user sees, while one request is answered."""
 
     def __init__(
-        self, parts: Parts, store: Store, inactive: Inactive, user: User, top: str
+        self, parts: Parts, store: StoreReader, inactive: Inactive, user: User, top: str
     ) -> None:
         """`top`: the logical cluster that the user looks from."""
         self._authorizer, self._store, self._inactive = parts.authorizer, store, inactive

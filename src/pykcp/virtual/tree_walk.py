@@ -15,7 +15,7 @@ import msgspec
 from pykcp.machinery.kcp import clusters
 from pykcp.machinery.resources import WORKSPACES
 from pykcp.registry.keys import kind_prefix, object_key
-from pykcp.storage.interface import Query, Store
+from pykcp.registry.stored import Query, StoreReader
 from pykcp.virtual.tree_visibility import TreeVisibility
 
 _PREFIX = kind_prefix(WORKSPACES)
@@ -76,7 +76,7 @@ class TreeItem(msgspec.Struct, omit_defaults=True):
 class Branch:
     """The children of one logical cluster, read some at a time."""
 
-    def __init__(self, store: Store, cluster: str, path: str, after: str = "") -> None:
+    def __init__(self, store: StoreReader, cluster: str, path: str, after: str = "") -> None:
         self.cluster, self.path = cluster, path
         self._store, self._prefix = store, f"{_PREFIX}{cluster}/"
         self._after = object_key(_PREFIX, cluster, "", after) if after else ""
@@ -109,7 +109,7 @@ class Branch:
 
 
 class Walk:
-    def __init__(self, store: Store, visibility: TreeVisibility) -> None:
+    def __init__(self, store: StoreReader, visibility: TreeVisibility) -> None:
         self._store, self._visibility = store, visibility
 
     async def items(

@@ -12,8 +12,8 @@ from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.machinery.status import Cause, Forbidden, NotFound
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import object_key, resource_prefix
+from pykcp.registry.stored import Event, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest
-from pykcp.storage.interface import Event, Store
 
 IMMORTAL = frozenset(("default", "kube-system", "kube-public"))
 _NAMESPACES = resource_prefix("", "namespaces")
@@ -29,7 +29,7 @@ class NamespaceLifecycle:
 
     name = "WorkspaceNamespaceLifecycle"
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StoreReader) -> None:
         self._store = store
         self._active: set[str] = set()
         store.listen(self._follow)

@@ -25,9 +25,9 @@ from pykcp.observe.metrics import LabelledGauge, Registry
 from pykcp.registry import codec
 from pykcp.registry.catalog.directory import Directory
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix
+from pykcp.registry.stored import Event, Query, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
 from pykcp.registry.verbs.reservations import turn_of
-from pykcp.storage.interface import Event, Query, Store
 from pykcp.types import Object
 
 ANNOTATION = "core.kcp.io/max-total-objects"
@@ -80,7 +80,7 @@ class ObjectCountLimit:
     name = "core.kcp.io/LogicalClusterObjectCountLimit"
     operations = ("CREATE",)
 
-    def __init__(self, store: Store, directory: Directory, default: int) -> None:
+    def __init__(self, store: StoreReader, directory: Directory, default: int) -> None:
         """`default` is the limit of clusters that say nothing; 0 or less is none."""
         self._store, self._directory, self._default = store, directory, default
         self._limits: BoundedCache[str, int] = BoundedCache("object-limits", _REMEMBER_LIMITS)

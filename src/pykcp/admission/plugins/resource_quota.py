@@ -27,9 +27,9 @@ from pykcp.machinery.resources import GroupVersionResource
 from pykcp.machinery.status import Forbidden, qualified
 from pykcp.registry import codec
 from pykcp.registry.keys import object_key, range_prefix, resource_prefix, split_key
+from pykcp.registry.stored import Entry, Event, Query, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
 from pykcp.registry.verbs.reservations import counted
-from pykcp.storage.interface import Entry, Event, Query, Store
 from pykcp.types import Object
 
 RESOURCE_QUOTAS = GroupVersionResource("", "v1", "resourcequotas")
@@ -97,7 +97,7 @@ class Quotas:
     events; a lock exists while it is held or waited for.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StoreReader) -> None:
         self._store = store
         self._known: BoundedCache[str, tuple[Keys, Keys]] = BoundedCache("quotas", _REMEMBER)
         """By `<cluster>/<namespace>`: its quotas, and those of them that count more than it."""
@@ -208,7 +208,7 @@ class ResourceQuota:
     name = "KCPKubeResourceQuota"
     operations = ("CREATE",)
 
-    def __init__(self, store: Store, quotas: Quotas) -> None:
+    def __init__(self, store: StoreReader, quotas: Quotas) -> None:
         self._store, self._quotas = store, quotas
 
     def wants(self, request: AdmissionRequest) -> bool:

@@ -11,10 +11,10 @@ from pykcp.aio.owner import TaskOwner
 from pykcp.auth.authn.anonymous import Anonymous
 from pykcp.auth.authn.chain import Authentication
 from pykcp.cache.server import Cache, make_cache, make_server
-from pykcp.cache.storing import start_store
 from pykcp.observe.metrics import Registry
 from pykcp.observe.process import process_metrics
 from pykcp.programs.cache.settings import CacheSettings
+from pykcp.programs.cache.storing import start_store
 from pykcp.programs.kit.run import run_program
 from pykcp.storage.compactor import Compactor
 from pykcp.storage.interface import Store

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from pykcp.aio.garbage import Collector
 from pykcp.aio.owner import TaskOwner
-from pykcp.cache.storing import new_seal
-from pykcp.cache.storing import start_store as start_cache_store
 from pykcp.observe.loop_meter import LoopMeter
 from pykcp.observe.stalls import StallWatchdog
+from pykcp.programs.cache.storing import new_seal
+from pykcp.programs.cache.storing import start_store as start_cache_store
 from pykcp.programs.kit.run import run_program
 from pykcp.programs.shard.bootstrap.policy import bootstrap
 from pykcp.programs.shard.bootstrap.root import bootstrap_root, root_options

@@ -10,7 +10,7 @@ from pykcp.registry import codec
 from pykcp.registry.indexes.entries import index_entries
 from pykcp.registry.verbs.admitting import AdmissionRequest, Reserve
 from pykcp.storage.errors import RevisionMismatch
-from pykcp.storage.interface import Entry, Revisions, Store, Value
+from pykcp.storage.interface import Entry, Revisions, Store, StoreReader, Value
 from pykcp.storage.keys import TRASH
 from pykcp.storage.operations import Operation, PutKey
 from pykcp.types import Object
@@ -30,7 +30,7 @@ def counted(entry: Entry, limit: Object, cluster: str) -> Operation:
     return PutKey(entry.key, value, entry.terms, indexes, entry.revision)
 
 
-def turn_of(store: Store, cluster: str) -> Operation:
+def turn_of(store: StoreReader, cluster: str) -> Operation:
     """What only one of several servers can do after it has read the state of a logical cluster.
 
     Written together with a create, it makes the create fail if another server has created

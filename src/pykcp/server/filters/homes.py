@@ -29,10 +29,10 @@ from pykcp.machinery.status import AlreadyExists, InternalError
 from pykcp.registry.keys import kind_prefix, object_key
 from pykcp.registry.local import LocalClient
 from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.stored import Event, StoreReader
 from pykcp.server.call import Call, Handler, Pending
 from pykcp.server.filters.authorization import CallAuthorization
 from pykcp.server.media.answers import PlainError, send_object
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 HOME = "~"
@@ -67,7 +67,7 @@ class HomeComing(PlainError):
 class HomeWorkspaces:
     def __init__(
         self,
-        store: Store,
+        store: StoreReader,
         client: LocalClient,
         lookup: ObjectLookup,
         authorizer: Authorizer,

@@ -8,6 +8,7 @@ from typing import Any
 
 from pykcp.machinery.status import BadRequest, Denied, InternalError, StatusError, Unauthorized
 from pykcp.registry.errors import translate
+from pykcp.registry.stored import StoreError
 from pykcp.registry.watch.verb import error_line
 from pykcp.server import constant_time
 from pykcp.server.call import Call, Handler, Pending
@@ -15,7 +16,6 @@ from pykcp.server.media import protobuf_form
 from pykcp.server.media.answers import send_status
 from pykcp.server.media.negotiation import PROTOBUF
 from pykcp.server.metrics import RequestMetrics
-from pykcp.storage.errors import StoreError
 
 _log = logging.getLogger(__name__)
 

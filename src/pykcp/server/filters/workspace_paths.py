@@ -9,8 +9,7 @@ from pykcp.caching import BoundedCache
 from pykcp.machinery.resources import LOGICAL_CLUSTERS
 from pykcp.registry.codec import decode
 from pykcp.registry.keys import object_key, resource_prefix
-from pykcp.storage.errors import StoreError
-from pykcp.storage.interface import Event, Store
+from pykcp.registry.stored import Event, StoreError, StoreReader
 
 _PREFIX = resource_prefix(LOGICAL_CLUSTERS.group, LOGICAL_CLUSTERS.resource)
 _MANY = 16384
@@ -19,7 +18,7 @@ _MANY = 16384
 class WorkspacePaths:
     """Looked up once, remembered within bounds, forgotten by events."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StoreReader) -> None:
         self._store = store
         self._known: BoundedCache[str, str] = BoundedCache("workspace-paths", _MANY)
         store.listen(self._follow)

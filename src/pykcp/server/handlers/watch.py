@@ -9,6 +9,7 @@ import orjson
 from pykcp.clients.where import PROGRESS
 from pykcp.machinery.status import FieldError, Invalid, NotAcceptable, forbidden, not_supported
 from pykcp.registry.resource import Resource
+from pykcp.registry.stored import Event
 from pykcp.registry.watch.verb import (
     INITIAL_EVENTS_END,
     JSONEncoder,
@@ -23,7 +24,6 @@ from pykcp.server.handlers.get import parse_revision
 from pykcp.server.media import protobuf_form, transforms
 from pykcp.server.media.answers import CACHE_CONTROL, with_warnings
 from pykcp.server.media.negotiation import JSON, PROTOBUF, YAML
-from pykcp.storage.interface import Event
 from pykcp.types import Object
 from pykcp.wire.exchange import Stream
 

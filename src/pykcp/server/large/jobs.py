@@ -33,6 +33,7 @@ from pykcp.registry.clock import Sources, Timestamps
 from pykcp.registry.context import RequestContext
 from pykcp.registry.conversion.review import ConversionFailed
 from pykcp.registry.resource import Resource, Services
+from pykcp.registry.stored import Value
 from pykcp.registry.verbs.admitting import NoAdmission
 from pykcp.registry.verbs.changes import ObjectChange, Recipe, WriteTarget, live_object
 from pykcp.registry.verbs.create import check_unversioned, facts_of, judge_new, prepare_new
@@ -43,7 +44,6 @@ from pykcp.registry.verbs.preconditions import check_missing
 from pykcp.registry.verbs.update import is_removed, judge_changed, prepare_changed
 from pykcp.server.large.refs import Asker, KindRef
 from pykcp.server.media.answers import in_form
-from pykcp.storage.interface import Value
 from pykcp.types import Object
 
 _KEEP = 64

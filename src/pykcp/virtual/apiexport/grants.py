@@ -9,7 +9,7 @@ from pykcp.machinery.kcp import claims
 from pykcp.machinery.resources import API_BINDINGS
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.lookup import ObjectLookup
-from pykcp.storage.interface import Event
+from pykcp.registry.stored import Event
 from pykcp.types import Object
 
 _PREFIX = kind_prefix(API_BINDINGS)

@@ -15,7 +15,7 @@ from pykcp.machinery.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
 )
 from pykcp.registry.keys import kind_prefix, split_key
-from pykcp.storage.interface import Event, Store
+from pykcp.registry.stored import Event, StoreReader
 from pykcp.virtual.apiexport.access import ExportViewAccess
 from pykcp.virtual.apiexport.grants import Grants
 from pykcp.virtual.apiexport.surface import Surface, ViewKinds
@@ -35,7 +35,7 @@ class ApiExportWorkspace:
     name = "apiexport"
     checks: tuple[str, ...] = ("apiexport",)
 
-    def __init__(self, store: Store, kinds: ViewKinds, authorizer: Authorizer) -> None:
+    def __init__(self, store: StoreReader, kinds: ViewKinds, authorizer: Authorizer) -> None:
         self._kinds = kinds
         self._grants = Grants(kinds.lookup)
         self._access = ExportViewAccess(kinds.lookup, authorizer, self._grants)
@@ -45,7 +45,7 @@ class ApiExportWorkspace:
         self._loop = asyncio.get_running_loop()
         store.listen(self._follow)
 
-    def follow_cache(self, store: Store, own_shard: str) -> None:
+    def follow_cache(self, store: StoreReader, own_shard: str) -> None:
         """Other shards' exports and schemas come through the cache."""
 
         def follow(events: Sequence[Event]) -> None:

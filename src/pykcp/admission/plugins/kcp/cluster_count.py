@@ -18,8 +18,8 @@ from pykcp.machinery.status import TooManyRequests, go_quote
 from pykcp.registry.keys import kind_prefix
 from pykcp.registry.lookup import ObjectLookup
 from pykcp.registry.shards import KnownShards
+from pykcp.registry.stored import Event, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest, Counts
-from pykcp.storage.interface import Event, Store
 
 _PREFIX = kind_prefix(LOGICAL_CLUSTERS)
 _TRIES = 8
@@ -29,7 +29,7 @@ class LogicalClusterLimit:
     name = "core.kcp.io/LogicalClusterCountLimit"
     kind = LOGICAL_CLUSTERS
 
-    def __init__(self, store: Store, lookup: ObjectLookup, shard: str) -> None:
+    def __init__(self, store: StoreReader, lookup: ObjectLookup, shard: str) -> None:
         self._store, self._shards, self._shard = store, KnownShards(lookup), shard
         self._count: int | None = None
         self._pending: set[str] = set()

@@ -23,8 +23,8 @@ from pykcp.registry.codec import decode
 from pykcp.registry.indexes.entries import PROTECTED_WORKSPACES, PROTECTION, is_protected
 from pykcp.registry.keys import kind_prefix, split_key
 from pykcp.registry.lookup import ObjectLookup
+from pykcp.registry.stored import Event, StoreReader
 from pykcp.registry.verbs.admitting import AdmissionRequest
-from pykcp.storage.interface import Event, Store
 from pykcp.types import Object
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _HOW = f"remove the annotation {PROTECTION} from it first"
 class ProtectedWorkspaces:
     """Where the protected ones are. It holds those and nothing else, and reads them once."""
 
-    def __init__(self, store: Store, lookup: ObjectLookup) -> None:
+    def __init__(self, store: StoreReader, lookup: ObjectLookup) -> None:
         self._store, self._lookup = store, lookup
         self._is_loaded = False
         self._fresh: set[str] = set()
@@ -124,7 +124,7 @@ class ProtectedWorkspaces:
         return found if found is not None and meta.uid(found) == owner.get("uid") else None
 
 
-def protected_below(store: Store, lookup: ObjectLookup, paths: Sequence[str]) -> list[str]:
+def protected_below(store: StoreReader, lookup: ObjectLookup, paths: Sequence[str]) -> list[str]:
     """The paths of the protected workspaces of this shard in the workspaces with these paths."""
     wanted = set(paths)
     found = (_path_of(lookup, key) for key in store.lookup(PROTECTED_WORKSPACES))

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 
 from pykcp.aio.owner import spawn_detached
-from pykcp.cache.storing import followed_store, sealed
+from pykcp.programs.cache.storing import followed_store, sealed
 from pykcp.programs.kit.run import loop_factory
 from pykcp.programs.shard.credentials import Credentials
 from pykcp.programs.shard.process import running_shard

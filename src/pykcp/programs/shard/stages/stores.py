@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pykcp.cache.server import Cache, make_cache
-from pykcp.cache.storing import FILE, MIRROR_FILE
 from pykcp.observe.metrics import Gauge
+from pykcp.programs.cache.storing import FILE, MIRROR_FILE
 from pykcp.programs.shard.settings import ShardSettings
 from pykcp.programs.shard.stages.foundation import BackgroundTask, Foundation
 from pykcp.registry.clock import Sources, Timestamps

@@ -17,6 +17,7 @@ from pykcp.programs.shard.stages.stores import StoresStage
 from pykcp.programs.shard.where import WhereService
 from pykcp.registry.clock import Timestamps
 from pykcp.registry.local import LocalClient
+from pykcp.registry.moving.copies import Copies
 from pykcp.registry.moving.parts import ShardMoves, shard_moves
 from pykcp.registry.verbs.restore import Trash
 from pykcp.server.mount import FrontDoor
@@ -137,6 +138,7 @@ def _workspaces(
         stores.cache,
         access.clusters.inactive,
         trash,
+        Copies(stores.store, catalog.lookup, trash, settings.shard.shard_name),
         VirtualSettings(settings.shard.shard_name, settings.features.gates),
     )
 
